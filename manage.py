@@ -1,0 +1,26 @@
+#!/usr/bin/env python
+"""Django's command line, on the embedded PostgreSQL unless DATABASE_URL names another."""
+
+import os
+import sys
+
+WITHOUT_DATABASE = frozenset({"check", "collectstatic", "diffsettings", "help", "version", "--help", "--version"})
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
+    from django.core.management import execute_from_command_line
+
+    from nousweb import postgres
+
+    command = sys.argv[1] if len(sys.argv) > 1 else "help"
+    if command not in WITHOUT_DATABASE:
+        try:
+            postgres.ensure_database_url()
+        except postgres.PostgresProblem as problem:
+            sys.exit(f"nous: {problem}")
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Typed reading of environment variables, where a bad value names its variable."""
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
+
+
+class BadSetting(ValueError):
+    """An environment variable holds a value that cannot be used; the message starts with its name."""
+
+
+def read(name: str, parse: Callable[[str], T], default: T) -> T:
+    """Return variable `name` as parsed by `parse`, or `default` when it is unset or empty.
+
+    Raises BadSetting, naming the variable and the reason, when `parse` raises ValueError.
+    """
+    raw = os.environ.get(name, "")
+    if raw == "":
+        return default
+    try:
+        return parse(raw)
+    except ValueError as error:
+        raise BadSetting(f"{name}={raw!r}: {error}") from error
+
+
+def flag(raw: str) -> bool:
+    """Parse a yes/no word."""
+    word = raw.strip().lower()
+    if word in TRUE_WORDS:
+        return True
+    if word in FALSE_WORDS:
+        return False
+    raise ValueError("expected one of true, false, yes, no, on, off, 1, 0")
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Parser of a whole number between `low` and `high`, both included."""
+
+    def parse(raw: str) -> int:
+        try:
+            number = int(raw)
+        except ValueError:
+            raise ValueError("expected a whole number") from None
+        if not low <= number <= high:
+            raise ValueError(f"expected a whole number from {low} to {high}")
+        return number
+
+    return parse
+
+
+def words(raw: str) -> list[str]:
+    """Parse a comma-separated list, without empty entries."""
+    return [word.strip() for word in raw.split(",") if word.strip()]
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """Parser of one word out of a fixed set."""
+
+    def parse(raw: str) -> str:
+        if raw not in allowed:
+            raise ValueError(f"expected one of {', '.join(allowed)}")
+        return raw
+
+    return parse

@@ -1,0 +1,234 @@
+"""All settings, read from the environment. docs/operations.md lists every variable."""
+
+import secrets
+from pathlib import Path
+
+import environ
+import structlog
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+
+from nousweb.lib.env import BadSetting, flag, one_of, read, whole, words
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def _load_secret(path: Path) -> str:
+    """Return the secret kept in `path`, making it on first use, readable by its owner only."""
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        secret = secrets.token_urlsafe(64)
+        path.touch(mode=0o600)
+        path.write_text(secret)
+        return secret
+
+
+try:
+    PRODUCTION = read("NOUS_PRODUCTION", flag, False)
+    DEBUG = read("NOUS_DEBUG", flag, False)
+    DATA_DIR = read("NOUS_DATA_DIR", lambda raw: Path(raw).expanduser().resolve(), BASE_DIR / "var")
+    HOST = read("NOUS_HOST", str, "127.0.0.1")
+    PORT = read("NOUS_PORT", whole(1, 65535), 8000)
+    SECRET_KEY = read("NOUS_SECRET_KEY", str, "") or _load_secret(DATA_DIR / "secret_key")
+    ALLOWED_HOSTS = read("NOUS_ALLOWED_HOSTS", words, ["localhost", "127.0.0.1", "[::1]", HOST])
+    CSRF_TRUSTED_ORIGINS = read("NOUS_TRUSTED_ORIGINS", words, [])
+    TRUST_PROXY = read("NOUS_TRUST_PROXY", flag, False)
+    LOG_LEVEL = read("NOUS_LOG_LEVEL", one_of("DEBUG", "INFO", "WARNING", "ERROR"), "INFO")
+    LOG_FORMAT = read("NOUS_LOG_FORMAT", one_of("console", "json"), "json" if PRODUCTION else "console")
+    DB_POOL_SIZE = read("NOUS_DB_POOL_SIZE", whole(0, 200), 0)
+    WORKER_PROCESSES = read("NOUS_WORKER_PROCESSES", whole(1, 64), 1)
+
+    IDENTITY_PROMPT = read("NOUS_IDENTITY_PROMPT", str, "")
+    FOUR_EYES = read("NOUS_FOUR_EYES", flag, False)
+    PROPOSAL_EXPIRY_DAYS = read("NOUS_PROPOSAL_EXPIRY_DAYS", whole(1, 3650), 30)
+    CONTEXT_RETENTION_DAYS = read("NOUS_CONTEXT_RETENTION_DAYS", whole(1, 3650), 30)
+    METRICS_TOKEN = read("NOUS_METRICS_TOKEN", str, "")
+
+    DATABASES = {"default": environ.Env().db_url("DATABASE_URL", default="postgres:///nous")}
+except BadSetting as error:
+    raise ImproperlyConfigured(str(error)) from error
+
+if "postgresql" not in str(DATABASES["default"]["ENGINE"]):
+    raise ImproperlyConfigured("DATABASE_URL: expected a postgresql:// address; no other database is supported")
+if PRODUCTION and DEBUG:
+    raise ImproperlyConfigured("NOUS_DEBUG: must be off when NOUS_PRODUCTION is on")
+
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+DATABASES["default"].setdefault("OPTIONS", {})
+if DB_POOL_SIZE:
+    # Only the threaded web server asks for a pool: a pool does not survive the fork of a worker process.
+    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": DB_POOL_SIZE, "timeout": 10}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+INSTALLED_APPS = [
+    "nousweb",
+    "identity",
+    "memory",
+    "context",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.staticfiles",
+    "django_filters",
+    "django_htmx",
+    "django_q",
+    "ninja",
+    "template_partials",
+]
+
+MIDDLEWARE = [
+    "nousweb.middleware.RequestIdMiddleware",
+    "nousweb.middleware.MetricsMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "nousweb.middleware.ConsoleLoginMiddleware",
+    "nousweb.middleware.PrincipalMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "nousweb.middleware.DomainErrorMiddleware",
+]
+
+ROOT_URLCONF = "nousweb.urls"
+WSGI_APPLICATION = "nousweb.wsgi.application"
+APPEND_SLASH = True
+HOME_URL = "/"
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "nousweb.navigation.console",
+            ],
+        },
+    }
+]
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = DATA_DIR / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = True
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SAMESITE = "Lax"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
+if PRODUCTION:
+    SESSION_COOKIE_SECURE = True
+    CSRF_COOKIE_SECURE = True
+    SECURE_SSL_REDIRECT = True
+    SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
+    SECURE_HSTS_SECONDS = 365 * 24 * 3600
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+    SECURE_HSTS_PRELOAD = True
+if TRUST_PROXY:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+
+Q_CLUSTER = {
+    "name": "nous",
+    "orm": "default",
+    "workers": WORKER_PROCESSES,
+    "timeout": 120,
+    # At least three times the timeout, so that a task still running is never handed out again.
+    "retry": 420,
+    "max_attempts": 5,
+    "catch_up": False,
+    "poll": 1.0,
+    "save_limit": 1000,
+    "label": "Background tasks",
+}
+
+NINJA_PAGINATION_MAX_LIMIT = 200
+
+structlog.configure(
+    processors=[
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+    ],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+    cache_logger_on_first_use=True,
+)
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "structured": {
+            "()": structlog.stdlib.ProcessorFormatter,
+            "processors": [
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                structlog.processors.JSONRenderer()
+                if LOG_FORMAT == "json"
+                else structlog.dev.ConsoleRenderer(colors=False),
+            ],
+            "foreign_pre_chain": [
+                structlog.contextvars.merge_contextvars,
+                structlog.stdlib.add_log_level,
+                structlog.stdlib.add_logger_name,
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+            ],
+        }
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    "loggers": {
+        "django": {"level": LOG_LEVEL},
+        # Refused requests are answered and counted; a line each would drown what matters.
+        "django.request": {"level": "ERROR"},
+    },
+}
