@@ -1,0 +1,101 @@
+"""Several commands, one server: who starts it and who stops it.
+
+Each process that uses the embedded server holds a shared lock on one file. The last to leave can take the
+lock alone, and stops the server. The system drops the locks of a killed process, so nobody has to be
+counted. Starting and stopping happen under a second, exclusive lock.
+"""
+
+import atexit
+import contextlib
+import fcntl
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from nousweb.lib.env import read
+from nousweb.postgres.problem import PostgresProblem
+from nousweb.postgres.server import EmbeddedServer
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+
+
+def ensure_database_url() -> str:
+    """Return DATABASE_URL; when it is unset, set it to the embedded server, starting that if need be.
+
+    The server is stopped when the last process that called this exits. Raises PostgresProblem.
+    """
+    if not os.environ.get("DATABASE_URL"):
+        os.environ["DATABASE_URL"] = Membership(EmbeddedServer(data_dir())).join()
+    return os.environ["DATABASE_URL"]
+
+
+def data_dir() -> Path:
+    """The data folder, as the settings read it; these cannot be loaded before the database has an address."""
+    return read("NOUS_DATA_DIR", lambda raw: Path(raw).expanduser().resolve(), PROJECT / "var")
+
+
+class Membership:
+    """This process's share in an embedded server."""
+
+    def __init__(self, server: EmbeddedServer) -> None:
+        self.server = server
+        self._users: int | None = None
+        self._pid = os.getpid()
+
+    def join(self) -> str:
+        """Start the server unless it runs, and keep it running until `leave` or the end of this process."""
+        # Settles the folders, so that the lock files have a place.
+        self.server.placement  # noqa: B018
+        with self._alone():
+            self._users = self._open("postgres.users")
+            fcntl.flock(self._users, fcntl.LOCK_SH)
+            url = self.server.start()
+        atexit.register(self.leave)
+        return url
+
+    def leave(self) -> None:
+        """Give up the share; the last one stops the server. A forked child's copy is not a share."""
+        if self._users is None or os.getpid() != self._pid:
+            return
+        with _interrupts_ignored(), self._alone():
+            try:
+                fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pass
+            else:
+                self.server.stop()
+            os.close(self._users)
+            self._users = None
+        atexit.unregister(self.leave)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        lock = self._open("postgres.lock")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _open(self, name: str) -> int:
+        path = self.server.data_dir / name
+        try:
+            # Reading is enough to lock, and lets root and the folder's owner share one file.
+            return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise PostgresProblem(f"The lock file {path} cannot be opened ({error.strerror}).") from error
+
+
+@contextlib.contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """A second Ctrl-C must not leave the server half stopped."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
