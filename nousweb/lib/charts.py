@@ -1,0 +1,53 @@
+"""Geometry of the console's charts. Numbers only: colours are CSS classes, drawing is a template's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One part of a stacked bar. ``x``, ``width`` and ``height`` are in the bar's own units;
+    ``percent`` is the rounded share of the whole bar."""
+
+    label: str
+    value: float
+    css_class: str
+    x: float
+    width: float
+    height: float
+    percent: int
+
+
+def stacked_bar(
+    values: Sequence[tuple[str, float, str]],
+    width: float,
+    height: float,
+    *,
+    capacity: float | None = None,
+) -> list[Segment]:
+    """Lay ``(label, value, css_class)`` side by side over ``width``.
+
+    The bar stands for the sum of the values, or for ``capacity`` where that is greater: the
+    rest then stays empty, as in tokens used of a budget. Negative values count as nothing.
+    """
+    amounts = [max(value, 0) for _, value, _ in values]
+    whole = max(sum(amounts), capacity or 0)
+    segments: list[Segment] = []
+    before: float = 0
+    for (label, value, css_class), amount in zip(values, amounts, strict=True):
+        # Edges are rounded, not widths, so that neighbours meet and the last one ends at the end.
+        left = round(width * before / whole, 3) if whole else 0.0
+        before += amount
+        right = round(width * before / whole, 3) if whole else 0.0
+        segments.append(
+            Segment(
+                label=label,
+                value=value,
+                css_class=css_class,
+                x=left,
+                width=round(right - left, 3),
+                height=height,
+                percent=round(100 * amount / whole) if whole else 0,
+            )
+        )
+    return segments

@@ -1,0 +1,278 @@
+"""Differences between two texts, first by line, then by word inside a changed line.
+
+The result is plain data for a template: it holds no markup and nothing is escaped yet.
+
+Run time is bounded, because the texts come from agents:
+
+- More than ``MAX_WORD_LINES`` lines on either side, a line longer than ``MAX_WORD_LINE``
+  characters, or a used-up word budget: lines are marked, words inside them are not.
+- More than ``MAX_MATCH_LINES`` differing lines on either side: they become one removed
+  block and one added block.
+- Lines or words that repeat very often are not used to align the two sides, because
+  matching every repetition with every other one takes cubic time.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+MAX_WORD_LINES = 2_000
+MAX_WORD_LINE = 4_000
+MAX_MATCH_LINES = 5_000
+
+# Comparisons that one diff may spend on pairing lines and on matching their words.
+PAIR_BUDGET = 40_000
+WORD_BUDGET = 4_000_000
+
+# Two lines are the same line, edited, when they share at least this part of their words.
+PAIR_SIMILARITY = 0.4
+
+# How often a repeated line or word may pair up before it no longer anchors an alignment.
+MAX_REPEAT_PAIRS = 256
+
+_TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+_Opcode = tuple[str, int, int, int, int]
+
+SpanKind = Literal["equal", "added", "removed"]
+RowKind = Literal["equal", "added", "removed", "changed", "gap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of one line. ``added`` occurs only on the new side, ``removed`` only on the old."""
+
+    text: str
+    kind: SpanKind = "equal"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line on either or both sides, numbered from 1; or a ``gap`` of hidden equal rows."""
+
+    kind: RowKind
+    old_no: int | None = None
+    new_no: int | None = None
+    old_spans: tuple[Span, ...] = ()
+    new_spans: tuple[Span, ...] = ()
+    hidden_rows: "tuple[Row, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TextDiff:
+    """Rows from top to bottom. A changed line counts once as added and once as removed.
+
+    Joining the spans of each old row, and the rows by a line feed, gives the old text with
+    its line ends normalised; the same holds for the new side.
+    """
+
+    rows: tuple[Row, ...]
+    added: int
+    removed: int
+    identical: bool
+
+
+def diff_texts(old: str, new: str, *, context: int = 3) -> TextDiff:
+    """Compare two texts, keeping ``context`` unchanged lines around each change.
+
+    1. Set aside the lines that both texts begin and end with.
+    2. Align the rest by line.
+    3. Inside a replaced block, pair the lines that resemble each other, in order.
+    4. Mark the words that differ inside each pair.
+    5. Fold long unchanged runs into gaps.
+    """
+    old_lines, new_lines = _lines(old), _lines(new)
+    words = max(len(old_lines), len(new_lines)) <= MAX_WORD_LINES
+    builder = _RowBuilder(old_lines, new_lines, mark_words=words)
+    for tag, old_from, old_to, new_from, new_to in _opcodes(old_lines, new_lines):
+        if tag == "equal":
+            for offset in range(old_to - old_from):
+                builder.equal(old_from + offset, new_from + offset)
+        else:
+            builder.block(range(old_from, old_to), range(new_from, new_to))
+    rows = builder.rows
+    return TextDiff(
+        rows=_folded(rows, max(context, 0)),
+        added=sum(row.kind in ("added", "changed") for row in rows),
+        removed=sum(row.kind in ("removed", "changed") for row in rows),
+        identical=all(row.kind == "equal" for row in rows),
+    )
+
+
+def _lines(text: str) -> list[str]:
+    """Lines without their ends. An empty text has no line at all."""
+    if not text:
+        return []
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[_Opcode]:
+    """The opcodes of difflib, with the common start and end cut off before matching."""
+    shorter = min(len(old), len(new))
+    head = 0
+    while head < shorter and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
+
+    opcodes: list[_Opcode] = []
+    if head:
+        opcodes.append(("equal", 0, head, 0, head))
+    if old_middle and new_middle and max(len(old_middle), len(new_middle)) <= MAX_MATCH_LINES:
+        for tag, old_from, old_to, new_from, new_to in _matcher(old_middle, new_middle).get_opcodes():
+            opcodes.append((tag, head + old_from, head + old_to, head + new_from, head + new_to))
+    elif old_middle or new_middle:
+        opcodes.append(("replace", head, head + len(old_middle), head, head + len(new_middle)))
+    if tail:
+        opcodes.append(("equal", len(old) - tail, len(old), len(new) - tail, len(new)))
+    return opcodes
+
+
+def _matcher(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]:
+    """A matcher that does not anchor on items repeated so often that it would crawl."""
+    in_old, in_new = Counter(old), Counter(new)
+    repeated = {
+        item for item, times in in_new.items() if times > 1 and times * in_old[item] > MAX_REPEAT_PAIRS
+    }
+    return SequenceMatcher(repeated.__contains__ if repeated else None, old, new, autojunk=False)
+
+
+class _RowBuilder:
+    def __init__(self, old: Sequence[str], new: Sequence[str], *, mark_words: bool) -> None:
+        self.old, self.new = old, new
+        self.rows: list[Row] = []
+        self.mark_words = mark_words
+        self.pair_budget = PAIR_BUDGET
+        self.word_budget = WORD_BUDGET
+
+    def equal(self, old_index: int, new_index: int) -> None:
+        spans = (Span(self.old[old_index]),)
+        self.rows.append(Row("equal", old_index + 1, new_index + 1, spans, spans))
+
+    def removed(self, index: int) -> None:
+        self.rows.append(Row("removed", index + 1, None, (Span(self.old[index], "removed"),)))
+
+    def added(self, index: int) -> None:
+        self.rows.append(Row("added", None, index + 1, (), (Span(self.new[index], "added"),)))
+
+    def changed(self, old_index: int, new_index: int) -> None:
+        old_spans, new_spans = self._word_spans(self.old[old_index], self.new[new_index])
+        self.rows.append(Row("changed", old_index + 1, new_index + 1, old_spans, new_spans))
+
+    def block(self, old_range: range, new_range: range) -> None:
+        """A run of lines that were replaced, removed or added."""
+        old_at, new_at = old_range.start, new_range.start
+        for old_index, new_index in self._pairs(old_range, new_range):
+            for index in range(old_at, old_index):
+                self.removed(index)
+            for index in range(new_at, new_index):
+                self.added(index)
+            self.changed(old_index, new_index)
+            old_at, new_at = old_index + 1, new_index + 1
+        for index in range(old_at, old_range.stop):
+            self.removed(index)
+        for index in range(new_at, new_range.stop):
+            self.added(index)
+
+    def _pairs(self, old_range: range, new_range: range) -> list[tuple[int, int]]:
+        """The in-order pairing with the greatest total similarity."""
+        cells = len(old_range) * len(new_range)
+        if not self.mark_words or not cells or cells > self.pair_budget:
+            return []
+        self.pair_budget -= cells
+        old_words = [_word_counts(self.old[index]) for index in old_range]
+        new_words = [_word_counts(self.new[index]) for index in new_range]
+        rows, columns = len(old_words), len(new_words)
+        likeness = [[_similarity(a, b) for b in new_words] for a in old_words]
+        best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+        for i in range(rows - 1, -1, -1):
+            for j in range(columns - 1, -1, -1):
+                best[i][j] = max(best[i + 1][j], best[i][j + 1])
+                if likeness[i][j] >= PAIR_SIMILARITY:
+                    best[i][j] = max(best[i][j], likeness[i][j] + best[i + 1][j + 1])
+        pairs: list[tuple[int, int]] = []
+        i = j = 0
+        while i < rows and j < columns:
+            if best[i][j] == best[i + 1][j]:
+                i += 1
+            elif best[i][j] == best[i][j + 1]:
+                j += 1
+            else:
+                pairs.append((old_range[i], new_range[j]))
+                i, j = i + 1, j + 1
+        return pairs
+
+    def _word_spans(self, old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+        whole = (Span(old, "removed"),), (Span(new, "added"),)
+        if max(len(old), len(new)) > MAX_WORD_LINE:
+            return whole
+        old_tokens, new_tokens = _TOKEN.findall(old), _TOKEN.findall(new)
+        cost = len(old_tokens) * len(new_tokens)
+        if cost > self.word_budget:
+            return whole
+        self.word_budget -= cost
+
+        old_spans: list[Span] = []
+        new_spans: list[Span] = []
+        opcodes = _matcher(old_tokens, new_tokens).get_opcodes()
+        for position, (tag, old_from, old_to, new_from, new_to) in enumerate(opcodes):
+            old_text = "".join(old_tokens[old_from:old_to])
+            new_text = "".join(new_tokens[new_from:new_to])
+            # Two changed words read better as one change than as two around a blank.
+            inside = 0 < position < len(opcodes) - 1
+            if tag == "equal" and not (inside and old_text.isspace()):
+                _append(old_spans, old_text, "equal")
+                _append(new_spans, new_text, "equal")
+            else:
+                _append(old_spans, old_text, "removed")
+                _append(new_spans, new_text, "added")
+        return tuple(old_spans), tuple(new_spans)
+
+
+def _append(spans: list[Span], text: str, kind: SpanKind) -> None:
+    if not text:
+        return
+    if spans and spans[-1].kind == kind:
+        spans[-1] = Span(spans[-1].text + text, kind)
+    else:
+        spans.append(Span(text, kind))
+
+
+def _word_counts(line: str) -> Counter[str]:
+    return Counter(_WORD.findall(line[:MAX_WORD_LINE]))
+
+
+def _similarity(old: Counter[str], new: Counter[str]) -> float:
+    """The share of words that two lines have in common, from 0 to 1 (Dice)."""
+    total = old.total() + new.total()
+    return 2 * (old & new).total() / total if total else 0.0
+
+
+def _folded(rows: Sequence[Row], context: int) -> tuple[Row, ...]:
+    """Replace long runs of equal rows by gaps; a text without any change stays unfolded."""
+    changes = [index for index, row in enumerate(rows) if row.kind != "equal"]
+    if not changes:
+        return tuple(rows)
+    folded: list[Row] = []
+    position = 0
+    for change in [*changes, None]:
+        run_end = len(rows) if change is None else change
+        hide_from = position + context if position else 0
+        hide_to = len(rows) if change is None else change - context
+        # Folding a single line would take as much room as showing it.
+        if hide_to - hide_from > 1:
+            folded.extend(rows[position:hide_from])
+            folded.append(Row("gap", hidden_rows=tuple(rows[hide_from:hide_to])))
+            folded.extend(rows[hide_to:run_end])
+        else:
+            folded.extend(rows[position:run_end])
+        if change is not None:
+            folded.append(rows[change])
+            position = change + 1
+    return tuple(folded)

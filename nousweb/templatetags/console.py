@@ -1,0 +1,95 @@
+"""Words and numbers as the console prints them. Query strings: use Django's own {% querystring %}."""
+
+import datetime as dt_module
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django import template
+from django.core.paginator import Paginator
+from django.forms import BoundField, CheckboxInput
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+register = template.Library()
+
+_AGES = (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60))
+
+
+@register.filter
+def ago(value: dt_module.datetime | None) -> str:
+    """How long ago, or how far ahead, in the largest whole unit: "3 h ago", "in 2 d"."""
+    if value is None:
+        return ""
+    seconds = (timezone.now() - _aware(value)).total_seconds()
+    for unit, length in _AGES:
+        if abs(seconds) >= length:
+            amount = f"{int(abs(seconds) // length)} {unit}"
+            return f"{amount} ago" if seconds > 0 else f"in {amount}"
+    return "just now" if seconds >= 0 else "in a moment"
+
+
+@register.filter
+def dt(value: dt_module.datetime | None) -> str:
+    """Local time that sorts as text: "2026-03-04 15:07"."""
+    return timezone.localtime(_aware(value)).strftime("%Y-%m-%d %H:%M") if value else ""
+
+
+def _aware(value: dt_module.datetime) -> dt_module.datetime:
+    return timezone.make_aware(value) if timezone.is_naive(value) else value
+
+
+@register.filter
+def count(value: float | None) -> str:
+    """A number with thousands separated: "1,204"."""
+    return "–" if value is None else f"{value:,}"
+
+
+@register.filter
+def tokens(value: int | None) -> str:
+    """A token count, which is always an estimate: "≈ 1,204 tokens"."""
+    if value is None:
+        return "–"
+    return f"≈ {value:,} token{'' if value == 1 else 's'}"
+
+
+@register.filter
+def plain(value: float) -> str:
+    """A number for an attribute, with a point whatever the locale: "12.5"."""
+    return f"{value:g}" if abs(value) < 1e6 else f"{value:.0f}"
+
+
+@register.filter
+def elided(paginator: "Paginator[Any]", number: int) -> Iterator[int | str]:
+    """The page numbers around ``number`` and at both ends, with an ellipsis between them."""
+    return paginator.get_elided_page_range(number, on_each_side=2, on_ends=1)
+
+
+@register.filter
+def is_check(field: BoundField) -> bool:
+    """Whether a field is a single checkbox, whose label stands after it."""
+    return isinstance(field.field.widget, CheckboxInput)
+
+
+@register.simple_tag
+def field_aria(field: BoundField) -> SafeString:
+    """The field's widget, tied to its help and its errors by the ids that field.html uses."""
+    attrs: dict[str, str | bool] = {}
+    described = []
+    if field.help_text:
+        described.append(f"{field.auto_id}_helptext")
+    if field.errors:
+        described.append(f"{field.auto_id}_error")
+        attrs["aria-invalid"] = "true"
+    if described:
+        attrs["aria-describedby"] = " ".join(described)
+    if field.use_fieldset:
+        attrs["aria-labelledby"] = f"{field.auto_id}_label"
+    return field.as_widget(attrs=attrs)
+
+
+@register.simple_tag
+def waiting(nav: Mapping[str, Any] | str | None) -> int:
+    """The sum of the counts in the navigation, for the folded menu on a phone."""
+    if not isinstance(nav, Mapping):
+        return 0
+    return sum(item.get("count") or 0 for group in nav.get("groups") or () for item in group["items"])

@@ -1,0 +1,152 @@
+// Single-key shortcuts. Markup declares them: data-key on what a key activates,
+// data-keylist on a list that j and k walk through.
+
+const STORE = "nous-keys";
+const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+const dialog = document.getElementById("keyhelp");
+const enabledBox = document.getElementById("keyhelp-enabled");
+
+function enabled() {
+  try { return localStorage.getItem(STORE) !== "off"; } catch { return true; }
+}
+
+const visible = (element) => element.getClientRects().length > 0;
+
+function typing(target) {
+  if (!(target instanceof HTMLElement)) return false;
+  if (target.isContentEditable || target.matches("textarea, select")) return true;
+  return target.matches("input") && !target.matches("[type=checkbox], [type=radio], [type=button], [type=submit], [type=reset]");
+}
+
+// The selected row, and where it was: after a row has been decided and swapped away,
+// the one that took its place is next.
+let lastIndex = -1;
+const list = () => document.querySelector("[data-keylist]");
+function itemsOf(root) {
+  if (!root) return [];
+  const marked = $$("[data-keyitem]", root);
+  return (marked.length ? marked : [...root.children]).filter(visible);
+}
+const selectedIn = (items) => items.findIndex((item) => item.classList.contains("is-selected"));
+const openerOf = (item) => item.querySelector("a[data-open]") ?? item.querySelector("a[href]");
+
+function select(items, index) {
+  for (const item of items) {
+    item.classList.remove("is-selected");
+    item.removeAttribute("aria-current");
+  }
+  const item = items[index];
+  item.classList.add("is-selected");
+  item.setAttribute("aria-current", "true");
+  lastIndex = index;
+  const link = openerOf(item);
+  if (!link) item.tabIndex = -1;
+  (link ?? item).focus({ preventScroll: true });
+  item.scrollIntoView({ block: "nearest" });
+}
+
+function move(step) {
+  const items = itemsOf(list());
+  if (!items.length) return false;
+  const at = selectedIn(items);
+  const next = at >= 0 ? at + step : lastIndex >= 0 ? lastIndex + Math.min(step, 0) : step > 0 ? 0 : items.length - 1;
+  select(items, Math.max(0, Math.min(next, items.length - 1)));
+  return true;
+}
+
+function selectedItem() {
+  const items = itemsOf(list());
+  return items[selectedIn(items)];
+}
+
+// A key inside a row belongs to that row alone: it acts only while the row is selected.
+function targetOf(key) {
+  const selector = `[data-key="${CSS.escape(key)}"]`;
+  const usable = (element) => visible(element) && !element.disabled && element.getAttribute("aria-disabled") !== "true";
+  const own = selectedItem();
+  const inside = own && $$(selector, own).find(usable);
+  if (inside) return inside;
+  const items = itemsOf(list());
+  return $$(selector).find((element) => usable(element) && !items.some((item) => item.contains(element)));
+}
+
+function showHelp() {
+  const rows = new Map();
+  for (const element of $$("[data-key]")) {
+    if (!visible(element) || rows.has(element.dataset.key)) continue;
+    const copy = element.cloneNode(true);
+    for (const kbd of $$("kbd", copy)) kbd.remove();
+    rows.set(element.dataset.key, element.dataset.keyLabel || element.getAttribute("aria-label") || copy.textContent.trim() || element.getAttribute("placeholder") || "Activate");
+  }
+  if (itemsOf(list()).length) {
+    rows.set("j", "Next in the list");
+    rows.set("k", "Previous in the list");
+    rows.set("Enter", "Open the selected one");
+    if (list().querySelector("input[type=checkbox]")) rows.set("x", "Tick the selected one");
+  }
+  rows.set("?", "This help");
+  const entries = [...rows].flatMap(([key, label]) => {
+    const term = document.createElement("dt");
+    term.textContent = label;
+    const value = document.createElement("dd");
+    const kbd = document.createElement("kbd");
+    kbd.textContent = key;
+    value.append(kbd);
+    return [term, value];
+  });
+  document.getElementById("keyhelp-list").replaceChildren(...entries);
+  enabledBox.checked = enabled();
+  dialog.showModal();
+}
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-keyhelp-open]")) showHelp();
+  // A click on the dialog itself, not on anything in it, is one on its backdrop.
+  else if (event.target === dialog) dialog.close();
+});
+enabledBox?.addEventListener("change", () => {
+  try { localStorage.setItem(STORE, enabledBox.checked ? "on" : "off"); } catch { /* private mode: the choice lasts as long as the page */ }
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+  if (typing(event.target) || dialog?.open || !enabled()) return;
+  const { key } = event;
+  const declared = targetOf(key);
+  if (declared) {
+    // A held key must not decide one row after another.
+    if (event.repeat) return;
+    if (declared.matches("input:not([type=checkbox], [type=radio], [type=submit], [type=button]), textarea, select")) declared.focus();
+    else declared.click();
+  } else if (key === "?") {
+    showHelp();
+  } else if (key === "j" || key === "k") {
+    if (!move(key === "j" ? 1 : -1)) return;
+  } else if (key === "x") {
+    const box = selectedItem()?.querySelector("input[type=checkbox]");
+    if (!box) return;
+    box.click();
+  } else if (key === "Enter" && !event.repeat) {
+    // A focused link or button already does this by itself.
+    const item = selectedItem();
+    if (!item || document.activeElement?.matches("a, button, summary, input")) return;
+    openerOf(item)?.click();
+  } else {
+    return;
+  }
+  event.preventDefault();
+});
+
+// Focus moved by hand or by Tab takes the selection along.
+document.addEventListener("focusin", (event) => {
+  const items = itemsOf(list());
+  const index = items.findIndex((item) => item.contains(event.target));
+  if (index < 0 || items[index].classList.contains("is-selected")) return;
+  for (const item of items) {
+    item.classList.remove("is-selected");
+    item.removeAttribute("aria-current");
+  }
+  items[index].classList.add("is-selected");
+  items[index].setAttribute("aria-current", "true");
+  lastIndex = index;
+});

@@ -1,0 +1,147 @@
+// Everything here improves pages that work without it.
+
+const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+// The sticky table heads stand below the sticky page head, whatever its height.
+const head = document.querySelector("[data-page-head]");
+if (head) {
+  new ResizeObserver(() => {
+    const top = parseFloat(getComputedStyle(head).top) || 0;
+    document.documentElement.style.setProperty("--head-h", `${head.offsetHeight + top}px`);
+  }).observe(head);
+}
+
+// Messages and popovers.
+document.addEventListener("click", (event) => {
+  const dismiss = event.target.closest("[data-dismiss]");
+  if (dismiss) dismiss.closest(".notice").remove();
+  for (const open of $$("details[data-popover][open]")) {
+    if (!open.contains(event.target)) open.open = false;
+  }
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const open of $$("details[data-popover][open]")) {
+    open.open = false;
+    if (open.contains(document.activeElement)) open.querySelector("summary").focus();
+  }
+});
+
+export function toast(word, text) {
+  const region = document.getElementById("toasts");
+  if (!region) return;
+  const notice = document.createElement("div");
+  notice.className = "notice notice-error";
+  const body = document.createElement("div");
+  body.className = "grow";
+  const strong = document.createElement("span");
+  strong.className = "notice-word";
+  strong.textContent = word;
+  body.append(strong, ` ${text}`);
+  const close = document.createElement("button");
+  close.type = "button";
+  close.className = "btn btn-quiet btn-icon btn-sm";
+  close.dataset.dismiss = "";
+  close.setAttribute("aria-label", "Dismiss");
+  close.textContent = "✕";
+  notice.append(body, close);
+  // The newest failure replaces the older ones: it is the one to act on.
+  region.replaceChildren(notice);
+}
+
+const REASONS = {
+  400: "The server could not read what was sent.",
+  401: "You are no longer logged in. Log in in another tab and try again.",
+  403: "Your role does not allow this, or the form has expired. Reload the page and try again.",
+  404: "It no longer exists.",
+  429: "Too many requests. Wait a little and try again.",
+};
+document.addEventListener("htmx:responseError", (event) => {
+  const status = event.detail.xhr.status;
+  toast("Not done.", REASONS[status] ?? `The server failed (error ${status}). It has been logged.`);
+});
+document.addEventListener("htmx:sendError", () => {
+  toast("No connection.", "The server could not be reached. Nothing was saved.");
+});
+document.addEventListener("htmx:timeout", () => {
+  toast("No answer.", "The server took too long. Look whether it was saved before you try again.");
+});
+
+// A request that ended on the login page must not put that page into a fragment.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const login = document.body.dataset.loginUrl;
+  const { responseURL } = event.detail.xhr;
+  if (login && responseURL && new URL(responseURL).pathname === login) {
+    event.detail.shouldSwap = false;
+    location.reload();
+  }
+});
+
+// Copy buttons exist only where the clipboard does.
+function addCopyButtons(root) {
+  if (!navigator.clipboard) return;
+  const hosts = $$("[data-copy]", root);
+  if (root.matches?.("[data-copy]")) hosts.push(root);
+  for (const host of hosts) {
+    if (host.querySelector(".copy-btn")) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "btn btn-sm copy-btn";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      const source = host.querySelector("pre, code, input, textarea");
+      try {
+        await navigator.clipboard.writeText(source.value ?? source.textContent);
+        button.textContent = "Copied";
+      } catch {
+        button.textContent = "Not copied";
+      }
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+    host.append(button);
+  }
+}
+addCopyButtons(document);
+document.addEventListener("htmx:load", (event) => addCopyButtons(event.detail.elt));
+
+// Select all, and the bar that acts on what is selected.
+function boxesOf(name) {
+  return $$(`input[type="checkbox"][name="${CSS.escape(name)}"]`).filter((box) => !box.disabled);
+}
+function showSelection() {
+  for (const all of $$("[data-select-all]")) {
+    const boxes = boxesOf(all.dataset.selectAll);
+    const on = boxes.filter((box) => box.checked).length;
+    all.checked = on > 0 && on === boxes.length;
+    all.indeterminate = on > 0 && on < boxes.length;
+  }
+  for (const bar of $$("[data-bulkbar]")) {
+    const on = boxesOf(bar.dataset.bulkbar).filter((box) => box.checked).length;
+    bar.hidden = on === 0;
+    for (const label of $$("[data-bulk-count]", bar)) label.textContent = `${on} selected`;
+  }
+}
+document.addEventListener("change", (event) => {
+  const name = event.target.dataset?.selectAll;
+  if (name) for (const box of boxesOf(name)) box.checked = event.target.checked;
+  showSelection();
+});
+document.addEventListener("htmx:load", showSelection);
+showSelection();
+
+// Typed text is not lost by a slip.
+const dirty = new Set();
+document.addEventListener("input", (event) => {
+  const form = event.target.form;
+  if (form?.matches("[data-guard]")) dirty.add(form);
+});
+document.addEventListener("reset", (event) => dirty.delete(event.target));
+document.addEventListener("submit", (event) => dirty.delete(event.target));
+document.addEventListener("htmx:responseError", (event) => {
+  const form = event.target.closest?.("form[data-guard]");
+  if (form) dirty.add(form);
+});
+window.addEventListener("beforeunload", (event) => {
+  for (const form of dirty) if (!form.isConnected) dirty.delete(form);
+  if (dirty.size) event.preventDefault();
+});
