@@ -4,7 +4,11 @@
 import os
 import sys
 
-WITHOUT_DATABASE = frozenset({"check", "collectstatic", "diffsettings", "help", "version", "--help", "--version"})
+# Where a database that cannot work must be noticed, rather than in the middle of a migration.
+CHECKED = frozenset({"migrate", "serve"})
+WITHOUT_DATABASE = frozenset(
+    {"check", "collectstatic", "diffsettings", "help", "version", "--help", "--version"}
+)
 
 
 def main() -> None:
@@ -16,7 +20,9 @@ def main() -> None:
     command = sys.argv[1] if len(sys.argv) > 1 else "help"
     if command not in WITHOUT_DATABASE:
         try:
-            postgres.ensure_database_url()
+            url = postgres.ensure_database_url()
+            if command in CHECKED:
+                postgres.check_requirements(url)
         except postgres.PostgresProblem as problem:
             sys.exit(f"nous: {problem}")
     execute_from_command_line(sys.argv)

@@ -51,7 +51,9 @@ except BadSetting as error:
     raise ImproperlyConfigured(str(error)) from error
 
 if "postgresql" not in str(DATABASES["default"]["ENGINE"]):
-    raise ImproperlyConfigured("DATABASE_URL: expected a postgresql:// address; no other database is supported")
+    raise ImproperlyConfigured(
+        "DATABASE_URL: expected a postgresql:// address; no other database is supported"
+    )
 if PRODUCTION and DEBUG:
     raise ImproperlyConfigured("NOUS_DEBUG: must be off when NOUS_PRODUCTION is on")
 
@@ -128,6 +130,15 @@ TIME_ZONE = "UTC"
 USE_I18N = False
 USE_TZ = True
 
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    # Where the background worker reports its state, for /readyz in another process.
+    "heartbeat": {
+        "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
+        "LOCATION": DATA_DIR / "heartbeat",
+    },
+}
+
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = DATA_DIR / "static"
@@ -186,6 +197,7 @@ Q_CLUSTER = {
     "catch_up": False,
     "poll": 1.0,
     "save_limit": 1000,
+    "cache": "heartbeat",
     "label": "Background tasks",
 }
 
@@ -228,6 +240,8 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         "django": {"level": LOG_LEVEL},
+        # It tells of every start and stop of each of its processes.
+        "django-q": {"level": "WARNING"},
         # Refused requests are answered and counted; a line each would drown what matters.
         "django.request": {"level": "ERROR"},
     },

@@ -106,7 +106,7 @@ def pytest_configure(config: pytest.Config) -> None:
             self, [*_triggers("DISABLE", statements), *statements, *_triggers("ENABLE", statements)]
         )
 
-    DatabaseOperations.execute_sql_flush = execute_sql_flush  # type: ignore[method-assign]
+    DatabaseOperations.execute_sql_flush = execute_sql_flush  # type: ignore[method-assign,assignment]
     config.add_cleanup(lambda: setattr(DatabaseOperations, "execute_sql_flush", original))
 
 

@@ -1,0 +1,73 @@
+"""Is the process up (`/healthz`), and can it do its work (`/readyz`)?"""
+
+import structlog
+from django.contrib.auth.decorators import login_not_required
+from django.db import Error, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from psycopg_pool import PoolTimeout
+
+log = structlog.get_logger(__name__)
+
+_migrated = False
+
+
+@login_not_required
+@never_cache
+@require_safe
+def healthz(request: HttpRequest) -> JsonResponse:
+    """Answer 200 as long as the process can answer at all."""
+    return JsonResponse({"status": "ok"})
+
+
+@login_not_required
+@never_cache
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """Answer 200 when requests can be served, else 503 with the names of the failing checks.
+
+    The background worker is reported and decides nothing: without it requests are served and work waits.
+    """
+    checks = {"database": "ok", "migrations": "ok", "worker": "unknown"}
+    failing = []
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        waiting = _unapplied_migrations()
+        if waiting:
+            checks["migrations"] = f"{waiting} not applied"
+            failing.append("migrations")
+    except (Error, PoolTimeout) as error:
+        # What the driver says may name hosts and users: it goes to the log only.
+        log.warning("readyz_database_failed", error=str(error))
+        checks |= {"database": "unreachable", "migrations": "unknown"}
+        failing.append("database")
+    checks["worker"] = _worker_state()
+    if failing:
+        return JsonResponse({"status": "unavailable", "failing": failing, "checks": checks}, status=503)
+    return JsonResponse({"status": "ok", "checks": checks})
+
+
+def _unapplied_migrations() -> int:
+    """How many migrations wait. Once none does, that is remembered: this process's code will not change."""
+    global _migrated
+    if _migrated:
+        return 0
+    executor = MigrationExecutor(connection)
+    waiting = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    _migrated = waiting == 0
+    return waiting
+
+
+def _worker_state() -> str:
+    """The state that the background worker last reported, or "not seen" after seconds of silence."""
+    try:
+        from django_q.status import Stat
+
+        states = sorted({str(stat.status).lower() for stat in Stat.get_all()})
+    except Exception as error:  # This is information only and must not turn a ready answer into an error.
+        log.warning("readyz_worker_state_failed", error=str(error))
+        return "unknown"
+    return ", ".join(states) or "not seen"

@@ -1,0 +1,130 @@
+"""`manage.py serve`: the whole product, in the foreground."""
+
+import os
+import shutil
+import signal
+import socket
+import sys
+from argparse import ArgumentParser
+from types import FrameType
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.core.management import call_command, get_commands
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connections
+
+from nousweb.launch import PROJECT, Child, LaunchProblem, Supervisor, answers
+from nousweb.lib.env import read, whole
+
+
+class Command(BaseCommand):
+    help = "Migrates the database, then runs the web server and the background worker until Ctrl-C."
+    # `migrate` runs the checks.
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--demo", action="store_true", help="Load demo data when there is no agent yet.")
+        parser.add_argument("--port", type=whole(1, 65535), help="TCP port; NOUS_PORT by default.")
+
+    def handle(self, *args: Any, demo: bool, port: int | None, **options: Any) -> None:
+        settings.PORT = port or settings.PORT
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _interrupt)
+        try:
+            self._run(demo)
+        except KeyboardInterrupt:
+            pass
+        except LaunchProblem as problem:
+            raise CommandError(str(problem)) from problem
+        self._say("Stopped.")
+
+    def _run(self, demo: bool) -> None:
+        _check_port(settings.HOST, settings.PORT)
+        self._say("Updating the database ...")
+        call_command("migrate", interactive=False)
+        if demo and not apps.get_model("identity", "Agent").objects.exists():
+            self._say("Loading the demo data ...")
+            call_command("loaddemo")
+        # The children have connections of their own; the supervisor needs none while it waits.
+        connections.close_all()
+        self._say("Starting the web server and the background worker ...")
+        supervisor = Supervisor(_children(), lambda line: self.stderr.write(line))
+        probe = f"http://{_bracketed(_reachable(settings.HOST))}:{settings.PORT}/readyz"
+        supervisor.run(
+            ready=lambda: answers(probe, _own_name()),
+            on_ready=lambda: self._announce(demo),
+        )
+
+    def _announce(self, demo: bool) -> None:
+        self._say(f"\nNous Web is at {console_address()}  (Ctrl-C stops it)")
+        if demo and "demoinfo" in get_commands():
+            call_command("demoinfo")
+            connections.close_all()
+        self.stdout.flush()
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
+
+
+def console_address() -> str:
+    """The address at which a browser on this machine finds the console."""
+    host = _reachable(settings.HOST)
+    return f"http://{'localhost' if host in ('127.0.0.1', '::1') else _bracketed(host)}:{settings.PORT}/"
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _check_port(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise CommandError(
+                f"Port {port} of {host} cannot be used ({error.strerror}): "
+                "stop the program that has it, or choose another port with NOUS_PORT."
+            ) from error
+
+
+def _children() -> list[Child]:
+    metrics = settings.DATA_DIR / "metrics"
+    shutil.rmtree(metrics, ignore_errors=True)
+    metrics.mkdir(parents=True)
+    threads = read("NOUS_WEB_THREADS", whole(1, 64), 8)
+    shared = {"NOUS_PORT": str(settings.PORT), "PROMETHEUS_MULTIPROC_DIR": str(metrics)}
+    # One connection for each thread, and two to spare for what a thread does on the side.
+    pool = os.environ.get("NOUS_DB_POOL_SIZE") or str(threads + 2)
+    return [
+        Child(
+            "web server",
+            [sys.executable, "-m", "gunicorn", "-c", "python:nousweb.gunicorn"],
+            vital=True,
+            environment=shared | {"NOUS_DB_POOL_SIZE": pool},
+        ),
+        Child(
+            "background worker",
+            [sys.executable, str(PROJECT / "manage.py"), "qcluster"],
+            vital=False,
+            environment=shared | {"NOUS_DB_POOL_SIZE": ""},
+        ),
+    ]
+
+
+def _reachable(host: str) -> str:
+    """An address that can be called, for one that only means "all of them"."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _own_name() -> str:
+    """A host name that ALLOWED_HOSTS accepts."""
+    return next((name.lstrip(".") for name in settings.ALLOWED_HOSTS if name != "*"), "localhost")
