@@ -1,0 +1,214 @@
+"""Identity over HTTP: what an agent is, how it came to be so, and wishes to change it."""
+
+import re
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router
+
+from identity.models import ChangeProposal, IdentityVersion
+from identity.policy import MAX_SECTION_CHARACTERS, Section
+from identity.principal import Principal
+from identity.prompt import section_check
+from identity.schemas import (
+    ChangeIn,
+    ChangeOut,
+    DiffOut,
+    HistoryOut,
+    IdentityOut,
+    ProposalOut,
+    ReinitiateIn,
+    ReinitiateOut,
+    SectionOut,
+    StaleBaseOut,
+    VersionOut,
+)
+from identity.selectors import IdentityState, agent_for, identity_state, version_get
+from identity.services.proposals import identity_propose
+from identity.services.seeding import agent_reinitiate
+from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.schemas import Problem
+from nousweb.lib.textdiff import diff_texts
+from nousweb.lib.tokens import estimate_tokens
+
+router = Router(tags=["identity"])
+
+_ETAG_PAIR = re.compile(r"(?P<section>[a-z]+)=(?P<version>\d{1,9})")
+REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
+
+
+def _principal(request: HttpRequest) -> Principal:
+    return request.auth  # type: ignore[attr-defined, no-any-return]
+
+
+@router.get("/identity", response={200: IdentityOut, 304: None, **REFUSALS}, summary="The current identity")
+def identity_get(request: HttpRequest, response: HttpResponse, agent: str = "") -> Any:
+    """Current sections with their versions, and the prompt they make. Answers 304 to a matching If-None-Match."""
+    by = _principal(request)
+    found = agent_for(by, agent)
+    by.require("identity.view_identityversion", found)
+    state = identity_state(found)
+    response["ETag"] = state.etag
+    if request.headers.get("If-None-Match", "").removeprefix("W/") == state.etag:
+        return 304, None
+    return _identity_out(state)
+
+
+@router.get("/identity/{section}", response={200: SectionOut, **REFUSALS}, summary="One current section")
+def section_get(request: HttpRequest, response: HttpResponse, section: str, agent: str = "") -> Any:
+    by = _principal(request)
+    found = agent_for(by, agent)
+    by.require("identity.view_identityversion", found)
+    version = IdentityVersion.objects.current().filter(agent=found, section=section_check(section)).first()
+    if version is None:
+        raise NotFound(f"{section} has no text yet.")
+    response["ETag"] = version.etag
+    return _section_out(version)
+
+
+@router.get("/identity/{section}/history", response={200: HistoryOut, **REFUSALS}, summary="All versions")
+def section_history(
+    request: HttpRequest,
+    section: str,
+    agent: str = "",
+    limit: int = Query(50, ge=1, le=200),
+    before: int | None = Query(None, ge=1, le=2_000_000_000, description="Only versions below this number"),
+) -> Any:
+    """Versions of a section, latest first."""
+    by = _principal(request)
+    found = agent_for(by, agent)
+    by.require("identity.view_identityversion", found)
+    versions = IdentityVersion.objects.filter(agent=found, section=section_check(section))
+    if before is not None:
+        versions = versions.filter(version__lt=before)
+    page = list(versions.select_related("previous", "restores").order_by("-version")[: limit + 1])
+    items = page[:limit]
+    return {"items": items, "next": items[-1].version if len(page) > limit else None}
+
+
+@router.get("/identity/{section}/diff", response={200: DiffOut, **REFUSALS}, summary="Compare two versions")
+def section_diff(
+    request: HttpRequest,
+    section: str,
+    agent: str = "",
+    from_version: int = Query(..., alias="from", ge=1, le=2_000_000_000),
+    to_version: int = Query(..., alias="to", ge=1, le=2_000_000_000),
+) -> Any:
+    """What changed between two versions of a section, by line."""
+    by = _principal(request)
+    found = agent_for(by, agent)
+    by.require("identity.view_identityversion", found)
+    section_check(section)
+    old = version_get(found, section, from_version)
+    new = version_get(found, section, to_version)
+    diff = diff_texts(old.content, new.content, context=MAX_SECTION_CHARACTERS)
+    lines = [
+        {
+            "kind": row.kind,
+            "old": "".join(span.text for span in row.old_spans) if row.old_no else None,
+            "new": "".join(span.text for span in row.new_spans) if row.new_no else None,
+        }
+        for row in diff.rows
+    ]
+    return {
+        "section": section, "from": old.version, "to": new.version, "added": diff.added,
+        "removed": diff.removed, "lines": lines,
+    }  # fmt: skip
+
+
+@router.put(
+    "/identity/{section}",
+    response={200: ChangeOut, 202: ChangeOut, 409: StaleBaseOut, **REFUSALS},
+    summary="Change a section, or propose to",
+)
+def section_put(
+    request: HttpRequest, response: HttpResponse, section: str, payload: ChangeIn, agent: str = ""
+) -> Any:
+    """200 when the guardrails apply the change at once, 202 when it waits for a person.
+
+    The base is `base_version` or an ETag in If-Match; when the section has moved on since, 409 answers with
+    the base, current and proposed texts. Without either, the change is based on whatever is current.
+    """
+    by = _principal(request)
+    found = agent_for(by, agent)
+    section_check(section)
+    result = identity_propose(
+        agent=found, section=section, content=payload.content, reason=payload.reason,
+        base_version=_base_version(request, section, payload.base_version), by=by,
+        wait=payload.mode == "propose",
+    )  # fmt: skip
+    if result.version:
+        response["ETag"] = result.version.etag
+    body = {"action": result.action, "proposal": result.proposal, "version": result.version}
+    return (202 if result.action == "proposed" else 200), body
+
+
+@router.get(
+    "/proposals/{proposal_id}", response={200: ProposalOut, **REFUSALS}, summary="One change proposal"
+)
+def proposal_get(request: HttpRequest, proposal_id: UUID) -> Any:
+    """What became of a proposal: its status, and the reviewer's comment."""
+    by = _principal(request)
+    proposal = ChangeProposal.objects.select_related("agent", "version").filter(pk=proposal_id).first()
+    if proposal is None or (by.token and by.token.agent_id != proposal.agent_id):
+        raise NotFound("There is no such proposal.")
+    by.require("identity.view_changeproposal", proposal.agent)
+    return proposal
+
+
+@router.post(
+    "/reinitiate", response={200: ReinitiateOut, **REFUSALS}, summary="Seed the identity anew (people)"
+)
+def reinitiate(request: HttpRequest, payload: ReinitiateIn | None = None, agent: str = "") -> Any:
+    """Write character and preferences anew from today's prompt and facts; only for people."""
+    by = _principal(request)
+    found = agent_for(by, agent)
+    by.require("identity.reinitiate_agent", found)
+    written = agent_reinitiate(agent=found, by=by, reason=payload.reason if payload else "")
+    found.refresh_from_db()
+    return {
+        "agent": found.slug,
+        "initiation_state": found.initiation_state,
+        "written": {version.section: version.version for version in written},
+    }
+
+
+def _section_out(version: IdentityVersion) -> dict[str, Any]:
+    return {
+        "section": version.section,
+        "version": version.version,
+        "content": version.content,
+        "tokens": estimate_tokens(version.content),
+        "updated_at": version.created_at,
+        "updated_by": version.author_name,
+        "etag": version.etag,
+    }
+
+
+def _identity_out(state: IdentityState) -> dict[str, Any]:
+    return {
+        "agent": state.agent.slug,
+        "initiation_state": state.agent.initiation_state,
+        "sections": {version.section: _section_out(version) for version in state.versions},
+        "prompt": state.prompt,
+        "tokens": state.tokens,
+        "etag": state.etag,
+    }
+
+
+def _base_version(request: HttpRequest, section: str, given: int | None) -> int | None:
+    """The version that an edit is based on, from the body or from an ETag of the section or the whole."""
+    header = request.headers.get("If-Match", "").strip()
+    if not header or header == "*":
+        return given
+    pairs = {match["section"]: int(match["version"]) for match in _ETAG_PAIR.finditer(header)}
+    if not pairs or not pairs.keys() <= set(Section.values):
+        raise Invalid("If-Match holds no ETag of an identity.", field="If-Match")
+    named = pairs.get(section, 0)
+    if given is not None and given != named:
+        raise Invalid("base_version and If-Match name different versions.", field="base_version")
+    return named
+
+
+__all__ = ["VersionOut", "router"]

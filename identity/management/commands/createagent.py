@@ -1,0 +1,28 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from identity.models import AgentKind
+from identity.principal import Principal
+from identity.services.agents import agent_create
+from nousweb.lib.errors import DomainError
+
+
+class Command(BaseCommand):
+    help = "Make an agent, seeded from NOUS_IDENTITY_PROMPT when that is set."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("slug")
+        parser.add_argument("--name", default="", help="its name for people; the slug by default")
+        parser.add_argument("--kind", default=AgentKind.SQUIRE, help=", ".join(AgentKind.values))
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            agent = agent_create(
+                slug=options["slug"], name=options["name"], kind=options["kind"],
+                by=Principal.of_system("command line"),
+            )  # fmt: skip
+        except DomainError as error:
+            raise CommandError(error.detail) from error
+        self.stderr.write(f"Agent {agent.slug} is there, {agent.initiation_state}.")

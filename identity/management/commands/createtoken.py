@@ -1,0 +1,36 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from identity.models import Persona
+from identity.policy import DEFAULT_SCOPES, SCOPE_PERMISSIONS
+from identity.principal import Principal
+from identity.selectors import agent_get
+from identity.services.tokens import token_create
+from nousweb.lib.errors import DomainError
+
+
+class Command(BaseCommand):
+    help = "Make an agent's token and print it, once, alone on standard output."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("agent", help="the agent's slug")
+        parser.add_argument("--persona", required=True, choices=Persona.values)
+        parser.add_argument(
+            "--scope",
+            action="append",
+            choices=sorted(SCOPE_PERMISSIONS),
+            help=f"may repeat; by default {', '.join(DEFAULT_SCOPES)}",
+        )
+        parser.add_argument("--name", default="command line")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            _, secret = token_create(
+                agent=agent_get(options["agent"]), persona=options["persona"], name=options["name"],
+                scopes=options["scope"] or DEFAULT_SCOPES, by=Principal.of_system("command line"),
+            )  # fmt: skip
+        except DomainError as error:
+            raise CommandError(error.detail) from error
+        self.stdout.write(secret)

@@ -1,0 +1,82 @@
+"""Who acts: a person, an agent's token, or the system itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from identity.policy import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
+from nousweb.lib.errors import NotAllowed, NotFound
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+    from identity.models import Agent, ApiToken
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Whoever asks for something; every service takes one as `by`.
+
+    `name` and `id` are what the audit trail keeps, so that it stays readable after the person or token is gone.
+    """
+
+    kind: Literal["person", "token", "system"]
+    id: str
+    name: str
+    request_id: str = ""
+    user: AbstractBaseUser | None = None
+    token: ApiToken | None = None
+
+    @classmethod
+    def of_user(cls, user: AbstractBaseUser, *, request_id: str = "") -> Principal:
+        return cls("person", str(user.pk), user.get_username(), request_id, user=user)
+
+    @classmethod
+    def of_token(cls, token: ApiToken, *, request_id: str = "") -> Principal:
+        name = f"{token.agent.slug} · {token.name}"
+        return cls("token", str(token.pk), name, request_id, token=token)
+
+    @classmethod
+    def of_system(cls, name: str) -> Principal:
+        """The product itself: a schedule, a command line. It may do anything but approve."""
+        return cls("system", name, name)
+
+    @property
+    def is_person(self) -> bool:
+        return self.kind == "person"
+
+    @property
+    def persona(self) -> str:
+        """The persona whose memory this principal acts on: a token's own, else the actor."""
+        return self.token.persona if self.token else "actor"
+
+    def may(self, permission: str) -> bool:
+        """Whether this principal holds `permission` ("app.codename"). Tokens never hold a right of people."""
+        if self.user is not None:
+            return bool(self.user.is_active and self.user.has_perm(permission))  # type: ignore[attr-defined]
+        if self.token is not None:
+            return permission not in PEOPLE_ONLY_PERMISSIONS and any(
+                permission in SCOPE_PERMISSIONS.get(scope, ()) for scope in self.token.scopes
+            )
+        return self.kind == "system" and permission != "identity.review_changeproposal"
+
+    def require(self, permission: str, agent: Agent | None = None) -> None:
+        """Raise unless this principal holds `permission`, and may act on `agent`.
+
+        NotFound for another agent than a token's own, so that a token learns nothing of other agents;
+        NotAllowed, naming the right that is missing, otherwise.
+        """
+        if agent is not None and self.token is not None and self.token.agent_id != agent.pk:
+            raise NotFound("No such agent.")
+        if self.may(permission):
+            return
+        if self.token is not None:
+            scopes = sorted(s for s, granted in SCOPE_PERMISSIONS.items() if permission in granted)
+            detail = (
+                f"This token lacks the scope {' or '.join(scopes)}."
+                if scopes
+                else "Only a signed-in person may do this; no token can."
+            )
+            raise NotAllowed(detail, permission=permission)
+        raise NotAllowed(f"This needs the permission {permission}.", permission=permission)

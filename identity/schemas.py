@@ -1,0 +1,143 @@
+"""What the identity API takes and gives."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import Field
+
+from identity.models import ChangeProposal, IdentityVersion
+from nousweb.lib.schemas import Input, Problem
+
+
+class SectionOut(Schema):
+    section: str
+    version: int
+    content: str
+    tokens: int
+    updated_at: datetime
+    updated_by: str
+    etag: str
+
+
+class IdentityOut(Schema):
+    agent: str
+    initiation_state: str
+    sections: dict[str, SectionOut] = Field(description="Current sections by name, in prompt order")
+    prompt: str = Field(description="The sections rendered as a prompt")
+    tokens: int = Field(description="Estimated tokens of the prompt")
+    etag: str
+
+
+class VersionOut(Schema):
+    section: str
+    version: int
+    content: str
+    is_current: bool
+    created_at: datetime
+    author_kind: str
+    author_name: str
+    reason: str
+    previous_version: int | None
+    restores_version: int | None
+
+    @staticmethod
+    def resolve_previous_version(version: IdentityVersion) -> int | None:
+        return version.previous.version if version.previous else None
+
+    @staticmethod
+    def resolve_restores_version(version: IdentityVersion) -> int | None:
+        return version.restores.version if version.restores else None
+
+
+class HistoryOut(Schema):
+    items: list[VersionOut]
+    next: int | None = Field(description="Pass as `before` for the next page; null on the last")
+
+
+class DiffLine(Schema):
+    kind: Literal["equal", "added", "removed", "changed"]
+    old: str | None
+    new: str | None
+
+
+class DiffOut(Schema):
+    section: str
+    from_version: int = Field(alias="from")
+    to_version: int = Field(alias="to")
+    added: int
+    removed: int
+    lines: list[DiffLine]
+
+
+class ChangeIn(Input):
+    content: str = Field(description="The whole new text of the section")
+    reason: str = Field("", description="Why; shown to the reviewer")
+    base_version: Annotated[int, Field(ge=0, le=2_000_000_000)] | None = Field(
+        None, description="The version that was edited, 0 for none; may be sent as If-Match instead"
+    )
+    mode: Literal["auto", "propose"] = Field(
+        "auto", description="“propose” waits for a person even where the guardrails would apply at once"
+    )
+
+
+class ProposalOut(Schema):
+    id: UUID
+    agent: str
+    section: str
+    status: str
+    risk: str
+    guardrail: str
+    base_version: int
+    content: str
+    reason: str
+    author_kind: str
+    author_name: str
+    reviewer_name: str
+    comment: str
+    edited: bool
+    created_at: datetime
+    decided_at: datetime | None
+    expires_at: datetime
+    version: int | None = Field(description="The version that it became, once applied")
+
+    @staticmethod
+    def resolve_agent(proposal: ChangeProposal) -> str:
+        return proposal.agent.slug
+
+    @staticmethod
+    def resolve_version(proposal: ChangeProposal) -> int | None:
+        return proposal.version.version if proposal.version else None
+
+
+class ChangeOut(Schema):
+    action: Literal["applied", "proposed", "unchanged"]
+    proposal: ProposalOut | None
+    version: VersionOut | None
+
+
+class TextAt(Schema):
+    version: int
+    content: str
+
+
+class YourText(Schema):
+    content: str
+
+
+class StaleBaseOut(Problem):
+    section: str
+    base: TextAt
+    current: TextAt
+    yours: YourText
+
+
+class ReinitiateIn(Input):
+    reason: str = ""
+
+
+class ReinitiateOut(Schema):
+    agent: str
+    initiation_state: str
+    written: dict[str, int] = Field(description="The sections that got a new version, with its number")

@@ -1,0 +1,69 @@
+"""Making and changing agents."""
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from identity.models import Agent, AgentKind, validate_slug
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from identity.services.seeding import identity_seed
+from nousweb.lib.errors import Conflict, Invalid
+
+
+@transaction.atomic
+def agent_create(
+    *, slug: str, name: str = "", kind: str = AgentKind.SQUIRE, by: Principal, prompt: str | None = None
+) -> Agent:
+    """Make an agent and seed its identity. Raises Invalid for a bad slug, name or kind, Conflict if it exists."""
+    by.require("identity.add_agent")
+    try:
+        validate_slug(slug)
+    except ValidationError as error:
+        raise Invalid(error.messages[0], field="slug") from error
+    name = _name_check(name or slug)
+    _kind_check(kind)
+    try:
+        with transaction.atomic():
+            agent = Agent.objects.create(slug=slug, name=name, kind=kind)
+    except IntegrityError as error:
+        raise Conflict(f"There is an agent {slug!r} already.", field="slug") from error
+    audit_record(
+        by=by,
+        action="agent.create",
+        target=agent,
+        agent=agent,
+        after={"slug": slug, "name": name, "kind": kind},
+    )
+    identity_seed(agent=agent, by=by, prompt=prompt)
+    agent.refresh_from_db()
+    return agent
+
+
+@transaction.atomic
+def agent_update(*, agent: Agent, name: str, kind: str, by: Principal) -> Agent:
+    """Change an agent's name and kind; its slug is for ever, since other systems hold it."""
+    by.require("identity.change_agent", agent)
+    name = _name_check(name)
+    _kind_check(kind)
+    agent = Agent.objects.select_for_update().get(pk=agent.pk)
+    before = {"name": agent.name, "kind": agent.kind}
+    after = {"name": name, "kind": kind}
+    if before != after:
+        agent.name, agent.kind = name, kind
+        agent.save(update_fields=["name", "kind"])
+        audit_record(by=by, action="agent.update", target=agent, agent=agent, before=before, after=after)
+    return agent
+
+
+def _name_check(name: str) -> str:
+    name = " ".join(name.split())
+    if not name or len(name) > 100 or "\x00" in name:
+        raise Invalid("A name has 1 to 100 characters.", field="name")
+    return name
+
+
+def _kind_check(kind: str) -> None:
+    if kind not in AgentKind.values:
+        raise Invalid(
+            f"There is no kind {kind!r}; the kinds are {', '.join(AgentKind.values)}.", field="kind"
+        )

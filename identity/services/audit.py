@@ -1,0 +1,36 @@
+"""The one way to write the audit trail. Called inside the transaction of the mutation that it records."""
+
+from typing import Any
+
+from django.db import models
+
+from identity.models import Agent, AuditEvent
+from identity.principal import Principal
+
+
+def audit_record(
+    *,
+    by: Principal,
+    action: str,
+    target: models.Model,
+    agent: Agent | None,
+    before: Any = None,
+    after: Any = None,
+    message: str = "",
+) -> AuditEvent:
+    """Record that `by` did `action` ("noun.verb") to `target`; `before` and `after` are JSON-ready states."""
+    return AuditEvent.objects.create(
+        author_kind=by.kind,
+        author_id=by.id,
+        author_name=by.name,
+        agent=agent,
+        agent_slug=agent.slug if agent else "",
+        action=action,
+        object_type=target._meta.model_name or "",
+        object_id=str(target.pk),
+        object_label=str(target)[:200],
+        before=before,
+        after=after,
+        message=message,
+        request_id=by.request_id,
+    )

@@ -1,0 +1,69 @@
+"""Decides whether a wish to change an identity is applied at once or waits for a person."""
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.utils import timezone
+
+from identity.models import Agent, ChangeProposal
+from identity.policy import (
+    AGENT_UPDATE_WINDOW,
+    AGENT_UPDATES_PER_WINDOW,
+    MAX_REASON_CHARACTERS,
+    MAX_SECTION_CHARACTERS,
+    SECTION_POLICY,
+)
+from identity.principal import Principal
+from nousweb.lib.errors import Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether to apply at once, and the reason in words that people read beside the change."""
+
+    apply: bool
+    reason: str
+
+
+def guardrail_decide(*, agent: Agent, section: str, by: Principal) -> Verdict:
+    """Judge a change of `section` wished by `by`, under the agent's lock. Source: seed 008, guardrails."""
+    if by.is_person:
+        if not by.may("identity.review_changeproposal"):
+            return Verdict(False, "Proposed by a person without the right to approve.")
+        if settings.FOUR_EYES:
+            return Verdict(False, "Four eyes: another person must approve.")
+        return Verdict(True, "Applied by a person with the right to approve.")
+    if not SECTION_POLICY[section].agent_may_apply:
+        return Verdict(False, f"An agent may not change its {section} by itself.")
+    if updates_in_window(agent) >= AGENT_UPDATES_PER_WINDOW:
+        return Verdict(False, "The agent has used its one identity update of the last 24 hours.")
+    return Verdict(True, f"Agents may change their {section} themselves, once a day.")
+
+
+def updates_in_window(agent: Agent) -> int:
+    """Number of updates that the agent itself has applied in the last 24 hours, whatever became of them."""
+    return ChangeProposal.objects.filter(
+        agent=agent,
+        author_kind=ChangeProposal.Kind.TOKEN,
+        version__isnull=False,
+        version__author_kind=ChangeProposal.Kind.TOKEN,
+        version__created_at__gt=timezone.now() - AGENT_UPDATE_WINDOW,
+    ).count()
+
+
+def text_check(content: str, reason: str, *, by: Principal) -> tuple[str, str]:
+    """Return section text and reason in the form they are stored; raise Invalid, naming the field."""
+    if "\x00" in content or "\x00" in reason:
+        raise Invalid("A NUL character cannot be stored.", field="content" if "\x00" in content else "reason")
+    content = content.replace("\r\n", "\n").replace("\r", "\n").strip()
+    if len(content) > MAX_SECTION_CHARACTERS:
+        raise Invalid(
+            f"A section holds at most {MAX_SECTION_CHARACTERS:,} characters; this has {len(content):,}.",
+            field="content",
+        )
+    if not content and not by.is_person:
+        raise Invalid("Only a person may empty a section.", field="content")
+    reason = reason.strip()
+    if len(reason) > MAX_REASON_CHARACTERS:
+        raise Invalid(f"A reason holds at most {MAX_REASON_CHARACTERS:,} characters.", field="reason")
+    return content, reason

@@ -1,0 +1,313 @@
+"""Every way in which an identity changes: propose, approve, reject, withdraw, roll back, undo, expire.
+
+Each service locks the agent's row first, so that decisions about one agent happen one after another, and
+leaves its audit record in the same transaction.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from identity.models import Agent, ChangeProposal, IdentityVersion
+from identity.policy import SECTION_POLICY
+from identity.principal import Principal
+from identity.prompt import section_check
+from identity.services.audit import audit_record
+from identity.services.guardrails import guardrail_decide, text_check
+from identity.services.versions import agent_lock, base_check, version_activate, version_current
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
+
+Status = ChangeProposal.Status
+REVIEW = "identity.review_changeproposal"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeResult:
+    """What became of a wish: "applied" (a version), "proposed" (it waits) or "unchanged" (it is so already)."""
+
+    action: str
+    proposal: ChangeProposal | None
+    version: IdentityVersion | None
+
+
+@transaction.atomic
+def identity_propose(
+    *,
+    agent: Agent,
+    section: str,
+    content: str,
+    reason: str = "",
+    base_version: int | None = None,
+    by: Principal,
+    wait: bool = False,
+    restores: IdentityVersion | None = None,
+) -> ChangeResult:
+    """Ask for a new text of a section; the guardrails apply it at once or let it wait for a person.
+
+    `base_version` is the version that was edited (0 for none; None takes whatever is current). `wait` asks
+    for a review even where the guardrails would apply at once. Raises StaleBase with the three texts,
+    Invalid, NotAllowed or NotFound.
+    """
+    by.require("identity.propose_changeproposal", agent)
+    section_check(section)
+    content, reason = text_check(content, reason, by=by)
+    agent = agent_lock(agent)
+    current = base_check(agent=agent, section=section, base_version=base_version, yours=content)
+    if current is not None and current.content == content:
+        return ChangeResult("unchanged", None, current)
+    if current is None and not content:
+        raise Invalid(f"{section} has no text yet, and this is empty.", field="content")
+    verdict = guardrail_decide(agent=agent, section=section, by=by)
+    proposal = ChangeProposal.objects.create(
+        agent=agent,
+        section=section,
+        base_version=current.version if current else 0,
+        content=content,
+        reason=reason,
+        risk=SECTION_POLICY[section].risk,
+        guardrail="Held for review on request." if wait and verdict.apply else verdict.reason,
+        restores=restores,
+        author_kind=by.kind,
+        author_id=by.id,
+        author_name=by.name,
+        expires_at=timezone.now() + timedelta(days=settings.PROPOSAL_EXPIRY_DAYS),
+    )
+    if wait or not verdict.apply:
+        audit_record(
+            by=by, action="proposal.create", target=proposal, agent=agent,
+            before={"version": current.version, "content": current.content} if current else None,
+            after={"content": content, "base_version": proposal.base_version}, message=reason,
+        )  # fmt: skip
+        return ChangeResult("proposed", proposal, None)
+    version = version_activate(
+        agent=agent, section=section, content=content, reason=reason, by=by, current=current,
+        restores=restores, action="identity.rollback" if restores else "identity.update",
+    )  # fmt: skip
+    if by.is_person:
+        _decide(proposal, Status.APPROVED, by, version=version)
+    else:
+        proposal.status, proposal.version = Status.APPLIED, version
+        proposal.save(update_fields=["status", "version"])
+    return ChangeResult("applied", proposal, version)
+
+
+@transaction.atomic
+def identity_rollback(
+    *, agent: Agent, section: str, to_version: int, reason: str = "", base_version: int | None = None,
+    by: Principal,
+) -> ChangeResult:  # fmt: skip
+    """Give a section the text of an earlier version, as a new version that names the one it restores."""
+    by.require(REVIEW, agent)
+    section_check(section)
+    target = IdentityVersion.objects.filter(agent=agent, section=section, version=to_version).first()
+    if target is None:
+        raise NotFound(f"{section} has no version {to_version}.")
+    return identity_propose(
+        agent=agent, section=section, content=target.content,
+        reason=reason or f"Roll back to version {to_version}.",
+        base_version=base_version, by=by, restores=target,
+    )  # fmt: skip
+
+
+@transaction.atomic
+def proposal_approve(
+    *, proposal: ChangeProposal, by: Principal, comment: str = "", content: str | None = None,
+    base_version: int | None = None, batch: UUID | None = None,
+) -> IdentityVersion:  # fmt: skip
+    """Make a pending proposal the current version; `content` is the reviewer's own edit of its text.
+
+    With `base_version` the reviewer says against which version the text was read, so that a proposal
+    whose section has moved on can be approved after its text was brought up to date.
+    Raises Conflict when it is no longer pending, StaleBase when the section has moved on.
+    """
+    agent, proposal = _lock(proposal, by)
+    _pending_check(proposal)
+    if settings.FOUR_EYES:
+        if proposal.author_kind == ChangeProposal.Kind.PERSON and proposal.author_id == by.id:
+            raise NotAllowed("Four eyes: you proposed this, so another person must approve it.")
+        if content is not None:
+            raise NotAllowed("Four eyes: save your edited text as a proposal of its own.")
+    wished, _ = text_check(proposal.content if content is None else content, "", by=by)
+    current = base_check(
+        agent=agent, section=proposal.section, yours=wished,
+        base_version=proposal.base_version if base_version is None else base_version,
+    )  # fmt: skip
+    edited = wished != proposal.content
+    version = version_activate(
+        agent=agent, section=proposal.section, content=wished, reason=proposal.reason, by=by, current=current,
+        restores=None if edited else proposal.restores, author=None if edited else proposal,
+        action="proposal.approve", message=comment,
+    )  # fmt: skip
+    proposal.edited = edited
+    _decide(proposal, Status.APPROVED, by, comment=comment, version=version, batch=batch)
+    return version
+
+
+@transaction.atomic
+def proposal_reject(
+    *, proposal: ChangeProposal, by: Principal, comment: str = "", batch: UUID | None = None
+) -> ChangeProposal:
+    """Turn a pending proposal down; the comment tells its author why."""
+    agent, proposal = _lock(proposal, by)
+    _pending_check(proposal)
+    _decide(proposal, Status.REJECTED, by, comment=comment, batch=batch)
+    _audit_status(proposal, agent, by, "proposal.reject", Status.PENDING, comment)
+    return proposal
+
+
+@transaction.atomic
+def proposal_keep(
+    *, proposal: ChangeProposal, by: Principal, comment: str = "", batch: UUID | None = None
+) -> ChangeProposal:
+    """Confirm, after the fact, a change that the guardrails let the agent apply itself."""
+    agent, proposal = _lock(proposal, by)
+    if proposal.status != Status.APPLIED:
+        raise Conflict(f"This change is {proposal.get_status_display().lower()}; there is nothing to keep.")
+    _decide(proposal, Status.APPROVED, by, comment=comment, version=proposal.version, batch=batch)
+    _audit_status(proposal, agent, by, "proposal.keep", Status.APPLIED, comment)
+    return proposal
+
+
+@transaction.atomic
+def proposal_revert(*, proposal: ChangeProposal, by: Principal, comment: str = "") -> IdentityVersion:
+    """Take back, after the fact, a change that the agent applied itself: a new version restores the old text."""
+    agent, proposal = _lock(proposal, by)
+    if proposal.status != Status.APPLIED:
+        raise Conflict(f"This change is {proposal.get_status_display().lower()}; it cannot be reverted here.")
+    version = _restore_before(agent, proposal, by, action="proposal.revert", message=comment)
+    _decide(proposal, Status.REVERTED, by, comment=comment, version=proposal.version)
+    return version
+
+
+@transaction.atomic
+def proposal_withdraw(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
+    """Take one's own pending proposal back."""
+    by.require("identity.propose_changeproposal", proposal.agent)
+    agent = agent_lock(proposal.agent)
+    proposal = ChangeProposal.objects.select_for_update().get(pk=proposal.pk)
+    if proposal.author_kind != by.kind or (by.is_person and proposal.author_id != by.id):
+        raise NotAllowed("Only whoever proposed a change can withdraw it.")
+    _pending_check(proposal)
+    proposal.status, proposal.decided_at = Status.WITHDRAWN, timezone.now()
+    proposal.save(update_fields=["status", "decided_at"])
+    _audit_status(proposal, agent, by, "proposal.withdraw", Status.PENDING, "")
+    return proposal
+
+
+@transaction.atomic
+def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
+    """Take back a decision: the proposal waits again.
+
+    An approval can be undone while nothing came after it; its text is replaced by a new version that
+    restores the one before. A rejection can be undone until the proposal expires.
+    """
+    agent, proposal = _lock(proposal, by)
+    if proposal.status == Status.REJECTED:
+        proposal.status = Status.PENDING
+        _audit_status(proposal, agent, by, "proposal.undo", Status.REJECTED, "")
+    elif proposal.status == Status.APPROVED:
+        restored = _restore_before(
+            agent, proposal, by, action="proposal.undo", message="Undo of an approval."
+        )
+        proposal.status, proposal.base_version, proposal.edited = Status.PENDING, restored.version, False
+        proposal.version = None
+    else:
+        raise Conflict(f"This proposal is {proposal.get_status_display().lower()}; there is nothing to undo.")
+    proposal.reviewer_id = proposal.reviewer_name = proposal.comment = ""
+    proposal.decided_at = proposal.batch = None
+    # What waits again must get a chance to be seen before it expires.
+    proposal.expires_at = max(proposal.expires_at, timezone.now() + timedelta(days=1))
+    proposal.save()
+    return proposal
+
+
+@transaction.atomic
+def proposals_expire(*, by: Principal, now: datetime | None = None) -> int:
+    """Close pending proposals past their expiry; returns how many."""
+    now = now or timezone.now()
+    expired = list(
+        ChangeProposal.objects.pending()
+        .filter(expires_at__lte=now)
+        .select_related("agent")
+        .select_for_update(of=("self",), skip_locked=True)
+        .order_by("expires_at")[:500]
+    )
+    for proposal in expired:
+        proposal.status, proposal.decided_at = Status.EXPIRED, now
+        proposal.save(update_fields=["status", "decided_at"])
+        _audit_status(
+            proposal, proposal.agent, by, "proposal.expire", Status.PENDING, "Nobody decided in time."
+        )
+    return len(expired)
+
+
+def proposals_batch(batch: UUID) -> Iterable[ChangeProposal]:
+    """The proposals decided in one bulk action, latest first, so that undoing in this order is possible."""
+    return (
+        ChangeProposal.objects.filter(batch=batch).select_related("agent", "version").order_by("-decided_at")
+    )
+
+
+def _lock(proposal: ChangeProposal, by: Principal) -> tuple[Agent, ChangeProposal]:
+    by.require(REVIEW, proposal.agent)
+    agent = agent_lock(proposal.agent)
+    locked = (
+        ChangeProposal.objects.select_for_update(of=("self",))
+        .select_related("version__previous", "restores")
+        .get(pk=proposal.pk)
+    )
+    return agent, locked
+
+
+def _pending_check(proposal: ChangeProposal) -> None:
+    if proposal.status != Status.PENDING:
+        who = f" by {proposal.reviewer_name}" if proposal.reviewer_name else ""
+        raise Conflict(
+            f"This proposal is already {proposal.get_status_display().lower()}{who}.", status=proposal.status
+        )
+    if proposal.expires_at <= timezone.now():
+        raise Conflict("This proposal has expired.", status=Status.EXPIRED)
+
+
+def _decide(
+    proposal: ChangeProposal, status: ChangeProposal.Status, by: Principal, *, comment: str = "",
+    version: IdentityVersion | None = None, batch: UUID | None = None,
+) -> None:  # fmt: skip
+    proposal.status = status
+    proposal.reviewer_id, proposal.reviewer_name = by.id, by.name
+    proposal.comment, proposal.batch = comment.strip(), batch
+    proposal.version = version
+    proposal.decided_at = timezone.now()
+    proposal.save()
+
+
+def _restore_before(
+    agent: Agent, proposal: ChangeProposal, by: Principal, *, action: str, message: str
+) -> IdentityVersion:
+    """Write a new version with the text from before `proposal` was applied, if nothing came after it."""
+    applied = proposal.version
+    current = version_current(agent, proposal.section)
+    if applied is None or current is None or current.pk != applied.pk:
+        raise Conflict(
+            f"{proposal.get_section_display()} has changed since; roll back from its history instead."
+        )
+    before = applied.previous
+    return version_activate(
+        agent=agent, section=proposal.section, content=before.content if before else "",
+        reason=f"Restores version {before.version}." if before else "Restores the empty section.",
+        by=by, current=current, restores=before, action=action, message=message,
+    )  # fmt: skip
+
+
+def _audit_status(
+    proposal: ChangeProposal, agent: Agent, by: Principal, action: str, before: str, message: str
+) -> None:
+    audit_record(
+        by=by, action=action, target=proposal, agent=agent, before={"status": str(before)},
+        after={"status": str(proposal.status)}, message=message,
+    )  # fmt: skip

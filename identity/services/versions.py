@@ -1,0 +1,97 @@
+"""Making a version current. Internal to the identity services: callers have checked rights and guardrails."""
+
+from django.db import transaction
+
+from identity.models import Agent, AuthorFields, IdentityVersion
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from nousweb.lib.errors import Conflict
+
+
+class StaleBase(Conflict):
+    """The section has moved on since the text that was edited; carries the base, current and wished texts."""
+
+    code = "stale_base"
+    title = "The section has changed since this edit began"
+
+    def __init__(self, *, section: str, base: IdentityVersion | None, base_version: int,
+                 current: IdentityVersion | None, yours: str) -> None:  # fmt: skip
+        now = current.version if current else 0
+        super().__init__(
+            f"This edit is based on version {base_version} of {section}, but version {now} is current.",
+            section=section,
+            base={"version": base_version, "content": base.content if base else ""},
+            current={"version": now, "content": current.content if current else ""},
+            yours={"content": yours},
+        )
+
+
+def agent_lock(agent: Agent) -> Agent:
+    """Take the agent's row lock, which orders all changes of one agent's identity. Needs a transaction."""
+    return Agent.objects.select_for_update().get(pk=agent.pk)
+
+
+def version_current(agent: Agent, section: str) -> IdentityVersion | None:
+    return IdentityVersion.objects.current().filter(agent=agent, section=section).first()
+
+
+def base_check(*, agent: Agent, section: str, base_version: int | None, yours: str) -> IdentityVersion | None:
+    """Return the current version; raise StaleBase unless it is `base_version` (None accepts any)."""
+    current = version_current(agent, section)
+    now = current.version if current else 0
+    if base_version is not None and base_version != now:
+        base = IdentityVersion.objects.filter(agent=agent, section=section, version=base_version).first()
+        raise StaleBase(section=section, base=base, base_version=base_version, current=current, yours=yours)
+    return current
+
+
+def version_activate(
+    *,
+    agent: Agent,
+    section: str,
+    content: str,
+    reason: str,
+    by: Principal,
+    current: IdentityVersion | None,
+    restores: IdentityVersion | None = None,
+    author: AuthorFields | None = None,
+    action: str,
+    message: str = "",
+) -> IdentityVersion:
+    """Write the next version of a section and make it current, with its audit record.
+
+    `current` is the section's current version as read under the agent's lock. `author` wrote the text when
+    that is not `by`, who activates it.
+    """
+    assert transaction.get_connection().in_atomic_block, "agent_lock first"
+    if current is not None:
+        IdentityVersion.objects.filter(pk=current.pk, is_current=True).update(is_current=False)
+    version = IdentityVersion.objects.create(
+        agent=agent,
+        section=section,
+        version=current.version + 1 if current else 1,
+        content=content,
+        previous=current,
+        restores=restores,
+        reason=reason,
+        author_kind=author.author_kind if author else by.kind,
+        author_id=author.author_id if author else by.id,
+        author_name=author.author_name if author else by.name,
+    )
+    if agent.initiated_at is None:
+        Agent.objects.filter(pk=agent.pk).update(initiated_at=version.created_at)
+        agent.initiated_at = version.created_at
+    audit_record(
+        by=by,
+        action=action,
+        target=version,
+        agent=agent,
+        before={"version": current.version, "content": current.content} if current else None,
+        after={
+            "version": version.version,
+            "content": content,
+            "restores": restores.version if restores else None,
+        },
+        message=message or reason,
+    )
+    return version

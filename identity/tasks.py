@@ -1,0 +1,9 @@
+"""What the worker runs for identity. Thin: each calls a service."""
+
+from identity.principal import Principal
+from identity.services.proposals import proposals_expire
+
+
+def expire_proposals() -> int:
+    """Close proposals that nobody decided in time; returns how many."""
+    return proposals_expire(by=Principal.of_system("schedule"))

@@ -1,0 +1,137 @@
+"""What agents know: facts with two clocks, and the history of every change to them."""
+
+import uuid
+from datetime import datetime
+
+from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+
+from identity.models import Agent, AuthorFields, Persona
+from memory.policy import DEFAULT_CATEGORY, PROFILE_CATEGORIES
+
+UNIT_INTERVAL = [MinValueValidator(0.0), MaxValueValidator(1.0)]
+
+
+class Scope(models.TextChoices):
+    TASK = "task", "Task"
+    PROJECT = "project", "Project"
+    GLOBAL = "global", "Global"
+
+
+class FactQuerySet(models.QuerySet["Fact"]):
+    def active(self) -> "FactQuerySet":
+        return self.filter(active=True)
+
+    def profile(self) -> "FactQuerySet":
+        """Facts that are always on: about the people served, what they prefer, and the rules they set."""
+        return self.filter(category__in=PROFILE_CATEGORIES)
+
+    def as_of(self, moment: datetime) -> "FactQuerySet":
+        """Facts that were known at `moment` and, by what is recorded, true then."""
+        return self.filter(
+            Q(retired_at__isnull=True) | Q(retired_at__gt=moment),
+            Q(valid_from__isnull=True) | Q(valid_from__lte=moment),
+            Q(valid_until__isnull=True) | Q(valid_until__gt=moment),
+            recorded_at__lte=moment,
+        )
+
+    def surest_first(self) -> "FactQuerySet":
+        return self.order_by("-confidence", "-importance", "-recorded_at", "id")
+
+
+class Fact(models.Model):
+    """One thing an agent believes. Never overwritten: what replaces it names it.
+
+    Two clocks: `valid_from`/`valid_until` say when it was true in the world, `recorded_at`/`retired_at` when
+    the agent knew it. `confidence` and `importance` lie in [0, 1].
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="facts")
+    persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
+    content = models.TextField()
+    subject = models.CharField(max_length=200, blank=True)
+    category = models.CharField(max_length=50, default=DEFAULT_CATEGORY)
+    kind = models.CharField(max_length=50, blank=True)
+    scope = models.CharField(max_length=10, choices=Scope, default=Scope.GLOBAL)
+    tags = ArrayField(models.CharField(max_length=50), default=list, blank=True)
+    confidence = models.FloatField(default=1.0, validators=UNIT_INTERVAL)
+    importance = models.FloatField(default=0.5, validators=UNIT_INTERVAL)
+    source = models.CharField(max_length=200, blank=True)
+    confirmation_count = models.PositiveIntegerField(default=0)
+    last_confirmed_at = models.DateTimeField(null=True, blank=True)
+    active = models.BooleanField(default=True)
+    superseded_by = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="supersedes"
+    )
+    contradiction_of = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="contradicted_by"
+    )
+    valid_from = models.DateTimeField(null=True, blank=True)
+    valid_until = models.DateTimeField(null=True, blank=True)
+    recorded_at = models.DateTimeField(default=timezone.now)
+    retired_at = models.DateTimeField(null=True, blank=True)
+
+    objects = FactQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-recorded_at", "-id"]
+        permissions = [("add_rule_fact", "Can write facts of the category rule")]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(confidence__gte=0, confidence__lte=1, importance__gte=0, importance__lte=1),
+                name="fact_scores_in_unit_interval",
+            ),
+            models.CheckConstraint(
+                condition=Q(valid_from__isnull=True)
+                | Q(valid_until__isnull=True)
+                | Q(valid_until__gt=F("valid_from")),
+                name="fact_valid_span_is_positive",
+            ),
+            models.CheckConstraint(
+                condition=Q(active=True, retired_at__isnull=True) | Q(active=False, retired_at__isnull=False),
+                name="fact_active_until_retired",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["agent", "persona", "-recorded_at", "-id"]),
+            models.Index(
+                fields=["agent", "persona", "category", "-confidence", "-importance", "-recorded_at"],
+                condition=Q(active=True),
+                name="fact_profile",
+            ),
+            models.Index(
+                fields=["superseded_by"], condition=Q(superseded_by__isnull=False), name="fact_chain"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.content if len(self.content) <= 80 else f"{self.content[:79]}…"
+
+
+class FactChange(AuthorFields):
+    """What happened to a fact, by whom, and why. Append-only in the database."""
+
+    class Action(models.TextChoices):
+        STORED = "stored", "Stored"
+        CONFIRMED = "confirmed", "Confirmed"
+        SUPERSEDED = "superseded", "Superseded"
+        INVALIDATED = "invalidated", "Found wrong"
+        RESTORED = "restored", "Restored"
+        EDITED = "edited", "Edited"
+
+    fact = models.ForeignKey(Fact, on_delete=models.PROTECT, related_name="changes")
+    at = models.DateTimeField(default=timezone.now, editable=False)
+    action = models.CharField(max_length=20, choices=Action)
+    other = models.ForeignKey(Fact, on_delete=models.PROTECT, null=True, related_name="+")
+    score = models.FloatField(null=True)
+    reason = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.get_action_display()}: {self.fact}"

@@ -1,0 +1,16 @@
+"""Rules about memories, declared as data: categories, their tier, and who may write them."""
+
+PROFILE_CATEGORIES = ("person", "preference", "rule")
+"""Facts of these are always on (tier 1) and are left out of searched facts. Source: seed 008, part B."""
+
+KNOWN_CATEGORIES = (*PROFILE_CATEGORIES, "technical", "concept", "tool", "project", "event")
+"""Offered in the console; agents may use others of the same form."""
+
+DEFAULT_CATEGORY = "concept"
+
+CATEGORY_PERMISSIONS = {"rule": "memory.add_rule_fact"}
+"""Categories that need a right of their own: a rule steers every prompt, so agents do not write it by default."""
+
+MAX_CONTENT_CHARACTERS = 8_000
+MAX_TAGS = 20
+"""Most tags on one memory."""

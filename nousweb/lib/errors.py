@@ -1,0 +1,49 @@
+"""Errors of the domain: raised by services, shown by the API as problem+json and by the console as pages."""
+
+from typing import Any, ClassVar
+
+
+class DomainError(Exception):
+    """Base of every refusal that the caller can understand and act on.
+
+    `detail` is one plain sentence; `extra` holds JSON-ready members that the API adds to the problem document.
+    """
+
+    status: ClassVar[int] = 400
+    code: ClassVar[str] = "bad_request"
+    title: ClassVar[str] = "Bad request"
+
+    def __init__(self, detail: str, **extra: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.extra = extra
+
+
+class NotAllowed(DomainError):
+    status = 403
+    code = "not_allowed"
+    title = "Not allowed"
+
+
+class NotFound(DomainError):
+    status = 404
+    code = "not_found"
+    title = "Not found"
+
+
+class Conflict(DomainError):
+    status = 409
+    code = "conflict"
+    title = "Conflict with the current state"
+
+
+class Invalid(DomainError):
+    """A value cannot be accepted; `field` names it."""
+
+    status = 422
+    code = "invalid"
+    title = "Invalid value"
+
+    def __init__(self, detail: str, *, field: str = "", **extra: Any) -> None:
+        super().__init__(detail, field=field, **extra)
+        self.field = field

@@ -1,0 +1,71 @@
+"""What the console's frame shows on every page: agents, pages, what waits, and who is signed in."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from identity.models import Agent, ChangeProposal
+from nousweb.roles import role_of
+
+AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
+    ("Identity", "agent_identity", "identity.view_identityversion"),
+    ("Facts", "agent_facts", "memory.view_fact"),
+    ("Context preview", "agent_context", "context.assemble_context"),
+    ("Tokens", "agent_tokens", "identity.view_apitoken"),
+)
+"""Label, URL name and right of each page of one agent."""
+
+GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
+    ("Home", "home", ""),
+    ("Review queue", "review", "identity.view_changeproposal"),
+    ("Agents", "agents", "identity.view_agent"),
+    ("Audit trail", "audit", "identity.view_auditevent"),
+)
+
+
+def console(request: HttpRequest) -> dict[str, Any]:
+    """Template variables of base.html: `nav`, `theme` and `role`. Two queries, whatever the page."""
+    theme = request.COOKIES.get("theme", "")
+    shown: dict[str, Any] = {"theme": theme if theme in ("light", "dark") else ""}
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        return shown
+    match = request.resolver_match
+    agents = list(Agent.objects.all()[:200]) if user.has_perm("identity.view_agent") else []
+    slug = match.kwargs.get("slug", "") if match else ""
+    current = next((agent for agent in agents if agent.slug == slug), None)
+    url_name = match.url_name if match else ""
+
+    def items(pages: tuple[tuple[str, str, str], ...], *args: str) -> list[dict[str, Any]]:
+        return [
+            {"label": label, "url": reverse(name, args=args), "active": url_name == name, "count": None}
+            for label, name, right in pages
+            if not right or user.has_perm(right)
+        ]
+
+    general = items(GENERAL_PAGES)
+    review_url = reverse("review")
+    for item in general:
+        if item["url"] == review_url:
+            item["count"] = ChangeProposal.objects.waiting().count()
+    groups = [{"label": "", "items": general}]
+    if current:
+        groups.append({"label": current.name, "items": items(AGENT_PAGES, current.slug)})
+    return {
+        **shown,
+        "role": role_of(user),
+        "nav": {
+            "agents": [
+                {
+                    "slug": agent.slug,
+                    "name": agent.name,
+                    "url": reverse("agent_identity", args=[agent.slug]),
+                    "current": agent.slug == slug,
+                }
+                for agent in agents
+            ],
+            "agent": {"slug": current.slug, "name": current.name} if current else None,
+            "groups": groups,
+        },
+    }

@@ -1,0 +1,60 @@
+"""The roles of people, as Django groups with permissions, declared as data."""
+
+from django.apps import apps
+from django.contrib.auth.management import create_permissions
+
+ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
+    "Viewer": (
+        "identity.view_agent",
+        "identity.view_identityversion",
+        "identity.view_changeproposal",
+        "identity.view_auditevent",
+        "memory.view_fact",
+        "memory.view_factchange",
+        "context.view_contextrun",
+        "context.assemble_context",
+    ),
+    "Reviewer": (
+        "identity.propose_changeproposal",
+        "identity.review_changeproposal",
+        "memory.add_fact",
+        "memory.add_rule_fact",
+    ),
+    "Administrator": (
+        "identity.add_agent",
+        "identity.change_agent",
+        "identity.reinitiate_agent",
+        "identity.view_apitoken",
+        "identity.add_apitoken",
+        "identity.revoke_apitoken",
+        "auth.view_user",
+        "auth.add_user",
+        "auth.change_user",
+        "auth.view_group",
+    ),
+}
+"""What each role may do beyond the role before it."""
+
+
+def roles_sync() -> None:
+    """Make the groups and give each exactly its permissions; run after every migration."""
+    from django.contrib.auth.models import Group, Permission
+
+    for label in ("identity", "memory", "context", "auth"):
+        create_permissions(apps.get_app_config(label), verbosity=0)
+    known = {
+        f"{permission.content_type.app_label}.{permission.codename}": permission
+        for permission in Permission.objects.select_related("content_type")
+    }
+    granted: list[Permission] = []
+    for role, names in ROLE_PERMISSIONS.items():
+        granted.extend(known[name] for name in names)
+        Group.objects.get_or_create(name=role)[0].permissions.set(granted)
+
+
+def role_of(user: object) -> str:
+    """The highest role of a person, in a word, for the console."""
+    if getattr(user, "is_superuser", False):
+        return "Administrator"
+    names = {group.name for group in user.groups.all()}  # type: ignore[attr-defined]
+    return next((role for role in reversed(ROLE_PERMISSIONS) if role in names), "No role")

@@ -1,0 +1,19 @@
+"""What the worker does by the clock, declared as data."""
+
+SCHEDULES: dict[str, tuple[str, int]] = {
+    "Expire proposals nobody decided": ("identity.tasks.expire_proposals", 60),
+    "Delete context runs past their retention": ("context.tasks.purge_context_runs", 24 * 60),
+}
+"""Name to the task's dotted path and its period in minutes."""
+
+
+def schedules_sync() -> None:
+    """Create the schedules that are missing and drop those no longer declared; pauses of others are kept."""
+    from django_q.models import Schedule
+
+    for name, (path, minutes) in SCHEDULES.items():
+        Schedule.objects.get_or_create(
+            name=name,
+            defaults={"func": path, "schedule_type": Schedule.MINUTES, "minutes": minutes, "repeats": -1},
+        )
+    Schedule.objects.filter(func__regex=r"^(identity|memory|context)\.").exclude(name__in=SCHEDULES).delete()

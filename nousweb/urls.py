@@ -1,0 +1,21 @@
+"""Where everything lives."""
+
+from django.contrib import admin
+from django.contrib.auth.views import LoginView, LogoutView
+from django.urls import include, path
+
+from nousweb.api import api
+from nousweb.health import healthz, readyz
+from nousweb.metrics import metrics
+
+urlpatterns = [
+    path("healthz", healthz),
+    path("readyz", readyz),
+    path("metrics", metrics),
+    path("api/", api.urls),
+    path("admin/", admin.site.urls),
+    path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("logout/", LogoutView.as_view(), name="logout"),
+    path("", include("context.urls")),
+    path("", include("identity.urls")),
+]
