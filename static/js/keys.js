@@ -1,5 +1,6 @@
 // Single-key shortcuts. Markup declares them: data-key on what a key activates,
-// data-keylist on a list that j and k walk through.
+// data-keylist on a list that j and k walk through, data-keylist="open" on one whose
+// rows open as they are reached.
 
 const STORE = "nous-keys";
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -45,12 +46,24 @@ function select(items, index) {
   item.scrollIntoView({ block: "nearest" });
 }
 
+// Between reaching a row and its detail arriving, a decision key would fall on the row
+// that was there before.
+let opening = 0;
+const arriving = () => performance.now() < opening || document.querySelector("#working.htmx-request");
+document.addEventListener("htmx:afterSettle", () => { opening = 0; });
+window.addEventListener("pageshow", () => { opening = 0; });
+
 function move(step) {
   const items = itemsOf(list());
   if (!items.length) return false;
   const at = selectedIn(items);
   const next = at >= 0 ? at + step : lastIndex >= 0 ? lastIndex + Math.min(step, 0) : step > 0 ? 0 : items.length - 1;
-  select(items, Math.max(0, Math.min(next, items.length - 1)));
+  const index = Math.max(0, Math.min(next, items.length - 1));
+  select(items, index);
+  if (index !== at && list().dataset.keylist === "open") {
+    opening = performance.now() + 3000;
+    openerOf(items[index])?.click();
+  }
   return true;
 }
 
@@ -117,7 +130,7 @@ document.addEventListener("keydown", (event) => {
     // A held key must not decide one row after another.
     if (event.repeat) return;
     if (declared.matches("input:not([type=checkbox], [type=radio], [type=submit], [type=button]), textarea, select")) declared.focus();
-    else declared.click();
+    else if (!arriving()) declared.click();
   } else if (key === "?") {
     showHelp();
   } else if (key === "j" || key === "k") {
