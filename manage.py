@@ -6,9 +6,7 @@ import sys
 
 # Where a database that cannot work must be noticed, rather than in the middle of a migration.
 CHECKED = frozenset({"migrate", "serve"})
-WITHOUT_DATABASE = frozenset(
-    {"check", "collectstatic", "diffsettings", "help", "version", "--help", "--version"}
-)
+WITHOUT_DATABASE = frozenset({"check", "collectstatic", "diffsettings", "help", "version", "--help", "--version"})
 
 
 def main() -> None:

@@ -122,9 +122,7 @@ def section_diff(
     response={200: ChangeOut, 202: ChangeOut, 409: StaleBaseOut, **REFUSALS},
     summary="Change a section, or propose to",
 )
-def section_put(
-    request: HttpRequest, response: HttpResponse, section: str, payload: ChangeIn, agent: str = ""
-) -> Any:
+def section_put(request: HttpRequest, response: HttpResponse, section: str, payload: ChangeIn, agent: str = "") -> Any:
     """200 when the guardrails apply the change at once, 202 when it waits for a person.
 
     The base is `base_version` or an ETag in If-Match; when the section has moved on since, 409 answers with
@@ -144,9 +142,7 @@ def section_put(
     return (202 if result.action == "proposed" else 200), body
 
 
-@router.get(
-    "/proposals/{proposal_id}", response={200: ProposalOut, **REFUSALS}, summary="One change proposal"
-)
+@router.get("/proposals/{proposal_id}", response={200: ProposalOut, **REFUSALS}, summary="One change proposal")
 def proposal_get(request: HttpRequest, proposal_id: UUID) -> Any:
     """What became of a proposal: its status, and the reviewer's comment."""
     by = _principal(request)
@@ -157,9 +153,7 @@ def proposal_get(request: HttpRequest, proposal_id: UUID) -> Any:
     return proposal
 
 
-@router.post(
-    "/reinitiate", response={200: ReinitiateOut, **REFUSALS}, summary="Seed the identity anew (people)"
-)
+@router.post("/reinitiate", response={200: ReinitiateOut, **REFUSALS}, summary="Seed the identity anew (people)")
 def reinitiate(request: HttpRequest, payload: ReinitiateIn | None = None, agent: str = "") -> Any:
     """Write character and preferences anew from today's prompt and facts; only for people."""
     by = _principal(request)

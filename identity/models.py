@@ -181,9 +181,7 @@ class ChangeProposal(AuthorFields):
     guardrail = models.CharField(max_length=300)
     restores = models.ForeignKey(IdentityVersion, on_delete=models.PROTECT, null=True, related_name="+")
     status = models.CharField(max_length=10, choices=Status, default=Status.PENDING)
-    version = models.ForeignKey(
-        IdentityVersion, on_delete=models.PROTECT, null=True, related_name="proposals"
-    )
+    version = models.ForeignKey(IdentityVersion, on_delete=models.PROTECT, null=True, related_name="proposals")
     reviewer_id = models.CharField(max_length=100, blank=True)
     reviewer_name = models.CharField(max_length=200, blank=True)
     comment = models.TextField(blank=True)
@@ -204,9 +202,7 @@ class ChangeProposal(AuthorFields):
         ]
         indexes = [
             models.Index(fields=["agent", "status", "created_at"]),
-            models.Index(
-                fields=["status", "expires_at"], condition=Q(status="pending"), name="pending_expiry"
-            ),
+            models.Index(fields=["status", "expires_at"], condition=Q(status="pending"), name="pending_expiry"),
             models.Index(fields=["batch"], condition=Q(batch__isnull=False), name="proposal_batch"),
         ]
 

@@ -40,9 +40,7 @@ SECTION_POLICY: dict[str, SectionPolicy] = {
     Section.VALUES: SectionPolicy(Risk.HIGH, False, "What it puts first when goals pull apart."),
     Section.PROTOCOLS: SectionPolicy(Risk.LOW, True, "How it works: habits, checklists, ways of answering."),
     Section.PREFERENCES: SectionPolicy(Risk.LOW, True, "What it has learned about the people it serves."),
-    Section.BOUNDARIES: SectionPolicy(
-        Risk.HIGH, False, "What it must never do, and when it must stop and ask."
-    ),
+    Section.BOUNDARIES: SectionPolicy(Risk.HIGH, False, "What it must never do, and when it must stop and ask."),
     Section.ENVIRONMENT: SectionPolicy(Risk.MEDIUM, False, "Where it runs and what it can reach. Optional."),
 }
 

@@ -86,9 +86,7 @@ class Fact(models.Model):
                 name="fact_scores_in_unit_interval",
             ),
             models.CheckConstraint(
-                condition=Q(valid_from__isnull=True)
-                | Q(valid_until__isnull=True)
-                | Q(valid_until__gt=F("valid_from")),
+                condition=Q(valid_from__isnull=True) | Q(valid_until__isnull=True) | Q(valid_until__gt=F("valid_from")),
                 name="fact_valid_span_is_positive",
             ),
             models.CheckConstraint(
@@ -103,9 +101,7 @@ class Fact(models.Model):
                 condition=Q(active=True),
                 name="fact_profile",
             ),
-            models.Index(
-                fields=["superseded_by"], condition=Q(superseded_by__isnull=False), name="fact_chain"
-            ),
+            models.Index(fields=["superseded_by"], condition=Q(superseded_by__isnull=False), name="fact_chain"),
         ]
 
     def __str__(self) -> str:

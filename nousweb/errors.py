@@ -12,9 +12,7 @@ from nousweb.lib.errors import DomainError
 logger = structlog.get_logger(__name__)
 
 
-def problem(
-    request: HttpRequest, status: int, code: str, title: str, detail: str, **extra: Any
-) -> HttpResponse:
+def problem(request: HttpRequest, status: int, code: str, title: str, detail: str, **extra: Any) -> HttpResponse:
     """A problem document; `extra` members come beside the standard ones and cannot replace them."""
     body = {
         **extra,
@@ -43,16 +41,12 @@ def register(api: NinjaAPI) -> None:
     def validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
         errors = [
             {
-                "field": ".".join(
-                    str(part) for part in item["loc"] if part not in ("body", "payload", "query")
-                ),
+                "field": ".".join(str(part) for part in item["loc"] if part not in ("body", "payload", "query")),
                 "message": item["msg"],
             }
             for item in error.errors
         ]
-        detail = "; ".join(
-            f"{e['field']}: {e['message']}" if e["field"] else e["message"] for e in errors[:5]
-        )
+        detail = "; ".join(f"{e['field']}: {e['message']}" if e["field"] else e["message"] for e in errors[:5])
         return problem(request, 422, "invalid", "Invalid request", detail[:1000], errors=errors[:50])
 
     @api.exception_handler(AuthenticationError)

@@ -25,9 +25,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 log = structlog.get_logger(__name__)
 
 _process = CollectorRegistry()
-_requests = Counter(
-    "nous_http_requests", "Requests answered", ["method", "route", "status"], registry=_process
-)
+_requests = Counter("nous_http_requests", "Requests answered", ["method", "route", "status"], registry=_process)
 _latency = Histogram(
     "nous_http_request_seconds",
     "Time to answer a request",
@@ -56,9 +54,7 @@ def observe_request(method: str, route: str, status: int, seconds: float) -> Non
 def metrics(request: HttpRequest) -> HttpResponse:
     """Everything that can be scraped, for a client on this machine or one with NOUS_METRICS_TOKEN."""
     if not _may_scrape(request):
-        return HttpResponse(
-            "Metrics are for local clients or the bearer of NOUS_METRICS_TOKEN.\n", status=403
-        )
+        return HttpResponse("Metrics are for local clients or the bearer of NOUS_METRICS_TOKEN.\n", status=403)
     registry = CollectorRegistry()
     registry.register(DatabaseGauges())
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
@@ -132,8 +128,4 @@ def _facts() -> list[Metric]:
 
 
 def _context_runs() -> list[Metric]:
-    return [
-        GaugeMetricFamily(
-            "nous_context_runs", "Kept context runs", value=_rows("context", "ContextRun").count()
-        )
-    ]
+    return [GaugeMetricFamily("nous_context_runs", "Kept context runs", value=_rows("context", "ContextRun").count())]

@@ -51,9 +51,7 @@ except BadSetting as error:
     raise ImproperlyConfigured(str(error)) from error
 
 if "postgresql" not in str(DATABASES["default"]["ENGINE"]):
-    raise ImproperlyConfigured(
-        "DATABASE_URL: expected a postgresql:// address; no other database is supported"
-    )
+    raise ImproperlyConfigured("DATABASE_URL: expected a postgresql:// address; no other database is supported")
 if PRODUCTION and DEBUG:
     raise ImproperlyConfigured("NOUS_DEBUG: must be off when NOUS_PRODUCTION is on")
 

@@ -64,6 +64,4 @@ def _name_check(name: str) -> str:
 
 def _kind_check(kind: str) -> None:
     if kind not in AgentKind.values:
-        raise Invalid(
-            f"There is no kind {kind!r}; the kinds are {', '.join(AgentKind.values)}.", field="kind"
-        )
+        raise Invalid(f"There is no kind {kind!r}; the kinds are {', '.join(AgentKind.values)}.", field="kind")

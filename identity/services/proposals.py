@@ -211,9 +211,7 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
         proposal.status = Status.PENDING
         _audit_status(proposal, agent, by, "proposal.undo", Status.REJECTED, "")
     elif proposal.status == Status.APPROVED:
-        restored = _restore_before(
-            agent, proposal, by, action="proposal.undo", message="Undo of an approval."
-        )
+        restored = _restore_before(agent, proposal, by, action="proposal.undo", message="Undo of an approval.")
         proposal.status, proposal.base_version, proposal.edited = Status.PENDING, restored.version, False
         proposal.version = None
     else:
@@ -240,17 +238,13 @@ def proposals_expire(*, by: Principal, now: datetime | None = None) -> int:
     for proposal in expired:
         proposal.status, proposal.decided_at = Status.EXPIRED, now
         proposal.save(update_fields=["status", "decided_at"])
-        _audit_status(
-            proposal, proposal.agent, by, "proposal.expire", Status.PENDING, "Nobody decided in time."
-        )
+        _audit_status(proposal, proposal.agent, by, "proposal.expire", Status.PENDING, "Nobody decided in time.")
     return len(expired)
 
 
 def proposals_batch(batch: UUID) -> Iterable[ChangeProposal]:
     """The proposals decided in one bulk action, latest first, so that undoing in this order is possible."""
-    return (
-        ChangeProposal.objects.filter(batch=batch).select_related("agent", "version").order_by("-decided_at")
-    )
+    return ChangeProposal.objects.filter(batch=batch).select_related("agent", "version").order_by("-decided_at")
 
 
 def _lock(proposal: ChangeProposal, by: Principal) -> tuple[Agent, ChangeProposal]:
@@ -293,9 +287,7 @@ def _restore_before(
     applied = proposal.version
     current = version_current(agent, proposal.section)
     if applied is None or current is None or current.pk != applied.pk:
-        raise Conflict(
-            f"{proposal.get_section_display()} has changed since; roll back from its history instead."
-        )
+        raise Conflict(f"{proposal.get_section_display()} has changed since; roll back from its history instead.")
     before = applied.previous
     return version_activate(
         agent=agent, section=proposal.section, content=before.content if before else "",

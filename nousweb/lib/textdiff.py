@@ -137,9 +137,7 @@ def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[_Opcode]:
 def _matcher(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]:
     """A matcher that does not anchor on items repeated so often that it would crawl."""
     in_old, in_new = Counter(old), Counter(new)
-    repeated = {
-        item for item, times in in_new.items() if times > 1 and times * in_old[item] > MAX_REPEAT_PAIRS
-    }
+    repeated = {item for item, times in in_new.items() if times > 1 and times * in_old[item] > MAX_REPEAT_PAIRS}
     return SequenceMatcher(repeated.__contains__ if repeated else None, old, new, autojunk=False)
 
 

@@ -24,9 +24,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"nous: {problem}\n")
         return 1
     # PGDATABASE takes a whole address in place of a name, so that each program finds the database by itself.
-    return subprocess.run(
-        [str(program), *arguments[1:]], check=False, env=os.environ | {"PGDATABASE": url}
-    ).returncode
+    return subprocess.run([str(program), *arguments[1:]], check=False, env=os.environ | {"PGDATABASE": url}).returncode
 
 
 if __name__ == "__main__":

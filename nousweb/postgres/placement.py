@@ -77,18 +77,14 @@ def place(data_dir: Path) -> Placement:
         data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PostgresProblem(
-            f"The data folder {data_dir} cannot be made ({error.strerror}): "
-            "choose another with NOUS_DATA_DIR."
+            f"The data folder {data_dir} cannot be made ({error.strerror}): choose another with NOUS_DATA_DIR."
         ) from error
     if not os.access(data_dir, os.R_OK | os.W_OK | os.X_OK):
         raise PostgresProblem(
-            f"The data folder {data_dir} is not writable: "
-            "change its permissions or choose another with NOUS_DATA_DIR."
+            f"The data folder {data_dir} is not writable: change its permissions or choose another with NOUS_DATA_DIR."
         )
     try:
-        return (
-            _place_for_root(data_dir, programs) if os.geteuid() == 0 else _place_for_user(data_dir, programs)
-        )
+        return _place_for_root(data_dir, programs) if os.geteuid() == 0 else _place_for_user(data_dir, programs)
     except OSError as error:
         raise PostgresProblem(
             f"The database folder of {data_dir} cannot be set up ({error.strerror}: {error.filename})."
@@ -102,9 +98,7 @@ def _installed_programs() -> Path:
         if (programs / "bin" / "postgres").is_file():
             return programs
     raise PostgresProblem(
-        "The embedded PostgreSQL is not installed for this platform: run `make demo` to install it, "
-        + INSTEAD
-        + "."
+        "The embedded PostgreSQL is not installed for this platform: run `make demo` to install it, " + INSTEAD + "."
     )
 
 
@@ -207,9 +201,7 @@ def _make_owned(folder: Path, account: tuple[int, int]) -> None:
 def _copied_programs(programs: Path) -> Path:
     """Return a copy of `programs` that every account may run, made on first use."""
     server = (programs / "bin" / "postgres").stat()
-    name = hashlib.sha256(f"{MAJOR_VERSION} {server.st_size} {int(server.st_mtime)}".encode()).hexdigest()[
-        :16
-    ]
+    name = hashlib.sha256(f"{MAJOR_VERSION} {server.st_size} {int(server.st_mtime)}".encode()).hexdigest()[:16]
     target = SYSTEM_DIR / f"programs-{name}"
     if target.is_dir():
         return target

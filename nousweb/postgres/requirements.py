@@ -32,11 +32,7 @@ def check_requirements(url: str) -> None:
         )
     installed, available = row
     if _version(installed or available) < LOWEST_VECTOR:
-        cure = (
-            "run ALTER EXTENSION vector UPDATE there"
-            if _version(available) >= LOWEST_VECTOR
-            else "upgrade it there"
-        )
+        cure = "run ALTER EXTENSION vector UPDATE there" if _version(available) >= LOWEST_VECTOR else "upgrade it there"
         raise PostgresProblem(
             f"The server {where} has pgvector {installed or available}, and 0.8 or newer is needed: {cure}."
         )

@@ -80,9 +80,7 @@ class EmbeddedServer:
     @property
     def url(self) -> str:
         """The address of the application's database, as libpq and Django's settings read it."""
-        return (
-            f"postgresql://{ROLE}@/{DATABASE}?host={quote(str(self.placement.socket_dir), safe='')}&port=5432"
-        )
+        return f"postgresql://{ROLE}@/{DATABASE}?host={quote(str(self.placement.socket_dir), safe='')}&port=5432"
 
     def start(self) -> str:
         """Make sure that the server runs and has the application's database; return its URL.
@@ -171,9 +169,7 @@ class EmbeddedServer:
             *("--auth=trust", *(["--no-sync"] if self.fast_unsafe else [])),
         )
         if finished.returncode:
-            reason = _one_line(
-                finished.stderr.decode(errors="replace").strip().rpartition("error:")[2] or "no reason"
-            )
+            reason = _one_line(finished.stderr.decode(errors="replace").strip().rpartition("error:")[2] or "no reason")
             shutil.rmtree(unfinished, ignore_errors=True)
             raise PostgresProblem(f"The database in {placement.home} could not be made: {reason}.")
         unfinished.rename(placement.cluster)
@@ -192,11 +188,7 @@ class EmbeddedServer:
                 continue
             except ValueError:
                 pid = 0
-            if (
-                sys.platform == "linux"
-                and (pid == 0 or Path(f"/proc/{pid}").exists())
-                and not self._processes()
-            ):
+            if sys.platform == "linux" and (pid == 0 or Path(f"/proc/{pid}").exists()) and not self._processes():
                 lock.unlink(missing_ok=True)
 
     def _processes(self) -> list[int]:
@@ -238,8 +230,7 @@ class EmbeddedServer:
                 break
             time.sleep(0.1 * (attempt + 1))
         raise PostgresProblem(
-            f"The embedded PostgreSQL did not start: {_one_line(said or 'it said nothing')} "
-            f"(log: {placement.log})."
+            f"The embedded PostgreSQL did not start: {_one_line(said or 'it said nothing')} (log: {placement.log})."
         )
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> bool:
@@ -256,8 +247,7 @@ class EmbeddedServer:
             if time.monotonic() > deadline:
                 process.terminate()
                 raise PostgresProblem(
-                    f"The embedded PostgreSQL was not ready after {START_SECONDS:.0f} s "
-                    f"(log: {self.placement.log})."
+                    f"The embedded PostgreSQL was not ready after {START_SECONDS:.0f} s (log: {self.placement.log})."
                 )
             time.sleep(0.02)
         return False
@@ -294,11 +284,7 @@ class EmbeddedServer:
 
 def _tail(log: Path, begin: int) -> str:
     """The last error in the log since byte `begin`, with its hint, or its last line."""
-    lines = [
-        line.strip()
-        for line in log.read_bytes()[begin:].decode(errors="replace").splitlines()
-        if line.strip()
-    ]
+    lines = [line.strip() for line in log.read_bytes()[begin:].decode(errors="replace").splitlines() if line.strip()]
     for line in reversed(lines):
         if "FATAL:" in line or "PANIC:" in line:
             return line.partition("FATAL:")[2].strip() or line
