@@ -1,0 +1,44 @@
+# Paths below are relative on purpose: the project's own path may hold spaces, which make cannot quote.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lock
+PYTHON ?= python3
+
+define bootstrap
+@for python in "$(PYTHON)" python3.14 python3.13 python3.12 python3.11; do \
+	if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+		exec "$$python" -I nousweb/bootstrap.py $(1); \
+	fi; \
+done; \
+echo 'nous: Python 3.11 or newer is needed and none was found: install it, or name it with make PYTHON=...' >&2; \
+exit 1
+endef
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
+
+demo: ## Run the product with demo data at http://localhost:8000/ (NOUS_PORT, NOUS_DATA_DIR)
+	$(call bootstrap)
+	@.venv/bin/python manage.py serve --demo
+
+test: ## Run the tests on a throw-away PostgreSQL (ARGS='-k name' picks some)
+	$(call bootstrap,--dev --browser)
+	@.venv/bin/python -m pytest $(ARGS)
+
+# The checks read the settings; they need neither a database nor a data folder of their own.
+check: export NOUS_SECRET_KEY := only-for-make-check-0123456789-abcdefghijklmnopqrstuvwxyz
+check: export DATABASE_URL := postgresql:///unused?host=/nonexistent
+check: ## Lint, types, dependency direction, migrations, deployment settings
+	$(call bootstrap,--dev)
+	.venv/bin/python -m ruff check
+	.venv/bin/python -m ruff format --check
+	.venv/bin/python -m mypy
+	.venv/bin/python -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+	.venv/bin/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
+	NOUS_PRODUCTION=1 NOUS_ALLOWED_HOSTS=nous.example.org .venv/bin/python manage.py check --deploy --fail-level WARNING
+
+UV_COMPILE = .venv/bin/python -m uv pip compile --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --custom-compile-command "make lock"
+lock: ## Choose the newest allowed dependencies and write both lock files
+	$(call bootstrap,--dev)
+	$(UV_COMPILE) pyproject.toml -o requirements/run.lock
+	$(UV_COMPILE) --group dev pyproject.toml -o requirements/dev.lock
