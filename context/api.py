@@ -21,12 +21,14 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: str = "") -> A
     """The prompt for `input`, its sections and the memories in them; the answer is logged under its `id`."""
     by: Principal = request.auth  # type: ignore[attr-defined]
     result = context_assemble(
-        agent=agent_for(by, agent), session_id=payload.session_id, input=payload.input, by=by,
+        agent=agent_for(by, agent),
+        session_id=payload.session_id,
+        input=payload.input,
+        by=by,
         request=payload.dict(),
-    )  # fmt: skip
-    assert result.run is not None
+    )
     return {
-        "id": result.run.id,
+        "id": result.run_id,
         "system_prompt": result.assembly.system_prompt,
         "tokens": result.assembly.tokens,
         "sections": result.sections,

@@ -1,15 +1,16 @@
 """The log of what agents were shown."""
 
 import uuid
+from datetime import datetime
 
 from django.db import models
-from django.utils import timezone
 
 from identity.models import Agent, Persona
+from nousweb.lib import clock
 
 
 class ContextRunQuerySet(models.QuerySet["ContextRun"]):
-    def older_than(self, moment: "timezone.datetime") -> "ContextRunQuerySet":
+    def older_than(self, moment: datetime) -> "ContextRunQuerySet":
         return self.filter(created_at__lt=moment)
 
 
@@ -27,7 +28,7 @@ class ContextRun(models.Model):
     tokens = models.PositiveIntegerField()
     duration_ms = models.FloatField()
     principal_name = models.CharField(max_length=200)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     objects = ContextRunQuerySet.as_manager()
 

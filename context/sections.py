@@ -32,7 +32,11 @@ def profile_section(agent: Agent, persona: str, budget: ContextBudget) -> Candid
     """Tier 1: person, preference and rule facts, surest first, without any search. Source: seed 008, B2."""
     facts = Fact.objects.active().profile().filter(agent=agent, persona=persona).surest_first()
     items = [
-        Item("fact", str(fact_id), f"- [{fence_line(subject)}] {fence_line(content)}" if subject else f"- {fence_line(content)}")
+        Item(
+            "fact",
+            str(fact_id),
+            f"- [{fence_line(subject)}] {fence_line(content)}" if subject else f"- {fence_line(content)}",
+        )
         for fact_id, subject, content in facts.values_list("id", "subject", "content")[:PROFILE_FACTS_LOADED]
-    ]  # fmt: skip
+    ]
     return Candidate("User Profile", 1, budget.user_profile, items)

@@ -39,7 +39,7 @@ REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
 
 
 def _principal(request: HttpRequest) -> Principal:
-    return request.auth  # type: ignore[attr-defined, no-any-return]
+    return request.auth  # type: ignore[attr-defined]
 
 
 @router.get("/identity", response={200: IdentityOut, 304: None, **REFUSALS}, summary="The current identity")
@@ -112,9 +112,13 @@ def section_diff(
         for row in diff.rows
     ]
     return {
-        "section": section, "from": old.version, "to": new.version, "added": diff.added,
-        "removed": diff.removed, "lines": lines,
-    }  # fmt: skip
+        "section": section,
+        "from": old.version,
+        "to": new.version,
+        "added": diff.added,
+        "removed": diff.removed,
+        "lines": lines,
+    }
 
 
 @router.put(
@@ -132,10 +136,14 @@ def section_put(request: HttpRequest, response: HttpResponse, section: str, payl
     found = agent_for(by, agent)
     section_check(section)
     result = identity_propose(
-        agent=found, section=section, content=payload.content, reason=payload.reason,
-        base_version=_base_version(request, section, payload.base_version), by=by,
+        agent=found,
+        section=section,
+        content=payload.content,
+        reason=payload.reason,
+        base_version=_base_version(request, section, payload.base_version),
+        by=by,
         wait=payload.mode == "propose",
-    )  # fmt: skip
+    )
     if result.version:
         response["ETag"] = result.version.etag
     body = {"action": result.action, "proposal": result.proposal, "version": result.version}

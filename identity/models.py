@@ -1,14 +1,16 @@
 """Agents, who they are over time, who asked for it, who agreed, and what was done by whom."""
 
 import uuid
+from datetime import datetime
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import F, Q
-from django.utils import timezone
+from django.db.models.functions import Coalesce
 
 from identity.policy import SECTION_POLICY, Risk, Section, SectionPolicy
+from nousweb.lib import clock
 
 
 class Persona(models.TextChoices):
@@ -46,7 +48,7 @@ class Agent(models.Model):
     config = models.JSONField(default=dict, blank=True)
     # A moment and not a state machine: initiation is one transaction, so nothing can be left half-way.
     initiated_at = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     objects = AgentQuerySet.as_manager()
 
@@ -86,7 +88,7 @@ class IdentityVersionQuerySet(models.QuerySet["IdentityVersion"]):
         order = [models.When(section=name, then=place) for place, name in enumerate(Section.values)]
         return self.order_by(models.Case(*order, output_field=models.IntegerField()), "-version")
 
-    def as_of(self, moment: "timezone.datetime") -> "IdentityVersionQuerySet":
+    def as_of(self, moment: datetime) -> "IdentityVersionQuerySet":
         """The version of each section that was current at `moment`."""
         return self.filter(created_at__lte=moment).order_by("section", "-version").distinct("section")
 
@@ -103,7 +105,7 @@ class IdentityVersion(AuthorFields):
     previous = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+")
     restores = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="restored_by")
     reason = models.TextField(blank=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     objects = IdentityVersionQuerySet.as_manager()
 
@@ -141,9 +143,7 @@ class ChangeProposalQuerySet(models.QuerySet["ChangeProposal"]):
         current = IdentityVersion.objects.current().filter(
             agent=models.OuterRef("agent"), section=models.OuterRef("section")
         )
-        return self.annotate(
-            current_version=models.functions.Coalesce(models.Subquery(current.values("version")[:1]), 0)
-        )
+        return self.annotate(current_version=Coalesce(models.Subquery(current.values("version")[:1]), 0))
 
     def riskiest_first(self) -> "ChangeProposalQuerySet":
         rank = models.Case(
@@ -189,7 +189,7 @@ class ChangeProposal(AuthorFields):
     decided_at = models.DateTimeField(null=True)
     # Decisions taken in one bulk action share a batch, so that one undo takes all of them back.
     batch = models.UUIDField(null=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     expires_at = models.DateTimeField()
 
     objects = ChangeProposalQuerySet.as_manager()
@@ -217,9 +217,7 @@ class ChangeProposal(AuthorFields):
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
     def usable(self) -> "ApiTokenQuerySet":
         """Tokens that still open a door: not revoked and not past their expiry."""
-        return self.filter(revoked_at__isnull=True).filter(
-            Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
-        )
+        return self.filter(revoked_at__isnull=True).filter(Q(expires_at__isnull=True) | Q(expires_at__gt=clock.now()))
 
 
 class ApiToken(models.Model):
@@ -231,7 +229,7 @@ class ApiToken(models.Model):
     scopes = ArrayField(models.CharField(max_length=40))
     prefix = models.CharField(max_length=20, editable=False)
     digest = models.CharField(max_length=64, unique=True, editable=False)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     created_by = models.CharField(max_length=200)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, editable=False)
@@ -251,7 +249,7 @@ class ApiToken(models.Model):
     def state(self) -> str:
         if self.revoked_at:
             return "revoked"
-        return "expired" if self.expires_at and self.expires_at <= timezone.now() else "active"
+        return "expired" if self.expires_at and self.expires_at <= clock.now() else "active"
 
 
 class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
@@ -262,7 +260,7 @@ class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
 class AuditEvent(AuthorFields):
     """Who did what to what. Append-only in the database, and readable after everything it names is gone."""
 
-    at = models.DateTimeField(default=timezone.now, editable=False)
+    at = models.DateTimeField(default=clock.now, editable=False)
     # No constraint: the trail of an erased agent stays.
     agent = models.ForeignKey(
         Agent, on_delete=models.DO_NOTHING, null=True, db_constraint=False, related_name="audit_events"

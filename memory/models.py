@@ -7,10 +7,10 @@ from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
-from django.utils import timezone
 
 from identity.models import Agent, AuthorFields, Persona
 from memory.policy import DEFAULT_CATEGORY, PROFILE_CATEGORIES
+from nousweb.lib import clock
 
 UNIT_INTERVAL = [MinValueValidator(0.0), MaxValueValidator(1.0)]
 
@@ -72,7 +72,7 @@ class Fact(models.Model):
     )
     valid_from = models.DateTimeField(null=True, blank=True)
     valid_until = models.DateTimeField(null=True, blank=True)
-    recorded_at = models.DateTimeField(default=timezone.now)
+    recorded_at = models.DateTimeField(default=clock.now)
     retired_at = models.DateTimeField(null=True, blank=True)
 
     objects = FactQuerySet.as_manager()
@@ -120,7 +120,7 @@ class FactChange(AuthorFields):
         EDITED = "edited", "Edited"
 
     fact = models.ForeignKey(Fact, on_delete=models.PROTECT, related_name="changes")
-    at = models.DateTimeField(default=timezone.now, editable=False)
+    at = models.DateTimeField(default=clock.now, editable=False)
     action = models.CharField(max_length=20, choices=Action)
     other = models.ForeignKey(Fact, on_delete=models.PROTECT, null=True, related_name="+")
     score = models.FloatField(null=True)

@@ -79,7 +79,7 @@ class PrincipalMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request.principal = SimpleLazyObject(  # type: ignore[attr-defined]
-            lambda: Principal.of_user(request.user, request_id=request.request_id)  # type: ignore[attr-defined]
+            lambda: Principal.of_user(request.user, request_id=request.request_id)  # type: ignore[attr-defined, arg-type]
         )
         return self.get_response(request)
 
@@ -97,6 +97,8 @@ class DomainErrorMiddleware:
         if not isinstance(exception, DomainError) or request.path.startswith("/api/"):
             return None
         return render(
-            request, "refused.html", {"title": exception.title, "detail": exception.detail},
+            request,
+            "refused.html",
+            {"title": exception.title, "detail": exception.detail},
             status=exception.status,
-        )  # fmt: skip
+        )

@@ -33,7 +33,7 @@ try:
     PORT = read("NOUS_PORT", whole(1, 65535), 8000)
     SECRET_KEY = read("NOUS_SECRET_KEY", str, "") or _load_secret(DATA_DIR / "secret_key")
     ALLOWED_HOSTS = read("NOUS_ALLOWED_HOSTS", words, ["localhost", "127.0.0.1", "[::1]", HOST])
-    CSRF_TRUSTED_ORIGINS = read("NOUS_TRUSTED_ORIGINS", words, [])
+    CSRF_TRUSTED_ORIGINS: list[str] = read("NOUS_TRUSTED_ORIGINS", words, [])
     TRUST_PROXY = read("NOUS_TRUST_PROXY", flag, False)
     LOG_LEVEL = read("NOUS_LOG_LEVEL", one_of("DEBUG", "INFO", "WARNING", "ERROR"), "INFO")
     LOG_FORMAT = read("NOUS_LOG_FORMAT", one_of("console", "json"), "json" if PRODUCTION else "console")

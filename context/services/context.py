@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
-from django.utils import timezone
 
 from context.assembly import Assembly, assemble
 from context.budget import ContextBudget
@@ -15,6 +15,7 @@ from context.models import ContextRun
 from context.sections import identity_section, profile_section
 from identity.models import Agent
 from identity.principal import Principal
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 
 MAX_INPUT_CHARACTERS = 100_000
@@ -25,7 +26,7 @@ PURGE_BATCH = 5_000
 class ContextResult:
     assembly: Assembly
     sections: list[dict[str, Any]]
-    run: ContextRun | None
+    run_id: UUID | None
 
 
 def context_assemble(
@@ -58,16 +59,23 @@ def context_assemble(
     run = None
     if log:
         run = ContextRun.objects.create(
-            agent=agent, persona=by.persona, session_id=session_id, input=input, request=dict(request),
-            system_prompt=assembly.system_prompt, sections=sections, tokens=assembly.tokens,
-            duration_ms=(time.perf_counter() - started) * 1000, principal_name=by.name,
-        )  # fmt: skip
-    return ContextResult(assembly, sections, run)
+            agent=agent,
+            persona=by.persona,
+            session_id=session_id,
+            input=input,
+            request=dict(request),
+            system_prompt=assembly.system_prompt,
+            sections=sections,
+            tokens=assembly.tokens,
+            duration_ms=(time.perf_counter() - started) * 1000,
+            principal_name=by.name,
+        )
+    return ContextResult(assembly, sections, run.pk if run else None)
 
 
 def context_runs_purge() -> int:
     """Delete logged runs past their retention, in bounded batches; returns how many."""
-    horizon = timezone.now() - timedelta(days=settings.CONTEXT_RETENTION_DAYS)
+    horizon = clock.now() - timedelta(days=settings.CONTEXT_RETENTION_DAYS)
     total = 0
     while True:
         batch = list(ContextRun.objects.older_than(horizon).values_list("pk", flat=True)[:PURGE_BATCH])

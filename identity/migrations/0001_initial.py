@@ -3,7 +3,7 @@
 import django.contrib.postgres.fields
 import django.core.validators
 import django.db.models.deletion
-import django.utils.timezone
+import nousweb.lib.clock
 import uuid
 from django.db import migrations, models
 
@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
                 ('kind', models.CharField(choices=[('knight', 'Knight: carries work out'), ('squire', 'Squire: reviews and helps'), ('royalty', 'Royalty: plans and delegates'), ('peasant', 'Peasant: one narrow helper task')], default='squire', max_length=20)),
                 ('config', models.JSONField(blank=True, default=dict)),
                 ('initiated_at', models.DateTimeField(blank=True, null=True)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('created_at', models.DateTimeField(default=nousweb.lib.clock.now, editable=False)),
             ],
             options={
                 'ordering': ['slug'],
@@ -41,7 +41,7 @@ class Migration(migrations.Migration):
                 ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=40), size=None)),
                 ('prefix', models.CharField(editable=False, max_length=20)),
                 ('digest', models.CharField(editable=False, max_length=64, unique=True)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('created_at', models.DateTimeField(default=nousweb.lib.clock.now, editable=False)),
                 ('created_by', models.CharField(max_length=200)),
                 ('expires_at', models.DateTimeField(blank=True, null=True)),
                 ('last_used_at', models.DateTimeField(editable=False, null=True)),
@@ -66,7 +66,7 @@ class Migration(migrations.Migration):
                 ('content', models.TextField(blank=True)),
                 ('is_current', models.BooleanField(default=True)),
                 ('reason', models.TextField(blank=True)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('created_at', models.DateTimeField(default=nousweb.lib.clock.now, editable=False)),
                 ('agent', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='identity_versions', to='identity.agent')),
                 ('previous', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='identity.identityversion')),
                 ('restores', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='restored_by', to='identity.identityversion')),
@@ -95,7 +95,7 @@ class Migration(migrations.Migration):
                 ('edited', models.BooleanField(default=False)),
                 ('decided_at', models.DateTimeField(null=True)),
                 ('batch', models.UUIDField(null=True)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('created_at', models.DateTimeField(default=nousweb.lib.clock.now, editable=False)),
                 ('expires_at', models.DateTimeField()),
                 ('agent', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='proposals', to='identity.agent')),
                 ('restores', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='identity.identityversion')),
@@ -113,7 +113,7 @@ class Migration(migrations.Migration):
                 ('author_kind', models.CharField(choices=[('person', 'Person'), ('token', 'Agent'), ('system', 'System')], max_length=10)),
                 ('author_id', models.CharField(max_length=100)),
                 ('author_name', models.CharField(max_length=200)),
-                ('at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('at', models.DateTimeField(default=nousweb.lib.clock.now, editable=False)),
                 ('agent_slug', models.CharField(blank=True, max_length=50)),
                 ('action', models.CharField(max_length=60)),
                 ('object_type', models.CharField(max_length=40)),

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.utils import timezone
 
 from identity.models import Agent, ChangeProposal
 from identity.policy import (
@@ -14,6 +13,7 @@ from identity.policy import (
     SECTION_POLICY,
 )
 from identity.principal import Principal
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 
 
@@ -47,7 +47,7 @@ def updates_in_window(agent: Agent) -> int:
         author_kind=ChangeProposal.Kind.TOKEN,
         version__isnull=False,
         version__author_kind=ChangeProposal.Kind.TOKEN,
-        version__created_at__gt=timezone.now() - AGENT_UPDATE_WINDOW,
+        version__created_at__gt=clock.now() - AGENT_UPDATE_WINDOW,
     ).count()
 
 

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.policy import SECTION_POLICY
@@ -20,6 +19,7 @@ from identity.prompt import section_check
 from identity.services.audit import audit_record
 from identity.services.guardrails import guardrail_decide, text_check
 from identity.services.versions import agent_lock, base_check, version_activate, version_current
+from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 
 Status = ChangeProposal.Status
@@ -75,19 +75,29 @@ def identity_propose(
         author_kind=by.kind,
         author_id=by.id,
         author_name=by.name,
-        expires_at=timezone.now() + timedelta(days=settings.PROPOSAL_EXPIRY_DAYS),
+        expires_at=clock.now() + timedelta(days=settings.PROPOSAL_EXPIRY_DAYS),
     )
     if wait or not verdict.apply:
         audit_record(
-            by=by, action="proposal.create", target=proposal, agent=agent,
+            by=by,
+            action="proposal.create",
+            target=proposal,
+            agent=agent,
             before={"version": current.version, "content": current.content} if current else None,
-            after={"content": content, "base_version": proposal.base_version}, message=reason,
-        )  # fmt: skip
+            after={"content": content, "base_version": proposal.base_version},
+            message=reason,
+        )
         return ChangeResult("proposed", proposal, None)
     version = version_activate(
-        agent=agent, section=section, content=content, reason=reason, by=by, current=current,
-        restores=restores, action="identity.rollback" if restores else "identity.update",
-    )  # fmt: skip
+        agent=agent,
+        section=section,
+        content=content,
+        reason=reason,
+        by=by,
+        current=current,
+        restores=restores,
+        action="identity.rollback" if restores else "identity.update",
+    )
     if by.is_person:
         _decide(proposal, Status.APPROVED, by, version=version)
     else:
@@ -98,9 +108,14 @@ def identity_propose(
 
 @transaction.atomic
 def identity_rollback(
-    *, agent: Agent, section: str, to_version: int, reason: str = "", base_version: int | None = None,
+    *,
+    agent: Agent,
+    section: str,
+    to_version: int,
+    reason: str = "",
+    base_version: int | None = None,
     by: Principal,
-) -> ChangeResult:  # fmt: skip
+) -> ChangeResult:
     """Give a section the text of an earlier version, as a new version that names the one it restores."""
     by.require(REVIEW, agent)
     section_check(section)
@@ -108,17 +123,26 @@ def identity_rollback(
     if target is None:
         raise NotFound(f"{section} has no version {to_version}.")
     return identity_propose(
-        agent=agent, section=section, content=target.content,
+        agent=agent,
+        section=section,
+        content=target.content,
         reason=reason or f"Roll back to version {to_version}.",
-        base_version=base_version, by=by, restores=target,
-    )  # fmt: skip
+        base_version=base_version,
+        by=by,
+        restores=target,
+    )
 
 
 @transaction.atomic
 def proposal_approve(
-    *, proposal: ChangeProposal, by: Principal, comment: str = "", content: str | None = None,
-    base_version: int | None = None, batch: UUID | None = None,
-) -> IdentityVersion:  # fmt: skip
+    *,
+    proposal: ChangeProposal,
+    by: Principal,
+    comment: str = "",
+    content: str | None = None,
+    base_version: int | None = None,
+    batch: UUID | None = None,
+) -> IdentityVersion:
     """Make a pending proposal the current version; `content` is the reviewer's own edit of its text.
 
     With `base_version` the reviewer says against which version the text was read, so that a proposal
@@ -134,15 +158,24 @@ def proposal_approve(
             raise NotAllowed("Four eyes: save your edited text as a proposal of its own.")
     wished, _ = text_check(proposal.content if content is None else content, "", by=by)
     current = base_check(
-        agent=agent, section=proposal.section, yours=wished,
+        agent=agent,
+        section=proposal.section,
+        yours=wished,
         base_version=proposal.base_version if base_version is None else base_version,
-    )  # fmt: skip
+    )
     edited = wished != proposal.content
     version = version_activate(
-        agent=agent, section=proposal.section, content=wished, reason=proposal.reason, by=by, current=current,
-        restores=None if edited else proposal.restores, author=None if edited else proposal,
-        action="proposal.approve", message=comment,
-    )  # fmt: skip
+        agent=agent,
+        section=proposal.section,
+        content=wished,
+        reason=proposal.reason,
+        by=by,
+        current=current,
+        restores=None if edited else proposal.restores,
+        author=None if edited else proposal,
+        action="proposal.approve",
+        message=comment,
+    )
     proposal.edited = edited
     _decide(proposal, Status.APPROVED, by, comment=comment, version=version, batch=batch)
     return version
@@ -193,7 +226,7 @@ def proposal_withdraw(*, proposal: ChangeProposal, by: Principal) -> ChangePropo
     if proposal.author_kind != by.kind or (by.is_person and proposal.author_id != by.id):
         raise NotAllowed("Only whoever proposed a change can withdraw it.")
     _pending_check(proposal)
-    proposal.status, proposal.decided_at = Status.WITHDRAWN, timezone.now()
+    proposal.status, proposal.decided_at = Status.WITHDRAWN, clock.now()
     proposal.save(update_fields=["status", "decided_at"])
     _audit_status(proposal, agent, by, "proposal.withdraw", Status.PENDING, "")
     return proposal
@@ -219,7 +252,7 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
     proposal.reviewer_id = proposal.reviewer_name = proposal.comment = ""
     proposal.decided_at = proposal.batch = None
     # What waits again must get a chance to be seen before it expires.
-    proposal.expires_at = max(proposal.expires_at, timezone.now() + timedelta(days=1))
+    proposal.expires_at = max(proposal.expires_at, clock.now() + timedelta(days=1))
     proposal.save()
     return proposal
 
@@ -227,7 +260,7 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
 @transaction.atomic
 def proposals_expire(*, by: Principal, now: datetime | None = None) -> int:
     """Close pending proposals past their expiry; returns how many."""
-    now = now or timezone.now()
+    now = now or clock.now()
     expired = list(
         ChangeProposal.objects.pending()
         .filter(expires_at__lte=now)
@@ -264,19 +297,24 @@ def _pending_check(proposal: ChangeProposal) -> None:
         raise Conflict(
             f"This proposal is already {proposal.get_status_display().lower()}{who}.", status=proposal.status
         )
-    if proposal.expires_at <= timezone.now():
+    if proposal.expires_at <= clock.now():
         raise Conflict("This proposal has expired.", status=Status.EXPIRED)
 
 
 def _decide(
-    proposal: ChangeProposal, status: ChangeProposal.Status, by: Principal, *, comment: str = "",
-    version: IdentityVersion | None = None, batch: UUID | None = None,
-) -> None:  # fmt: skip
+    proposal: ChangeProposal,
+    status: ChangeProposal.Status,
+    by: Principal,
+    *,
+    comment: str = "",
+    version: IdentityVersion | None = None,
+    batch: UUID | None = None,
+) -> None:
     proposal.status = status
     proposal.reviewer_id, proposal.reviewer_name = by.id, by.name
     proposal.comment, proposal.batch = comment.strip(), batch
     proposal.version = version
-    proposal.decided_at = timezone.now()
+    proposal.decided_at = clock.now()
     proposal.save()
 
 
@@ -290,16 +328,27 @@ def _restore_before(
         raise Conflict(f"{proposal.get_section_display()} has changed since; roll back from its history instead.")
     before = applied.previous
     return version_activate(
-        agent=agent, section=proposal.section, content=before.content if before else "",
+        agent=agent,
+        section=proposal.section,
+        content=before.content if before else "",
         reason=f"Restores version {before.version}." if before else "Restores the empty section.",
-        by=by, current=current, restores=before, action=action, message=message,
-    )  # fmt: skip
+        by=by,
+        current=current,
+        restores=before,
+        action=action,
+        message=message,
+    )
 
 
 def _audit_status(
     proposal: ChangeProposal, agent: Agent, by: Principal, action: str, before: str, message: str
 ) -> None:
     audit_record(
-        by=by, action=action, target=proposal, agent=agent, before={"status": str(before)},
-        after={"status": str(proposal.status)}, message=message,
-    )  # fmt: skip
+        by=by,
+        action=action,
+        target=proposal,
+        agent=agent,
+        before={"status": str(before)},
+        after={"status": str(proposal.status)},
+        message=message,
+    )

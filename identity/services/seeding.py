@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from identity.models import Agent, IdentityVersion
 from identity.policy import Section
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.versions import agent_lock, version_activate, version_current
+from nousweb.lib import clock
 
 ProfileSource = Callable[[Agent], Mapping[str, Sequence[str]]]
 profile_sources: list[ProfileSource] = []
@@ -44,17 +44,20 @@ def agent_reinitiate(*, agent: Agent, by: Principal, reason: str = "") -> list[I
     agent = agent_lock(agent)
     written = _write_seed(agent, by, settings.IDENTITY_PROMPT, reason or "Initiated anew.")
     before = agent.initiated_at
-    agent.initiated_at = timezone.now()
+    agent.initiated_at = clock.now()
     agent.save(update_fields=["initiated_at"])
     audit_record(
-        by=by, action="agent.reinitiate", target=agent, agent=agent,
+        by=by,
+        action="agent.reinitiate",
+        target=agent,
+        agent=agent,
         before={"initiated_at": before.isoformat() if before else None},
         after={
             "initiated_at": agent.initiated_at.isoformat(),
             "sections": {version.section: version.version for version in written},
         },
         message=reason,
-    )  # fmt: skip
+    )
     return written
 
 
@@ -77,7 +80,7 @@ def _write_seed(agent: Agent, by: Principal, prompt: str, reason: str) -> list[I
                     by=by,
                     current=current,
                     action="identity.seed",
-                )  # fmt: skip
+                )
             )
     return written
 

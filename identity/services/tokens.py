@@ -7,24 +7,29 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
 
 from identity.models import Agent, ApiToken, Persona
 from identity.policy import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 
-TOKEN_PREFIX = "nous_"
+TOKEN_PREFIX = "nous_"  # noqa: S105
 # The time of last use is for people to read; a write per request would cost more than it tells.
 LAST_USED_RESOLUTION = timedelta(minutes=1)
 
 
 @transaction.atomic
 def token_create(
-    *, agent: Agent, persona: str, name: str, scopes: Sequence[str] = DEFAULT_SCOPES,
-    expires_at: datetime | None = None, by: Principal,
-) -> tuple[ApiToken, str]:  # fmt: skip
+    *,
+    agent: Agent,
+    persona: str,
+    name: str,
+    scopes: Sequence[str] = DEFAULT_SCOPES,
+    expires_at: datetime | None = None,
+    by: Principal,
+) -> tuple[ApiToken, str]:
     """Make a token; returns it with its secret, which cannot be had again.
 
     Raises Invalid for an unknown persona or scope, a bad name or an expiry in the past.
@@ -43,17 +48,26 @@ def token_create(
     name = " ".join(name.split())
     if not name or len(name) > 100:
         raise Invalid("A token's name has 1 to 100 characters.", field="name")
-    if expires_at is not None and expires_at <= timezone.now():
+    if expires_at is not None and expires_at <= clock.now():
         raise Invalid("The expiry lies in the past.", field="expires_at")
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
-        agent=agent, persona=persona, name=name, scopes=sorted(set(scopes)), expires_at=expires_at,
-        prefix=secret[: len(TOKEN_PREFIX) + 6], digest=_digest(secret), created_by=by.name,
-    )  # fmt: skip
+        agent=agent,
+        persona=persona,
+        name=name,
+        scopes=sorted(set(scopes)),
+        expires_at=expires_at,
+        prefix=secret[: len(TOKEN_PREFIX) + 6],
+        digest=_digest(secret),
+        created_by=by.name,
+    )
     audit_record(
-        by=by, action="token.create", target=token, agent=agent,
+        by=by,
+        action="token.create",
+        target=token,
+        agent=agent,
         after={"name": name, "persona": persona, "scopes": token.scopes, "prefix": token.prefix},
-    )  # fmt: skip
+    )
     return token, secret
 
 
@@ -62,15 +76,19 @@ def token_revoke(*, token: ApiToken, by: Principal) -> ApiToken:
     """Make a token useless at once and for good."""
     by.require("identity.revoke_apitoken", token.agent)
     changed = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(
-        revoked_at=timezone.now(), revoked_by=by.name
+        revoked_at=clock.now(), revoked_by=by.name
     )
     if not changed:
         raise Conflict("This token is revoked already.")
     token.refresh_from_db()
     audit_record(
-        by=by, action="token.revoke", target=token, agent=token.agent, before={"state": "active"},
+        by=by,
+        action="token.revoke",
+        target=token,
+        agent=token.agent,
+        before={"state": "active"},
         after={"state": "revoked"},
-    )  # fmt: skip
+    )
     return token
 
 
@@ -81,7 +99,7 @@ def token_authenticate(secret: str) -> ApiToken | None:
     # The secret has 256 random bits, so a plain hash cannot be guessed back and a look-up by it leaks nothing.
     token = ApiToken.objects.usable().select_related("agent").filter(digest=_digest(secret)).first()
     if token is not None:
-        now = timezone.now()
+        now = clock.now()
         if token.last_used_at is None or token.last_used_at < now - LAST_USED_RESOLUTION:
             ApiToken.objects.filter(
                 Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - LAST_USED_RESOLUTION), pk=token.pk

@@ -14,8 +14,15 @@ class StaleBase(Conflict):
     code = "stale_base"
     title = "The section has changed since this edit began"
 
-    def __init__(self, *, section: str, base: IdentityVersion | None, base_version: int,
-                 current: IdentityVersion | None, yours: str) -> None:  # fmt: skip
+    def __init__(
+        self,
+        *,
+        section: str,
+        base: IdentityVersion | None,
+        base_version: int,
+        current: IdentityVersion | None,
+        yours: str,
+    ) -> None:
         now = current.version if current else 0
         super().__init__(
             f"This edit is based on version {base_version} of {section}, but version {now} is current.",
@@ -63,7 +70,8 @@ def version_activate(
     `current` is the section's current version as read under the agent's lock. `author` wrote the text when
     that is not `by`, who activates it.
     """
-    assert transaction.get_connection().in_atomic_block, "agent_lock first"
+    if not transaction.get_connection().in_atomic_block:
+        raise RuntimeError("Take agent_lock first: versions change under it.")
     if current is not None:
         IdentityVersion.objects.filter(pk=current.pk, is_current=True).update(is_current=False)
     version = IdentityVersion.objects.create(

@@ -3,7 +3,7 @@
 import django.contrib.postgres.fields
 import django.core.validators
 import django.db.models.deletion
-import django.utils.timezone
+import nousweb.lib.clock
 import uuid
 from django.db import migrations, models
 
@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
                 ('active', models.BooleanField(default=True)),
                 ('valid_from', models.DateTimeField(blank=True, null=True)),
                 ('valid_until', models.DateTimeField(blank=True, null=True)),
-                ('recorded_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('recorded_at', models.DateTimeField(default=nousweb.lib.clock.now)),
                 ('retired_at', models.DateTimeField(blank=True, null=True)),
                 ('agent', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='facts', to='identity.agent')),
                 ('contradiction_of', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='contradicted_by', to='memory.fact')),
@@ -54,7 +54,7 @@ class Migration(migrations.Migration):
                 ('author_kind', models.CharField(choices=[('person', 'Person'), ('token', 'Agent'), ('system', 'System')], max_length=10)),
                 ('author_id', models.CharField(max_length=100)),
                 ('author_name', models.CharField(max_length=200)),
-                ('at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('at', models.DateTimeField(default=nousweb.lib.clock.now, editable=False)),
                 ('action', models.CharField(choices=[('stored', 'Stored'), ('confirmed', 'Confirmed'), ('superseded', 'Superseded'), ('invalidated', 'Found wrong'), ('restored', 'Restored'), ('edited', 'Edited')], max_length=20)),
                 ('score', models.FloatField(null=True)),
                 ('reason', models.TextField(blank=True)),

@@ -71,9 +71,12 @@ def fact_learn(
         fact=fact, action=FactChange.Action.STORED, author_kind=by.kind, author_id=by.id, author_name=by.name
     )
     audit_record(
-        by=by, action="fact.store", target=fact, agent=agent,
+        by=by,
+        action="fact.store",
+        target=fact,
+        agent=agent,
         after={"content": fact.content, "subject": fact.subject, "category": fact.category},
-    )  # fmt: skip
+    )
     return LearnResult("stored", fact)
 
 

@@ -20,9 +20,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             agent = agent_create(
-                slug=options["slug"], name=options["name"], kind=options["kind"],
+                slug=options["slug"],
+                name=options["name"],
+                kind=options["kind"],
                 by=Principal.of_system("command line"),
-            )  # fmt: skip
+            )
         except DomainError as error:
             raise CommandError(error.detail) from error
         self.stderr.write(f"Agent {agent.slug} is there, {agent.initiation_state}.")

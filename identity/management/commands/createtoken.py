@@ -28,9 +28,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             _, secret = token_create(
-                agent=agent_get(options["agent"]), persona=options["persona"], name=options["name"],
-                scopes=options["scope"] or DEFAULT_SCOPES, by=Principal.of_system("command line"),
-            )  # fmt: skip
+                agent=agent_get(options["agent"]),
+                persona=options["persona"],
+                name=options["name"],
+                scopes=options["scope"] or DEFAULT_SCOPES,
+                by=Principal.of_system("command line"),
+            )
         except DomainError as error:
             raise CommandError(error.detail) from error
         self.stdout.write(secret)
