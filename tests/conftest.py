@@ -1,0 +1,125 @@
+"""Who appears in the tests: people, agents, their tokens, and ways to call as each of them.
+
+Alice may look, Bob may also review, Charlie may also administer. Ada and Bruno are agents.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.test import override_settings
+from django.utils import timezone
+
+from identity.models import Agent, ApiToken
+from identity.policy import DEFAULT_SCOPES, SCOPE_PERMISSIONS
+from identity.principal import Principal
+from identity.services.agents import agent_create
+from identity.services.tokens import token_create, token_revoke
+from tests.http import ApiClient
+
+PASSWORD = "correct horse battery staple"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cheap_passwords_and_static_folder() -> Iterator[None]:
+    # WhiteNoise warns of a missing folder, and warnings are errors here.
+    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
+    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        yield
+
+
+def _person(name: str, *roles: str) -> User:
+    user = User.objects.create_user(name, f"{name}@example.org", PASSWORD)
+    user.groups.set([Group.objects.get(name=role) for role in roles])
+    return user
+
+
+@pytest.fixture
+def alice(db: None) -> User:
+    """May look at everything but the tokens, and change nothing."""
+    return _person("alice", "Viewer")
+
+
+@pytest.fixture
+def bob(db: None) -> User:
+    """May also propose, approve, reject, roll back and undo."""
+    return _person("bob", "Reviewer")
+
+
+@pytest.fixture
+def charlie(db: None) -> User:
+    """May also make agents and tokens, and seed identities anew."""
+    return _person("charlie", "Administrator")
+
+
+@pytest.fixture
+def system() -> Principal:
+    return Principal.of_system("tests")
+
+
+@pytest.fixture
+def ada(db: None, system: Principal) -> Agent:
+    """An agent with a first character and boundaries."""
+    return agent_create(slug="ada", name="Ada", kind="knight", prompt="You are Ada, calm and exact.", by=system)
+
+
+@pytest.fixture
+def bruno(db: None, system: Principal) -> Agent:
+    """Another agent, of which Ada must learn nothing."""
+    return agent_create(slug="bruno", name="Bruno", prompt="You are Bruno, quick and loud.", by=system)
+
+
+@pytest.fixture
+def actor(ada: Agent, system: Principal) -> Principal:
+    """Ada herself, as services see her."""
+    return Principal.of_token(token_create(agent=ada, persona="actor", name="actor", by=system)[0])
+
+
+@pytest.fixture
+def actor_token(ada: Agent, system: Principal) -> str:
+    """Secret of Ada's actor token with the default scopes."""
+    return token_create(agent=ada, persona="actor", name="actor", by=system)[1]
+
+
+@pytest.fixture
+def subconscious_token(ada: Agent, system: Principal) -> str:
+    """Secret of the token of Ada's subconscious."""
+    return token_create(agent=ada, persona="subconscious", name="subconscious", by=system)[1]
+
+
+@pytest.fixture
+def all_scopes_token(ada: Agent, system: Principal) -> str:
+    """Secret of an actor token of Ada's that holds every scope there is."""
+    return token_create(agent=ada, persona="actor", name="everything", scopes=list(SCOPE_PERMISSIONS), by=system)[1]
+
+
+@pytest.fixture
+def other_token(bruno: Agent, system: Principal) -> str:
+    """Secret of Bruno's actor token."""
+    return token_create(agent=bruno, persona="actor", name="other", by=system)[1]
+
+
+@pytest.fixture
+def revoked_token(ada: Agent, system: Principal) -> str:
+    """Secret of a token of Ada's that was revoked."""
+    token, secret = token_create(agent=ada, persona="actor", name="revoked", scopes=DEFAULT_SCOPES, by=system)
+    token_revoke(token=token, by=system)
+    return secret
+
+
+@pytest.fixture
+def expired_token(ada: Agent, system: Principal) -> str:
+    """Secret of a token of Ada's whose time is over."""
+    soon = timezone.now() + timedelta(hours=1)
+    token, secret = token_create(agent=ada, persona="actor", name="expired", expires_at=soon, by=system)
+    ApiToken.objects.filter(pk=token.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    return secret
+
+
+@pytest.fixture
+def api(db: None) -> ApiClient:
+    """The API as an anonymous caller; `.as_token(secret)` and `.as_person(user)` sign in."""
+    return ApiClient()
