@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Query, Router
+from ninja import Query, Router, Status
 
 from identity.models import ChangeProposal, IdentityVersion
 from identity.policy import MAX_SECTION_CHARACTERS, Section
@@ -51,7 +51,7 @@ def identity_get(request: HttpRequest, response: HttpResponse, agent: str = "") 
     state = identity_state(found)
     response["ETag"] = state.etag
     if request.headers.get("If-None-Match", "").removeprefix("W/") == state.etag:
-        return 304, None
+        return Status(304, None)
     return _identity_out(state)
 
 
@@ -147,7 +147,7 @@ def section_put(request: HttpRequest, response: HttpResponse, section: str, payl
     if result.version:
         response["ETag"] = result.version.etag
     body = {"action": result.action, "proposal": result.proposal, "version": result.version}
-    return (202 if result.action == "proposed" else 200), body
+    return Status(202 if result.action == "proposed" else 200, body)
 
 
 @router.get("/proposals/{proposal_id}", response={200: ProposalOut, **REFUSALS}, summary="One change proposal")

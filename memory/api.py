@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.db.models import Q
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Query, Router, Status
 
 from identity.principal import Principal
 from identity.selectors import agent_for
@@ -29,7 +29,7 @@ def _principal(request: HttpRequest) -> Principal:
 def facts_post(request: HttpRequest, payload: FactIn, agent: str = "") -> Any:
     by = _principal(request)
     result = fact_learn(agent=agent_for(by, agent), by=by, **payload.dict())
-    return 201, {"action": result.action, "fact": result.fact}
+    return Status(201, {"action": result.action, "fact": result.fact})
 
 
 @router.get("/facts", response={200: FactPage, **REFUSALS}, summary="List facts")
