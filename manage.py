@@ -11,9 +11,11 @@ WITHOUT_DATABASE = frozenset({"check", "collectstatic", "diffsettings", "help", 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
+    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
     from nousweb import postgres
+    from nousweb.lib.env import BadSetting
 
     command = sys.argv[1] if len(sys.argv) > 1 else "help"
     if command not in WITHOUT_DATABASE:
@@ -21,9 +23,12 @@ def main() -> None:
             url = postgres.ensure_database_url()
             if command in CHECKED:
                 postgres.check_requirements(url)
-        except postgres.PostgresProblem as problem:
+        except (postgres.PostgresProblem, BadSetting) as problem:
             sys.exit(f"nous: {problem}")
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as problem:
+        sys.exit(f"nous: {problem}")
 
 
 if __name__ == "__main__":

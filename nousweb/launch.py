@@ -17,6 +17,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 60.0
 STOP_SECONDS = 9.0
 POLL_SECONDS = 0.1
+TEND_SECONDS = 2.0
 LONGEST_BACKOFF_SECONDS = 30.0
 STABLE_SECONDS = 60.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -71,9 +72,14 @@ class Child:
 class Supervisor:
     """Runs its children until a stop signal comes or a vital one ends."""
 
-    def __init__(self, children: Sequence[Child], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, children: Sequence[Child], say: Callable[[str], None], tend: Callable[[], None] = lambda: None
+    ) -> None:
         self.children = children
         self._say = say
+        # Called every few seconds, for what has to run and is no child.
+        self._tend = tend
+        self._tend_at = 0.0
         self._stopping = False
 
     def run(self, ready: Callable[[], bool], on_ready: Callable[[], None]) -> None:
@@ -106,6 +112,9 @@ class Supervisor:
 
     def _watch(self) -> None:
         now = time.monotonic()
+        if now >= self._tend_at:
+            self._tend()
+            self._tend_at = now + TEND_SECONDS
         for child in self.children:
             code = child.exit_code()
             if child.process is None and now >= child.restart_at:

@@ -8,6 +8,6 @@ up after 10 seconds, which a recovery after a crash can outlast.
 from nousweb.postgres.problem import PostgresProblem
 from nousweb.postgres.requirements import check_requirements
 from nousweb.postgres.server import EmbeddedServer
-from nousweb.postgres.sharing import Membership, ensure_database_url
+from nousweb.postgres.sharing import Membership, ensure_database_url, revive
 
-__all__ = ["EmbeddedServer", "Membership", "PostgresProblem", "check_requirements", "ensure_database_url"]
+__all__ = ["EmbeddedServer", "Membership", "PostgresProblem", "check_requirements", "ensure_database_url", "revive"]

@@ -20,15 +20,28 @@ from nousweb.postgres.server import EmbeddedServer
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
+_membership: "Membership | None" = None
+
 
 def ensure_database_url() -> str:
     """Return DATABASE_URL; when it is unset, set it to the embedded server, starting that if need be.
 
     The server is stopped when the last process that called this exits. Raises PostgresProblem.
     """
+    global _membership
     if not os.environ.get("DATABASE_URL"):
-        os.environ["DATABASE_URL"] = Membership(EmbeddedServer(data_dir())).join()
+        membership = Membership(EmbeddedServer(data_dir()))
+        os.environ["DATABASE_URL"] = membership.join()
+        _membership = membership
     return os.environ["DATABASE_URL"]
+
+
+def revive() -> bool:
+    """Start the embedded server again if this process uses one and it has died; return whether it had.
+
+    Raises PostgresProblem when it cannot be started.
+    """
+    return _membership is not None and _membership.revive()
 
 
 def data_dir() -> Path:
@@ -54,6 +67,14 @@ class Membership:
             url = self.server.start()
         atexit.register(self.leave)
         return url
+
+    def revive(self) -> bool:
+        """Start the server again if it has died; return whether it had."""
+        if self.server.running():
+            return False
+        with self._alone():
+            self.server.start()
+        return True
 
     def leave(self) -> None:
         """Give up the share; the last one stops the server. A forked child's copy is not a share."""

@@ -5,7 +5,7 @@ import shutil
 import signal
 import socket
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from types import FrameType
 from typing import Any
 
@@ -16,7 +16,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from nousweb.launch import PROJECT, Child, LaunchProblem, Supervisor, answers
-from nousweb.lib.env import read, whole
+from nousweb.lib.env import BadSetting, read, whole
+from nousweb.postgres import PostgresProblem, revive
 
 
 class Command(BaseCommand):
@@ -26,7 +27,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--demo", action="store_true", help="Load demo data when there is no agent yet.")
-        parser.add_argument("--port", type=whole(1, 65535), help="TCP port; NOUS_PORT by default.")
+        parser.add_argument("--port", type=_port, help="TCP port; NOUS_PORT by default.")
 
     def handle(self, *args: Any, demo: bool, port: int | None, **options: Any) -> None:
         settings.PORT = port or settings.PORT
@@ -36,7 +37,7 @@ class Command(BaseCommand):
             self._run(demo)
         except KeyboardInterrupt:
             pass
-        except LaunchProblem as problem:
+        except (LaunchProblem, BadSetting) as problem:
             raise CommandError(str(problem)) from problem
         self._say("Stopped.")
 
@@ -50,7 +51,7 @@ class Command(BaseCommand):
         # The children have connections of their own; the supervisor needs none while it waits.
         connections.close_all()
         self._say("Starting the web server and the background worker ...")
-        supervisor = Supervisor(_children(), lambda line: self.stderr.write(line))
+        supervisor = Supervisor(_children(), self._warn, self._tend_database)
         probe = f"http://{_bracketed(_reachable(settings.HOST))}:{settings.PORT}/readyz"
         supervisor.run(
             ready=lambda: answers(probe, _own_name()),
@@ -64,6 +65,17 @@ class Command(BaseCommand):
             connections.close_all()
         self.stdout.flush()
 
+    def _tend_database(self) -> None:
+        try:
+            if revive():
+                self._warn("The database server had died and was started again.")
+        except PostgresProblem as problem:
+            raise LaunchProblem(str(problem)) from problem
+
+    def _warn(self, line: str) -> None:
+        self.stderr.write(line)
+        self.stderr.flush()
+
     def _say(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()
@@ -73,6 +85,13 @@ def console_address() -> str:
     """The address at which a browser on this machine finds the console."""
     host = _reachable(settings.HOST)
     return f"http://{'localhost' if host in ('127.0.0.1', '::1') else _bracketed(host)}:{settings.PORT}/"
+
+
+def _port(raw: str) -> int:
+    try:
+        return whole(1, 65535)(raw)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
