@@ -1,25 +1,30 @@
 """From loaded candidates to a prompt within its budget: pure, so that the API, the preview and a replay agree."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from nousweb.lib.tokens import estimate_tokens, truncate_to_tokens
+from nousweb.lib.tokens import estimate_tokens, tokens_of_length, truncate_to_tokens
 
 SECTION_BREAK = "\n\n"
+HEADING_BREAK = "\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One piece of a section, already safe to stand in a prompt (see nousweb.lib.fencing)."""
+    """One piece of a section, already safe to stand in a prompt (see nousweb.lib.fencing).
+
+    When a budget is short, items of a lower `priority` are chosen first; they are shown in their own order.
+    """
 
     type: str
     id: str
     text: str
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A section before its budget is applied; items come best first.
+    """A section before its budget is applied; items of equal priority come best first.
 
     `divisible` items may be cut at a sentence; the others are shown whole or not at all.
     """
@@ -70,23 +75,28 @@ def assemble(candidates: Sequence[Candidate], *, total_budget: int) -> Assembly:
 
 
 def _fill(candidate: Candidate, budget: int) -> Section | None:
-    text = f"## {candidate.label}"
-    shown: list[Item] = []
+    """Choose items by priority while they fit, and show the chosen in their own order."""
+    heading = f"## {candidate.label}"
+    chosen: dict[int, Item] = {}
     truncated = False
-    for item in candidate.items:
-        joint = candidate.separator if shown else "\n"
-        if estimate_tokens(text + joint + item.text) <= budget:
-            text += joint + item.text
-            shown.append(item)
+
+    def length_with(text: str) -> int:
+        gaps = len(HEADING_BREAK) + len(candidate.separator) * len(chosen)
+        return len(heading) + gaps + sum(len(item.text) for item in chosen.values()) + len(text)
+
+    for place, item in sorted(enumerate(candidate.items), key=lambda pair: (pair[1].priority, pair[0])):
+        if tokens_of_length(length_with(item.text)) <= budget:
+            chosen[place] = item
             continue
         truncated = True
         if candidate.divisible:
-            part = truncate_to_tokens(item.text, budget - estimate_tokens(text + joint))
+            part = truncate_to_tokens(item.text, budget - tokens_of_length(length_with("")))
             # A heading with nothing under it tells nobody anything.
-            if part and "\n" in part.strip():
-                text += joint + part
-                shown.append(Item(item.type, item.id, part))
+            if "\n" in part.strip():
+                chosen[place] = replace(item, text=part)
             break
-    if not shown:
+    if not chosen:
         return None
-    return Section(candidate.label, candidate.tier, estimate_tokens(text), truncated, tuple(shown), text)
+    items = tuple(chosen[place] for place in sorted(chosen))
+    text = heading + HEADING_BREAK + candidate.separator.join(item.text for item in items)
+    return Section(candidate.label, candidate.tier, estimate_tokens(text), truncated, items, text)

@@ -13,12 +13,27 @@ from nousweb.lib.fencing import fence_line
 # More could never fit the budget, and the load stays bounded whatever an agent has stored.
 PROFILE_FACTS_LOADED = 100
 
+IDENTITY_PRIORITY = {
+    name: place
+    for place, name in enumerate(
+        (
+            IdentitySection.BOUNDARIES,
+            IdentitySection.CHARACTER,
+            IdentitySection.VALUES,
+            IdentitySection.PROTOCOLS,
+            IdentitySection.PREFERENCES,
+            IdentitySection.ENVIRONMENT,
+        )
+    )
+}
+"""What an identity keeps when its budget is short: its limits first, since they protect others."""
+
 
 def identity_section(agent: Agent, budget: ContextBudget) -> Candidate:
     """Tier 1: who the agent is, a piece a section; the environment's prompt while there is no identity."""
     versions = IdentityVersion.objects.current().filter(agent=agent).in_prompt_order()
     items = [
-        Item("identity", f"{version.section}:{version.version}", text)
+        Item("identity", f"{version.section}:{version.version}", text, IDENTITY_PRIORITY[version.section])
         for version in versions
         if (text := assemble_prompt({version.section: version.content}, level=3))
     ]

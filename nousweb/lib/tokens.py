@@ -10,7 +10,12 @@ _SENTENCE_END = re.compile(r"[.!?…](?=\s)|\n")
 
 def estimate_tokens(text: str) -> int:
     """Estimated tokens of `text`: a quarter of its characters, rounded up, so that a budget is never passed."""
-    return -(-len(text) // CHARACTERS_PER_TOKEN)
+    return tokens_of_length(len(text))
+
+
+def tokens_of_length(characters: int) -> int:
+    """Estimated tokens of a text of so many characters."""
+    return -(-characters // CHARACTERS_PER_TOKEN)
 
 
 def truncate_to_tokens(text: str, budget: int) -> str:

@@ -1,0 +1,1 @@
+"""A believable agent with a history, so that a first look at the console shows the product at work."""

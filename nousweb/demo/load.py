@@ -1,0 +1,133 @@
+"""Tells the demo's story through the services, each step at the moment at which it happened."""
+
+import json
+import secrets
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.utils import timezone
+
+from identity.models import Agent, AgentKind, Persona
+from identity.principal import Principal
+from identity.services.agents import agent_create
+from identity.services.proposals import (
+    identity_propose,
+    identity_rollback,
+    proposal_approve,
+    proposal_keep,
+    proposal_reject,
+)
+from identity.services.tokens import token_create
+from memory.services.facts import fact_learn
+from nousweb.demo import identity_story as story
+from nousweb.lib import clock
+
+DECISIONS: dict[str, Callable[..., Any]] = {
+    "approve": proposal_approve,
+    "reject": proposal_reject,
+    "keep": proposal_keep,
+}
+LOGINS = (("viewer", "Viewer"), ("reviewer", "Reviewer"), ("admin", "Administrator"))
+
+
+def demo_file() -> Path:
+    """Where the demo's generated secrets are kept, readable by their owner only, to be shown at each start."""
+    return Path(settings.DATA_DIR) / "demo.json"
+
+
+@transaction.atomic
+def demo_load() -> None:
+    """Fill an empty database with the demo. Raises nothing halfway: all of it is there, or none."""
+    password = secrets.token_urlsafe(9)
+    people = {name: _person(name, group, password) for name, group in LOGINS}
+    start = timezone.now()
+    steps: list[tuple[float, Callable[[], Any]]] = []
+    with clock.at(start - timedelta(days=56.5)):
+        agent = agent_create(
+            slug=story.AGENT_SLUG, name=story.AGENT_NAME, kind=AgentKind.KNIGHT, by=people["admin"],
+            prompt=story.CHARACTER_1,
+        )  # fmt: skip
+        token, secret = token_create(agent=agent, persona=Persona.ACTOR, name="demo", by=people["admin"])
+    actors = {**people, "agent": Principal.of_token(token)}
+    for facts, author in ((story.PROFILE_FACTS, people["reviewer"]), (story.OTHER_FACTS, actors["agent"])):
+        steps += [(fact[0], _fact_step(agent, fact, author)) for fact in facts]
+    for entry in story.STORY:
+        steps += _identity_steps(agent, entry, actors)
+    for days_ago, step in sorted(steps, key=lambda pair: -pair[0]):
+        with clock.at(start - timedelta(days=days_ago)):
+            step()
+    demo_file().write_text(json.dumps({"password": password, "token": secret}))
+    demo_file().chmod(0o600)
+
+
+def demo_info() -> str | None:
+    """The logins, the token and a call that works when pasted; None when this is no demo."""
+    try:
+        kept = json.loads(demo_file().read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    host = "127.0.0.1" if settings.HOST in ("", "0.0.0.0") else settings.HOST  # noqa: S104
+    logins = "\n".join(f"    {name:<9} {kept['password']}    {group.lower()}" for name, group in LOGINS)
+    return (
+        f"  Sign in as\n{logins}\n\n"
+        f"  Agent's token ({story.AGENT_SLUG}, actor)\n    {kept['token']}\n\n"
+        "  Ask for a prompt\n"
+        f"    curl -s http://{host}:{settings.PORT}/api/context \\\n"
+        f"      -H 'Authorization: Bearer {kept['token']}' -H 'Content-Type: application/json' \\\n"
+        """      -d '{"session_id": "first", "input": "Checkout is slow. What do we know?"}'\n"""
+    )
+
+
+def demo_wanted() -> bool:
+    """Whether the database is still empty enough for the demo: no agent and nobody who could own one."""
+    return not Agent.objects.exists() and not User.objects.exists()
+
+
+def _person(name: str, group: str, password: str) -> Principal:
+    user = User.objects.create_user(name, password=password, is_staff=group == "Administrator")
+    user.groups.add(Group.objects.get(name=group))
+    return Principal.of_user(User.objects.get(pk=user.pk))
+
+
+def _fact_step(agent: Agent, fact: tuple[float, str, str, str, float], by: Principal) -> Callable[[], Any]:
+    _, category, subject, content, confidence = fact
+    return lambda: fact_learn(
+        agent=agent, content=content, subject=subject, category=category, confidence=confidence, by=by
+    )
+
+
+def _identity_steps(
+    agent: Agent, entry: story.Change | story.Rollback, actors: dict[str, Principal]
+) -> list[tuple[float, Callable[[], Any]]]:
+    if isinstance(entry, story.Rollback):
+        rollback = entry
+        return [
+            (
+                rollback.days_ago,
+                lambda: identity_rollback(
+                    agent=agent, section=rollback.section, to_version=rollback.to_version, reason=rollback.reason,
+                    by=actors["reviewer"],
+                ),
+            )
+        ]  # fmt: skip
+    change = entry
+    made: list[Any] = []
+
+    def propose() -> None:
+        result = identity_propose(
+            agent=agent, section=change.section, content=change.content, reason=change.reason, by=actors[change.who]
+        )
+        made.append(result.proposal)
+
+    def decide() -> None:
+        DECISIONS[change.then](proposal=made[0], by=actors["reviewer"], comment=change.comment)
+
+    steps: list[tuple[float, Callable[[], Any]]] = [(change.days_ago, propose)]
+    if change.then:
+        steps.append((change.days_ago - change.hours_to_decide / 24, decide))
+    return steps
