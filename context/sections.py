@@ -13,7 +13,7 @@ from nousweb.lib.fencing import fence_line
 # More could never fit the budget, and the load stays bounded whatever an agent has stored.
 PROFILE_FACTS_LOADED = 100
 
-IDENTITY_PRIORITY = {
+IDENTITY_PRIORITY: dict[str, int] = {
     name: place
     for place, name in enumerate(
         (
