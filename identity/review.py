@@ -1,0 +1,205 @@
+"""The review queue as the console shows it: which proposals, in which order, and what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, TextField, Value
+from django.db.models.functions import Coalesce
+from django.http import QueryDict
+from django.utils import timezone
+
+from identity.models import ChangeProposal, ChangeProposalQuerySet, IdentityVersion
+from identity.policy import Risk, Section
+from identity.principal import Principal
+from nousweb.lib import clock
+from nousweb.lib.textdiff import TextDiff, diff_texts
+
+Status = ChangeProposal.Status
+
+STATUSES = {
+    "pending": "Pending",
+    "applied": "Applied, look it over",
+    "decided": "Decided",
+}
+SORTS = {"risk": "Riskiest first", "oldest": "Oldest first", "newest": "Newest first"}
+# Positions and neighbours are found among this many; more than that is not worked through in one sitting.
+QUEUE_LIMIT = 1_000
+RISK_KINDS = {Risk.LOW: "neutral", Risk.MEDIUM: "warn", Risk.HIGH: "block"}
+RISK_MEANING = {
+    Risk.LOW: "An agent may change this itself once a day; it is looked over afterwards.",
+    Risk.MEDIUM: "It changes what the agent works with; a person decides.",
+    Risk.HIGH: "It changes who the agent is or what it must never do; only a person may let it pass.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFilter:
+    """What part of the queue is worked through; it lives in the address."""
+
+    status: str = "pending"
+    agent: str = ""
+    risk: str = ""
+    section: str = ""
+    sort: str = "risk"
+
+    @classmethod
+    def of(cls, query: QueryDict) -> QueueFilter:
+        """The filter that an address names; what it cannot mean is ignored."""
+
+        def one_of(name: str, choices: Iterable[str], default: str) -> str:
+            value = query.get(name, default)
+            return value if value in choices else default
+
+        return cls(
+            status=one_of("status", STATUSES, "pending"),
+            agent=query.get("agent", "").replace("\x00", "")[:50],
+            risk=one_of("risk", Risk.values, ""),
+            section=one_of("section", Section.values, ""),
+            sort=one_of("sort", SORTS, "risk"),
+        )
+
+    def query(self, **extra: str) -> str:
+        """The address of this filter, without what is as ever."""
+        default = QueueFilter()
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return urlencode({k: v for k, v in values.items() if v != getattr(default, k)} | extra)
+
+    def with_status(self, status: str) -> QueueFilter:
+        return replace(self, status=status)
+
+    @property
+    def narrowed(self) -> bool:
+        return bool(self.agent or self.risk or self.section)
+
+    def _narrow(self) -> ChangeProposalQuerySet:
+        found = ChangeProposal.objects.all()
+        if self.agent:
+            found = found.filter(agent__slug=self.agent)
+        if self.risk:
+            found = found.filter(risk=self.risk)
+        return found.filter(section=self.section) if self.section else found
+
+    def proposals(self) -> ChangeProposalQuerySet:
+        found = self._narrow()
+        if self.status == "decided":
+            return found.exclude(status__in=ChangeProposal.WAITING).order_by("-decided_at", "id")
+        found = found.filter(status=self.status)
+        if self.sort == "risk":
+            return found.riskiest_first()
+        return found.order_by("created_at" if self.sort == "oldest" else "-created_at", "id")
+
+    def counts(self, by: Principal) -> dict[str, int]:
+        """How many wait, how many are to be looked over, how many this person has decided today."""
+        today = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
+        return self._narrow().aggregate(
+            pending=Count("pk", filter=Q(status=Status.PENDING)),
+            applied=Count("pk", filter=Q(status=Status.APPLIED)),
+            today=Count("pk", filter=Q(reviewer_id=by.id, decided_at__gte=today)),
+        )
+
+    def neighbours(self, pk: UUID) -> Neighbours:
+        """Where a proposal stands in this queue, and what comes before and after it."""
+        ids = list(self.proposals().values_list("pk", flat=True)[:QUEUE_LIMIT])
+        if pk not in ids:
+            return Neighbours(None, len(ids), None, ids[0] if ids else None)
+        at = ids.index(pk)
+        return Neighbours(
+            at + 1, len(ids), ids[at - 1] if at else None, ids[at + 1] if at + 1 < len(ids) else None, ids[0]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    place: int | None
+    total: int
+    previous: UUID | None
+    next: UUID | None
+    first: UUID | None = None
+
+
+def with_texts(proposals: QuerySet[ChangeProposal]) -> QuerySet[ChangeProposal]:
+    """Annotate the texts that a proposal started from and that is current now, and their versions."""
+    versions = IdentityVersion.objects.filter(agent=OuterRef("agent"), section=OuterRef("section"))
+    current = versions.filter(is_current=True)
+    empty = Value("")
+    return proposals.select_related("agent", "version").annotate(
+        base_text=Coalesce(
+            Subquery(versions.filter(version=OuterRef("base_version")).values("content")[:1]),
+            empty,
+            output_field=TextField(),
+        ),
+        current_text=Coalesce(Subquery(current.values("content")[:1]), empty, output_field=TextField()),
+        current_version=Coalesce(Subquery(current.values("version")[:1]), 0),
+    )
+
+
+class ReviewItem:
+    """A proposal as a reviewer reads it. Needs the annotations of `with_texts`."""
+
+    base_text: str
+    current_text: str
+    current_version: int
+
+    def __init__(self, proposal: ChangeProposal) -> None:
+        self.proposal = proposal
+        self.base_text = proposal.base_text  # type: ignore[attr-defined]
+        self.current_text = proposal.current_text  # type: ignore[attr-defined]
+        self.current_version = proposal.current_version  # type: ignore[attr-defined]
+
+    @property
+    def is_pending(self) -> bool:
+        return self.proposal.status == Status.PENDING
+
+    @property
+    def expired(self) -> bool:
+        return self.is_pending and self.proposal.expires_at <= clock.now()
+
+    @property
+    def stale(self) -> bool:
+        """Whether the section's text has moved on. A new version of the same text, as an undo makes, has not."""
+        return (
+            self.is_pending
+            and self.proposal.base_version != self.current_version
+            and self.base_text != self.current_text
+        )
+
+    @property
+    def read_version(self) -> int:
+        """The version against which its text is shown, which a decision has to name."""
+        return self.proposal.base_version if self.stale else self.current_version
+
+    @property
+    def before(self) -> str:
+        return self.base_text
+
+    @property
+    def after(self) -> str:
+        """The text that the section got, when it was edited before it was approved; else the wished one."""
+        version = self.proposal.version
+        return version.content if version is not None and self.proposal.edited else self.proposal.content
+
+    @cached_property
+    def diff(self) -> TextDiff:
+        return diff_texts(self.before, self.after)
+
+    @property
+    def risk_kind(self) -> str:
+        return RISK_KINDS[Risk(self.proposal.risk)]
+
+    @property
+    def risk_meaning(self) -> str:
+        return RISK_MEANING[Risk(self.proposal.risk)]
+
+    @property
+    def title(self) -> str:
+        return review_title(self.proposal)
+
+
+def review_title(proposal: ChangeProposal) -> str:
+    """What a proposal is about, as people name it: "Values of Ada"."""
+    return f"{proposal.get_section_display()} of {proposal.agent.name}"
