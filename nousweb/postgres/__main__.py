@@ -7,9 +7,20 @@ import os
 import subprocess
 import sys
 
+from psycopg.conninfo import conninfo_to_dict
+
 from nousweb.postgres import PostgresProblem, ensure_database_url
 from nousweb.postgres.placement import place
 from nousweb.postgres.sharing import data_dir
+
+VARIABLES = {
+    "host": "PGHOST",
+    "port": "PGPORT",
+    "user": "PGUSER",
+    "password": "PGPASSWORD",
+    "dbname": "PGDATABASE",
+    "sslmode": "PGSSLMODE",
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -23,8 +34,12 @@ def main(arguments: list[str]) -> int:
     except PostgresProblem as problem:
         sys.stderr.write(f"nous: {problem}\n")
         return 1
-    # PGDATABASE takes a whole address in place of a name, so that each program finds the database by itself.
-    return subprocess.run([str(program), *arguments[1:]], check=False, env=os.environ | {"PGDATABASE": url}).returncode
+    address = {VARIABLES[key]: str(value) for key, value in conninfo_to_dict(url).items() if key in VARIABLES}
+    try:
+        return subprocess.run([str(program), *arguments[1:]], check=False, env=os.environ | address).returncode
+    except FileNotFoundError:
+        sys.stderr.write(f"nous: There is no program {arguments[0]}.\n")
+        return 2
 
 
 if __name__ == "__main__":

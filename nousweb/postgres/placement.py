@@ -137,7 +137,7 @@ def _place_for_root(data_dir: Path, programs: Path) -> Placement:
     _make_owned(home, account)
     if not all(
         (
-            _may("-x", programs / "bin" / "postgres", account),
+            _runs(programs / "bin" / "postgres", account),
             _may("-r", programs / "lib" / "postgresql" / "vector.so", account),
             _may("-r", programs / "share" / "postgresql" / "extension" / "vector.control", account),
         )
@@ -179,6 +179,17 @@ def _may(test: str, path: Path, account: tuple[int, int]) -> bool:
         ) from error
 
 
+def _runs(program: Path, account: tuple[int, int]) -> bool:
+    """Whether `account` can start `program`, with the libraries that it loads."""
+    try:
+        finished = subprocess.run(
+            [str(program), "--version"], check=False, cwd="/", capture_output=True, **_identity(account)
+        )
+    except OSError:
+        return False
+    return finished.returncode == 0
+
+
 def _make_public(folder: Path) -> None:
     for path in (SYSTEM_DIR, folder):
         if not path.exists():
@@ -203,12 +214,18 @@ def _copied_programs(programs: Path) -> Path:
     server = (programs / "bin" / "postgres").stat()
     name = hashlib.sha256(f"{MAJOR_VERSION} {server.st_size} {int(server.st_mtime)}".encode()).hexdigest()[:16]
     target = SYSTEM_DIR / f"programs-{name}"
+    # The programs find their libraries in a folder beside the package, so both keep their names and places.
+    package = programs.parent
+    libraries = package.with_name(package.name + ".libs")
+    copied = Path(package.name) / programs.name
     if target.is_dir():
-        return target
+        return target / copied
     _make_public(SYSTEM_DIR)
     with tempfile.TemporaryDirectory(prefix=".programs-", dir=SYSTEM_DIR) as folder:
         copy = Path(folder) / "copy"
-        shutil.copytree(programs, copy, symlinks=True, ignore=shutil.ignore_patterns("*.a", "include"))
+        shutil.copytree(programs, copy / copied, symlinks=True, ignore=shutil.ignore_patterns("*.a", "include"))
+        if libraries.is_dir():
+            shutil.copytree(libraries, copy / libraries.name, symlinks=True)
         for path in (copy, *copy.rglob("*")):
             if not path.is_symlink():
                 mode = path.stat().st_mode
@@ -219,7 +236,7 @@ def _copied_programs(programs: Path) -> Path:
             # Another process made the same copy meanwhile.
             if not target.is_dir():
                 raise
-    return target
+    return target / copied
 
 
 def _socket_dir(home: Path, account: tuple[int, int] | None) -> Path:

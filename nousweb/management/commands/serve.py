@@ -114,7 +114,13 @@ def _check_port(host: str, port: int) -> None:
 def _children() -> list[Child]:
     metrics = settings.DATA_DIR / "metrics"
     shutil.rmtree(metrics, ignore_errors=True)
-    metrics.mkdir(parents=True)
+    try:
+        metrics.mkdir(parents=True, exist_ok=True)
+        # A file that could not be removed belongs to another user, and so will the next one.
+        if any(metrics.iterdir()) or not os.access(metrics, os.W_OK):
+            raise PermissionError
+    except OSError as error:
+        raise LaunchProblem(f"The folder {metrics} cannot be emptied: delete it and try again.") from error
     threads = read("NOUS_WEB_THREADS", whole(1, 64), 8)
     shared = {"NOUS_PORT": str(settings.PORT), "PROMETHEUS_MULTIPROC_DIR": str(metrics)}
     # One connection for each thread, and two to spare for what a thread does on the side.

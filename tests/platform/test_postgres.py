@@ -1,0 +1,266 @@
+"""The embedded server through its whole life, on clusters of its own."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from nousweb.postgres import EmbeddedServer, Membership, PostgresProblem, check_requirements
+from nousweb.postgres.placement import LONGEST_SOCKET_PATH, SOCKET_NAME
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[EmbeddedServer]:
+    """One cluster for this module, in a path that a shell would trip over."""
+    base = Path(tempfile.mkdtemp(prefix="nous-platform-"))
+    base.chmod(0o755)
+    folder = base / 'it\'s a "$HOME" folder'
+    server = EmbeddedServer(folder, fast_unsafe=True, say=lambda line: None)
+    yield server
+    server.destroy()
+    shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture
+def server(servers: EmbeddedServer) -> Iterator[EmbeddedServer]:
+    """The module's server, stopped before and after."""
+    servers.stop()
+    yield servers
+    servers.stop()
+
+
+def postmaster(server: EmbeddedServer) -> int:
+    return int((server.placement.cluster / "postmaster.pid").read_text().split("\n")[0])
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+class TestLifecycle:
+    def test_starts_in_an_awkward_path_with_pgvector_and_without_superuser(self, server: EmbeddedServer) -> None:
+        with psycopg.connect(server.start()) as connection:
+            row = connection.execute(
+                "SELECT current_user, current_database(), current_setting('is_superuser'),"
+                " '[1,2]'::vector <-> '[1,3]'::vector, current_setting('listen_addresses')"
+            ).fetchone()
+        assert row == ("nous", "nous", "off", 1.0, "")
+        assert server.start() == server.url
+
+    def test_its_folder_is_private(self, server: EmbeddedServer) -> None:
+        server.start()
+        assert server.placement.home.stat().st_mode & 0o077 == 0
+        assert server.placement.socket_dir.stat().st_mode & 0o077 == 0
+
+    def test_keeps_its_data_over_a_restart(self, server: EmbeddedServer) -> None:
+        with psycopg.connect(server.start()) as connection:
+            connection.execute("CREATE TABLE kept (text text)")
+        server.stop()
+        assert not server.running()
+        with psycopg.connect(server.start()) as connection:
+            assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+
+    def test_starts_after_it_was_killed(self, server: EmbeddedServer) -> None:
+        server.start()
+        pid = postmaster(server)
+        os.kill(pid, signal.SIGKILL)
+        wait_until_gone(pid)
+        with psycopg.connect(server.start()) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+    def test_starts_when_its_old_process_number_is_in_use_again(self, server: EmbeddedServer) -> None:
+        server.start()
+        status = server.placement.cluster / "postmaster.pid"
+        lines = status.read_text().split("\n")
+        server.stop()
+        with subprocess.Popen(["sleep", "60"], **server.placement.as_account()) as stranger:
+            try:
+                status.write_text("\n".join([str(stranger.pid), *lines[1:]]))
+                status.chmod(0o600)
+                server.placement.give(status)
+                server.start()
+                assert stranger.poll() is None
+                assert server.running()
+            finally:
+                stranger.kill()
+
+    def test_an_interrupted_first_start_leaves_nothing_that_looks_finished(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o755)
+        server = EmbeddedServer(tmp_path, fast_unsafe=True, say=lambda line: None)
+        unfinished = server.placement.home / "data.new"
+        unfinished.mkdir()
+        (unfinished / "PG_VERSION").write_text("18")
+        try:
+            assert server.start()
+        finally:
+            server.destroy()
+
+
+class TestSharing:
+    def test_the_last_to_leave_stops_the_server(self, server: EmbeddedServer) -> None:
+        first, second = Membership(server), Membership(server)
+        assert first.join() == second.join()
+        first.leave()
+        assert server.running()
+        second.leave()
+        assert not server.running()
+
+    def test_members_that_start_at_once_share_one_server(self, server: EmbeddedServer) -> None:
+        members = [Membership(EmbeddedServer(server.data_dir, fast_unsafe=True)) for _ in range(4)]
+        threads = [threading.Thread(target=member.join) for member in members]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert server.running()
+        for member in members:
+            member.leave()
+        assert not server.running()
+
+    def test_a_killed_member_holds_nothing_up_and_a_forked_one_stops_nothing(self, server: EmbeddedServer) -> None:
+        member = Membership(server)
+        member.join()
+        program = (
+            "import os; from nousweb.postgres import ensure_database_url as e; print(e(), flush=True); os.read(0, 1)"
+        )
+        environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+        environment["NOUS_DATA_DIR"] = str(server.data_dir)
+        other = subprocess.Popen(
+            [sys.executable, "-c", program],
+            cwd=PROJECT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert other.stdout is not None
+        assert other.stdout.readline().decode().strip() == server.url
+        child = os.fork()
+        if child == 0:
+            member.leave()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert server.running()
+        other.kill()
+        other.communicate()
+        member.leave()
+        assert not server.running()
+
+    def test_a_dead_server_is_revived(self, server: EmbeddedServer) -> None:
+        member = Membership(server)
+        member.join()
+        pid = postmaster(server)
+        assert not member.revive()
+        os.kill(pid, signal.SIGKILL)
+        wait_until_gone(pid)
+        assert member.revive()
+        assert server.running()
+        member.leave()
+
+
+class TestRefusals:
+    def test_a_path_too_long_for_a_socket_gets_a_short_private_folder(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o755)
+        server = EmbeddedServer(tmp_path / ("long" * 25), fast_unsafe=True, say=lambda line: None)
+        try:
+            folder = server.placement.socket_dir
+            assert len(os.fsencode(folder / SOCKET_NAME)) <= LONGEST_SOCKET_PATH
+            assert folder.stat().st_mode & 0o077 == 0
+        finally:
+            server.destroy()
+
+    def test_a_data_folder_that_is_a_file(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(PostgresProblem, match=r"^The data folder .* cannot be made .*NOUS_DATA_DIR\.$"):
+            EmbeddedServer(tmp_path / "file").start()
+
+    def test_a_full_disk(self, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        usage = shutil.disk_usage("/")
+        monkeypatch.setattr("nousweb.postgres.server.shutil.disk_usage", lambda path: usage._replace(free=10**6))
+        with pytest.raises(PostgresProblem, match=r"^Only 0 MB are free in "):
+            server.start()
+
+    def test_a_cluster_of_another_major_version(self, server: EmbeddedServer) -> None:
+        version = server.placement.cluster / "PG_VERSION"
+        server.start()
+        server.stop()
+        version.write_text("17\n")
+        try:
+            with pytest.raises(PostgresProblem, match="was made by PostgreSQL 17 and this is 18"):
+                server.start()
+        finally:
+            version.write_text("18\n")
+
+    def test_a_broken_start_names_the_log(self, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(server_settings(), "max_connections", "not-a-number")
+        with pytest.raises(PostgresProblem, match=r"did not start: .*max_connections.*\(log: .*\)\.$"):
+            server.start()
+
+    def test_an_external_server_that_is_not_there_and_its_password_stays_secret(self) -> None:
+        with pytest.raises(PostgresProblem, match=r"^The database named by DATABASE_URL cannot be used") as caught:
+            check_requirements("postgresql://someone:hush-hush@127.0.0.1:1/nous")
+        assert "hush-hush" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("version", "row", "sentence"),
+        [
+            (140010, ("0.8.0", "0.8.0"), "is PostgreSQL 14, and 15 or newer is needed"),
+            (150000, None, "has no pgvector"),
+            (150000, (None, "0.7.4"), "has pgvector 0.7.4, and 0.8 or newer is needed: upgrade it there"),
+            (160000, ("0.6.0", "0.8.1"), "has pgvector 0.6.0, .* run ALTER EXTENSION vector UPDATE there"),
+            (170000, (None, "0.8.0"), None),
+            (180000, ("0.10.0", "0.10.0"), None),
+        ],
+    )
+    def test_what_an_external_server_must_offer(
+        self, version: int, row: tuple[str | None, str] | None, sentence: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("nousweb.postgres.requirements.psycopg.connect", lambda *a, **k: Answering(version, row))
+        if sentence is None:
+            check_requirements("postgresql://db/nous")
+        else:
+            with pytest.raises(PostgresProblem, match=sentence):
+                check_requirements("postgresql://db/nous")
+
+
+def server_settings() -> dict[str, str]:
+    from nousweb.postgres import server
+
+    return server.SETTINGS
+
+
+class Answering:
+    """A server that cannot be had here: an old one, or one with an old pgvector."""
+
+    def __init__(self, version: int, row: tuple[str | None, str] | None) -> None:
+        self.server_version = version
+        self.host, self.port = "db", 5432
+        self.info = self
+        self.row = row
+
+    def __enter__(self) -> "Answering":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def execute(self, query: str) -> "Answering":
+        return self
+
+    def fetchone(self) -> tuple[str | None, str] | None:
+        return self.row
