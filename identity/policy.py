@@ -56,8 +56,33 @@ SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
         {"identity.view_agent", "identity.view_identityversion", "identity.view_changeproposal"}
     ),
     "identity:propose": frozenset({"identity.propose_changeproposal"}),
-    "memory:read": frozenset({"memory.view_fact"}),
-    "memory:write": frozenset({"memory.add_fact"}),
+    "memory:read": frozenset(
+        {
+            "memory.view_event",
+            "memory.view_fact",
+            "memory.view_episode",
+            "memory.view_decision",
+            "memory.view_procedure",
+            "memory.view_censor",
+            "memory.view_workingmemory",
+            "memory.view_searchitem",
+        }
+    ),
+    "memory:write": frozenset(
+        {
+            "memory.add_event",
+            "memory.add_fact",
+            "memory.add_episode",
+            "memory.change_episode",
+            "memory.add_decision",
+            "memory.change_decision",
+            "memory.add_procedure",
+            "memory.change_procedure",
+            "memory.add_censor",
+            "memory.trigger_censor",
+            "memory.change_workingmemory",
+        }
+    ),
     "memory:rules": frozenset({"memory.add_rule_fact"}),
     "context:read": frozenset({"context.assemble_context"}),
 }
@@ -75,6 +100,9 @@ PEOPLE_ONLY_PERMISSIONS = frozenset(
         "identity.view_apitoken",
         "identity.add_apitoken",
         "identity.revoke_apitoken",
+        "memory.change_censor",
+        "memory.view_subconscious",
+        "memory.erase_memory",
     }
 )
 """Rights that only a signed-in person can hold, whatever a token's scopes say."""

@@ -12,7 +12,10 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import Fact, FactChange, Scope
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS, MAX_TAGS
+from memory.search.entries import entry_of
+from memory.search.index import index_put
 from nousweb.lib.errors import Invalid
+from nousweb.lib.text import unstorable_reason
 
 _WORD = re.compile(r"^[a-z][a-z0-9_-]{0,49}$")
 
@@ -70,6 +73,7 @@ def fact_learn(
     FactChange.objects.create(
         fact=fact, action=FactChange.Action.STORED, author_kind=by.kind, author_id=by.id, author_name=by.name
     )
+    index_put([entry_of(fact)])
     audit_record(
         by=by,
         action="fact.store",
@@ -81,8 +85,8 @@ def fact_learn(
 
 
 def _text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
-    if "\x00" in value:
-        raise Invalid("A NUL character cannot be stored.", field=field)
+    if why := unstorable_reason(value):
+        raise Invalid(why, field=field)
     value = value.strip()
     if required and not value:
         raise Invalid(f"{field} must not be empty.", field=field)

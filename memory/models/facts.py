@@ -1,24 +1,18 @@
-"""What agents know: facts with two clocks, and the history of every change to them."""
+"""Facts with two clocks, and the history of every change to them."""
 
 import uuid
 from datetime import datetime
 
 from django.contrib.postgres.fields import ArrayField
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 
 from identity.models import Agent, AuthorFields, Persona
+from memory.models.base import UNIT_INTERVAL, Scope
+from memory.models.episodes import Episode
+from memory.models.events import Event
 from memory.policy import DEFAULT_CATEGORY, PROFILE_CATEGORIES
 from nousweb.lib import clock
-
-UNIT_INTERVAL = [MinValueValidator(0.0), MaxValueValidator(1.0)]
-
-
-class Scope(models.TextChoices):
-    TASK = "task", "Task"
-    PROJECT = "project", "Project"
-    GLOBAL = "global", "Global"
 
 
 class FactQuerySet(models.QuerySet["Fact"]):
@@ -61,6 +55,8 @@ class Fact(models.Model):
     confidence = models.FloatField(default=1.0, validators=UNIT_INTERVAL)
     importance = models.FloatField(default=0.5, validators=UNIT_INTERVAL)
     source = models.CharField(max_length=200, blank=True)
+    source_event = models.ForeignKey(Event, on_delete=models.PROTECT, null=True, blank=True, related_name="facts")
+    source_episode = models.ForeignKey(Episode, on_delete=models.PROTECT, null=True, blank=True, related_name="facts")
     confirmation_count = models.PositiveIntegerField(default=0)
     last_confirmed_at = models.DateTimeField(null=True, blank=True)
     active = models.BooleanField(default=True)

@@ -1,0 +1,31 @@
+"""Everything an agent's memory is made of."""
+
+from memory.models.base import UNIT_INTERVAL, Memory, Scope
+from memory.models.censors import Censor
+from memory.models.episodes import Episode, EpisodeEvent
+from memory.models.events import Event, EventKind, LongTermEntry, LoopSummary
+from memory.models.experience import Decision, Procedure
+from memory.models.facts import Fact, FactChange
+from memory.models.search import IndexStatus, ItemType, SearchItem
+from memory.models.working import WorkingMemory
+
+__all__ = [
+    "UNIT_INTERVAL",
+    "Censor",
+    "Decision",
+    "Episode",
+    "EpisodeEvent",
+    "Event",
+    "EventKind",
+    "Fact",
+    "FactChange",
+    "IndexStatus",
+    "ItemType",
+    "LongTermEntry",
+    "LoopSummary",
+    "Memory",
+    "Procedure",
+    "Scope",
+    "SearchItem",
+    "WorkingMemory",
+]

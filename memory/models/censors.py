@@ -1,0 +1,57 @@
+"""Censors: what an agent must be warned of, or kept from."""
+
+from django.db import models
+
+from memory.models.base import Memory
+
+
+class CensorQuerySet(models.QuerySet["Censor"]):
+    def active(self) -> "CensorQuerySet":
+        return self.filter(active=True)
+
+    def strictest_first(self) -> "CensorQuerySet":
+        rank = models.Case(
+            models.When(severity=Censor.Severity.ABSOLUTE, then=0),
+            models.When(severity=Censor.Severity.BLOCK, then=1),
+            default=2,
+            output_field=models.IntegerField(),
+        )
+        return self.order_by(rank, "created_at", "id")
+
+
+class Censor(Memory):
+    """A trigger with what happens when it matches. `author_kind` caps how far it may escalate by itself."""
+
+    class Severity(models.TextChoices):
+        WARN = "warn", "Warn"
+        BLOCK = "block", "Block"
+        ABSOLUTE = "absolute", "Absolute"
+
+    class Match(models.TextChoices):
+        REGEX = "regex", "Pattern"
+        SEMANTIC = "semantic", "Meaning"
+
+    pattern = models.TextField()
+    match = models.CharField(max_length=10, choices=Match, default=Match.REGEX)
+    # Least cosine at which text counts as meaning the same; 0 to 1, only for a semantic match.
+    similarity_threshold = models.FloatField(default=0.6)
+    severity = models.CharField(max_length=10, choices=Severity, default=Severity.WARN)
+    domain = models.CharField(max_length=50, blank=True)
+    reason = models.TextField(blank=True)
+    escalation_threshold = models.PositiveIntegerField(default=5)
+    activation_count = models.PositiveIntegerField(default=0)
+    false_positive_count = models.PositiveIntegerField(default=0)
+    last_activated_at = models.DateTimeField(null=True, blank=True)
+    author_kind = models.CharField(max_length=10)
+    author_id = models.CharField(max_length=100)
+    author_name = models.CharField(max_length=200)
+
+    objects = CensorQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        permissions = [("trigger_censor", "Can check text against censors and count what matches")]
+        indexes = [models.Index(fields=["agent", "persona", "active"])]
+
+    def __str__(self) -> str:
+        return self.pattern if len(self.pattern) <= 80 else f"{self.pattern[:79]}…"

@@ -1,0 +1,80 @@
+"""Episodes: stretches of work with a beginning, an end, and what came of them."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+
+from memory.models.base import Memory
+from memory.models.events import Event
+from nousweb.lib import clock
+
+
+class EpisodeQuerySet(models.QuerySet["Episode"]):
+    def active(self) -> "EpisodeQuerySet":
+        return self.filter(active=True)
+
+    def open(self) -> "EpisodeQuerySet":
+        return self.filter(ended_at__isnull=True)
+
+    def closed(self) -> "EpisodeQuerySet":
+        return self.filter(ended_at__isnull=False)
+
+
+class Episode(Memory):
+    """Closed when `ended_at` is set, which says nothing about whether it is shown: `active` does."""
+
+    class Outcome(models.TextChoices):
+        UNKNOWN = "unknown", "Not said"
+        SUCCESS = "success", "Success"
+        PARTIAL = "partial", "Partly"
+        FAILURE = "failure", "Failure"
+        ONGOING = "ongoing", "Goes on elsewhere"
+
+    class SummaryKind(models.TextChoices):
+        NONE = "none", "None yet"
+        GIVEN = "given", "Written by the agent"
+        EXTRACTIVE = "extractive", "Extracted"
+        JUDGE = "judge", "Written by the judge"
+
+    title = models.CharField(max_length=200, blank=True)
+    summary = models.TextField(blank=True)
+    summary_kind = models.CharField(max_length=12, choices=SummaryKind, default=SummaryKind.NONE)
+    # What was said in words, for episodes that are not made of logged events.
+    detail = models.TextField(blank=True)
+    outcome = models.CharField(max_length=10, choices=Outcome, default=Outcome.UNKNOWN)
+    lessons = ArrayField(models.TextField(), default=list, blank=True)
+    participants = ArrayField(models.CharField(max_length=100), default=list, blank=True)
+    started_at = models.DateTimeField(default=clock.now)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    events: "models.ManyToManyField[Event, EpisodeEvent]" = models.ManyToManyField(
+        Event, through="EpisodeEvent", related_name="episodes"
+    )
+
+    objects = EpisodeQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-started_at", "-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True) | Q(ended_at__gte=F("started_at")),
+                name="episode_ends_after_its_start",
+            )
+        ]
+        indexes = [models.Index(fields=["agent", "persona", "-started_at", "-id"])]
+
+    def __str__(self) -> str:
+        return self.title or f"Episode of {self.started_at:%Y-%m-%d %H:%M}"
+
+
+class EpisodeEvent(models.Model):
+    """One event's place in an episode's transcript."""
+
+    episode = models.ForeignKey(Episode, on_delete=models.PROTECT, related_name="+")
+    event = models.ForeignKey(Event, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["event_id"]
+        constraints = [models.UniqueConstraint(fields=["episode", "event"], name="event_once_in_episode")]
+
+    def __str__(self) -> str:
+        return f"{self.event_id} in {self.episode_id}"

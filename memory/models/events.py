@@ -1,0 +1,144 @@
+"""The three layers of memory: the perfect log, its compacted mirror, and one summary per loop.
+
+Source: seed "Agentic Memory System".
+"""
+
+from datetime import datetime
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+
+from identity.models import Agent, Persona
+from memory.models.base import UNIT_INTERVAL
+from nousweb.lib import clock
+
+
+class EventKind(models.TextChoices):
+    USER_INPUT = "user_input", "User input"
+    ACTOR_OUTPUT = "actor_output", "Actor output"
+    TOOL_CALL = "tool_call", "Tool call"
+    TOOL_RESULT = "tool_result", "Tool result"
+    SUBCONSCIOUS_PROMPT = "subconscious_prompt", "Subconscious prompt"
+    SUBCONSCIOUS_OUTPUT = "subconscious_output", "Subconscious output"
+    SYSTEM_EVENT = "system_event", "System event"
+    ERROR = "error", "Error"
+
+
+class EventQuerySet(models.QuerySet["Event"]):
+    def in_range(self, start: datetime, end: datetime) -> "EventQuerySet":
+        """Events that happened from `start` to before `end`, in order."""
+        return self.filter(ts__gte=start, ts__lt=end).order_by("ts", "id")
+
+    def of_loop(self, loop_id: str) -> "EventQuerySet":
+        return self.filter(loop_id=loop_id).order_by("ts", "id")
+
+
+class Event(models.Model):
+    """One thing that happened (idetic memory). Append-only in the database; ids rise in the order of arrival."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="events")
+    persona = models.CharField(max_length=20, choices=Persona)
+    ts = models.DateTimeField()
+    recorded_at = models.DateTimeField(default=clock.now, editable=False)
+    loop_id = models.CharField(max_length=100)
+    kind = models.CharField(max_length=30, choices=EventKind)
+    visibility = models.CharField(max_length=50)
+    content = models.TextField()
+    metadata = models.JSONField(default=dict, blank=True)
+    # The writer's own name for the event: a repeated write with the same key stores nothing.
+    key = models.CharField(max_length=200, null=True, blank=True)
+
+    objects = EventQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        permissions = [
+            ("view_subconscious", "Can see the subconscious memory of agents"),
+            ("erase_memory", "Can erase memories for good"),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "persona", "key"], condition=Q(key__isnull=False), name="one_event_per_key"
+            )
+        ]
+        indexes = [
+            models.Index(fields=["agent", "persona", "-id"]),
+            models.Index(fields=["agent", "persona", "ts", "id"]),
+            models.Index(fields=["agent", "persona", "loop_id", "ts", "id"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} {self.pk}"
+
+
+class LongTermEntry(models.Model):
+    """The compacted mirror of one event, 1:1 with it; search reads it through the index."""
+
+    event = models.OneToOneField(Event, on_delete=models.PROTECT, primary_key=True, related_name="long_term")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
+    persona = models.CharField(max_length=20, choices=Persona)
+    loop_id = models.CharField(max_length=100)
+    text = models.TextField()
+    importance = models.FloatField(default=0.5, validators=UNIT_INTERVAL)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    class Meta:
+        indexes = [models.Index(fields=["agent", "persona", "loop_id"])]
+
+    def __str__(self) -> str:
+        return self.text[:80]
+
+
+class LoopSummaryQuerySet(models.QuerySet["LoopSummary"]):
+    def summarised(self) -> "LoopSummaryQuerySet":
+        return self.exclude(summary="")
+
+    def stale(self) -> "LoopSummaryQuerySet":
+        """Closed loops whose summary does not cover all their events yet."""
+        return self.filter(closed_at__isnull=False, covered_events__lt=models.F("event_count"))
+
+
+class LoopSummary(models.Model):
+    """Short-term memory: exactly one entry per loop, made with the loop's first event.
+
+    `event_count` counts what has arrived and `covered_events` what the summary covers, so that late events
+    are seen to be missing and update this one entry.
+    """
+
+    class ClosedBy(models.TextChoices):
+        OUTPUT = "output", "Final output"
+        REQUEST = "request", "Request"
+        IDLE = "idle", "Idle time"
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="loops")
+    persona = models.CharField(max_length=20, choices=Persona)
+    loop_id = models.CharField(max_length=100)
+    summary = models.TextField(blank=True)
+    kind = models.CharField(max_length=30, choices=EventKind)
+    visibility = models.CharField(max_length=50)
+    long_term_ids = ArrayField(models.BigIntegerField(), default=list)
+    event_count = models.PositiveIntegerField(default=0)
+    covered_events = models.PositiveIntegerField(default=0)
+    first_event_at = models.DateTimeField()
+    last_event_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+    closed_by = models.CharField(max_length=10, choices=ClosedBy, blank=True)
+
+    objects = LoopSummaryQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-last_event_at", "-id"]
+        constraints = [models.UniqueConstraint(fields=["agent", "persona", "loop_id"], name="one_summary_per_loop")]
+        indexes = [
+            models.Index(fields=["agent", "persona", "-last_event_at", "-id"]),
+            models.Index(fields=["last_event_at"], condition=Q(closed_at__isnull=True), name="open_loops"),
+            models.Index(
+                fields=["closed_at"],
+                condition=Q(closed_at__isnull=False, covered_events__lt=models.F("event_count")),
+                name="stale_loops",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"Loop {self.loop_id}"

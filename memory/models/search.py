@@ -1,0 +1,60 @@
+"""The search index: one derived row per searchable memory, rebuilt at will from the primary rows."""
+
+from django.contrib.postgres.search import SearchVectorField
+from django.db import models
+from pgvector.django import HalfVectorField
+
+from identity.models import Agent, Persona
+from memory.models.base import Scope
+
+
+class ItemType(models.TextChoices):
+    EVENT = "event", "Event"
+    FACT = "fact", "Fact"
+    EPISODE = "episode", "Episode"
+    PROCEDURE = "procedure", "Procedure"
+    DECISION = "decision", "Decision"
+
+
+class IndexStatus(models.TextChoices):
+    PENDING = "pending", "Pending"
+    READY = "ready", "Ready"
+    FAILED = "failed", "Failed"
+
+
+class SearchItem(models.Model):
+    """A row of the index. The table is partitioned by persona: each persona's rows are a table of their own.
+
+    `position` orders the items of one loop, so that a hit can ask its neighbours. `retired_at` closes the span in
+    which the item was known, for searches as of a moment.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
+    persona = models.CharField(max_length=20, choices=Persona)
+    item_type = models.CharField(max_length=10, choices=ItemType)
+    item_id = models.CharField(max_length=36)
+    kind = models.CharField(max_length=50, blank=True)
+    category = models.CharField(max_length=50, blank=True)
+    scope = models.CharField(max_length=10, choices=Scope)
+    subject = models.CharField(max_length=200, blank=True)
+    loop_id = models.CharField(max_length=100, blank=True)
+    position = models.BigIntegerField(default=0)
+    tags = models.JSONField(default=list)
+    importance = models.FloatField()
+    active = models.BooleanField(default=True)
+    happened_at = models.DateTimeField()
+    recorded_at = models.DateTimeField()
+    retired_at = models.DateTimeField(null=True)
+    text = models.TextField()
+    terms = SearchVectorField()
+    embedding = HalfVectorField(null=True)
+    model = models.CharField(max_length=100, blank=True)
+    status = models.CharField(max_length=10, choices=IndexStatus, default=IndexStatus.PENDING)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    error = models.TextField(blank=True)
+
+    class Meta:
+        db_table = "memory_searchitem"
+
+    def __str__(self) -> str:
+        return f"{self.item_type} {self.item_id}"

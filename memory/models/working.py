@@ -1,0 +1,34 @@
+"""What an agent has in mind during one session."""
+
+from django.db import models
+
+from identity.models import Agent, Persona
+from nousweb.lib import clock
+
+
+class WorkingMemory(models.Model):
+    """One session's task, frame, items in mind and open threads.
+
+    `items` holds {"id", "type", "text", "relevance", "added_at"}; the least relevant leave when `capacity` is
+    passed. `open_threads` holds {"id", "text", "added_at"}.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="working_memories")
+    persona = models.CharField(max_length=20, choices=Persona)
+    session_id = models.CharField(max_length=200)
+    task = models.TextField(blank=True)
+    frame = models.CharField(max_length=30, blank=True)
+    items = models.JSONField(default=list)
+    open_threads = models.JSONField(default=list)
+    capacity = models.PositiveSmallIntegerField(default=20)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+    updated_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        ordering = ["-updated_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["agent", "persona", "session_id"], name="one_working_memory_per_session")
+        ]
+
+    def __str__(self) -> str:
+        return f"Session {self.session_id}"

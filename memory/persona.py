@@ -1,0 +1,110 @@
+"""The only ways to read memory: a view per persona, which cannot be widened by anything in a request.
+
+Source: seed "Agentic Memory System", Isolation Enforcement.
+"""
+
+from typing import ClassVar
+
+from django.db.models import QuerySet
+
+from identity.models import Agent, Persona
+from identity.principal import Principal
+from memory.models import (
+    Censor,
+    Decision,
+    Episode,
+    Event,
+    Fact,
+    LongTermEntry,
+    LoopSummary,
+    Procedure,
+    WorkingMemory,
+)
+from memory.models.censors import CensorQuerySet
+from memory.models.episodes import EpisodeQuerySet
+from memory.models.events import EventQuerySet, LoopSummaryQuerySet
+from memory.models.experience import DecisionQuerySet, ProcedureQuerySet
+from memory.models.facts import FactQuerySet
+
+VIEW_SUBCONSCIOUS = "memory.view_subconscious"
+
+
+class PersonaMemory:
+    """What one persona of one agent may read: its own rows, and for the subconscious the actor's too."""
+
+    persona: ClassVar[str]
+    personas: ClassVar[tuple[str, ...]]
+    search_tables: ClassVar[tuple[str, ...]]
+    """The physical collections that searches of this view touch."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+
+    @property
+    def events(self) -> EventQuerySet:
+        return Event.objects.filter(agent=self.agent, persona__in=self.personas)
+
+    @property
+    def long_term(self) -> QuerySet[LongTermEntry]:
+        return LongTermEntry.objects.filter(agent=self.agent, persona__in=self.personas)
+
+    @property
+    def loops(self) -> LoopSummaryQuerySet:
+        return LoopSummary.objects.filter(agent=self.agent, persona__in=self.personas)
+
+    @property
+    def facts(self) -> FactQuerySet:
+        return Fact.objects.filter(agent=self.agent, persona__in=self.personas)
+
+    @property
+    def episodes(self) -> EpisodeQuerySet:
+        return Episode.objects.filter(agent=self.agent, persona__in=self.personas)
+
+    @property
+    def decisions(self) -> DecisionQuerySet:
+        return Decision.objects.filter(agent=self.agent, persona__in=self.personas)
+
+    @property
+    def procedures(self) -> ProcedureQuerySet:
+        return Procedure.objects.filter(agent=self.agent, persona__in=self.personas)
+
+    @property
+    def censors(self) -> CensorQuerySet:
+        return Censor.objects.filter(agent=self.agent, persona__in=self.personas)
+
+    @property
+    def working(self) -> QuerySet[WorkingMemory]:
+        return WorkingMemory.objects.filter(agent=self.agent, persona__in=self.personas)
+
+
+class ActorMemory(PersonaMemory):
+    """The interactive persona: never sees or infers anything of the subconscious."""
+
+    persona = Persona.ACTOR
+    personas = (Persona.ACTOR,)
+    search_tables = ("memory_searchitem_actor",)
+
+
+class SubconsciousMemory(PersonaMemory):
+    """The maintenance persona: sees all layers of both."""
+
+    persona = Persona.SUBCONSCIOUS
+    personas = (Persona.ACTOR, Persona.SUBCONSCIOUS)
+    search_tables = ("memory_searchitem_actor", "memory_searchitem_subconscious")
+
+
+VIEWS: dict[str, type[PersonaMemory]] = {Persona.ACTOR: ActorMemory, Persona.SUBCONSCIOUS: SubconsciousMemory}
+
+
+def memory_of(agent: Agent, by: Principal) -> PersonaMemory:
+    """The memory that `by` may read: a token's persona decides, and nothing in the request.
+
+    People read the actor's memory here; `subconscious_memory_of` is for those with the right to more.
+    """
+    return VIEWS[by.persona](agent)
+
+
+def subconscious_memory_of(agent: Agent, by: Principal) -> SubconsciousMemory:
+    """All of an agent's memory, for people with the permission of its own."""
+    by.require(VIEW_SUBCONSCIOUS, agent)
+    return SubconsciousMemory(agent)

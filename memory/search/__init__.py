@@ -1,0 +1,1 @@
+"""The search index and everything that reads or fills it."""
