@@ -17,5 +17,6 @@ urlpatterns = [
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("", include("context.urls")),
+    path("", include("memory.urls")),
     path("", include("identity.urls")),
 ]

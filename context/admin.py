@@ -1,0 +1,15 @@
+"""The stock admin's page about what agents were told, read-only."""
+
+from django.contrib import admin
+
+from context.models import ContextRun
+from identity.admin import ReadOnlyAdmin
+
+
+@admin.register(ContextRun)
+class ContextRunAdmin(ReadOnlyAdmin):
+    list_display = ["created_at", "agent", "persona", "session_id", "tokens", "duration_ms", "principal_name"]
+    list_filter = ["persona", "agent"]
+    search_fields = ["session_id", "input", "principal_name"]
+    list_select_related = ["agent"]
+    date_hierarchy = "created_at"
