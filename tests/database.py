@@ -102,9 +102,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     def execute_sql_flush(self: DatabaseOperations, sql_list: Iterable[str]) -> Any:
         statements = list(sql_list)
-        return original(
-            self, [*_triggers("DISABLE", statements), *statements, *_triggers("ENABLE", statements)]
-        )
+        return original(self, [*_triggers("DISABLE", statements), *statements, *_triggers("ENABLE", statements)])
 
     DatabaseOperations.execute_sql_flush = execute_sql_flush  # type: ignore[method-assign,assignment]
     config.add_cleanup(lambda: setattr(DatabaseOperations, "execute_sql_flush", original))
