@@ -5,9 +5,16 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest
 from ninja.security import APIKeyCookie, HttpBearer
+from ninja.utils import check_csrf
 
 from identity.principal import Principal
 from identity.services.tokens import token_authenticate
+from nousweb.lib.errors import NotAllowed
+
+
+class CsrfRefused(NotAllowed):
+    code = "csrf_failed"
+    title = "CSRF check failed"
 
 
 class TokenAuth(HttpBearer):
@@ -23,9 +30,15 @@ class TokenAuth(HttpBearer):
 class PersonAuth(APIKeyCookie):
     param_name = settings.SESSION_COOKIE_NAME
 
-    def authenticate(self, request: HttpRequest, key: str | None) -> Principal | None:
-        # A request that names a token is judged by that token alone, never by a session beside it.
+    def __call__(self, request: HttpRequest) -> Principal | None:
+        # A request that names a token is judged by that token alone, never by a session beside it. Only a
+        # session is asked for its CSRF token: whoever has none is not signed in, which is the better answer.
         if "Authorization" in request.headers or not request.user.is_authenticated:
             return None
+        if check_csrf(request):
+            raise CsrfRefused("Send the CSRF token of this session as X-CSRFToken.")
+        return self.authenticate(request, None)
+
+    def authenticate(self, request: HttpRequest, key: str | None) -> Principal | None:
         principal: Any = request.principal  # type: ignore[attr-defined]
         return principal

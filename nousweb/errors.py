@@ -3,7 +3,10 @@
 from typing import Any
 
 import structlog
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.request import RawPostDataException
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
@@ -29,13 +32,31 @@ def problem(request: HttpRequest, status: int, code: str, title: str, detail: st
     return response
 
 
+def domain_problem(request: HttpRequest, error: DomainError) -> HttpResponse:
+    """A refusal of a service as a problem document, with the members that it carries."""
+    standard = {"request", "status", "code", "title", "detail"}
+    extra = {key: value for key, value in error.extra.items() if value not in ("", None) and key not in standard}
+    return problem(request, error.status, error.code, error.title, error.detail, **extra)
+
+
+def problem_of_status(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """`response` as a problem document, for refusals that never reach the API: no such route, a wrong method."""
+    title, code, detail = {
+        404: ("Not found", "not_found", "There is nothing here."),
+        405: ("Method not allowed", "method_not_allowed", f"Use {response.get('Allow', 'another method')}."),
+    }[response.status_code]
+    shown = problem(request, response.status_code, code, title, detail)
+    if "Allow" in response:
+        shown["Allow"] = response["Allow"]
+    return shown
+
+
 def register(api: NinjaAPI) -> None:
     """Give `api` its error handlers."""
 
     @api.exception_handler(DomainError)
     def domain_error(request: HttpRequest, error: DomainError) -> HttpResponse:
-        extra = {key: value for key, value in error.extra.items() if value not in ("", None)}
-        return problem(request, error.status, error.code, error.title, error.detail, **extra)
+        return domain_problem(request, error)
 
     @api.exception_handler(ValidationError)
     def validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
@@ -52,9 +73,21 @@ def register(api: NinjaAPI) -> None:
     @api.exception_handler(AuthenticationError)
     def authentication_error(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
         return problem(
-            request, 401, "not_authenticated", "Not authenticated",
+            request,
+            401,
+            "not_authenticated",
+            "Not authenticated",
             "Send an agent's token as “Authorization: Bearer …”, or sign in.",
-        )  # fmt: skip
+        )
+
+    @api.exception_handler(RequestDataTooBig)
+    def too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0
+        return problem(request, 413, "too_large", "Too large", f"A request body holds at most {limit:,} bytes.")
+
+    @api.exception_handler(RawPostDataException)
+    def not_json(request: HttpRequest, error: RawPostDataException) -> HttpResponse:
+        return problem(request, 415, "unsupported_media_type", "Not JSON", "Send the body as application/json.")
 
     @api.exception_handler(Http404)
     def not_found(request: HttpRequest, error: Http404) -> HttpResponse:
@@ -73,6 +106,9 @@ def register(api: NinjaAPI) -> None:
     def unexpected(request: HttpRequest, error: Exception) -> HttpResponse:
         logger.exception("api.unexpected_error", path=request.path)
         return problem(
-            request, 500, "internal_error", "Internal error",
+            request,
+            500,
+            "internal_error",
+            "Internal error",
             "Something went wrong on our side; the request id finds it in the log.",
-        )  # fmt: skip
+        )

@@ -13,6 +13,7 @@ from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject
 
 from identity.principal import Principal
+from nousweb.errors import problem, problem_of_status
 from nousweb.lib.errors import DomainError
 from nousweb.metrics import observe_request
 
@@ -35,11 +36,18 @@ class RequestIdMiddleware:
         request.request_id = request_id  # type: ignore[attr-defined]
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             if "\x00" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
-                response: HttpResponse = HttpResponseBadRequest("A NUL character has no place in an address.")
+                response = self._refuse_nul(request)
             else:
                 response = self.get_response(request)
         response["X-Request-Id"] = request_id
         return response
+
+    @staticmethod
+    def _refuse_nul(request: HttpRequest) -> HttpResponse:
+        detail = "A NUL character has no place in an address."
+        if request.path.startswith("/api/"):
+            return problem(request, 400, "bad_request", "Bad request", detail)
+        return HttpResponseBadRequest(detail)
 
 
 class MetricsMiddleware:
@@ -85,13 +93,17 @@ class PrincipalMiddleware:
 
 
 class DomainErrorMiddleware:
-    """A refusal that no view has dealt with becomes a page that says why."""
+    """A refusal that no view has dealt with becomes a page that says why, under /api/ a problem document."""
 
     def __init__(self, get_response: Handler) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
+        response = self.get_response(request)
+        if response.status_code not in (404, 405) or not request.path.startswith("/api/"):
+            return response
+        stated = response.get("Content-Type", "").startswith("application/problem+json")
+        return response if stated else problem_of_status(request, response)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if not isinstance(exception, DomainError) or request.path.startswith("/api/"):
