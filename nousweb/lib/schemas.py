@@ -3,7 +3,7 @@
 from typing import Any
 
 from ninja import Schema
-from pydantic import ConfigDict, model_validator
+from pydantic import ConfigDict, field_validator
 
 from nousweb.lib.text import first_unstorable
 
@@ -13,13 +13,12 @@ class Input(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    @model_validator(mode="before")
+    @field_validator("*", mode="before")
     @classmethod
-    def _storable(cls, data: Any) -> Any:
-        raw = getattr(data, "_obj", data)
-        if reason := first_unstorable(raw):
+    def _storable(cls, value: Any) -> Any:
+        if reason := first_unstorable(value):
             raise ValueError(reason)
-        return data
+        return value
 
 
 class Problem(Schema):
