@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from nousweb.lib.tokens import estimate_tokens, tokens_of_length, truncate_to_tokens
+from nousweb.lib.fencing import truncate_block
+from nousweb.lib.tokens import estimate_tokens, tokens_of_length
 
 SECTION_BREAK = "\n\n"
 HEADING_BREAK = "\n"
@@ -90,7 +91,7 @@ def _fill(candidate: Candidate, budget: int) -> Section | None:
             continue
         truncated = True
         if candidate.divisible:
-            part = truncate_to_tokens(item.text, budget - tokens_of_length(length_with("")))
+            part = truncate_block(item.text, budget - tokens_of_length(length_with("")))
             # A heading with nothing under it tells nobody anything.
             if "\n" in part.strip():
                 chosen[place] = replace(item, text=part)

@@ -8,12 +8,18 @@ characters that hide text are removed.
 import re
 import unicodedata
 
-_HEADING = re.compile(r"^(?P<indent>[ \t>*+\u200d-]*)(?P<marks>[#＃]+)", re.MULTILINE)
-_SETEXT = re.compile(r"^(?P<indent> {0,3})(?P<line>=+|-+)(?=[ \t]*$)", re.MULTILINE)
-_CODE_FENCE = re.compile(r"^ {0,3}(```+|~~~+)", re.MULTILINE)
+from nousweb.lib.tokens import estimate_tokens, truncate_to_tokens
+
+_HASHES = "#＃﹟"
+_RULE = re.compile(r"=+|-+")
+_LIST_MARK = re.compile(r"[-+*](?=\s|$)")
+_LIST_NUMBER = re.compile(r"(\d{1,9})([.)](?=\s|$))")
+_CODE_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)")
 _LINE_BREAKS = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _DEEPEST = 6
 _HIDDEN = ("Cc", "Cf", "Cs", "Co")
+# Letters and symbols that show as nothing.
+_BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 # The joiner holds emoji together.
 _KEPT = "\n\t\u200d"
 
@@ -25,9 +31,17 @@ def plain_text(text: str) -> str:
 
 
 def fence_line(text: str) -> str:
-    """`text` on one line, for a list item: it can neither leave its item nor open a heading in it."""
+    """`text` on one line, for a list item: it can neither leave its item nor open a heading or list in it.
+
+    Fencing it twice changes nothing more.
+    """
     line = " ".join(plain_text(text).split())
-    return "\\" + line if line[:1] in ("#", "＃") else line
+    start = _first_ink(line)
+    if line[start : start + 1] in (*_HASHES, ">") or _LIST_MARK.match(line, start):
+        return f"{line[:start]}\\{line[start:]}"
+    if number := _LIST_NUMBER.match(line, start):
+        return f"{line[: number.end(1)]}\\{line[number.end(1) :]}"
+    return line
 
 
 def fence_block(text: str, *, level: int) -> str:
@@ -35,18 +49,57 @@ def fence_block(text: str, *, level: int) -> str:
 
     Headings deeper than 2 are moved down by `level - 2` (sections are written as if under a level 2
     heading); shallower ones are escaped, and so are underlined headings. An unclosed code fence is closed.
+    At level 2, fencing twice changes nothing more.
     """
+    text = "\n".join(_fence_heading(line, level) for line in plain_text(text).strip().split("\n"))
+    return _close_code(text)
 
-    def demote(match: re.Match[str]) -> str:
-        depth = len(match["marks"])
-        if depth <= 2 or "＃" in match["marks"]:
-            return f"{match['indent']}\\{match['marks']}"
-        return f"{match['indent']}{'#' * min(depth + level - 2, _DEEPEST)}"
 
-    text = plain_text(text).strip()
-    text = _HEADING.sub(demote, text)
-    text = _SETEXT.sub(lambda match: f"{match['indent']}\\{match['line']}", text)
-    fences = _CODE_FENCE.findall(text)
-    if len(fences) % 2:
-        text += "\n" + fences[-1]
-    return text
+def truncate_block(text: str, budget: int) -> str:
+    """A beginning of `text` within `budget` tokens, in which a code fence that the cut left open is closed."""
+    for room in range(budget, 0, -1):
+        part = _close_code(truncate_to_tokens(text, room))
+        if estimate_tokens(part) <= budget:
+            return part
+    return ""
+
+
+def _fence_heading(line: str, level: int) -> str:
+    underline = _first_ink(line, passing=">")
+    if _RULE.fullmatch(line[underline:].rstrip()):
+        return f"{line[:underline]}\\{line[underline:]}"
+    start = _first_ink(line, passing=">*+-")
+    while number := _LIST_NUMBER.match(line, start):
+        start = _first_ink(line, number.end(), passing=">*+-")
+    depth = len(line[start:]) - len(line[start:].lstrip(_HASHES))
+    if not depth:
+        return line
+    if depth <= 2 or line[start : start + depth].strip("#"):
+        return f"{line[:start]}\\{line[start:]}"
+    return line[:start] + "#" * min(depth + level - 2, _DEEPEST) + line[start + depth :]
+
+
+def _first_ink(line: str, start: int = 0, *, passing: str = "") -> int:
+    """Where the first character stands that shows: neither space, combining mark nor blank, nor in `passing`."""
+    for place in range(start, len(line)):
+        char = line[place]
+        unseen = char.isspace() or char in _BLANK or unicodedata.category(char) in ("Mn", "Me", "Cf")
+        if not unseen and char not in passing:
+            return place
+    return len(line)
+
+
+def _close_code(text: str) -> str:
+    """`text` with its last code fence closed, so that what follows it is not read as code."""
+    opened = ""
+    for line in text.split("\n"):
+        fence = _CODE_FENCE.match(line)
+        if not fence:
+            continue
+        marks, info = fence["marks"], fence["info"]
+        if not opened:
+            # A line of backticks with another one further on is a span of code in a paragraph.
+            opened = "" if marks[0] == "`" and "`" in info else marks
+        elif marks[0] == opened[0] and len(marks) >= len(opened) and not info.strip():
+            opened = ""
+    return f"{text}\n{opened}" if opened else text

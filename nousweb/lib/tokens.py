@@ -33,6 +33,6 @@ def truncate_to_tokens(text: str, budget: int) -> str:
     # A border in the first half would throw away more than it tidies.
     if ends and ends[-1] >= room // 2:
         head = head[: ends[-1]]
-    elif " " in head:
+    elif head.rfind(" ") >= room // 2:
         head = head[: head.rindex(" ")]
     return head.rstrip() + ELLIPSIS
