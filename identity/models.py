@@ -186,6 +186,8 @@ class ChangeProposal(AuthorFields):
     reviewer_name = models.CharField(max_length=200, blank=True)
     comment = models.TextField(blank=True)
     edited = models.BooleanField(default=False)
+    # The guardrails let its author, an agent, apply it without waiting.
+    self_applied = models.BooleanField(default=False)
     decided_at = models.DateTimeField(null=True)
     # Decisions taken in one bulk action share a batch, so that one undo takes all of them back.
     batch = models.UUIDField(null=True)

@@ -15,6 +15,7 @@ from identity.policy import (
 from identity.principal import Principal
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
+from nousweb.lib.text import unstorable_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +44,36 @@ def guardrail_decide(*, agent: Agent, section: str, by: Principal) -> Verdict:
 def updates_in_window(agent: Agent) -> int:
     """Number of updates that the agent itself has applied in the last 24 hours, whatever became of them."""
     return ChangeProposal.objects.filter(
-        agent=agent,
-        author_kind=ChangeProposal.Kind.TOKEN,
-        version__isnull=False,
-        version__author_kind=ChangeProposal.Kind.TOKEN,
-        version__created_at__gt=clock.now() - AGENT_UPDATE_WINDOW,
+        agent=agent, self_applied=True, created_at__gt=clock.now() - AGENT_UPDATE_WINDOW
     ).count()
 
 
 def text_check(content: str, reason: str, *, by: Principal) -> tuple[str, str]:
     """Return section text and reason in the form they are stored; raise Invalid, naming the field."""
-    if "\x00" in content or "\x00" in reason:
-        raise Invalid("A NUL character cannot be stored.", field="content" if "\x00" in content else "reason")
+    content = content_check(content)
+    if not content and not by.is_person:
+        raise Invalid("Only a person may empty a section.", field="content")
+    return content, remark_check(reason, field="reason")
+
+
+def content_check(content: str) -> str:
+    """Return a section's text in the form it is stored; raise Invalid when it cannot be."""
+    if why := unstorable_reason(content):
+        raise Invalid(why, field="content")
     content = content.replace("\r\n", "\n").replace("\r", "\n").strip()
     if len(content) > MAX_SECTION_CHARACTERS:
         raise Invalid(
             f"A section holds at most {MAX_SECTION_CHARACTERS:,} characters; this has {len(content):,}.",
             field="content",
         )
-    if not content and not by.is_person:
-        raise Invalid("Only a person may empty a section.", field="content")
-    reason = reason.strip()
-    if len(reason) > MAX_REASON_CHARACTERS:
-        raise Invalid(f"A reason holds at most {MAX_REASON_CHARACTERS:,} characters.", field="reason")
-    return content, reason
+    return content
+
+
+def remark_check(remark: str, *, field: str) -> str:
+    """Return a reason or a comment in the form it is stored; raise Invalid, naming `field`."""
+    if why := unstorable_reason(remark):
+        raise Invalid(why, field=field)
+    remark = remark.strip()
+    if len(remark) > MAX_REASON_CHARACTERS:
+        raise Invalid(f"A {field} holds at most {MAX_REASON_CHARACTERS:,} characters.", field=field)
+    return remark

@@ -17,7 +17,7 @@ from identity.policy import SECTION_POLICY
 from identity.principal import Principal
 from identity.prompt import section_check
 from identity.services.audit import audit_record
-from identity.services.guardrails import guardrail_decide, text_check
+from identity.services.guardrails import guardrail_decide, remark_check, text_check
 from identity.services.versions import agent_lock, base_check, version_activate, version_current
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
@@ -101,8 +101,8 @@ def identity_propose(
     if by.is_person:
         _decide(proposal, Status.APPROVED, by, version=version)
     else:
-        proposal.status, proposal.version = Status.APPLIED, version
-        proposal.save(update_fields=["status", "version"])
+        proposal.status, proposal.version, proposal.self_applied = Status.APPLIED, version, True
+        proposal.save(update_fields=["status", "version", "self_applied"])
     return ChangeResult("applied", proposal, version)
 
 
@@ -237,12 +237,16 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
     """Take back a decision: the proposal waits again.
 
     An approval can be undone while nothing came after it; its text is replaced by a new version that
-    restores the one before. A rejection can be undone until the proposal expires.
+    restores the one before. A rejection can always be undone, and so can keeping what an agent applied
+    itself, which waits to be looked over again and stays in force.
     """
     agent, proposal = _lock(proposal, by)
     if proposal.status == Status.REJECTED:
         proposal.status = Status.PENDING
         _audit_status(proposal, agent, by, "proposal.undo", Status.REJECTED, "")
+    elif proposal.status == Status.APPROVED and proposal.self_applied:
+        proposal.status = Status.APPLIED
+        _audit_status(proposal, agent, by, "proposal.undo", Status.APPROVED, "Undo of a look over.")
     elif proposal.status == Status.APPROVED:
         restored = _restore_before(agent, proposal, by, action="proposal.undo", message="Undo of an approval.")
         proposal.status, proposal.base_version, proposal.edited = Status.PENDING, restored.version, False
@@ -312,7 +316,7 @@ def _decide(
 ) -> None:
     proposal.status = status
     proposal.reviewer_id, proposal.reviewer_name = by.id, by.name
-    proposal.comment, proposal.batch = comment.strip(), batch
+    proposal.comment, proposal.batch = remark_check(comment, field="comment"), batch
     proposal.version = version
     proposal.decided_at = clock.now()
     proposal.save()
