@@ -17,6 +17,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
+from nousweb.lib.text import unstorable_reason
 
 MAX_INPUT_CHARACTERS = 100_000
 PURGE_BATCH = 5_000
@@ -38,8 +39,8 @@ def context_assemble(
     """
     by.require("context.assemble_context", agent)
     for name, value in (("session_id", session_id), ("input", input)):
-        if "\x00" in value:
-            raise Invalid("A NUL character cannot be stored.", field=name)
+        if why := unstorable_reason(value):
+            raise Invalid(why, field=name)
     started = time.perf_counter()
     budget = ContextBudget()
     assembly = assemble(

@@ -8,6 +8,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.seeding import identity_seed
 from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.text import unstorable_reason
 
 
 @transaction.atomic
@@ -57,8 +58,8 @@ def agent_update(*, agent: Agent, name: str, kind: str, by: Principal) -> Agent:
 
 def _name_check(name: str) -> str:
     name = " ".join(name.split())
-    if not name or len(name) > 100 or "\x00" in name:
-        raise Invalid("A name has 1 to 100 characters.", field="name")
+    if not name or len(name) > 100 or unstorable_reason(name):
+        raise Invalid("A name has 1 to 100 characters that can be stored.", field="name")
     return name
 
 

@@ -4,17 +4,23 @@ Source: seed 008, A3. Other apps supply the known facts through `profile_sources
 depends on none of them.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from django.conf import settings
 from django.db import transaction
 
 from identity.models import Agent, IdentityVersion
-from identity.policy import Section
+from identity.policy import MAX_SECTION_CHARACTERS, Section
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.versions import agent_lock, version_activate, version_current
+from identity.services.guardrails import content_check, remark_check
+from identity.services.versions import agent_lock, version_activate
 from nousweb.lib import clock
+from nousweb.lib.errors import Conflict
+from nousweb.lib.fencing import fence_line
 
 ProfileSource = Callable[[Agent], Mapping[str, Sequence[str]]]
 profile_sources: list[ProfileSource] = []
@@ -37,11 +43,48 @@ def identity_seed(*, agent: Agent, by: Principal, prompt: str | None = None) -> 
     return _write_seed(agent, by, settings.IDENTITY_PROMPT if prompt is None else prompt, "Seeded.")
 
 
+@dataclass(frozen=True, slots=True)
+class SeedChange:
+    """One section that seeding would write: its text now, if any, and the text that it would get."""
+
+    section: str
+    current: IdentityVersion | None
+    content: str
+
+
+def seed_plan(agent: Agent, prompt: str | None = None) -> list[SeedChange]:
+    """What seeding `agent` from `prompt` (NOUS_IDENTITY_PROMPT by default) and today's facts would change."""
+    character = content_check(settings.IDENTITY_PROMPT if prompt is None else prompt)
+    wanted = {Section.CHARACTER: character, Section.PREFERENCES: _profile_text(agent)}
+    if any(wanted.values()):
+        wanted[Section.BOUNDARIES] = BOUNDARIES_TEXT
+    held = {version.section: version for version in IdentityVersion.objects.current().filter(agent=agent)}
+    changes = []
+    for section, text in wanted.items():
+        current = held.get(section)
+        keep_boundaries = section == Section.BOUNDARIES and current is not None
+        if text and not keep_boundaries and (current is None or current.content != text):
+            changes.append(SeedChange(section, current, text))
+    return changes
+
+
+def seed_digest(plan: Sequence[SeedChange]) -> str:
+    """A short name of exactly this plan, with which a person confirms what they were shown."""
+    parts = [(change.section, change.current.version if change.current else 0, change.content) for change in plan]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
 @transaction.atomic
-def agent_reinitiate(*, agent: Agent, by: Principal, reason: str = "") -> list[IdentityVersion]:
-    """Seed an agent's identity anew from today's prompt and facts, as new versions where the text differs."""
+def agent_reinitiate(*, agent: Agent, by: Principal, reason: str = "", seen: str = "") -> list[IdentityVersion]:
+    """Seed an agent's identity anew from today's prompt and facts, as new versions where the text differs.
+
+    `seen` is the digest of the plan that was agreed to; raises Conflict when it would no longer be this one.
+    """
     by.require("identity.reinitiate_agent", agent)
+    reason = remark_check(reason, field="reason")
     agent = agent_lock(agent)
+    if seen and seen != seed_digest(seed_plan(agent)):
+        raise Conflict("The identity or the facts behind it have changed since the changes were shown.")
     written = _write_seed(agent, by, settings.IDENTITY_PROMPT, reason or "Initiated anew.")
     before = agent.initiated_at
     agent.initiated_at = clock.now()
@@ -62,27 +105,18 @@ def agent_reinitiate(*, agent: Agent, by: Principal, reason: str = "") -> list[I
 
 
 def _write_seed(agent: Agent, by: Principal, prompt: str, reason: str) -> list[IdentityVersion]:
-    profile = _profile_text(agent)
-    wanted = {Section.CHARACTER: prompt.strip(), Section.PREFERENCES: profile}
-    if any(wanted.values()):
-        wanted[Section.BOUNDARIES] = BOUNDARIES_TEXT
-    written = []
-    for section, text in wanted.items():
-        current = version_current(agent, section)
-        keep_boundaries = section == Section.BOUNDARIES and current is not None
-        if text and not keep_boundaries and (current is None or current.content != text):
-            written.append(
-                version_activate(
-                    agent=agent,
-                    section=section,
-                    content=text,
-                    reason=reason,
-                    by=by,
-                    current=current,
-                    action="identity.seed",
-                )
-            )
-    return written
+    return [
+        version_activate(
+            agent=agent,
+            section=change.section,
+            content=change.content,
+            reason=reason,
+            by=by,
+            current=change.current,
+            action="identity.seed",
+        )
+        for change in seed_plan(agent, prompt)
+    ]
 
 
 def _profile_text(agent: Agent) -> str:
@@ -90,8 +124,12 @@ def _profile_text(agent: Agent) -> str:
     for source in profile_sources:
         for category, texts in source(agent).items():
             known[category].extend(texts)
-    return "\n\n".join(
-        f"### {heading}\n" + "\n".join(f"- {text}" for text in known[category])
-        for category, heading in PROFILE_HEADINGS
-        if known[category]
-    )
+    text = ""
+    for category, heading in PROFILE_HEADINGS:
+        opening = f"\n\n### {heading}" if text else f"### {heading}"
+        for known_text in known[category]:
+            addition = f"{opening}\n- {fence_line(known_text)}"
+            # What is left out stays a fact, and a section has to stay short enough to be edited.
+            if len(text) + len(addition) <= MAX_SECTION_CHARACTERS:
+                text, opening = text + addition, ""
+    return text

@@ -14,6 +14,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.text import unstorable_reason
 
 TOKEN_PREFIX = "nous_"  # noqa: S105
 # The time of last use is for people to read; a write per request would cost more than it tells.
@@ -46,8 +47,8 @@ def token_create(
             field="scopes",
         )
     name = " ".join(name.split())
-    if not name or len(name) > 100:
-        raise Invalid("A token's name has 1 to 100 characters.", field="name")
+    if not name or len(name) > 100 or unstorable_reason(name):
+        raise Invalid("A token's name has 1 to 100 characters that can be stored.", field="name")
     if expires_at is not None and expires_at <= clock.now():
         raise Invalid("The expiry lies in the past.", field="expires_at")
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
