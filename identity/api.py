@@ -35,6 +35,7 @@ from nousweb.lib.tokens import estimate_tokens
 router = Router(tags=["identity"])
 
 _ETAG_PAIR = re.compile(r"(?P<section>[a-z]+)=(?P<version>\d{1,9})")
+_ETAG = re.compile(rf'(W/)?"({_ETAG_PAIR.pattern}(,[a-z]+=\d{{1,9}})*)?"')
 REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
 
 
@@ -50,13 +51,12 @@ def identity_get(request: HttpRequest, response: HttpResponse, agent: str = "") 
     by.require("identity.view_identityversion", found)
     state = identity_state(found)
     response["ETag"] = state.etag
-    if request.headers.get("If-None-Match", "").removeprefix("W/") == state.etag:
-        return Status(304, None)
-    return _identity_out(state)
+    return Status(304, None) if _known(request, state.etag) else _identity_out(state)
 
 
-@router.get("/identity/{section}", response={200: SectionOut, **REFUSALS}, summary="One current section")
+@router.get("/identity/{section}", response={200: SectionOut, 304: None, **REFUSALS}, summary="One current section")
 def section_get(request: HttpRequest, response: HttpResponse, section: str, agent: str = "") -> Any:
+    """The current version of a section. Answers 304 to a matching If-None-Match."""
     by = _principal(request)
     found = agent_for(by, agent)
     by.require("identity.view_identityversion", found)
@@ -64,7 +64,7 @@ def section_get(request: HttpRequest, response: HttpResponse, section: str, agen
     if version is None:
         raise NotFound(f"{section} has no text yet.")
     response["ETag"] = version.etag
-    return _section_out(version)
+    return Status(304, None) if _known(request, version.etag) else _section_out(version)
 
 
 @router.get("/identity/{section}/history", response={200: HistoryOut, **REFUSALS}, summary="All versions")
@@ -87,7 +87,12 @@ def section_history(
     return {"items": items, "next": items[-1].version if len(page) > limit else None}
 
 
-@router.get("/identity/{section}/diff", response={200: DiffOut, **REFUSALS}, summary="Compare two versions")
+@router.get(
+    "/identity/{section}/diff",
+    response={200: DiffOut, **REFUSALS},
+    summary="Compare two versions",
+    by_alias=True,
+)
 def section_diff(
     request: HttpRequest,
     section: str,
@@ -199,13 +204,21 @@ def _identity_out(state: IdentityState) -> dict[str, Any]:
     }
 
 
+def _known(request: HttpRequest, etag: str) -> bool:
+    """Whether the caller holds the answer with `etag` already."""
+    # Not Django's parse_etags: it cuts at every comma, and ours hold commas.
+    held = request.headers.get("If-None-Match", "")
+    return held.strip() == "*" or etag in re.findall(r'"[^"]*"', held)
+
+
 def _base_version(request: HttpRequest, section: str, given: int | None) -> int | None:
     """The version that an edit is based on, from the body or from an ETag of the section or the whole."""
     header = request.headers.get("If-Match", "").strip()
     if not header or header == "*":
         return given
+    # The ETag of an agent without identity names no section: its versions are all 0.
     pairs = {match["section"]: int(match["version"]) for match in _ETAG_PAIR.finditer(header)}
-    if not pairs or not pairs.keys() <= set(Section.values):
+    if not _ETAG.fullmatch(header) or not pairs.keys() <= set(Section.values):
         raise Invalid("If-Match holds no ETag of an identity.", field="If-Match")
     named = pairs.get(section, 0)
     if given is not None and given != named:
