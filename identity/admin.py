@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, IdentityVersion
 
 
-class ReadOnlyAdmin(admin.ModelAdmin[Any]):
+class ReadOnlyAdmin(admin.ModelAdmin):
     """Lists and shows, and neither adds, changes nor deletes."""
 
     show_full_result_count = False
