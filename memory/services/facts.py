@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.db import transaction
 
@@ -64,8 +64,8 @@ def fact_learn(
         confidence=_unit_check("confidence", confidence),
         importance=_unit_check("importance", importance),
         source=_text_check("source", source, 200),
-        valid_from=valid_from,
-        valid_until=valid_until,
+        valid_from=_moment_check("valid_from", valid_from),
+        valid_until=_moment_check("valid_until", valid_until),
     )
     if valid_from and valid_until and valid_until <= valid_from:
         raise Invalid("valid_until must be later than valid_from.", field="valid_until")
@@ -115,6 +115,14 @@ def _unit_check(field: str, value: float) -> float:
     if not 0.0 <= value <= 1.0:
         raise Invalid(f"{field} lies between 0 and 1.", field=field)
     return value
+
+
+def _moment_check(field: str, value: datetime | None) -> datetime | None:
+    # The database would store, and no driver read back, a moment whose UTC lies outside the years 1 to 9999.
+    try:
+        return value.astimezone(UTC) if value else None
+    except OverflowError as error:
+        raise Invalid(f"{field} lies outside the years 1 to 9999.", field=field) from error
 
 
 def _tags_check(tags: Sequence[str]) -> list[str]:
