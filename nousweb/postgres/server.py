@@ -123,6 +123,8 @@ class EmbeddedServer:
         placement = self.placement
         shutil.rmtree(placement.home, ignore_errors=True)
         shutil.rmtree(placement.socket_dir, ignore_errors=True)
+        if placement.home.parent != self.data_dir:
+            shutil.rmtree(placement.home.parent, ignore_errors=True)
 
     def _run(self, program: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
         command = [str(self.placement.programs / "bin" / program), *map(str, arguments)]
