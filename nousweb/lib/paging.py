@@ -1,14 +1,12 @@
 """Pages whose cost does not grow with the table."""
 
-from typing import Any
-
 from django.core.paginator import Paginator
 from django.utils.functional import cached_property
 
 MOST_ROWS = 10_000
 
 
-class BoundedPaginator(Paginator[Any]):
+class BoundedPaginator(Paginator):
     """A paginator that counts, and reaches, at most MOST_ROWS rows: further ones are found by filtering."""
 
     @cached_property
