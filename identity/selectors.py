@@ -3,7 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from identity.models import Agent, IdentityVersion
+from django.db.models import Count, Prefetch, Q, QuerySet, Window
+from django.db.models.functions import Length, RowNumber
+
+from identity.models import Agent, ChangeProposal, IdentityVersion
+from identity.policy import SECTION_POLICY, Section, SectionPolicy
 from identity.principal import Principal
 from identity.prompt import assemble_prompt
 from nousweb.lib.errors import Invalid, NotFound
@@ -59,3 +63,92 @@ def version_get(agent: Agent, section: str, number: int) -> IdentityVersion:
     if version is None:
         raise NotFound(f"{section} has no version {number}.")
     return version
+
+
+@dataclass(frozen=True, slots=True)
+class SectionState:
+    """One section as the console shows it: its policy, its current version if any, and what waits for it."""
+
+    section: Section
+    policy: SectionPolicy
+    version: IdentityVersion | None
+    tokens: int
+    waiting: tuple[ChangeProposal, ...] = ()
+    waiting_count: int = 0
+
+    @property
+    def has_text(self) -> bool:
+        return self.version is not None and bool(self.version.content)
+
+    @property
+    def css_class(self) -> str:
+        """The colour of this section in every chart."""
+        return f"seg-{Section.values.index(self.section) + 1}"
+
+
+WAITING_SHOWN = 3
+"""How many waiting proposals a section lists; the review queue has them all."""
+
+
+def section_states(state: IdentityState, *, with_waiting: bool) -> list[SectionState]:
+    """Every section in prompt order, the empty ones too, with the first proposals that wait for each."""
+    versions = {version.section: version for version in state.versions}
+    waiting: dict[str, list[ChangeProposal]] = {}
+    counts: dict[str, int] = {}
+    if with_waiting:
+        proposals = ChangeProposal.objects.waiting().filter(agent=state.agent).defer("content")
+        ranked = proposals.annotate(
+            place=Window(RowNumber(), partition_by="section", order_by=["created_at", "id"]),
+            in_section=Window(Count("id"), partition_by="section"),
+        ).filter(place__lte=WAITING_SHOWN)
+        for proposal in ranked.order_by("created_at", "id"):
+            waiting.setdefault(proposal.section, []).append(proposal)
+            counts[proposal.section] = proposal.in_section
+    return [
+        SectionState(
+            section=section,
+            policy=SECTION_POLICY[section],
+            version=versions.get(section),
+            tokens=section_tokens(section, versions[section].content) if section in versions else 0,
+            waiting=tuple(waiting.get(section, ())),
+            waiting_count=counts.get(section, 0),
+        )
+        for section in Section
+    ]
+
+
+def section_tokens(section: str, content: str) -> int:
+    """Estimated tokens that a section takes in the prompt, its heading included."""
+    return estimate_tokens(assemble_prompt({section: content}))
+
+
+def sized_tokens(section: str, characters: int) -> int:
+    """What `section_tokens` says of a text of so many characters, up to the marks that rendering adds to it."""
+    return section_tokens(section, "x" * characters)
+
+
+def section_history(agent: Agent, section: str) -> QuerySet[IdentityVersion]:
+    """Versions of a section, latest first, without their texts but with `size` and `size_before` in characters.
+
+    Each comes with the version it restores and the proposals that led to it.
+    """
+    return (
+        IdentityVersion.objects.filter(agent=agent, section=section)
+        .select_related("restores")
+        .defer("content", "restores__content")
+        .annotate(size=Length("content"), size_before=Length("previous__content"))
+        .prefetch_related(
+            Prefetch("proposals", ChangeProposal.objects.only("version_id", "reviewer_name", "status", "edited"))
+        )
+        .order_by("-version")
+    )
+
+
+def agents_overview(search: str = "") -> QuerySet[Agent]:
+    """Agents whose name or slug holds `search`, each with `waiting` and its current versions in `current_versions`."""
+    agents = Agent.objects.with_waiting().prefetch_related(
+        Prefetch("identity_versions", IdentityVersion.objects.current(), to_attr="current_versions")
+    )
+    if search:
+        agents = agents.filter(Q(name__icontains=search) | Q(slug__icontains=search))
+    return agents

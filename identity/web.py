@@ -1,12 +1,63 @@
-"""What every console view needs of a request."""
+"""What the console's views share: who asks, what an address names, and refusals shown on a form."""
 
-from typing import cast
+import uuid
+from typing import Any, Literal, cast
 
+from django import forms
+from django.core.paginator import Page, Paginator
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from identity.models import ChangeProposal
+from identity.policy import Section
 from identity.principal import Principal
+from nousweb.lib.errors import Invalid, NotFound
+
+PAGE_SIZE = 50
 
 
 def principal_of(request: HttpRequest) -> Principal:
     """The signed-in person, as services know them; set by PrincipalMiddleware."""
     return cast(Principal, request.principal)  # type: ignore[attr-defined]
+
+
+def section_named(name: str) -> Section:
+    """The section that an address names. Raises NotFound."""
+    if name not in Section.values:
+        raise NotFound(f"There is no identity section {name[:60]!r}; the sections are {', '.join(Section.values)}.")
+    return Section(name)
+
+
+def page_of(request: HttpRequest, rows: QuerySet[Any], size: int = PAGE_SIZE) -> "Page[Any]":
+    """The page that ?page= names; the first or last one for a number that does not exist."""
+    return Paginator(rows, size).get_page(request.GET.get("page"))
+
+
+def query_without_page(request: HttpRequest) -> str:
+    """The query string that keeps filters while pagination moves."""
+    query = request.GET.copy()
+    query.pop("page", None)
+    return query.urlencode()
+
+
+def layout_of(request: HttpRequest) -> Literal["split", "unified"]:
+    """How ?layout= asks for a diff to be laid out."""
+    return "unified" if request.GET.get("layout") == "unified" else "split"
+
+
+def form_refuse(form: forms.Form, error: Invalid, **fields: str) -> None:
+    """Show a service's refusal of a value beside the field that it names; `fields` says where names differ."""
+    name = fields.get(error.field, error.field)
+    form.add_error(name if name in form.fields else None, error.detail)
+
+
+def applied_offer(request: HttpRequest) -> dict[str, Any]:
+    """Template variables of identity/_applied.html: the change that ?applied= names, and whether it can be undone."""
+    try:
+        key = uuid.UUID(request.GET.get("applied", ""))
+    except ValueError:
+        return {}
+    proposal = ChangeProposal.objects.filter(pk=key).select_related("version", "restores").first()
+    if proposal is None or proposal.version is None:
+        return {}
+    return {"applied": proposal, "applied_undoable": proposal.version.is_current and proposal.status == "approved"}

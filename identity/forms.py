@@ -1,0 +1,84 @@
+"""What people type into the identity pages. Services have the last word; forms keep what was typed."""
+
+from typing import Any
+
+from django import forms
+
+from identity.models import AgentKind
+from identity.policy import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS
+
+
+class AgentSearchForm(forms.Form):
+    q = forms.CharField(label="Search", required=False, max_length=100)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["q"].widget.attrs.update(
+            {"type": "search", "placeholder": "Name or slug", "data-key": "/", "data-key-label": "Search agents"}
+        )
+
+
+class AgentForm(forms.Form):
+    """An agent's name and kind."""
+
+    name = forms.CharField(max_length=100, help_text="As people read it in the console.")
+    kind = forms.ChoiceField(
+        choices=AgentKind.choices, initial=AgentKind.SQUIRE, help_text="Chooses the agent's context profile."
+    )
+
+
+class NewAgentForm(AgentForm):
+    """Everything that an agent starts with."""
+
+    slug = forms.CharField(
+        max_length=50, help_text="Its address, for ever: lower-case letters, digits, - and _, such as “ada”."
+    )
+    prompt = forms.CharField(
+        label="First character",
+        required=False,
+        max_length=MAX_SECTION_CHARACTERS,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "true"}),
+        help_text="Who the agent is: role, voice, temperament. Becomes version 1 of its character. "
+        "Left empty, the agent stays new until somebody writes its identity.",
+    )
+    field_order = ["name", "slug", "kind", "prompt"]
+
+
+class ReasonForm(forms.Form):
+    """Why something is done; kept with the version and in the audit trail."""
+
+    reason = forms.CharField(
+        required=False,
+        max_length=MAX_REASON_CHARACTERS,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="Reviewers and the audit trail show it.",
+    )
+
+
+class RollbackForm(ReasonForm):
+    base_version = forms.IntegerField(min_value=0, max_value=2**31 - 1, widget=forms.HiddenInput)
+
+
+class ProposeForm(RollbackForm):
+    """A section's new text, and the version that it was made from."""
+
+    content = forms.CharField(
+        label="Text",
+        required=False,
+        # Its length is the service's to judge, in words that say how much is too much.
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "true", "autofocus": True}),
+    )
+    field_order = ["content", "reason", "base_version"]
+
+
+class CompareForm(forms.Form):
+    """Which two versions to compare; 0 stands for the empty section before its first version."""
+
+    older = forms.IntegerField(label="From", min_value=0, max_value=2**31 - 1)
+    newer = forms.IntegerField(label="To", min_value=0, max_value=2**31 - 1)
+
+    def add_prefix(self, field_name: str) -> str:
+        # "from" is the address's word and cannot be a Python name.
+        return {"older": "from", "newer": "to"}[field_name]
