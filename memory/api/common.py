@@ -1,0 +1,40 @@
+"""What the routers of memory share."""
+
+from typing import Any, TypeVar
+
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest
+
+from identity.principal import Principal
+from nousweb.lib.cursor import cursor_decode, cursor_encode
+from nousweb.lib.errors import Invalid
+from nousweb.lib.schemas import Problem
+
+REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
+CHANGE_REFUSALS = {**REFUSALS, 409: Problem}
+
+Row = TypeVar("Row", bound=Model)
+
+
+def principal(request: HttpRequest) -> Principal:
+    """Who calls."""
+    return request.auth  # type: ignore[attr-defined]
+
+
+def keyset_page(rows: QuerySet[Row], *, moment: str, limit: int, cursor: str) -> dict[str, Any]:
+    """One page of `rows`, latest first by the field `moment` and the id, with the cursor of the next.
+
+    Stays cheap and stable however many rows there are and are added. Raises Invalid for a foreign cursor.
+    """
+    if cursor:
+        last_moment, last_id = cursor_decode(cursor)
+        key = rows.model._meta.pk
+        try:
+            last = key.to_python(last_id) if key else None
+        except Exception as error:
+            raise Invalid("This cursor is not one that a page gave out.", field="cursor") from error
+        rows = rows.filter(Q(**{f"{moment}__lt": last_moment}) | Q(**{moment: last_moment, "pk__lt": last}))
+    found = list(rows.order_by(f"-{moment}", "-pk")[: limit + 1])
+    items = found[:limit]
+    more = len(found) > limit
+    return {"items": items, "next": cursor_encode(getattr(items[-1], moment), items[-1].pk) if more else None}

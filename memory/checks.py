@@ -1,0 +1,57 @@
+"""Checks of what a memory may hold: each returns the value as it is stored, or raises Invalid naming its field."""
+
+import re
+from collections.abc import Sequence
+
+from memory.policy import MAX_TAGS
+from nousweb.lib.errors import Invalid
+from nousweb.lib.text import unstorable_reason
+
+_WORD = re.compile(r"^[a-z][a-z0-9_-]{0,49}$")
+
+
+def text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
+    if why := unstorable_reason(value):
+        raise Invalid(why, field=field)
+    value = value.strip()
+    if required and not value:
+        raise Invalid(f"{field} must not be empty.", field=field)
+    if len(value) > limit:
+        raise Invalid(f"{field} holds at most {limit:,} characters; this has {len(value):,}.", field=field)
+    return value
+
+
+def word_check(field: str, value: str) -> str:
+    if not _WORD.match(value):
+        raise Invalid(
+            f"{field} is a lower-case word of 1 to 50 letters, digits, - or _, not {value[:60]!r}.",
+            field=field,
+        )
+    return value
+
+
+def choice_check(field: str, value: str, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise Invalid(f"{field} is one of {', '.join(choices)}, not {value[:60]!r}.", field=field)
+    return value
+
+
+def unit_check(field: str, value: float) -> float:
+    # Written so that NaN fails too.
+    if not 0.0 <= value <= 1.0:
+        raise Invalid(f"{field} lies between 0 and 1.", field=field)
+    return value
+
+
+def _moment_check(field: str, value: datetime | None) -> datetime | None:
+    # The database would store, and no driver read back, a moment whose UTC lies outside the years 1 to 9999.
+    try:
+        return value.astimezone(UTC) if value else None
+    except OverflowError as error:
+        raise Invalid(f"{field} lies outside the years 1 to 9999.", field=field) from error
+
+
+def tags_check(tags: Sequence[str]) -> list[str]:
+    if len(tags) > MAX_TAGS:
+        raise Invalid(f"At most {MAX_TAGS} tags.", field="tags")
+    return sorted({text_check("tags", tag, 50, required=True) for tag in tags})
