@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from memory.policy import MAX_TAGS
 from nousweb.lib.errors import Invalid
@@ -43,7 +44,7 @@ def unit_check(field: str, value: float) -> float:
     return value
 
 
-def _moment_check(field: str, value: datetime | None) -> datetime | None:
+def moment_check(field: str, value: datetime | None) -> datetime | None:
     # The database would store, and no driver read back, a moment whose UTC lies outside the years 1 to 9999.
     try:
         return value.astimezone(UTC) if value else None

@@ -9,7 +9,7 @@ from django.db import transaction
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.checks import choice_check, tags_check, text_check, unit_check, word_check
+from memory.checks import choice_check, moment_check, tags_check, text_check, unit_check, word_check
 from memory.models import Fact, FactChange, Scope
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
 from memory.search.entries import entry_of
@@ -61,8 +61,8 @@ def fact_learn(
         confidence=unit_check("confidence", confidence),
         importance=unit_check("importance", importance),
         source=text_check("source", source, 200),
-        valid_from=_moment_check("valid_from", valid_from),
-        valid_until=_moment_check("valid_until", valid_until),
+        valid_from=moment_check("valid_from", valid_from),
+        valid_until=moment_check("valid_until", valid_until),
     )
     if valid_from and valid_until and valid_until <= valid_from:
         raise Invalid("valid_until must be later than valid_from.", field="valid_until")
