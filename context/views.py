@@ -75,7 +75,7 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
     if result:
         assembly = result.assembly
         shown |= _prompt_parts(assembly.tokens, result.sections)
-        shown |= {"prompt": assembly.system_prompt, "texts": assembly.sections}
+        shown["prompt"] = assembly.system_prompt
     if request.htmx:  # type: ignore[attr-defined]
         response = render(request, "context/_preview_result.html", shown)
         query = urlencode({name: given.get(name, "") for name in ("input", "session")})
@@ -104,14 +104,19 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     return render(
         request,
         "context/run.html",
-        {"agent": agent, "run": run, "prompt": run.system_prompt, **_prompt_parts(run.tokens, run.sections)},
+        {
+            "agent": agent,
+            "run": run,
+            "again": urlencode({"input": run.input[:MAX_ADDRESS_CHARACTERS], "session": run.session_id}),
+            "prompt": run.system_prompt,
+            **_prompt_parts(run.tokens, run.sections),
+        },
     )
 
 
 def _prompt_parts(tokens: int, sections: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The token bar and the table beside it."""
     total = ContextBudget().total
-    used = sum(section["tokens"] for section in sections)
     segments: list[Segment] = stacked_bar(
         [(section["label"], section["tokens"], f"seg-{place % 8 + 1}") for place, section in enumerate(sections)],
         width=1000,
@@ -121,11 +126,20 @@ def _prompt_parts(tokens: int, sections: Sequence[dict[str, Any]]) -> dict[str, 
     return {
         "segments": segments,
         "rows": [
-            {**section, "share": round(100 * section["tokens"] / total), "segment": segment}
+            {
+                "label": section["label"],
+                "tier": section["tier"],
+                "tokens": section["tokens"],
+                "truncated": section["truncated"],
+                # Not "items": a template would find the dict's own method.
+                "shown": section["items"],
+                "items_shown": len(section["items"]),
+                "share": round(100 * section["tokens"] / total),
+                "segment": segment,
+            }
             for section, segment in zip(sections, segments, strict=True)
         ],
         "tokens": tokens,
         "budget": total,
-        "joints": max(tokens - used, 0),
         "share": round(100 * tokens / total),
     }

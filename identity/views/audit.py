@@ -115,7 +115,7 @@ def object_url(event: AuditEvent) -> str | None:
     pages: dict[str, tuple[Any, str, Sequence[str]]] = {
         "agent": (Agent, "agent_identity", ("slug",)),
         "changeproposal": (ChangeProposal, "proposal", ("pk",)),
-        "identityversion": (IdentityVersion, "agent_section", ("agent__slug", "section")),
+        "identityversion": (IdentityVersion, "section_history", ("agent__slug", "section")),
         "apitoken": (ApiToken, "agent_tokens", ("agent__slug",)),
     }
     if event.object_type not in pages:

@@ -295,10 +295,12 @@ def _undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
         return None
     if not decided:
         return None
-    word = decided[0].get_status_display()
+    kept = decided[0].self_applied and decided[0].status == Status.APPROVED
+    word = "Kept" if kept else decided[0].get_status_display()
     what = review_title(decided[0]) if len(decided) == 1 else f"{len(decided)} proposals"
     return {
-        "text": f"{word} {what}",
+        "word": word,
+        "what": what,
         "url": f"{url}?{queue.query()}" if by.may(REVIEW) and decided[0].status in UNDOABLE else "",
         "many": len(decided) > 1,
     }
