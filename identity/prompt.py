@@ -11,7 +11,7 @@ def section_check(name: str) -> str:
     """Return `name` if it is a section; raise Invalid, naming it, otherwise."""
     if name not in Section.values:
         raise Invalid(
-            f"There is no identity section {name!r}; the sections are {', '.join(Section.values)}.",
+            f"There is no identity section {name[:60]!r}; the sections are {', '.join(Section.values)}.",
             field="section",
         )
     return name

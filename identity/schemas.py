@@ -74,7 +74,7 @@ class DiffOut(Schema):
 class ChangeIn(Input):
     content: str = Field(description="The whole new text of the section")
     reason: str = Field("", description="Why; shown to the reviewer")
-    base_version: Annotated[int, Field(ge=0, le=2_000_000_000)] | None = Field(
+    base_version: Annotated[int, Field(ge=0, le=2_000_000_000, strict=True)] | None = Field(
         None, description="The version that was edited, 0 for none; may be sent as If-Match instead"
     )
     mode: Literal["auto", "propose"] = Field(
