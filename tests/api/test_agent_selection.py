@@ -1,0 +1,51 @@
+"""Which agent a call is about: a token's own, or the one that a person names."""
+
+import pytest
+
+from tests.api.problems import assert_problem, rows
+
+CALLS = [
+    ("GET", "/identity", None),
+    ("GET", "/identity/character", None),
+    ("GET", "/identity/character/history", None),
+    ("GET", "/identity/character/diff?from=1&to=1", None),
+    ("PUT", "/identity/values", {"content": "Truth."}),
+    ("GET", "/facts", None),
+    ("POST", "/facts", {"content": "Paris is in France."}),
+    ("POST", "/context", {"session_id": "s", "input": "?"}),
+    ("POST", "/reinitiate", {}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), CALLS)
+def test_a_person_must_name_the_agent(api, ada, charlie, method, path, body):
+    before = rows()
+    assert_problem(api.as_person(charlie).request(method, path, body=body), 422, "invalid", field="agent")
+    assert rows() == before
+
+
+@pytest.mark.parametrize(("method", "path", "body"), CALLS)
+@pytest.mark.parametrize("slug", ["nobody", "ADA", "x" * 5000, "../ada", "ada'--"])
+def test_an_agent_that_is_not_there_is_not_found(api, ada, charlie, method, path, body, slug):
+    response = api.as_person(charlie).request(method, path.split("?")[0], body=body, query=_query(path, slug))
+    assert_problem(response, 404, "not_found")
+
+
+@pytest.mark.parametrize(("method", "path", "body"), CALLS)
+def test_a_token_learns_nothing_of_another_agent(api, bruno, actor_token, method, path, body):
+    """Bruno is there, yet Ada's token gets the answer that it gets for an agent that is not."""
+    before = rows()
+    caller = api.as_token(actor_token)
+    there = caller.request(method, path.split("?")[0], body=body, query=_query(path, "bruno"))
+    not_there = caller.request(method, path.split("?")[0], body=body, query=_query(path, "nobody"))
+    assert_problem(there, 404, "not_found")
+    assert there.json()["detail"] == not_there.json()["detail"]
+    assert rows() == before
+
+
+def test_a_token_may_name_its_own_agent(api, ada, actor_token):
+    assert api.as_token(actor_token).get("/identity", {"agent": "ada"}).json()["agent"] == "ada"
+
+
+def _query(path: str, slug: str) -> dict[str, str]:
+    return {"agent": slug} | ({"from": "1", "to": "1"} if "diff" in path else {})

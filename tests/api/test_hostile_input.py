@@ -1,0 +1,157 @@
+"""Bodies and addresses that no client of good will sends: each gets a precise refusal, and nothing changes."""
+
+import json
+
+import pytest
+
+from tests.api.problems import assert_problem, rows
+
+CHANGE = ("PUT", "/identity/preferences", {"content": "Prefers tea."})
+FACT = ("POST", "/facts", {"content": "Paris is in France."})
+CONTEXT = ("POST", "/context", {"session_id": "s", "input": "hello"})
+REINITIATE = ("POST", "/reinitiate", {"reason": "anew"})
+WITH_BODY = [pytest.param(*call, id=call[1]) for call in (CHANGE, FACT, CONTEXT, REINITIATE)]
+OPTIONAL_BODY = ("/reinitiate",)
+
+
+@pytest.fixture
+def caller(api, ada, charlie):
+    """Charlie, who may do everything, so that only the input can be refused."""
+    return lambda method, path, body: api.as_person(charlie).request(method, path, body=body, query={"agent": "ada"})
+
+
+@pytest.mark.parametrize(("method", "path", "good"), WITH_BODY)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"nul",
+        b'{"content": "x",}',
+        b"\xff\xfe{}",
+        b'{"content": "\xed\xa0\x80"}',
+        b'{"content": "\xc3\x28"}',
+        b"[" * 100_000,
+        b'{"content": ' + b"9" * 5_000 + b"}",
+    ],
+    ids=["cut", "word", "comma", "utf-16", "surrogate-bytes", "bad-utf-8", "nested", "digits"],
+)
+def test_what_is_no_json_in_utf_8_is_refused(caller, method, path, good, body):
+    before = rows()
+    refused = caller(method, path, body)
+    assert refused.status_code in (400, 422)
+    assert_problem(refused, refused.status_code, {400: "bad_request", 422: "invalid"}[refused.status_code])
+    assert b"Traceback" not in refused.content
+    assert rows() == before
+
+
+@pytest.mark.parametrize(("method", "path", "good"), WITH_BODY)
+@pytest.mark.parametrize("body", [b"[]", b'"text"', b"17", b"true"])
+def test_json_that_is_no_object_is_refused(caller, method, path, good, body):
+    before = rows()
+    assert_problem(caller(method, path, body), 422, "invalid")
+    assert rows() == before
+
+
+@pytest.mark.parametrize(("method", "path", "good"), [p for p in WITH_BODY if p.id not in OPTIONAL_BODY])
+@pytest.mark.parametrize("body", [b"", b"null", b"{}"])
+def test_no_body_is_refused(caller, method, path, good, body):
+    before = rows()
+    assert_problem(caller(method, path, body), 422, "invalid")
+    assert rows() == before
+
+
+@pytest.mark.parametrize(("method", "path", "good"), WITH_BODY)
+@pytest.mark.parametrize("extra", ["agent_id", "persona", "id", "__class__", "Content", "", "\ud800", "\x00"])
+def test_a_field_that_is_not_known_is_refused_by_name(caller, method, path, good, extra):
+    before = rows()
+    named = "" if extra == "\ud800" else extra
+    assert_problem(caller(method, path, good | {extra: "x"}), 422, "invalid", field=named)
+    assert rows() == before
+
+
+MORE_TEXT = {"/facts": ("subject", "source"), "/identity/preferences": ("reason",)}
+TEXT_FIELDS = [
+    pytest.param(method, path, good, field, id=f"{path}:{field}")
+    for method, path, good in (CHANGE, FACT, CONTEXT, REINITIATE)
+    for field in (*good, *MORE_TEXT.get(path, ()))
+]
+
+
+@pytest.mark.parametrize(("method", "path", "good", "field"), TEXT_FIELDS)
+@pytest.mark.parametrize("text", ["a\x00b", "\x00", "a\ud800b", "\udfff"], ids=["nul", "only-nul", "half", "low-half"])
+def test_text_that_cannot_be_stored_is_refused_by_field(caller, method, path, good, field, text):
+    before = rows()
+    assert_problem(caller(method, path, good | {field: text}), 422, "invalid", field=field)
+    assert rows() == before
+
+
+@pytest.mark.parametrize("tags", [["a\x00"], ["\ud800"]])
+def test_text_inside_a_list_is_checked_too(caller, tags):
+    assert_problem(caller(*FACT[:2], FACT[2] | {"tags": tags}), 422, "invalid", field="tags")
+
+
+@pytest.mark.parametrize(("method", "path", "good", "field"), TEXT_FIELDS)
+def test_a_megabyte_of_text_is_refused_by_field(caller, method, path, good, field):
+    before = rows()
+    body = assert_problem(caller(method, path, good | {field: "x" * 1_000_000}), 422, "invalid", field=field)
+    assert len(json.dumps(body)) < 3_000, "a refusal must not quote the text back"
+    assert rows() == before
+
+
+@pytest.mark.parametrize(("method", "path", "good", "field"), TEXT_FIELDS)
+@pytest.mark.parametrize("value", [17, 1.5, True, ["x"], {"a": 1}])
+def test_text_of_another_type_is_refused_by_field(caller, method, path, good, field, value):
+    before = rows()
+    assert_problem(caller(method, path, good | {field: value}), 422, "invalid", field=field)
+    assert rows() == before
+
+
+@pytest.mark.parametrize(("method", "path", "good"), WITH_BODY)
+def test_a_body_beyond_the_limit_is_too_large(caller, settings, method, path, good):
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10_000
+    before = rows()
+    assert_problem(caller(method, path, b" " * 10_001 + b"{}"), 413, "too_large", detail="10,000")
+    assert rows() == before
+
+
+def test_a_form_is_not_taken_for_json(api, ada, charlie):
+    caller = api.as_person(charlie)
+    token = caller.client.cookies["csrftoken"].value
+    response = caller.client.post("/api/facts?agent=ada", {"content": "x"}, headers={"X-CSRFToken": token})
+    assert_problem(response, 415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize("path", ["/identity?agent=a%00b", "/facts?cursor=%00", "/proposals/%00", "/identity/a%00b"])
+def test_a_nul_in_an_address_is_refused(api, actor_token, path):
+    assert_problem(api.as_token(actor_token).get(path), 400, "bad_request")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("POST", "/identity", "GET"),
+        ("DELETE", "/identity", "GET"),
+        ("HEAD", "/identity", "GET"),
+        ("OPTIONS", "/identity", "GET"),
+        ("PATCH", "/identity/values", "GET, PUT"),
+        ("DELETE", "/identity/values", "GET, PUT"),
+        ("POST", "/identity/values/history", "GET"),
+        ("PUT", "/identity/values/diff", "GET"),
+        ("DELETE", "/facts", "GET, POST"),
+        ("PUT", "/facts/00000000-0000-0000-0000-000000000000", "GET"),
+        ("DELETE", "/proposals/00000000-0000-0000-0000-000000000000", "GET"),
+        ("GET", "/context", "POST"),
+        ("GET", "/reinitiate", "POST"),
+    ],
+)
+def test_a_method_that_is_not_offered_is_refused(api, all_scopes_token, method, path, allowed):
+    response = api.as_token(all_scopes_token).request(method, path, body={})
+    assert response.status_code == 405
+    assert set(response["Allow"].split(", ")) == set(allowed.split(", "))
+    if method != "HEAD":
+        assert_problem(response, 405, "method_not_allowed")
+
+
+@pytest.mark.parametrize("path", ["/", "/nothing", "/identity/", "/identity/values/", "/v1/identity"])
+def test_an_address_that_is_not_there_is_a_problem_too(api, actor_token, path):
+    assert_problem(api.as_token(actor_token).get(path), 404, "not_found")
