@@ -52,7 +52,7 @@ class DateInput(forms.DateInput):
 class AuditFilter(django_filters.FilterSet):
     """Who did what, when, to what."""
 
-    agent = django_filters.ChoiceFilter(field_name="agent_slug", choices=agent_choices, empty_label="Any agent")
+    agent = django_filters.ChoiceFilter(field_name="agent_slug", choices=agent_choices, empty_label="Any agent", label="Agent")
     action = django_filters.ChoiceFilter(
         choices=lambda: [(name, name) for name in audit_actions()], empty_label="Any action"
     )
@@ -60,7 +60,7 @@ class AuditFilter(django_filters.FilterSet):
         field_name="author_kind", choices=AuthorFields.Kind.choices, empty_label="Anybody", label="By"
     )
     author = django_filters.CharFilter(field_name="author_name", lookup_expr="icontains", label="Name")
-    q = django_filters.CharFilter(method="filter_words", label="Words in label or message")
+    q = django_filters.CharFilter(method="filter_words", label="Words")
     since = django_filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From", widget=DateInput())
     until = django_filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To", widget=DateInput())
     object = django_filters.CharFilter(method="filter_object", label="Object")

@@ -174,6 +174,14 @@ class ReviewItem:
         return self.proposal.base_version if self.stale else self.current_version
 
     @property
+    def base_label(self) -> str:
+        return f"version {self.proposal.base_version}" if self.proposal.base_version else "no text"
+
+    @property
+    def current_label(self) -> str:
+        return f"version {self.current_version}" if self.current_version else "no text"
+
+    @property
     def before(self) -> str:
         return self.base_text
 
