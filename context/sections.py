@@ -40,7 +40,7 @@ def identity_section(agent: Agent, budget: ContextBudget) -> Candidate:
     if not items and settings.IDENTITY_PROMPT:
         text = assemble_prompt({IdentitySection.CHARACTER: settings.IDENTITY_PROMPT}, level=3)
         items = [Item("identity", "environment", text)]
-    return Candidate("Identity", 1, budget.identity, items, divisible=True, separator="\n\n")
+    return Candidate("Identity", 1, budget.of("identity"), items, divisible=True, separator="\n\n")
 
 
 def profile_section(agent: Agent, persona: str, budget: ContextBudget) -> Candidate:
@@ -54,4 +54,4 @@ def profile_section(agent: Agent, persona: str, budget: ContextBudget) -> Candid
         )
         for fact_id, subject, content in facts.values_list("id", "subject", "content")[:PROFILE_FACTS_LOADED]
     ]
-    return Candidate("User Profile", 1, budget.user_profile, items)
+    return Candidate("User Profile", 1, budget.of("user_profile"), items)

@@ -1,0 +1,95 @@
+"""What an input says about which memories it needs: signals by pattern, without any language model.
+
+Source: seed 005.1, D1 and intent.py.
+"""
+
+import re
+from dataclasses import dataclass
+
+MEMORY_TYPES = ("decision", "fact", "procedure", "episode")
+"""In the order that breaks ties between hints."""
+
+_RECENCY: tuple[tuple[re.Pattern[str], float], ...] = tuple(
+    (re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), weight)
+    for pattern, weight in (
+        (r"today|just now|right now|currently|at the moment", 1.0),
+        (r"yesterday|recently|lately|this week", 0.8),
+        (r"last week|(?:a )?few days ago", 0.5),
+        (r"last month|a while ago", 0.3),
+    )
+)
+
+_HINTS: dict[str, tuple[re.Pattern[str], ...]] = {
+    memory_type: tuple(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE) for pattern in patterns)
+    for memory_type, patterns in {
+        "decision": (
+            r"decid(?:e|es|ed|ing)|decisions?",
+            r"chose(?:n)?|choos(?:e|es|ing)|choices?",
+            r"should (?:i|we)",
+            r"recommend(?:s|ed|ation|ations)?",
+        ),
+        "fact": (r"what(?:'s| is| are)", r"tell me about", r"facts?", r"know about", r"definitions?|define"),
+        "procedure": (r"how (?:do|does|to|can|should)", r"steps?", r"process(?:es)?", r"workflows?", r"guides?"),
+        "episode": (r"last time", r"when did", r"history", r"stor(?:y|ies)", r"what happened"),
+    }.items()
+}
+HINT_WEIGHT = 0.5
+
+_GREETING = re.compile(
+    r"^\W*(?:hey|hi|hello|sup|yo|good (?:morning|evening|afternoon)|what'?s up|how are you|how's it going)\b"
+    r"(?:[\s,]+(?:there|all|everyone|again|you|today|doing))*",
+    re.IGNORECASE,
+)
+_QUESTION_START = re.compile(
+    r"^\W*(?:what|where|when|why|how|who|whom|whose|which|can|could|should|would|will|is|are|was|were|do|does|did)\b",
+    re.IGNORECASE,
+)
+_ENTITY = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w'-]+(?:\s+[A-Z][\w'-]+)*")
+_KEYWORD = re.compile(r"\b[A-Z][a-z]+\b|\b\w{6,}\b")
+MAX_KEYWORDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class IntentSignals:
+    """`recency` in [0, 1]; `hints` a weight for each memory type that is asked for; keywords in reading order."""
+
+    frame_id: str
+    recency: float = 0.0
+    hints: tuple[tuple[str, float], ...] = ()
+    is_question: bool = False
+    is_greeting: bool = False
+    entities: tuple[str, ...] = ()
+    topic_keywords: tuple[str, ...] = ()
+
+    @property
+    def dominant_type(self) -> str | None:
+        """The memory type most asked for; the first declared among equals; None without a hint."""
+        return max(self.hints, key=lambda hint: hint[1])[0] if self.hints else None
+
+
+def intent_read(text: str, frame_id: str) -> IntentSignals:
+    """Read the signals in `text`. A greeting is only what holds nothing beyond the greeting."""
+    stripped = text.strip()
+    hints = tuple(
+        (memory_type, HINT_WEIGHT * count)
+        for memory_type in MEMORY_TYPES
+        if (count := sum(bool(pattern.search(stripped)) for pattern in _HINTS[memory_type]))
+    )
+    keywords = dict.fromkeys(word.lower() for word in _KEYWORD.findall(stripped))
+    return IntentSignals(
+        frame_id=frame_id,
+        recency=max((weight for pattern, weight in _RECENCY if pattern.search(stripped)), default=0.0),
+        hints=hints,
+        is_question=stripped.endswith("?") or bool(_QUESTION_START.match(stripped)),
+        is_greeting=_is_greeting(stripped),
+        entities=tuple(dict.fromkeys(_ENTITY.findall(stripped))),
+        topic_keywords=tuple(keywords)[:MAX_KEYWORDS],
+    )
+
+
+def _is_greeting(text: str) -> bool:
+    rest, seen = text, False
+    while match := _GREETING.match(rest):
+        rest, seen = rest[match.end() :], True
+    # A name after a greeting is still part of it; anything longer is what the person really wants.
+    return seen and len(re.findall(r"\w+", rest)) <= 1

@@ -1,0 +1,198 @@
+"""What each kind of agent wants to be told: profiles as data, and how a task changes them.
+
+Source: seed "Context Profiles and Retrieval Policies", sections 2 to 4.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
+from typing import Any
+
+from nousweb.lib.errors import Invalid
+
+SCOPES = ("task", "project", "global")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Weights and ratios lie in [0, 1]; heads and tails are numbers of items.
+
+    `compression_aggressiveness` is the share of a long item that may be left out. `layers` names the raw layers that
+    are searched beside the distilled memories: "long_term" and "short_term".
+    """
+
+    profile_id: str
+    task_weight: float = 0.4
+    project_weight: float = 0.4
+    global_weight: float = 0.2
+    preferred_kinds: tuple[str, ...] = ()
+    excluded_kinds: tuple[str, ...] = ()
+    min_importance: float = 0.0
+    allow_compression: bool = True
+    compression_aggressiveness: float = 0.5
+    preserve_head: int = 2
+    preserve_tail: int = 2
+    layers: tuple[str, ...] = ()
+    show_conversation: bool = False
+    description: str = ""
+    tags: tuple[str, ...] = ()
+
+
+BUILT_IN: Mapping[str, Profile] = MappingProxyType(
+    {
+        "knight": Profile(
+            "knight_default",
+            task_weight=0.5,
+            project_weight=0.3,
+            global_weight=0.2,
+            preferred_kinds=("code", "test", "tool_output", "plan", "convention"),
+            excluded_kinds=("conversation", "summary", "preference"),
+            min_importance=0.3,
+            compression_aggressiveness=0.6,
+            preserve_head=3,
+            preserve_tail=3,
+            description="Code-focused profile for implementation agents",
+            tags=("knight", "implementation"),
+        ),
+        "squire": Profile(
+            "squire_default",
+            task_weight=0.4,
+            project_weight=0.4,
+            global_weight=0.2,
+            preferred_kinds=("plan", "reasoning", "decision", "failure", "review"),
+            excluded_kinds=("tool_output", "verbose_log"),
+            min_importance=0.4,
+            compression_aggressiveness=0.4,
+            preserve_head=4,
+            preserve_tail=2,
+            layers=("long_term", "short_term"),
+            description="Analysis-focused profile for review agents",
+            tags=("squire", "review"),
+        ),
+        "royalty": Profile(
+            "royalty_default",
+            task_weight=0.2,
+            project_weight=0.5,
+            global_weight=0.3,
+            preferred_kinds=("summary", "decision", "convention", "preference", "pattern"),
+            excluded_kinds=("code", "tool_output", "test"),
+            min_importance=0.5,
+            compression_aggressiveness=0.3,
+            preserve_head=5,
+            preserve_tail=1,
+            layers=("short_term",),
+            description="Strategic profile for planning agents",
+            tags=("royalty", "planning"),
+        ),
+        "peasant": Profile(
+            "peasant_default",
+            task_weight=0.8,
+            project_weight=0.1,
+            global_weight=0.1,
+            preferred_kinds=("task_input",),
+            excluded_kinds=("code", "test", "decision", "summary"),
+            allow_compression=False,
+            compression_aggressiveness=0.0,
+            preserve_head=1,
+            preserve_tail=1,
+            description="Minimal profile for helper LLM tools",
+            tags=("peasant", "helper"),
+        ),
+    }
+)
+"""By agent kind."""
+
+MODE_WEIGHTS: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {
+        "implement": {"task": 1.2, "project": 0.9},
+        "analysis_only": {"task": 0.9, "project": 1.2},
+        "plan": {"project": 1.2},
+        "cheap": {},
+    }
+)
+"""Factors of the tier weights by the mode of a task."""
+
+CHEAP_COMPRESSION = 0.3
+"""What the mode "cheap" adds to the aggressiveness of compression."""
+
+_FILE = re.compile(
+    r"(?<![\w@/.-])(?P<path>/?(?:[\w-][\w.-]*/)*[A-Za-z_][\w-]*(?:\.[\w-]+)*\.(?P<ext>[A-Za-z][A-Za-z0-9]{0,9}))(?![\w/])"
+)
+_HOST_ENDINGS = frozenset({"com", "org", "net", "io", "dev", "ai"})
+
+
+def tier_weights(profile: Profile, mode: str | None) -> dict[str, float]:
+    """Shares of the searched budget for task, project and global memory; they add up to 1."""
+    factors = MODE_WEIGHTS.get(mode or "", {})
+    weights = {
+        "task": profile.task_weight * factors.get("task", 1.0),
+        "project": profile.project_weight * factors.get("project", 1.0),
+        "global": profile.global_weight * factors.get("global", 1.0),
+    }
+    total = sum(weights.values())
+    return {scope: weight / total for scope, weight in weights.items()} if total else dict.fromkeys(SCOPES, 1 / 3)
+
+
+def compression_of(profile: Profile, mode: str | None) -> float:
+    """Share of a long item that may be left out, 0 to 1; 0 when the profile allows none."""
+    if not profile.allow_compression:
+        return 0.0
+    return min(1.0, profile.compression_aggressiveness + (CHEAP_COMPRESSION if mode == "cheap" else 0.0))
+
+
+def mentioned_files(text: str) -> tuple[str, ...]:
+    """File paths named in `text`, in reading order, each once. Versions, abbreviations and hosts are none."""
+    found = (
+        match["path"]
+        for match in _FILE.finditer(text)
+        if match["ext"].lower() not in _HOST_ENDINGS
+        # "e.g" and "i.e" have a name of one letter.
+        and len(match["path"].rsplit("/", 1)[-1].split(".", 1)[0]) > 1
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def profile_check(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a profile in the form they are stored; raise Invalid, naming the field."""
+    known = {entry.name: entry for entry in fields(Profile)}
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known or name == "profile_id":
+            raise Invalid(f"A profile has no setting {name!r}.", field=name)
+        default = known[name].default
+        if isinstance(default, bool):
+            ok = isinstance(value, bool)
+        elif isinstance(default, float):
+            ok = isinstance(value, int | float) and not isinstance(value, bool) and 0.0 <= value <= 1.0
+        elif isinstance(default, int):
+            ok = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 50
+        elif isinstance(default, tuple):
+            ok = (
+                isinstance(value, list | tuple)
+                and len(value) <= 50
+                and all(isinstance(word, str) and 0 < len(word) <= 50 for word in value)
+            )
+        else:
+            ok = isinstance(value, str) and len(value) <= 500
+        if not ok:
+            raise Invalid(f"{name} cannot be {value!r}.", field=name)
+        if name == "layers" and not set(value) <= {"long_term", "short_term"}:
+            raise Invalid("layers are long_term and short_term.", field=name)
+        checked[name] = list(value) if isinstance(default, tuple) else value
+    return checked
+
+
+def profile_of(profile_id: str, values: Mapping[str, Any]) -> Profile:
+    """A profile from stored settings; what is not set has the seed's default."""
+    settings: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    return Profile(profile_id, **settings)
+
+
+def profile_values(profile: Profile) -> dict[str, Any]:
+    """The settings of a profile as they are stored."""
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(profile).items()}
+    values.pop("profile_id")
+    return values
