@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from memory.policy import MAX_TAGS
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unstorable_reason
 
-_WORD = re.compile(r"^[a-z][a-z0-9_-]{0,49}$")
+_WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 
 
 def text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
@@ -23,7 +24,7 @@ def text_check(field: str, value: str, limit: int, *, required: bool = False) ->
 
 
 def word_check(field: str, value: str) -> str:
-    if not _WORD.match(value):
+    if not _WORD.fullmatch(value):
         raise Invalid(
             f"{field} is a lower-case word of 1 to 50 letters, digits, - or _, not {value[:60]!r}.",
             field=field,
@@ -56,3 +57,23 @@ def tags_check(tags: Sequence[str]) -> list[str]:
     if len(tags) > MAX_TAGS:
         raise Invalid(f"At most {MAX_TAGS} tags.", field="tags")
     return sorted({text_check("tags", tag, 50, required=True) for tag in tags})
+
+
+def texts_check(field: str, values: Sequence[str], *, count: int, limit: int) -> list[str]:
+    """At most `count` texts of at most `limit` characters each, in their order, none of them empty."""
+    if len(values) > count:
+        raise Invalid(f"{field} holds at most {count:,} entries; this has {len(values):,}.", field=field)
+    return [text_check(field, value, limit, required=True) for value in values]
+
+
+def whole_check(field: str, value: int, lowest: int, highest: int) -> int:
+    if not lowest <= value <= highest:
+        raise Invalid(f"{field} lies between {lowest:,} and {highest:,}.", field=field)
+    return value
+
+
+def past_check(field: str, value: datetime | None) -> datetime | None:
+    """A moment that has come already."""
+    if value is not None and value > clock.now():
+        raise Invalid(f"{field} lies in the future.", field=field)
+    return moment_check(field, value)

@@ -62,7 +62,7 @@ def register(api: NinjaAPI) -> None:
     def validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
         errors = [
             {
-                "field": ".".join(str(part) for part in item["loc"] if part not in ("body", "payload", "query")),
+                "field": ".".join(str(part) for part in item["loc"] if part not in ("body", "payload", "query", "path")),
                 "message": item["msg"],
             }
             for item in error.errors
