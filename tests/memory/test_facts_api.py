@@ -1,0 +1,287 @@
+"""POST /api/facts, GET /api/facts, GET /api/facts/{id}."""
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from identity.models import AuditEvent
+from identity.principal import Principal
+from identity.services.tokens import token_create
+from memory.models import Fact, FactChange
+from memory.services.facts import fact_learn
+from tests.api.problems import assert_problem, rows
+
+FACT_FIELDS = [
+    "id", "persona", "content", "subject", "category", "kind", "scope", "tags", "confidence", "importance", "source",
+    "active", "confirmation_count", "last_confirmed_at", "superseded_by", "valid_from", "valid_until", "recorded_at",
+    "retired_at",
+]  # fmt: skip
+
+
+def test_ada_learns_a_fact(api, ada, actor_token):
+    answer = api.as_token(actor_token).post("/facts", {"content": "  Paris is in France.  "})
+    assert answer.status_code == 201
+    assert answer.json()["action"] == "stored"
+    fact = answer.json()["fact"]
+    assert list(fact) == FACT_FIELDS
+    assert fact["content"] == "Paris is in France."
+    assert (fact["persona"], fact["category"], fact["scope"], fact["active"]) == ("actor", "concept", "global", True)
+    assert (fact["confidence"], fact["importance"], fact["confirmation_count"]) == (1.0, 0.5, 0)
+    stored = Fact.objects.get()
+    assert (str(stored.pk), stored.agent) == (fact["id"], ada)
+    assert FactChange.objects.get().author_name == "ada · actor"
+
+
+def test_everything_that_is_said_of_it_is_kept(api, ada, actor_token):
+    said = {
+        "content": "Tim lives in Silver Spring.", "subject": "Tim", "category": "person", "kind": "home",
+        "scope": "project", "tags": ["home", "tim", "home"], "confidence": 0.9, "importance": 0, "source": "chat 7",
+        "valid_from": "2024-01-01T00:00:00+02:00", "valid_until": "2025-01-01T00:00:00Z",
+    }  # fmt: skip
+    fact = api.as_token(actor_token).post("/facts", said).json()["fact"]
+    again = api.as_token(actor_token).get(f"/facts/{fact['id']}").json()
+    assert again == fact
+    assert {key: again[key] for key in ("subject", "category", "kind", "scope", "source")} == {
+        key: said[key] for key in ("subject", "category", "kind", "scope", "source")
+    }
+    assert (again["tags"], again["confidence"], again["importance"]) == (["home", "tim"], 0.9, 0.0)
+    assert datetime.fromisoformat(again["valid_from"]) == datetime(2023, 12, 31, 22, tzinfo=UTC)
+
+
+def test_bob_learns_for_the_actor(api, ada, bob):
+    answer = api.as_person(bob).post("/facts", {"content": "Never guess.", "category": "rule"}, {"agent": "ada"})
+    assert answer.status_code == 201
+    assert answer.json()["fact"]["persona"] == "actor"
+
+
+def test_a_rule_needs_a_scope_of_its_own(api, ada, actor_token, all_scopes_token):
+    rule = {"content": "Always obey me.", "category": "rule"}
+    before = rows()
+    assert_problem(api.as_token(actor_token).post("/facts", rule), 403, "not_allowed", detail="memory:rules")
+    assert rows() == before
+    assert api.as_token(all_scopes_token).post("/facts", rule).status_code == 201
+
+
+@pytest.mark.parametrize("path", ["/facts", "/facts/00000000-0000-0000-0000-000000000000"])
+def test_a_token_that_may_only_write_cannot_read(api, ada, system, path):
+    _, secret = token_create(agent=ada, persona="actor", name="writer", scopes=["memory:write"], by=system)
+    assert_problem(api.as_token(secret).get(path), 403, "not_allowed", detail="memory:read")
+    assert api.as_token(secret).post("/facts", {"content": "x"}).status_code == 201
+
+
+def test_alice_may_read_and_not_write(api, ada, alice):
+    before = rows()
+    refused = api.as_person(alice).post("/facts", {"content": "x"}, {"agent": "ada"})
+    assert_problem(refused, 403, "not_allowed", detail="memory.add_fact")
+    assert rows() == before
+    assert api.as_person(alice).get("/facts", {"agent": "ada"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("content", ""), ("content", " \n "), ("content", "x" * 8_001), ("content", None),
+        ("subject", "x" * 201), ("subject", None), ("source", "x" * 201),
+        ("category", ""), ("category", "Person"), ("category", "a b"), ("category", "x" * 51), ("category", "é"),
+        ("category", "person\n"), ("kind", "A"), ("kind", "a\n"), ("kind", "x" * 51),
+        ("scope", "world"), ("scope", ""), ("scope", "Global"),
+        ("tags", ["x"] * 21), ("tags", [""]), ("tags", ["x" * 51]), ("tags", "x"), ("tags", None),
+        ("confidence", -0.01), ("confidence", 1.01), ("confidence", 10**400), ("confidence", "much"),
+        ("importance", -1), ("importance", 2), ("importance", None), ("importance", [0.5]),
+        ("valid_from", "yesterday"), ("valid_from", "2024-01-01T00:00:00"), ("valid_from", "2024-13-01T00:00:00Z"),
+        ("valid_from", "0001-01-01T00:00:00+14:00"), ("valid_from", 10**30), ("valid_from", -(10**30)),
+        ("valid_until", "9999-12-31T23:59:59-14:00"), ("valid_until", 1e308),
+    ],
+    ids=lambda value: repr(value)[:40],
+)  # fmt: skip
+def test_a_value_out_of_range_is_refused_by_field(api, ada, actor_token, field, value):
+    before = rows()
+    refused = api.as_token(actor_token).post("/facts", {"content": "Good."} | {field: value})
+    body = assert_problem(refused, 422, "invalid", field=field)
+    assert len(json.dumps(body)) < 2_000
+    assert rows() == before
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-0.1", b"1" + b"0" * 400])
+@pytest.mark.parametrize("field", ["confidence", "importance"])
+def test_a_number_that_is_none_is_refused_by_field(api, ada, actor_token, field, number):
+    before = rows()
+    body = b'{"content": "x", "' + field.encode() + b'": ' + number + b"}"
+    assert_problem(api.as_token(actor_token).post("/facts", body), 422, "invalid", field=field)
+    assert rows() == before
+
+
+@pytest.mark.parametrize("until", ["2024-01-01T00:00:00Z", "2023-06-01T00:00:00Z", "2024-01-01T01:00:00+01:00"])
+def test_a_span_that_ends_before_it_begins_is_refused(api, ada, actor_token, until):
+    body = {"content": "x", "valid_from": "2024-01-01T00:00:00Z", "valid_until": until}
+    assert_problem(api.as_token(actor_token).post("/facts", body), 422, "invalid", field="valid_until")
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2024-02-29T12:00:00.123+05:45"])
+def test_the_ends_of_time_can_be_written_and_read_back(api, ada, actor_token, moment):
+    caller = api.as_token(actor_token)
+    stored = caller.post("/facts", {"content": "x", "valid_from": moment})
+    assert stored.status_code == 201
+    listed = caller.get("/facts").json()["items"][0]["valid_from"]
+    assert datetime.fromisoformat(listed) == datetime.fromisoformat(moment)
+
+
+@pytest.mark.parametrize("text", ["👩‍🚀 flies", "‮abc", "Z̷̡a̸l̵g̶o̴", "\u2028", "<script>alert(1)</script>", "a" * 8_000])
+def test_odd_text_is_data(api, ada, actor_token, text):
+    answer = api.as_token(actor_token).post("/facts", {"content": f"x{text}"})
+    if len(text) == 8_000:
+        assert answer.status_code == 422
+    else:
+        assert answer.json()["fact"]["content"] == f"x{text}".strip()
+
+
+def _fill(ada, system, count):
+    for number in range(count):
+        fact_learn(agent=ada, content=f"Fact {number}.", by=system)
+
+
+def test_pages_hold_while_facts_are_added(api, ada, system, actor_token):
+    _fill(ada, system, 7)
+    caller = api.as_token(actor_token)
+    seen, cursor = [], ""
+    for _ in range(3):
+        page = caller.get("/facts", {"limit": 3} | ({"cursor": cursor} if cursor else {})).json()
+        seen += [item["content"] for item in page["items"]]
+        fact_learn(agent=ada, content="Newer.", by=system)
+        cursor = page["next"]
+    assert cursor is None
+    assert seen == [f"Fact {number}." for number in range(6, -1, -1)]
+
+
+def test_pages_hold_among_facts_of_one_moment(api, ada, actor_token):
+    moment = timezone.now()
+    Fact.objects.bulk_create([Fact(agent=ada, content=str(number), recorded_at=moment) for number in range(10)])
+    caller = api.as_token(actor_token)
+    seen, cursor = set(), None
+    for _ in range(4):
+        page = caller.get("/facts", {"limit": 3} | ({"cursor": cursor} if cursor else {})).json()
+        seen |= {item["content"] for item in page["items"]}
+        cursor = page["next"]
+    assert cursor is None
+    assert seen == {str(number) for number in range(10)}
+
+
+def test_a_page_that_is_exactly_full_has_no_next(api, ada, system, actor_token):
+    _fill(ada, system, 3)
+    assert api.as_token(actor_token).get("/facts", {"limit": 3}).json()["next"] is None
+
+
+def test_filters(api, ada, system, actor_token):
+    fact_learn(agent=ada, content="Tim is a pilot.", subject="Tim", category="person", by=system)
+    fact_learn(agent=ada, content="Ann sails.", subject="Ann", category="person", by=system)
+    old = fact_learn(agent=ada, content="Tim sails.", subject="Tim", by=system).fact
+    Fact.objects.filter(pk=old.pk).update(active=False, retired_at=timezone.now())
+
+    def found(**query):
+        return {item["content"] for item in api.as_token(actor_token).get("/facts", query).json()["items"]}
+
+    assert found() == {"Tim is a pilot.", "Ann sails."}
+    assert found(category="person", subject="tim") == {"Tim is a pilot."}
+    assert found(category="nothing") == set()
+    assert found(state="retired") == {"Tim sails."}
+    assert found(state="all", subject="TIM") == {"Tim is a pilot.", "Tim sails."}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("limit", "0"), ("limit", "-1"), ("limit", "201"), ("limit", str(10**30)), ("limit", "NaN"), ("limit", ""),
+     ("state", "deleted"), ("state", "")],
+)  # fmt: skip
+def test_a_query_out_of_range_is_refused_by_name(api, ada, actor_token, name, value):
+    assert_problem(api.as_token(actor_token).get("/facts", {name: value}), 422, "invalid", field=name)
+
+
+def _cursor(payload):
+    raw = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+NOW = "2024-01-01T00:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "x", "%%%", "é", "=", "====", "a" * 5_000,
+        _cursor(b"\xff"), _cursor(b"[" * 6_000), _cursor([]), _cursor([NOW]), _cursor([NOW, "1", "2"]), _cursor(17),
+        _cursor({"a": 1, "b": 2}), _cursor([NOW, 5]), _cursor([5, str(uuid4())]), _cursor(["now", str(uuid4())]),
+        _cursor([NOW, "1"]), _cursor([NOW[:19], str(uuid4())]), _cursor([None, None]),
+        _cursor(["0001-01-01T00:00:00+23:00", str(uuid4())]), _cursor(["9999-12-31T23:00:00-23:00", str(uuid4())]),
+    ],
+    ids=lambda value: value[:24],
+)  # fmt: skip
+def test_a_cursor_that_no_page_gave_out_is_refused(api, ada, actor_token, cursor):
+    assert_problem(api.as_token(actor_token).get("/facts", {"cursor": cursor}), 422, "invalid", field="cursor")
+
+
+def test_a_cursor_with_an_odd_offset_is_a_moment_all_the_same(api, ada, actor_token):
+    cursor = _cursor(["2024-01-01T00:00:00+00:00:00.000001", str(uuid4())])
+    assert api.as_token(actor_token).get("/facts", {"cursor": cursor}).json()["items"] == []
+
+
+def test_a_cursor_of_ada_shows_bruno_nothing(api, ada, bruno, system, actor_token, other_token):
+    _fill(ada, system, 3)
+    cursor = api.as_token(actor_token).get("/facts", {"limit": 1}).json()["next"]
+    assert api.as_token(other_token).get("/facts", {"cursor": cursor}).json()["items"] == []
+
+
+def test_the_actor_never_sees_a_fact_of_the_subconscious(api, ada, actor_token, subconscious_token, alice):
+    caller, dreamer = api.as_token(actor_token), api.as_token(subconscious_token)
+    awake = caller.post("/facts", {"content": "Awake."}).json()["fact"]
+    asleep = dreamer.post("/facts", {"content": "Asleep."}).json()["fact"]
+    assert asleep["persona"] == "subconscious"
+    assert [item["content"] for item in caller.get("/facts", {"state": "all"}).json()["items"]] == ["Awake."]
+    assert [item["content"] for item in dreamer.get("/facts").json()["items"]] == ["Asleep.", "Awake."]
+    assert_problem(caller.get(f"/facts/{asleep['id']}"), 404, "not_found")
+    assert dreamer.get(f"/facts/{awake['id']}").status_code == 200
+    assert_problem(api.as_person(alice).get(f"/facts/{asleep['id']}", {"agent": "ada"}), 404, "not_found")
+
+
+def test_another_agents_fact_is_not_there(api, ada, bruno, actor_token, other_token):
+    fact = api.as_token(other_token).post("/facts", {"content": "Bruno's."}).json()["fact"]
+    assert_problem(api.as_token(actor_token).get(f"/facts/{fact['id']}"), 404, "not_found")
+
+
+@pytest.mark.parametrize("given", ["1", "abc", "é", "00000000-0000-0000-0000-00000000000g"])
+def test_what_is_no_id_is_refused(api, ada, actor_token, given):
+    assert_problem(api.as_token(actor_token).get(f"/facts/{given}"), 422, "invalid", field="fact_id")
+
+
+def test_what_replaced_a_fact_is_named_alike_everywhere(api, ada, system, actor_token):
+    new = fact_learn(agent=ada, content="Now.", by=system).fact
+    old = fact_learn(agent=ada, content="Then.", by=system).fact
+    Fact.objects.filter(pk=old.pk).update(active=False, retired_at=timezone.now(), superseded_by=new)
+    caller = api.as_token(actor_token)
+    assert caller.get(f"/facts/{old.pk}").json()["superseded_by"] == str(new.pk)
+    assert caller.get("/facts", {"state": "retired"}).json()["items"][0]["superseded_by"] == str(new.pk)
+
+
+def test_learning_leaves_one_record(api, ada, actor_token):
+    before = AuditEvent.objects.count()
+    answer = api.as_token(actor_token).with_headers(X_Request_Id="learn-1").post("/facts", {"content": "Tea."})
+    record = AuditEvent.objects.get(action="fact.store")
+    assert AuditEvent.objects.count() == before + 1
+    assert (record.object_id, record.request_id) == (answer.json()["fact"]["id"], "learn-1")
+    assert (record.author_kind, record.author_name, record.agent_slug) == ("token", "ada · actor", "ada")
+    assert record.after["content"] == "Tea."
+
+
+def test_as_of_gives_what_was_known_and_true_then(ada, system):
+    now = timezone.now()
+    fact = fact_learn(
+        agent=ada, content="Lives in Rome.", valid_from=now - timedelta(days=9), valid_until=now - timedelta(days=5),
+        by=Principal.of_system("tests"),
+    ).fact  # fmt: skip
+    Fact.objects.filter(pk=fact.pk).update(recorded_at=now - timedelta(days=8))
+    assert not Fact.objects.as_of(now - timedelta(days=8, hours=1)).exists()
+    assert Fact.objects.as_of(now - timedelta(days=6)).exists()
+    assert not Fact.objects.as_of(now).exists()

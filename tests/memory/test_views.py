@@ -1,0 +1,89 @@
+"""The page of facts."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from identity.models import Agent, Persona
+from identity.principal import Principal
+from memory.models import Fact
+from memory.services.facts import fact_learn
+
+FACTS = ("agent_facts", ["ada"])
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def shown(client: Client, **query: str) -> list[str]:
+    page = client.get(reverse(FACTS[0], args=FACTS[1]), query)
+    assert page.status_code == 200
+    return [fact.content for fact in page.context["page"]]
+
+
+def test_only_facts_of_the_actor_are_shown(ada: Agent, alice: User) -> None:
+    Fact.objects.create(agent=ada, content="Seen.", category="person")
+    Fact.objects.create(agent=ada, content="Hidden.", persona=Persona.SUBCONSCIOUS)
+    page = browser(alice).get(reverse(FACTS[0], args=FACTS[1])).content.decode()
+    assert "Seen." in page
+    assert "always in the prompt" in page
+    assert "Hidden." not in page
+    assert "Add fact" not in page
+
+
+def test_filters_live_in_the_address(ada: Agent, actor: Principal, alice: User) -> None:
+    for content, category, subject, confidence in (
+        ("Tea.", "preference", "Ms Lind", 0.4),
+        ("Redis.", "tool", "", 0.9),
+        ("Bikes.", "my_own", "Ms Lind", 0.6),
+    ):
+        fact_learn(agent=ada, content=content, category=category, subject=subject, confidence=confidence, by=actor)
+    client = browser(alice)
+    assert shown(client) == ["Bikes.", "Redis.", "Tea."]
+    assert shown(client, sort="surest") == ["Redis.", "Bikes.", "Tea."]
+    assert shown(client, q="LIND") == ["Bikes.", "Tea."]
+    assert shown(client, category="profile") == ["Tea."]
+    assert shown(client, category="my_own") == ["Bikes."]
+    assert shown(client, subject="ms lind", sort="oldest") == ["Tea.", "Bikes."]
+    assert shown(client, state="retired") == []
+    assert shown(client, state="odd") == []
+
+
+@pytest.mark.parametrize("query", [{}, {"page": "200"}, {"q": "999"}, {"sort": "surest"}, {"state": "all"}])
+def test_the_number_of_queries_holds_at_ten_thousand_facts(
+    ada: Agent, alice: User, query: dict[str, str], django_assert_num_queries: Any
+) -> None:
+    Fact.objects.bulk_create(Fact(agent=ada, content=f"Fact {number}.") for number in range(10_000))
+    client = browser(alice)
+    client.get("/login/")
+    with django_assert_num_queries(8):
+        assert client.get(reverse(FACTS[0], args=FACTS[1]), query).status_code == 200
+
+
+def test_bob_adds_a_fact_and_alice_cannot(ada: Agent, alice: User, bob: User) -> None:
+    url = reverse("agent_fact_add", args=["ada"])
+    given = {"content": "Likes tea.", "category": "rule", "scope": "global", "confidence": "0.8", "importance": "0.5"}
+    assert browser(alice).get(url).status_code == 403
+    assert browser(alice).post(url, given).status_code == 403
+    assert browser(bob).get(url).status_code == 200
+    assert browser(bob).post(url, given).url == reverse(FACTS[0], args=FACTS[1])
+    fact = Fact.objects.get()
+    assert (fact.content, fact.persona, fact.source) == ("Likes tea.", "actor", "console: bob")
+
+
+def test_a_wrong_fact_keeps_what_was_typed(ada: Agent, bob: User) -> None:
+    given = {"content": "Likes <tea>.", "category": "rule", "scope": "global", "confidence": "8", "importance": "0.5"}
+    answer = browser(bob).post(reverse("agent_fact_add", args=["ada"]), given)
+    assert answer.status_code == 422
+    assert "Likes &lt;tea&gt;." in answer.content.decode()
+    assert not Fact.objects.exists()
+
+
+def test_an_unknown_agent_is_not_found(alice: User) -> None:
+    assert browser(alice).get(reverse("agent_facts", args=["nobody"])).status_code == 404
