@@ -100,6 +100,7 @@ PEOPLE_ONLY_PERMISSIONS = frozenset(
         "identity.view_apitoken",
         "identity.add_apitoken",
         "identity.revoke_apitoken",
+        "memory.change_fact",
         "memory.change_censor",
         "memory.view_subconscious",
         "memory.erase_memory",

@@ -3,7 +3,7 @@
 Source: seed "Agentic Memory System", Isolation Enforcement.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from django.db.models import QuerySet
 
@@ -25,6 +25,7 @@ from memory.models.episodes import EpisodeQuerySet
 from memory.models.events import EventQuerySet, LoopSummaryQuerySet
 from memory.models.experience import DecisionQuerySet, ProcedureQuerySet
 from memory.models.facts import FactQuerySet
+from nousweb.lib.errors import NotAllowed, NotFound
 
 VIEW_SUBCONSCIOUS = "memory.view_subconscious"
 
@@ -108,3 +109,26 @@ def subconscious_memory_of(agent: Agent, by: Principal) -> SubconsciousMemory:
     """All of an agent's memory, for people with the permission of its own."""
     by.require(VIEW_SUBCONSCIOUS, agent)
     return SubconsciousMemory(agent)
+
+
+class Owned(Protocol):
+    """Any row of memory: it belongs to one persona of one agent."""
+
+    agent: Agent
+    persona: str
+
+
+def change_check(memory: Owned, by: Principal, permission: str) -> None:
+    """Raise unless `by` holds `permission` and may change `memory`: a token changes only its own persona's.
+
+    The subconscious may read the actor's memory, but a change by it would carry what it knows across.
+    Raises NotFound for what `by` must not even know of, else NotAllowed.
+    """
+    by.require(permission, memory.agent)
+    if by.kind == "system" or memory.persona == by.persona:
+        return
+    if memory.persona not in VIEWS[by.persona].personas:
+        if by.is_person and by.may(VIEW_SUBCONSCIOUS):
+            return
+        raise NotFound("There is no such memory.")
+    raise NotAllowed(f"This belongs to the {memory.persona}; a token changes only its own persona's memory.")

@@ -11,6 +11,26 @@ DEFAULT_CATEGORY = "concept"
 CATEGORY_PERMISSIONS = {"rule": "memory.add_rule_fact"}
 """Categories that need a right of their own: a rule steers every prompt, so agents do not write it by default."""
 
+CENSOR_SEVERITIES_BY_AUTHOR: dict[str, tuple[str, ...]] = {
+    "person": ("warn", "block", "absolute"),
+    "token": ("warn", "block"),
+    "system": ("warn", "block"),
+}
+"""How strict a censor its author's kind may make, and how far one of theirs may ever rise by itself."""
+
+CENSOR_CHECK_SECONDS = 2.0
+"""After so long, a check starts no further censor and reports the rest as timed out."""
+
+MAX_ACTIVE_CENSORS = 500
+"""Active censors of one persona of an agent."""
+
 MAX_CONTENT_CHARACTERS = 8_000
+MAX_REMARK_CHARACTERS = 2_000
+"""Reasons, notes and comments."""
+MAX_DETAIL_CHARACTERS = 100_000
+"""An episode's free text, and a text to be checked against censors."""
+MAX_EVENTS_PER_APPEND = 1_000
+MAX_WORKING_ITEMS = 100
+MAX_OPEN_THREADS = 50
 MAX_TAGS = 20
 """Most tags on one memory."""

@@ -5,9 +5,12 @@ from typing import Any, TypeVar
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 
+from identity.models import Agent
 from identity.principal import Principal
+from identity.selectors import agent_for
+from memory.persona import PersonaMemory, memory_of
 from nousweb.lib.cursor import cursor_decode, cursor_encode
-from nousweb.lib.errors import Invalid
+from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.schemas import Problem
 
 REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
@@ -19,6 +22,22 @@ Row = TypeVar("Row", bound=Model)
 def principal(request: HttpRequest) -> Principal:
     """Who calls."""
     return request.auth  # type: ignore[attr-defined]
+
+
+def caller(request: HttpRequest, slug: str, permission: str) -> tuple[Agent, Principal, PersonaMemory]:
+    """The agent that a call is about, who calls, and the memory that this caller may read; the right is checked."""
+    by = principal(request)
+    agent = agent_for(by, slug)
+    by.require(permission, agent)
+    return agent, by, memory_of(agent, by)
+
+
+def row_of(rows: QuerySet[Row], key: object, noun: str) -> Row:
+    """The row with the primary key `key`. Raises NotFound, also for one that this view does not show."""
+    row = rows.filter(pk=key).first()
+    if row is None:
+        raise NotFound(f"There is no such {noun}.")
+    return row
 
 
 def keyset_page(rows: QuerySet[Row], *, moment: str, limit: int, cursor: str) -> dict[str, Any]:

@@ -1,0 +1,38 @@
+"""Changing some fields of one row, with what they held before."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from django.db.models import Model
+
+from nousweb.lib import clock
+
+Row = TypeVar("Row", bound=Model)
+
+
+def row_lock(row: Row) -> Row:
+    """The row as it stands, locked until the transaction ends, with its agent."""
+    rows = type(row)._default_manager.select_for_update(of=("self",)).select_related("agent")
+    return rows.get(pk=row.pk)
+
+
+def row_change(row: Model, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Save those of `values` that differ; return what they were and what they are, ready for the audit trail.
+
+    A value of None leaves its field alone. Two empty dicts mean that nothing changed and nothing was saved.
+    """
+    changed = {name: value for name, value in values.items() if value is not None and value != getattr(row, name)}
+    before = {name: _plain(getattr(row, name)) for name in changed}
+    for name, value in changed.items():
+        setattr(row, name, value)
+    if changed:
+        stamp = ["updated_at"] if hasattr(row, "updated_at") else []
+        if stamp:
+            row.updated_at = clock.now()
+        row.save(update_fields=[*changed, *stamp])
+    return before, {name: _plain(value) for name, value in changed.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
