@@ -41,4 +41,5 @@ UV_COMPILE = .venv/bin/python -m uv pip compile --universal --python-version 3.1
 lock: ## Choose the newest allowed dependencies and write both lock files
 	$(call bootstrap,--dev)
 	$(UV_COMPILE) pyproject.toml -o requirements/run.lock
+	$(UV_COMPILE) --extra fastembed pyproject.toml -o requirements/fastembed.lock
 	$(UV_COMPILE) --group dev pyproject.toml -o requirements/dev.lock

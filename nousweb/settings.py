@@ -46,6 +46,14 @@ try:
     CONTEXT_RETENTION_DAYS = read("NOUS_CONTEXT_RETENTION_DAYS", whole(1, 3650), 30)
     METRICS_TOKEN = read("NOUS_METRICS_TOKEN", str, "")
 
+    EMBEDDER = read("NOUS_EMBEDDER", one_of("local", "fastembed", "openai"), "local")
+    EMBED_MODEL = read("NOUS_EMBED_MODEL", str, "")
+    EMBED_BASE_URL = read("NOUS_EMBED_BASE_URL", str, "https://api.openai.com/v1")
+    EMBED_API_KEY = read("NOUS_EMBED_API_KEY", str, "")
+    EMBED_DIMENSION = read("NOUS_EMBED_DIMENSION", whole(0, 4000), 0)
+    EMBED_TIMEOUT_SECONDS = read("NOUS_EMBED_TIMEOUT", whole(1, 300), 30)
+    EMBED_THREADS = read("NOUS_EMBED_THREADS", whole(1, 64), 1)
+
     DATABASES = {"default": environ.Env().db_url("DATABASE_URL", default="postgres:///nous")}
 except BadSetting as error:
     raise ImproperlyConfigured(str(error)) from error

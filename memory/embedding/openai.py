@@ -1,0 +1,142 @@
+"""Any endpoint that speaks OpenAI's embeddings protocol: POST {base URL}/embeddings."""
+
+import base64
+import http.client
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from memory.embedding.protocol import EmbeddingRefused, EmbeddingUnavailable, Vectors, normalised
+
+BATCH = 64
+"""Texts in one request."""
+MAX_CHARACTERS = 24_000
+"""Of one text: models of this kind read about 8,000 tokens and refuse more."""
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+LONGEST_PAUSE_SECONDS = 5.0
+
+
+class OpenAIEmbedder:
+    """`timeout` and `query_timeout` are seconds of one try; `retries` come after the first one.
+
+    A query is asked once and briefly: somebody waits for it, and words alone can answer.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str,
+        key: str = "",
+        dimension: int = 0,
+        timeout: float = 30.0,
+        query_timeout: float = 5.0,
+        retries: int = 2,
+    ) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise ValueError("the base URL of the embeddings endpoint starts with http:// or https://")
+        self.model = model
+        self._address = base_url.rstrip("/") + "/embeddings"
+        self._key = key
+        self._asked_dimension = dimension
+        self._dimension = dimension
+        self._timeout = timeout
+        self._query_timeout = query_timeout
+        self._retries = retries
+
+    @property
+    def name(self) -> str:
+        return f"openai:{self.model}"
+
+    @property
+    def dimension(self) -> int:
+        if not self._dimension:
+            self._dimension = len(self.embed_query("dimension"))
+        return self._dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        parts = [
+            self._ask(texts[begin : begin + BATCH], self._timeout, self._retries)
+            for begin in range(0, len(texts), BATCH)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, self.dimension), np.float32)
+
+    def embed_query(self, text: str) -> Vectors:
+        return self._ask([text], self._query_timeout, 0)[0]
+
+    def _ask(self, texts: Sequence[str], timeout: float, retries: int) -> Vectors:
+        """One request, tried again after a pause when the endpoint is busy, failing or silent."""
+        body: dict[str, Any] = {"model": self.model, "input": [text[:MAX_CHARACTERS] or " " for text in texts]}
+        if self._asked_dimension:
+            body["dimensions"] = self._asked_dimension
+        for attempt in range(retries + 1):
+            try:
+                return self._vectors(self._post(json.dumps(body).encode(), timeout), len(texts))
+            except _Busy as busy:
+                if attempt == retries:
+                    raise EmbeddingUnavailable(str(busy)) from busy
+                time.sleep(min(busy.pause or 0.2 * 2**attempt, LONGEST_PAUSE_SECONDS))
+        raise AssertionError("unreachable")
+
+    def _post(self, body: bytes, timeout: float) -> bytes:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        request = urllib.request.Request(self._address, body, headers)  # noqa: S310  (scheme checked above)
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
+                answer: bytes = response.read(MAX_ANSWER_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            error.close()
+            said = f"The embeddings endpoint answered {error.code}."
+            if error.code in (408, 409, 425, 429) or error.code >= 500:
+                raise _Busy(said, _pause(error.headers.get("Retry-After"))) from None
+            # The same request will be refused again; a wrong key or address is for the operator to mend.
+            wrong_setting = error.code in (401, 403, 404)
+            raise (EmbeddingUnavailable if wrong_setting else EmbeddingRefused)(said) from None
+        except (OSError, http.client.HTTPException) as error:
+            why = getattr(error, "reason", None) or type(error).__name__
+            raise _Busy(f"The embeddings endpoint cannot be reached ({why}).") from error
+        if len(answer) > MAX_ANSWER_BYTES:
+            raise EmbeddingUnavailable("The embeddings endpoint answered with more than is plausible.")
+        return answer
+
+    def _vectors(self, answer: bytes, count: int) -> Vectors:
+        try:
+            items = sorted(json.loads(answer)["data"], key=lambda item: item["index"])
+            if [item["index"] for item in items] != list(range(count)):
+                raise ValueError("not one vector for each text")
+            vectors = np.array([_vector(item["embedding"]) for item in items], np.float32)
+            if vectors.ndim != 2 or not vectors.shape[1]:
+                raise ValueError("not one vector for each text")
+        except (ValueError, TypeError, KeyError) as error:
+            raise EmbeddingUnavailable("The embeddings endpoint answered with something else than vectors.") from error
+        if self._dimension and vectors.shape[1] != self._dimension:
+            raise EmbeddingRefused(
+                f"The embeddings endpoint gave vectors of {vectors.shape[1]} numbers instead of {self._dimension}."
+            )
+        return normalised(vectors)
+
+
+def _vector(raw: Any) -> Any:
+    return np.frombuffer(base64.b64decode(raw), np.float32) if isinstance(raw, str) else raw
+
+
+class _Busy(Exception):
+    """Worth another try, after `pause` seconds when the endpoint named a time."""
+
+    def __init__(self, said: str, pause: float | None = None) -> None:
+        super().__init__(said)
+        self.pause = pause
+
+
+def _pause(retry_after: str | None) -> float | None:
+    try:
+        return max(0.0, float(retry_after or ""))
+    except ValueError:
+        return None

@@ -1,0 +1,58 @@
+"""Which embedder a name means, made once a process."""
+
+import threading
+
+from django.conf import settings
+
+from memory.embedding.fastembed import FastEmbedder
+from memory.embedding.local import MODEL as LOCAL_MODEL
+from memory.embedding.local import LocalEmbedder
+from memory.embedding.openai import OpenAIEmbedder
+from memory.embedding.protocol import Embedder, EmbeddingUnavailable
+
+DEFAULT_MODELS = {
+    "local": LOCAL_MODEL,
+    "fastembed": "BAAI/bge-small-en-v1.5",
+    "openai": "text-embedding-3-small",
+}
+
+_made: dict[str, Embedder] = {}
+_making = threading.Lock()
+
+
+def full_name(name: str) -> str:
+    """`<embedder>:<model>` of a name that may leave out the model. Raises ValueError for an unknown embedder."""
+    kind, _, model = name.partition(":")
+    if kind not in DEFAULT_MODELS:
+        raise ValueError(f"An embedder is one of {', '.join(DEFAULT_MODELS)}, not {kind[:60]!r}.")
+    return f"{kind}:{model or DEFAULT_MODELS[kind]}"
+
+
+def configured_name() -> str:
+    """Name of the model that the settings ask for."""
+    return full_name(f"{settings.EMBEDDER}:{settings.EMBED_MODEL}")
+
+
+def embedder_named(name: str) -> Embedder:
+    """The embedder called `name`, the same object at every call. Raises EmbeddingUnavailable when it cannot be made."""
+    with _making:
+        if name not in _made:
+            try:
+                _made[name] = _make(*full_name(name).split(":", 1))
+            except ValueError as error:
+                raise EmbeddingUnavailable(f"The embedder {name!r} cannot be used: {error}.") from error
+        return _made[name]
+
+
+def _make(kind: str, model: str) -> Embedder:
+    if kind == "local":
+        return LocalEmbedder(model)
+    if kind == "fastembed":
+        return FastEmbedder(model)
+    return OpenAIEmbedder(
+        model,
+        base_url=settings.EMBED_BASE_URL,
+        key=settings.EMBED_API_KEY,
+        dimension=settings.EMBED_DIMENSION,
+        timeout=settings.EMBED_TIMEOUT_SECONDS,
+    )
