@@ -76,9 +76,8 @@ class ProposeForm(RollbackForm):
 class CompareForm(forms.Form):
     """Which two versions to compare; 0 stands for the empty section before its first version."""
 
-    older = forms.IntegerField(label="From", min_value=0, max_value=2**31 - 1)
-    newer = forms.IntegerField(label="To", min_value=0, max_value=2**31 - 1)
-
-    def add_prefix(self, field_name: str) -> str:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         # "from" is the address's word and cannot be a Python name.
-        return {"older": "from", "newer": "to"}[field_name]
+        for name in ("from", "to"):
+            self.fields[name] = forms.IntegerField(min_value=0, max_value=2**31 - 1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import Count, Prefetch, Q, QuerySet, Window
 from django.db.models.functions import Length, RowNumber
@@ -75,6 +76,7 @@ class SectionState:
     tokens: int
     waiting: tuple[ChangeProposal, ...] = ()
     waiting_count: int = 0
+    pending_count: int = 0
 
     @property
     def has_text(self) -> bool:
@@ -94,16 +96,17 @@ def section_states(state: IdentityState, *, with_waiting: bool) -> list[SectionS
     """Every section in prompt order, the empty ones too, with the first proposals that wait for each."""
     versions = {version.section: version for version in state.versions}
     waiting: dict[str, list[ChangeProposal]] = {}
-    counts: dict[str, int] = {}
+    counts: dict[str, tuple[int, int]] = {}
     if with_waiting:
         proposals = ChangeProposal.objects.waiting().filter(agent=state.agent).defer("content")
         ranked = proposals.annotate(
             place=Window(RowNumber(), partition_by="section", order_by=["created_at", "id"]),
             in_section=Window(Count("id"), partition_by="section"),
+            pending=Window(Count("id", filter=Q(status=ChangeProposal.Status.PENDING)), partition_by="section"),
         ).filter(place__lte=WAITING_SHOWN)
         for proposal in ranked.order_by("created_at", "id"):
             waiting.setdefault(proposal.section, []).append(proposal)
-            counts[proposal.section] = proposal.in_section
+            counts[proposal.section] = proposal.in_section, proposal.pending
     return [
         SectionState(
             section=section,
@@ -111,7 +114,8 @@ def section_states(state: IdentityState, *, with_waiting: bool) -> list[SectionS
             version=versions.get(section),
             tokens=section_tokens(section, versions[section].content) if section in versions else 0,
             waiting=tuple(waiting.get(section, ())),
-            waiting_count=counts.get(section, 0),
+            waiting_count=counts.get(section, (0, 0))[0],
+            pending_count=counts.get(section, (0, 0))[1],
         )
         for section in Section
     ]
@@ -125,6 +129,22 @@ def section_tokens(section: str, content: str) -> int:
 def sized_tokens(section: str, characters: int) -> int:
     """What `section_tokens` says of a text of so many characters, up to the marks that rendering adds to it."""
     return section_tokens(section, "x" * characters)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """One version as the history shows it: with its size and what that size has gained or lost."""
+
+    version: IdentityVersion
+    tokens: int
+    trend: int | None
+
+    @classmethod
+    def of(cls, version: IdentityVersion) -> "VersionRow":
+        """The row of a version out of `section_history`."""
+        size, before = version.size, version.size_before  # type: ignore[attr-defined]
+        tokens = sized_tokens(version.section, size)
+        return cls(version, tokens, None if before is None else tokens - sized_tokens(version.section, before))
 
 
 def section_history(agent: Agent, section: str) -> QuerySet[IdentityVersion]:
@@ -144,6 +164,23 @@ def section_history(agent: Agent, section: str) -> QuerySet[IdentityVersion]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """One agent as the list of agents shows it."""
+
+    agent: Agent
+    tokens: int
+    changed_at: datetime | None
+
+    @classmethod
+    def of(cls, agent: Agent) -> "AgentRow":
+        """The row of an agent out of `agents_overview`."""
+        versions: list[IdentityVersion] = agent.current_versions  # type: ignore[attr-defined]
+        # A section changes by getting a new current version, so the latest of these is the last change.
+        changed_at = max((version.created_at for version in versions), default=None)
+        return cls(agent, identity_state(agent, versions).tokens, changed_at)
+
+
 def agents_overview(search: str = "") -> QuerySet[Agent]:
     """Agents whose name or slug holds `search`, each with `waiting` and its current versions in `current_versions`."""
     agents = Agent.objects.with_waiting().prefetch_related(
@@ -151,4 +188,5 @@ def agents_overview(search: str = "") -> QuerySet[Agent]:
     )
     if search:
         agents = agents.filter(Q(name__icontains=search) | Q(slug__icontains=search))
-    return agents
+    # Grouping to count drops the model's own order.
+    return agents.order_by("slug")

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from identity.forms import AgentForm, AgentSearchForm, NewAgentForm, ReasonForm
 from identity.models import Agent
 from identity.policy import Section
-from identity.selectors import agent_get, agents_overview, identity_state
+from identity.selectors import AgentRow, agent_get, agents_overview
 from identity.services.agents import agent_create, agent_update
 from identity.services.seeding import SeedChange, agent_reinitiate, seed_digest, seed_plan
 from identity.web import form_refuse, page_of, principal_of, query_without_page
@@ -26,10 +26,13 @@ def agents(request: HttpRequest) -> HttpResponse:
     form = AgentSearchForm(request.GET)
     search = form.cleaned_data["q"] if form.is_valid() else ""
     page = page_of(request, agents_overview(search))
-    for agent in page:
-        agent.tokens = identity_state(agent, agent.current_versions).tokens
-        agent.changed_at = max((version.created_at for version in agent.current_versions), default=None)
-    context = {"form": form, "search": search, "page": page, "query": query_without_page(request)}
+    context = {
+        "form": form,
+        "search": search,
+        "page": page,
+        "rows": [AgentRow.of(agent) for agent in page],
+        "query": query_without_page(request),
+    }
     return render(request, "identity/agents.html", context)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -13,12 +14,12 @@ from identity.forms import CompareForm, ProposeForm, RollbackForm
 from identity.models import Agent, IdentityVersion
 from identity.policy import SECTION_POLICY, Section
 from identity.selectors import (
+    VersionRow,
     agent_get,
     identity_state,
     section_history,
     section_states,
     section_tokens,
-    sized_tokens,
     version_get,
 )
 from identity.services.guardrails import guardrail_decide, text_check
@@ -55,6 +56,7 @@ def agent_identity(request: HttpRequest, slug: str) -> HttpResponse:
         "sections": sections,
         "segments": stacked_bar(bars, 1000, 12),
         "waiting": sum(item.waiting_count for item in sections),
+        "pending": sum(item.pending_count for item in sections),
         **applied_offer(request),
     }
     return render(request, "identity/identity.html", context)
@@ -66,12 +68,10 @@ def history(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     principal_of(request).require("identity.view_identityversion")
     agent, named = agent_get(slug), section_named(section)
     page = page_of(request, section_history(agent, named))
-    for version in page:
-        version.tokens = sized_tokens(named, version.size)
-        version.trend = version.tokens - sized_tokens(named, version.size_before or 0) if version.size_before else None
     context = {
         **_about(agent, named),
         "page": page,
+        "rows": [VersionRow.of(version) for version in page],
         "query": query_without_page(request),
         "tabs": [
             {"label": each.label, "url": reverse("section_history", args=[slug, each]), "active": each == named}
@@ -97,7 +97,7 @@ def compare(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     if not form.is_valid():
         context["problem"] = "Give the numbers of two versions."
         return render(request, "identity/section_compare.html", context, status=422)
-    older, newer = form.cleaned_data["older"], form.cleaned_data["newer"]
+    older, newer = form.cleaned_data["from"], form.cleaned_data["to"]
     found = {version.version: version for version in versions.filter(version__in=(older, newer))}
     missing = [number for number in dict.fromkeys((older, newer)) if number and number not in found]
     if missing:
@@ -151,7 +151,7 @@ def propose(request: HttpRequest, slug: str, section: str) -> HttpResponse:
         form_refuse(form, error)
         return _propose_page(request, agent, named, form, current=current, status=422)
     except StaleBase as stale:
-        return _stale_page(request, agent, named, form, stale)
+        return _stale_page(request, agent, named, stale)
     if result.action == "unchanged":
         messages.info(request, f"Nothing to save: this is the current text of {named.label}.")
         return _propose_page(request, agent, named, form, current=result.version, content=content)
@@ -168,9 +168,10 @@ def preview(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     try:
         content, _ = text_check(request.POST.get("content", ""), "", by=by)
     except Invalid as error:
-        return render(request, "identity/_preview.html", {"refusal": error.detail}, status=422)
+        return HttpResponse(render_to_string("identity/_preview.html", {"refusal": error.detail}), status=422)
     context = _preview(named, current, content, base=request.POST.get("base_version", ""))
-    return render(request, "identity/_preview.html", context)
+    # Without the request: the fragment has no frame, whose navigation would cost three queries.
+    return HttpResponse(render_to_string("identity/_preview.html", context))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -251,12 +252,10 @@ def _propose_page(
     return render(request, "identity/section_propose.html", context, status=status)
 
 
-def _stale_page(
-    request: HttpRequest, agent: Agent, section: Section, form: ProposeForm, stale: StaleBase
-) -> HttpResponse:
+def _stale_page(request: HttpRequest, agent: Agent, section: Section, stale: StaleBase) -> HttpResponse:
     base, current, yours = (stale.extra[name]["content"] for name in ("base", "current", "yours"))
     # The edit goes on from the current version, with the text as it was typed.
-    data = form.data.copy()
+    data = request.POST.copy()
     data["base_version"] = str(stale.extra["current"]["version"])
     return _propose_page(
         request,

@@ -1,0 +1,96 @@
+"""A real Chromium against a live server. Pages keep what the browser complained of, and must not."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.contrib.auth.models import User
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from tests.conftest import PASSWORD
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM_ARGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+)
+# A refusal is an answer that some tests ask for; the browser reports it as an error.
+EXPECTED_COMPLAINTS = ("the server responded with a status of 4",)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+    if path is None:
+        missing = "BROWSER TESTS DID NOT RUN: no Chromium is installed (on Debian: apt install chromium)"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_ARGS))
+        yield browser
+        browser.close()
+
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(chromium: Browser, live_server: LiveServer) -> Iterator[OpenPage]:
+    """Opens a page in a browser of its own; it fails the test when the console shows an error, CSP's too."""
+    contexts = []
+    complaints: list[str] = []
+
+    def listen(message: ConsoleMessage) -> None:
+        if message.type == "error" and not any(known in message.text for known in EXPECTED_COMPLAINTS):
+            complaints.append(message.text)
+
+    def open_it(*, javascript: bool = True, width: int = 1440, height: int = 900) -> Page:
+        context = chromium.new_context(
+            base_url=live_server.url, java_script_enabled=javascript, viewport={"width": width, "height": height}
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", listen)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def log_in(open_page: OpenPage) -> Callable[..., Page]:
+    """Logs a person in by the form, in a browser of their own."""
+
+    def log_in(user: User, **how: object) -> Page:
+        page = open_page(**how)
+        page.goto("/login/?next=/agents/")
+        page.get_by_label("Username").fill(user.username)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url("**/agents/")
+        return page
+
+    return log_in
+
+
+def assert_accessible(page: Page) -> None:
+    """Fails, naming rule and element, when axe finds a serious or critical violation."""
+    found = Axe().run(page).response["violations"]
+    serious = [
+        f"{violation['id']}: {node['target']} {node.get('failureSummary', '')}"
+        for violation in found
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
+    ]
+    assert serious == []

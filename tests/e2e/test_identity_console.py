@@ -1,0 +1,142 @@
+"""Identity in a real browser: see the difference, propose, meet a stale base, compare, roll back."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from identity.models import Agent, ChangeProposal, IdentityVersion
+from identity.principal import Principal
+from identity.services.proposals import identity_propose
+from tests.e2e.conftest import assert_accessible
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+LogIn = Callable[..., Page]
+
+
+def values_write(agent: Agent, by: User, *texts: str) -> None:
+    for text in texts:
+        identity_propose(agent=agent, section="values", content=text, by=Principal.of_user(by))
+
+
+def current_text(agent: Agent, section: str = "values") -> str:
+    return IdentityVersion.objects.current().get(agent=agent, section=section).content
+
+
+def test_bob_sees_the_difference_before_he_proposes(log_in: LogIn, ada: Agent, bob: User) -> None:
+    values_write(ada, bob, "Truth before speed.")
+    page = log_in(bob)
+    page.get_by_role("link", name="Ada").first.click()
+    page.get_by_role("link", name="Propose change of Values").click()
+    expect(page.get_by_text("No difference yet")).to_be_visible()
+    page.get_by_label("Text").press("Control+End")
+    page.get_by_label("Text").press_sequentially("\nSleep before noise.")
+    expect(page.locator("#preview .diff-text.is-added")).to_contain_text("Sleep before noise.")
+    assert ChangeProposal.objects.filter(status="pending").count() == 0
+    page.get_by_label("Reason").fill("Nights were loud.")
+    page.get_by_role("button", name="Propose for review").click()
+    expect(page.get_by_text("Proposed, and not active yet.")).to_be_visible()
+    expect(page.get_by_label("Waiting for Values")).to_contain_text("Nights were loud.")
+    assert current_text(ada) == "Truth before speed."
+
+
+def test_without_javascript_nothing_is_saved_before_its_preview(log_in: LogIn, ada: Agent, bob: User) -> None:
+    values_write(ada, bob, "Truth before speed.")
+    page = log_in(bob, javascript=False)
+    page.goto("/agents/ada/identity/values/propose/")
+    page.get_by_label("Text").fill("Speed before truth.")
+    page.get_by_role("button", name="Apply now").click()
+    expect(page.get_by_text("Not saved yet.")).to_be_visible()
+    expect(page.locator("#preview .diff-text.is-added")).to_contain_text("Speed before truth.")
+    assert current_text(ada) == "Truth before speed."
+    page.get_by_role("button", name="Apply now").click()
+    expect(page.get_by_text("Values is now version 2")).to_be_visible()
+    assert current_text(ada) == "Speed before truth."
+
+
+def test_a_stale_edit_keeps_what_was_typed(log_in: LogIn, ada: Agent, bob: User, charlie: User) -> None:
+    values_write(ada, bob, "One.\nTwo.")
+    page = log_in(bob)
+    page.goto("/agents/ada/identity/values/propose/")
+    values_write(ada, charlie, "One, said Charlie.\nTwo.")
+    page.get_by_label("Text").fill("One.\nTwo, said Bob.")
+    expect(page.get_by_text("The section has moved on.")).to_be_visible()
+    page.get_by_role("button", name="Propose for review").click()
+    expect(page.get_by_role("alert").filter(has_text="Not saved.")).to_contain_text("version 2 is active now")
+    expect(page.get_by_label("Text", exact=True)).to_have_value("One.\nTwo, said Bob.")
+    expect(page.get_by_role("region", name="What changed meanwhile")).to_contain_text("One, said Charlie.")
+    expect(page.get_by_role("region", name="What you changed")).to_contain_text("Two, said Bob.")
+    assert_accessible(page)
+    page.get_by_label("Text", exact=True).fill("One, said Charlie.\nTwo, said Bob.")
+    expect(page.locator("#preview .diff-text.is-added")).to_have_count(1)
+    page.get_by_role("button", name="Apply now").click()
+    expect(page.get_by_text("Values is now version 3")).to_be_visible()
+    assert current_text(ada) == "One, said Charlie.\nTwo, said Bob."
+
+
+def test_versions_are_compared_by_choice_and_by_key(log_in: LogIn, ada: Agent, bob: User, alice: User) -> None:
+    values_write(ada, bob, "First text.", "Second text.", "Third text.")
+    page = log_in(alice)
+    page.goto("/agents/ada/identity/values/")
+    page.get_by_label("From version 1").check()
+    page.keyboard.press("c")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Values: version 1 → version 3")
+    expect(page.locator("del")).to_have_text("First")
+    expect(page.locator("ins")).to_have_text("Third")
+    page.keyboard.press("u")
+    page.wait_for_url("**layout=unified**")
+    page.keyboard.press("s")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Values: version 3 → version 1")
+    page.keyboard.press("p")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Values: empty → version 1")
+    page.keyboard.press("n")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Values: version 1 → version 2")
+
+
+def test_bob_rolls_back_after_reading_what_changes_and_undoes_it(log_in: LogIn, ada: Agent, bob: User) -> None:
+    values_write(ada, bob, "Old and good.", "New and bad.")
+    page = log_in(bob)
+    page.goto("/agents/ada/identity/values/")
+    page.get_by_role("link", name="Roll back to this version 1").click()
+    expect(page.locator(".diff-text.is-added").first).to_contain_text("Old and good.")
+    expect(page.locator(".diff-text.is-removed").first).to_contain_text("New and bad.")
+    page.get_by_label("Reason").fill("It went wrong.")
+    page.get_by_role("button", name="Roll back to version 1").click()
+    expect(page.get_by_text("with the text of version 1")).to_be_visible()
+    assert current_text(ada) == "Old and good."
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_url("**/review/**")
+    assert current_text(ada) == "New and bad."
+
+
+def test_alice_may_read_and_not_write(log_in: LogIn, ada: Agent, alice: User) -> None:
+    page = log_in(alice)
+    page.goto("/agents/ada/identity/")
+    expect(page.get_by_role("link", name="Propose change")).to_have_count(0)
+    response = page.goto("/agents/ada/identity/values/propose/")
+    assert response is not None
+    assert response.status == 403
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_pages_are_accessible_and_fit(log_in: LogIn, ada: Agent, charlie: User, width: int) -> None:
+    values_write(ada, charlie, "First text.", "Second text.")
+    page = log_in(charlie, width=width)
+    for path in (
+        "/agents/",
+        "/agents/new/",
+        "/agents/ada/settings/",
+        "/agents/ada/initiate/",
+        "/agents/ada/identity/",
+        "/agents/ada/identity/values/",
+        "/agents/ada/identity/environment/",
+        "/agents/ada/identity/values/compare/",
+        "/agents/ada/identity/values/compare/?from=1&to=7",
+        "/agents/ada/identity/values/propose/",
+        "/agents/ada/identity/values/rollback/1/",
+    ):
+        page.goto(path)
+        assert_accessible(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path

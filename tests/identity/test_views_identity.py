@@ -1,0 +1,399 @@
+"""The console's pages of agents and identity, without a browser: who may, what they answer, what they cost."""
+
+import hashlib
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
+
+from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion
+from identity.principal import Principal
+from identity.services.agents import agent_create
+from identity.services.proposals import identity_propose
+
+pytestmark = pytest.mark.django_db
+
+VALUES = ["ada", "values"]
+# Session, person, the person's own rights and those of the groups, and the frame's agents, waiting and role.
+FRAME = 7
+
+
+def as_person(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def write(agent: Agent, by: User, *texts: str, section: str = "values") -> None:
+    for text in texts:
+        identity_propose(agent=agent, section=section, content=text, by=Principal.of_user(by))
+
+
+def page(response: HttpResponse) -> str:
+    return response.content.decode()
+
+
+def seen(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def edit(content: str, base: int, action: str = "propose", **more: str) -> dict[str, str]:
+    return {
+        "content": content,
+        "base_version": str(base),
+        "reason": "",
+        "action": action,
+        "seen": seen(content),
+        **more,
+    }
+
+
+@pytest.fixture
+def many_versions(ada: Agent) -> int:
+    """A thousand and one versions of Ada's values."""
+    rows = [
+        IdentityVersion(
+            agent=ada,
+            section="values",
+            version=number,
+            content=f"Value {number}.\n" * 20,
+            is_current=number == 1001,
+            author_kind="person",
+            author_id="1",
+            author_name="bob",
+        )
+        for number in range(1, 1002)
+    ]
+    for before, row in pairwise(rows):
+        row.previous = before
+    IdentityVersion.objects.bulk_create(rows)
+    return len(rows)
+
+
+PAGES = {
+    "agents": [],
+    "agent_new": [],
+    "agent_settings": ["ada"],
+    "agent_initiate": ["ada"],
+    "agent_identity": ["ada"],
+    "section_history": VALUES,
+    "section_compare": VALUES,
+    "section_propose": VALUES,
+    "section_rollback": [*VALUES, 1],
+}
+READABLE = {"agents", "agent_identity", "section_history", "section_compare"}
+REVIEWABLE = READABLE | {"section_propose", "section_rollback"}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_each_role_opens_its_pages(name: str, ada: Agent, alice: User, bob: User, charlie: User) -> None:
+    write(ada, bob, "One.", "Two.")
+    url = reverse(name, args=PAGES[name])
+    assert Client().get(url).status_code == 302
+    assert as_person(alice).get(url).status_code == (200 if name in READABLE else 403)
+    assert as_person(bob).get(url).status_code == (200 if name in REVIEWABLE else 403)
+    assert as_person(charlie).get(url).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "name", ["agent_new", "agent_settings", "agent_initiate", "section_propose", "section_rollback"]
+)
+def test_alice_changes_nothing_by_posting(name: str, ada: Agent, alice: User, bob: User) -> None:
+    write(ada, bob, "One.", "Two.")
+    before = AuditEvent.objects.count()
+    data = edit("Three.", 2, "apply", name="Eve", kind="knight", slug="eve")
+    assert as_person(alice).post(reverse(name, args=PAGES[name]), data).status_code == 403
+    assert AuditEvent.objects.count() == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/agents/nobody/identity/",
+        "/agents/nobody/settings/",
+        "/agents/ada/identity/soul/",
+        "/agents/ada/identity/soul/propose/",
+        "/agents/ada/identity/soul/compare/",
+        "/agents/ada/identity/character/rollback/99/",
+        "/agents/ada/identity/character/rollback/99999999999999999999/",
+    ],
+)
+def test_what_does_not_exist_is_not_found(path: str, ada: Agent, charlie: User) -> None:
+    assert as_person(charlie).get(path).status_code == 404
+
+
+class TestQueryCounts:
+    """What each page may cost, whatever there is to show."""
+
+    @pytest.mark.parametrize(
+        ("name", "queries"),
+        [
+            ("agent_identity", FRAME + 3),
+            ("section_history", FRAME + 4),
+            ("section_compare", FRAME + 3),
+            ("section_propose", FRAME + 2),
+            ("section_rollback", FRAME + 3),
+        ],
+    )
+    def test_pages_of_a_long_history(
+        self,
+        name: str,
+        queries: int,
+        bob: User,
+        many_versions: int,
+        django_assert_num_queries: DjangoAssertNumQueries,
+    ) -> None:
+        client = as_person(bob)
+        with django_assert_num_queries(queries):
+            assert client.get(reverse(name, args=PAGES[name])).status_code == 200
+
+    @pytest.mark.parametrize("agents", [1, 60])
+    def test_the_list_of_agents(
+        self, agents: int, alice: User, system: Principal, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        for number in range(agents):
+            agent_create(slug=f"agent-{number}", prompt="You are one of many.", by=system)
+        client = as_person(alice)
+        with django_assert_num_queries(FRAME + 3):
+            response = client.get(reverse("agents"))
+        assert page(response).count("initiated") == min(agents, 50)
+
+    def test_administration(self, ada: Agent, charlie: User, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+        client = as_person(charlie)
+        for name, queries in (("agent_new", FRAME), ("agent_settings", FRAME + 1)):
+            with django_assert_num_queries(queries):
+                client.get(reverse(name, args=PAGES[name]))
+
+    def test_the_preview(
+        self, bob: User, many_versions: int, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        client = as_person(bob)
+        # No frame: session, person, rights; agent and current text.
+        with django_assert_num_queries(6):
+            assert client.post(reverse("section_preview", args=VALUES), {"content": "x"}).status_code == 200
+
+
+class TestAgents:
+    def test_a_search_finds_by_name_and_slug(self, ada: Agent, bruno: Agent, alice: User) -> None:
+        client = as_person(alice)
+        for query, shown in (("BRU", {"Bruno"}), ("ada", {"Ada"}), ("x", set())):
+            response = client.get(reverse("agents"), {"q": query})
+            assert {row.agent.name for row in response.context["rows"]} == shown
+        assert "No agent matches" in page(response)
+
+    def test_charlie_makes_an_agent_with_a_character(self, charlie: User) -> None:
+        data = {"name": "Cora", "slug": "cora", "kind": "knight", "prompt": "You are Cora."}
+        response = as_person(charlie).post(reverse("agent_new"), data)
+        assert response["Location"] == "/agents/cora/identity/"
+        assert IdentityVersion.objects.get(agent__slug="cora", section="character").content == "You are Cora."
+
+    @pytest.mark.parametrize(
+        ("field", "value"), [("slug", "ada"), ("slug", "Not a slug"), ("name", ""), ("kind", "king")]
+    )
+    def test_a_bad_agent_is_refused_with_what_was_typed(
+        self, field: str, value: str, ada: Agent, charlie: User
+    ) -> None:
+        data = {"name": "Cora", "slug": "cora", "kind": "knight", "prompt": "You are Cora.", field: value}
+        response = as_person(charlie).post(reverse("agent_new"), data)
+        assert response.status_code == 422
+        assert field in response.context["form"].errors
+        assert "You are Cora." in page(response)
+
+    def test_settings_change_name_and_kind_and_not_the_slug(self, ada: Agent, charlie: User) -> None:
+        data = {"name": "Ada II", "kind": "royalty", "slug": "other"}
+        assert as_person(charlie).post(reverse("agent_settings", args=["ada"]), data).status_code == 302
+        ada.refresh_from_db()
+        assert (ada.slug, ada.name, ada.kind) == ("ada", "Ada II", "royalty")
+
+    def test_initiating_anew_does_what_was_shown_and_nothing_else(
+        self, ada: Agent, charlie: User, settings: object
+    ) -> None:
+        settings.IDENTITY_PROMPT = "You are Ada, born again."  # type: ignore[attr-defined]
+        client, url = as_person(charlie), reverse("agent_initiate", args=["ada"])
+        shown = client.get(url)
+        assert "born again" in page(shown)
+        settings.IDENTITY_PROMPT = "You are somebody else."  # type: ignore[attr-defined]
+        refused = client.post(url, {"seen": shown.context["seen"], "reason": "New year."})
+        assert refused.status_code == 409
+        assert "somebody else" in page(refused)
+        assert "New year." in page(refused)
+        assert client.post(url, {"seen": refused.context["seen"], "reason": "New year."}).status_code == 302
+        current = IdentityVersion.objects.current().get(agent=ada, section="character")
+        assert (current.version, current.content, current.reason) == (2, "You are somebody else.", "New year.")
+
+
+class TestIdentity:
+    def test_every_section_is_there_with_its_tokens_and_what_waits(self, ada: Agent, alice: User, bob: User) -> None:
+        for number in range(5):
+            identity_propose(
+                agent=ada, section="values", content=f"Wish {number}", by=Principal.of_user(bob), wait=True
+            )
+        response = as_person(alice).get(reverse("agent_identity", args=["ada"]))
+        sections = {item.section: item for item in response.context["sections"]}
+        assert list(sections) == ["character", "values", "protocols", "preferences", "boundaries", "environment"]
+        assert (len(sections["values"].waiting), sections["values"].waiting_count) == (3, 5)
+        assert sections["character"].tokens > 0
+        assert "All 5 that wait" in page(response)
+        assert "No text. Who the agent is" not in page(response)
+        assert "No text. What it puts first" in page(response)
+
+    def test_hostile_text_stays_text(self, ada: Agent, bob: User) -> None:
+        write(ada, bob, "<script>alert(1)</script>", "<img src=x onerror=alert(1)>")
+        for name in REVIEWABLE:
+            body = page(as_person(bob).get(reverse(name, args=PAGES[name])))
+            assert "<script>alert" not in body
+            assert "<img src=x" not in body
+
+
+class TestCompare:
+    def test_by_default_the_last_change(self, ada: Agent, alice: User, bob: User) -> None:
+        write(ada, bob, "One.", "Two.", "Three.")
+        context = as_person(alice).get(reverse("section_compare", args=VALUES)).context
+        assert (context["older"], context["newer"], context["layout"]) == (2, 3, "split")
+
+    @pytest.mark.parametrize(
+        ("query", "status", "words"),
+        [
+            ({"from": "0", "to": "1"}, 200, "empty → version 1"),
+            ({"from": "2", "to": "1"}, 200, "version 2 → version 1"),
+            ({"from": "1", "to": "1"}, 200, "No differences."),
+            ({"from": "1", "to": "9"}, 404, "Values has no version 9; its latest is 2."),
+            ({"from": "8", "to": "9"}, 404, "Values has no version 8 and 9"),
+            ({"from": "x", "to": "2"}, 422, "Give the numbers of two versions."),
+            ({"from": "-1", "to": "2"}, 422, "Give the numbers of two versions."),
+            ({"from": "", "to": ""}, 422, "Give the numbers of two versions."),
+            ({"from": "1", "to": "9" * 40}, 422, "Give the numbers of two versions."),
+        ],
+    )
+    def test_numbers(self, query: dict[str, str], status: int, words: str, ada: Agent, alice: User, bob: User) -> None:
+        write(ada, bob, "One.", "Two.")
+        response = as_person(alice).get(reverse("section_compare", args=VALUES), query)
+        assert response.status_code == status
+        assert words in page(response)
+
+    def test_a_section_without_versions(self, ada: Agent, alice: User) -> None:
+        assert as_person(alice).get(reverse("section_compare", args=VALUES)).status_code == 200
+
+
+class TestPropose:
+    @pytest.fixture
+    def post(self, ada: Agent, bob: User) -> Callable[..., HttpResponse]:
+        write(ada, bob, "One.")
+        client = as_person(bob)
+        return lambda data: client.post(reverse("section_propose", args=VALUES), data)
+
+    def test_nothing_is_saved_whose_difference_was_not_shown(self, post: Callable[..., HttpResponse]) -> None:
+        for data in (edit("Two.", 1, seen=""), edit("Two.", 1, seen=seen("Other.")), edit("Two.", 1, "preview")):
+            response = post(data)
+            assert response.status_code == 200
+            assert response.context["diff"].added == 1
+            assert response.context["seen"] == seen("Two.")
+        assert ChangeProposal.objects.filter(content="Two.").count() == 0
+
+    def test_propose_waits_and_apply_does_not(self, post: Callable[..., HttpResponse], ada: Agent) -> None:
+        assert post(edit("Two.", 1)).status_code == 302
+        assert ChangeProposal.objects.pending().get().content == "Two."
+        response = post(edit("Three.", 1, "apply", reason="Because."))
+        applied = ChangeProposal.objects.get(content="Three.")
+        assert response["Location"] == f"/agents/ada/identity/?applied={applied.pk}"
+        current = IdentityVersion.objects.current().get(agent=ada, section="values")
+        assert (current.version, current.content, current.reason) == (2, "Three.", "Because.")
+
+    def test_four_eyes_turn_apply_into_a_proposal(
+        self, post: Callable[..., HttpResponse], ada: Agent, bob: User, settings: object
+    ) -> None:
+        settings.FOUR_EYES = True  # type: ignore[attr-defined]
+        assert "Apply now" not in page(as_person(bob).get(reverse("section_propose", args=VALUES)))
+        assert post(edit("Two.", 1, "apply")).status_code == 302
+        assert ChangeProposal.objects.pending().get().content == "Two."
+        assert IdentityVersion.objects.current().get(agent=ada, section="values").content == "One."
+
+    def test_a_stale_base_shows_three_texts_and_moves_on(
+        self, post: Callable[..., HttpResponse], ada: Agent, charlie: User
+    ) -> None:
+        write(ada, charlie, "One, by Charlie.")
+        response = post(edit("One, by Bob.", 1, reason="Mine."))
+        assert response.status_code == 409
+        form = response.context["form"]
+        assert (form["content"].value(), form["reason"].value(), form["base_version"].value()) == (
+            "One, by Bob.",
+            "Mine.",
+            "2",
+        )
+        assert post(edit("One, by both.", 2, "apply")).status_code == 302
+        assert IdentityVersion.objects.current().get(agent=ada, section="values").content == "One, by both."
+
+    @pytest.mark.parametrize(
+        ("data", "field"),
+        [
+            (edit("x" * 20_001, 1), "content"),
+            (edit("a\x00b", 1), "content"),
+            (edit("Two.", 1, reason="y" * 2_001), "reason"),
+            (edit("Two.", 1) | {"base_version": "one"}, "base_version"),
+        ],
+    )
+    def test_what_cannot_be_saved_is_refused_and_kept(
+        self, data: dict[str, str], field: str, post: Callable[..., HttpResponse]
+    ) -> None:
+        response = post(data)
+        assert response.status_code == 422
+        assert field in response.context["form"].errors
+        assert response.context["form"]["content"].value() == data["content"]
+        assert ChangeProposal.objects.pending().count() == 0
+
+    def test_the_same_text_is_said_to_be_the_same(self, post: Callable[..., HttpResponse]) -> None:
+        response = post(edit("One.", 1))
+        assert response.status_code == 200
+        assert "Nothing to save" in page(response)
+
+    def test_line_ends_of_a_browser_are_no_change(self, ada: Agent, bob: User) -> None:
+        write(ada, bob, "One.\nTwo.")
+        response = as_person(bob).post(reverse("section_preview", args=VALUES), {"content": "One.\r\nTwo.\r\n"})
+        assert response.context["diff"].identical
+
+    def test_a_preview_refuses_what_could_not_be_saved(self, ada: Agent, bob: User) -> None:
+        response = as_person(bob).post(reverse("section_preview", args=VALUES), {"content": "x" * 20_001})
+        assert response.status_code == 422
+        assert "at most 20,000 characters" in page(response)
+
+
+class TestRollback:
+    URL = "/agents/ada/identity/values/rollback/1/"
+
+    def test_it_writes_a_new_version_that_names_the_old_one(self, ada: Agent, bob: User) -> None:
+        write(ada, bob, "One.", "Two.")
+        client = as_person(bob)
+        assert client.get(self.URL).context["diff"].added == 1
+        response = client.post(self.URL, {"base_version": "2", "reason": "Back."}, follow=True)
+        assert "with the text of version 1" in page(response)
+        current = IdentityVersion.objects.current().get(agent=ada, section="values")
+        assert (current.version, current.content, current.restores.version) == (3, "One.", 1)
+
+    def test_a_stale_base_is_refused_with_the_new_difference(self, ada: Agent, bob: User) -> None:
+        write(ada, bob, "One.", "Two.", "Three.")
+        response = as_person(bob).post(self.URL, {"base_version": "2", "reason": "Back."})
+        assert response.status_code == 409
+        assert "Three" in page(response)
+        assert "Back." in page(response)
+        assert IdentityVersion.objects.current().get(agent=ada, section="values").version == 3
+
+    def test_four_eyes_say_so_before_and_propose(self, ada: Agent, bob: User, settings: object) -> None:
+        write(ada, bob, "One.", "Two.")
+        settings.FOUR_EYES = True  # type: ignore[attr-defined]
+        client = as_person(bob)
+        assert "another person must approve" in page(client.get(self.URL))
+        client.post(self.URL, {"base_version": "2"})
+        assert ChangeProposal.objects.pending().get().restores.version == 1
+        assert IdentityVersion.objects.current().get(agent=ada, section="values").content == "Two."
+
+    def test_the_current_text_has_nothing_to_roll_back(self, ada: Agent, bob: User) -> None:
+        write(ada, bob, "One.")
+        client = as_person(bob)
+        assert "Nothing to roll back" in page(client.get(self.URL))
+        client.post(self.URL, {"base_version": "1"})
+        assert IdentityVersion.objects.filter(agent=ada, section="values").count() == 1
