@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-from context.assembly import Candidate, Item
+from context.assembly import FixedSection, Item
 from context.budget import ContextBudget
 from identity.models import Agent, IdentityVersion
 from identity.policy import Section as IdentitySection
@@ -29,7 +29,7 @@ IDENTITY_PRIORITY: dict[str, int] = {
 """What an identity keeps when its budget is short: its limits first, since they protect others."""
 
 
-def identity_section(agent: Agent, budget: ContextBudget) -> Candidate:
+def identity_section(agent: Agent, budget: ContextBudget) -> FixedSection:
     """Tier 1: who the agent is, a piece a section; the environment's prompt while there is no identity."""
     versions = IdentityVersion.objects.current().filter(agent=agent).in_prompt_order()
     items = [
@@ -40,10 +40,10 @@ def identity_section(agent: Agent, budget: ContextBudget) -> Candidate:
     if not items and settings.IDENTITY_PROMPT:
         text = assemble_prompt({IdentitySection.CHARACTER: settings.IDENTITY_PROMPT}, level=3)
         items = [Item("identity", "environment", text)]
-    return Candidate("Identity", 1, budget.of("identity"), items, divisible=True, separator="\n\n")
+    return FixedSection("identity", "Identity", 1, budget.of("identity"), items, divisible=True, separator="\n\n")
 
 
-def profile_section(agent: Agent, persona: str, budget: ContextBudget) -> Candidate:
+def profile_section(agent: Agent, persona: str, budget: ContextBudget) -> FixedSection:
     """Tier 1: person, preference and rule facts, surest first, without any search. Source: seed 008, B2."""
     facts = Fact.objects.active().profile().filter(agent=agent, persona=persona).surest_first()
     items = [
@@ -54,4 +54,4 @@ def profile_section(agent: Agent, persona: str, budget: ContextBudget) -> Candid
         )
         for fact_id, subject, content in facts.values_list("id", "subject", "content")[:PROFILE_FACTS_LOADED]
     ]
-    return Candidate("User Profile", 1, budget.of("user_profile"), items)
+    return FixedSection("user_profile", "User Profile", 1, budget.of("user_profile"), items)

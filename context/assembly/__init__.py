@@ -1,0 +1,28 @@
+"""From loaded candidates to a prompt within its budget: pure, so that the API, the preview, a replay and an as-of
+reconstruction agree."""
+
+from context.assembly.assemble import assemble
+from context.assembly.parts import (
+    Assembly,
+    Candidate,
+    FixedSection,
+    Item,
+    Rules,
+    SearchedSection,
+    Section,
+    Verdict,
+    VerdictCode,
+)
+
+__all__ = [
+    "Assembly",
+    "Candidate",
+    "FixedSection",
+    "Item",
+    "Rules",
+    "SearchedSection",
+    "Section",
+    "Verdict",
+    "VerdictCode",
+    "assemble",
+]

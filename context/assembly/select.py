@@ -1,0 +1,248 @@
+"""Choosing among the candidates that passed, within section budgets, shares of scope and the total.
+
+1. Limits by type, from which head and tail are exempt.
+2. The head: the best few, whatever their scope.
+3. The tail: the most recent few, though they rank low.
+4. The rest by score, each scope within its share of the searched budget.
+5. What a scope left unused goes to whoever was refused for want of share.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from context.assembly.fill import HEADING_BREAK, heading_of
+from context.assembly.gates import Scored
+from context.assembly.parts import Item, Rules, SearchedSection, Section, Verdict, VerdictCode
+from context.compression import compress
+from nousweb.lib.tokens import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
+
+SEPARATOR = "\n"
+SECTION_BREAK = "\n\n"
+LEAST_COMPRESSED_TOKENS = 12
+"""Below this a shortened item says too little to be worth its place."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What has been spent, in characters, so that the estimate of the whole prompt is exact."""
+
+    sections: Mapping[str, SearchedSection]
+    total_budget: int
+    fixed_length: int
+    lengths: dict[str, int] = field(default_factory=dict)
+    by_scope: Counter[str] = field(default_factory=Counter)
+
+    def length_of(self, key: str) -> int:
+        return self.lengths.get(key, 0)
+
+    def _lengths_with(self, key: str, line: int) -> tuple[int, int]:
+        """Characters of the section and of the whole prompt, were a line of `line` characters added."""
+        section = self.length_of(key)
+        if section:
+            grown = section + len(SEPARATOR) + line
+        else:
+            grown = len(heading_of(self.sections[key].label)) + len(HEADING_BREAK) + line
+        return grown, self._total_with(key, grown)
+
+    def _total_with(self, key: str, grown: int) -> int:
+        lengths = {**self.lengths, key: grown}
+        parts = len(lengths) + (1 if self.fixed_length else 0)
+        return self.fixed_length + sum(lengths.values()) + len(SECTION_BREAK) * (parts - 1)
+
+    def room(self, key: str, share: int | None) -> int:
+        """Tokens that one more line of the section may use; negative when there is none."""
+        section, total = self._lengths_with(key, 0)
+        rooms = [
+            self.sections[key].budget * CHARACTERS_PER_TOKEN - section,
+            self.total_budget * CHARACTERS_PER_TOKEN - total,
+        ]
+        if share is not None:
+            rooms.append(share * CHARACTERS_PER_TOKEN)
+        return min(rooms) // CHARACTERS_PER_TOKEN
+
+    def fits(self, key: str, line: str, share: int | None) -> bool:
+        section, total = self._lengths_with(key, len(line))
+        return (
+            tokens_of_length(section) <= self.sections[key].budget
+            and tokens_of_length(total) <= self.total_budget
+            and (share is None or estimate_tokens(line) <= share)
+        )
+
+    def spend(self, key: str, line: str, scope: str) -> None:
+        self.lengths[key], _ = self._lengths_with(key, len(line))
+        self.by_scope[scope] += estimate_tokens(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    entry: Scored
+    line: str
+    compressed: bool
+    place: str
+
+
+def select(
+    passed: Sequence[Scored], sections: Sequence[SearchedSection], rules: Rules, *, total_budget: int, fixed_length: int
+) -> tuple[list[Section], list[Verdict], float]:
+    """Choose from `passed` (best first); returns the sections, a verdict on each, and the compression ratio."""
+    ledger = Ledger({section.key: section for section in sections}, total_budget, fixed_length)
+    searched_budget = max(0, total_budget - tokens_of_length(fixed_length))
+    shares = {scope: int(weight * searched_budget) for scope, weight in rules.weights.items()}
+    places = _places(passed, rules)
+    limited, over_limit = _limited(passed, places, rules)
+
+    order = sorted(limited, key=lambda entry: _ORDER[places[_key(entry)]])
+    chosen: dict[tuple[str, str], Chosen] = {}
+    waiting: list[Scored] = []
+    for entry in order:
+        kept = places[_key(entry)]
+        scope = entry.candidate.scope
+        share = None if kept else max(0, shares.get(scope, 0) - ledger.by_scope[scope])
+        if not _take(entry, ledger, rules, chosen, kept, share, compressible=False):
+            waiting.append(entry)
+    refused = [
+        entry
+        for entry in waiting
+        if not _take(entry, ledger, rules, chosen, places[_key(entry)], None, compressible=True)
+    ]
+    verdicts = over_limit + [_over_budget(entry, ledger) for entry in refused]
+    built, included, ratio = _build(passed, sections, chosen, refused)
+    return built, included + verdicts, ratio
+
+
+_ORDER = {"head": 0, "tail": 1, "": 2}
+
+
+def _key(entry: Scored) -> tuple[str, str]:
+    return entry.candidate.type, entry.candidate.id
+
+
+def _places(passed: Sequence[Scored], rules: Rules) -> dict[tuple[str, str], str]:
+    """Who is head, who is tail, and who is neither."""
+    places = {_key(entry): "" for entry in passed}
+    head = passed[: rules.head]
+    places.update({_key(entry): "head" for entry in head})
+    rest = sorted(
+        passed[rules.head :],
+        key=lambda entry: (-entry.candidate.happened_at.timestamp(), entry.candidate.type, entry.candidate.id),
+    )
+    places.update({_key(entry): "tail" for entry in rest[: rules.tail]})
+    return places
+
+
+def _limited(
+    passed: Sequence[Scored], places: Mapping[tuple[str, str], str], rules: Rules
+) -> tuple[list[Scored], list[Verdict]]:
+    counts: Counter[str] = Counter()
+    kept: list[Scored] = []
+    over: list[Verdict] = []
+    for entry in passed:
+        counts[entry.candidate.type] += 1
+        limit = rules.limits.get(entry.candidate.type, 0)
+        if counts[entry.candidate.type] <= limit or places[_key(entry)] == "tail":
+            kept.append(entry)
+        else:
+            over.append(
+                Verdict(
+                    entry.candidate,
+                    VerdictCode.OVER_LIMIT,
+                    entry.score,
+                    f"Number {counts[entry.candidate.type]} of its type; the plan takes {limit}.",
+                    f"A limit of {counts[entry.candidate.type]}.",
+                    factors=entry.factors,
+                )
+            )
+    return kept, over
+
+
+def _take(
+    entry: Scored,
+    ledger: Ledger,
+    rules: Rules,
+    chosen: dict[tuple[str, str], Chosen],
+    place: str,
+    share: int | None,
+    *,
+    compressible: bool,
+) -> bool:
+    candidate = entry.candidate
+    line, compressed = candidate.line(), False
+    if not ledger.fits(candidate.section, line, share):
+        room = ledger.room(candidate.section, share)
+        if not compressible or rules.compression <= 0 or room < LEAST_COMPRESSED_TOKENS:
+            return False
+        overhead = estimate_tokens(candidate.line(""))
+        short = compress(candidate.text, rules.query, max_tokens=room - overhead, least_share=1.0 - rules.compression)
+        if short is None or not ledger.fits(candidate.section, line := candidate.line(short), share):
+            return False
+        compressed = True
+    ledger.spend(candidate.section, line, candidate.scope)
+    chosen[_key(entry)] = Chosen(entry, line, compressed, place)
+    return True
+
+
+def _over_budget(entry: Scored, ledger: Ledger) -> Verdict:
+    candidate = entry.candidate
+    tokens = estimate_tokens(candidate.line())
+    missing = max(1, tokens - max(0, ledger.room(candidate.section, None)))
+    return Verdict(
+        candidate,
+        VerdictCode.OVER_BUDGET,
+        entry.score,
+        f"Over the budget by {missing} tokens.",
+        f"{missing} more tokens for {ledger.sections[candidate.section].label}.",
+        tokens=tokens,
+        factors=entry.factors,
+    )
+
+
+def _build(
+    passed: Sequence[Scored],
+    sections: Sequence[SearchedSection],
+    chosen: Mapping[tuple[str, str], Chosen],
+    refused: Sequence[Scored],
+) -> tuple[list[Section], list[Verdict], float]:
+    built: list[Section] = []
+    verdicts: list[Verdict] = []
+    shown = original = 0
+    short_sections = {entry.candidate.section for entry in refused}
+    for section in sections:
+        kept = [
+            chosen[_key(entry)] for entry in passed if entry.candidate.section == section.key and _key(entry) in chosen
+        ]
+        if not kept:
+            continue
+        items = tuple(Item(pick.entry.candidate.type, pick.entry.candidate.id, pick.line) for pick in kept)
+        text = heading_of(section.label) + HEADING_BREAK + SEPARATOR.join(item.text for item in items)
+        truncated = section.key in short_sections or any(pick.compressed for pick in kept)
+        built.append(
+            Section(
+                section.key, section.label, section.tier, section.budget, estimate_tokens(text), truncated, items, text
+            )
+        )
+        for pick in kept:
+            shown += len(pick.line)
+            original += len(pick.entry.candidate.line())
+            verdicts.append(
+                Verdict(
+                    pick.entry.candidate,
+                    VerdictCode.INCLUDED,
+                    pick.entry.score,
+                    _why(pick),
+                    tokens=estimate_tokens(pick.line),
+                    compressed=pick.compressed,
+                    place=pick.place,
+                    factors=pick.entry.factors,
+                )
+            )
+    return built, verdicts, shown / original if original else 1.0
+
+
+def _why(pick: Chosen) -> str:
+    reason = {
+        "head": "Among the best: kept first.",
+        "tail": "Among the most recent: kept though it ranks low.",
+        "": "Relevant, and within the budget.",
+    }[pick.place]
+    return reason + (" Shortened to fit." if pick.compressed else "")
