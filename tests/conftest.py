@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import hypothesis
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group, User
@@ -19,6 +20,10 @@ from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create, token_revoke
 from tests.http import ApiClient
+
+# The same examples on every run: a suite that fails by chance teaches people to run it again.
+hypothesis.settings.register_profile("nous", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("nous")
 
 PASSWORD = "correct horse battery staple"
 

@@ -11,7 +11,7 @@ import unicodedata
 from nousweb.lib.tokens import estimate_tokens, truncate_to_tokens
 
 _HASHES = "#＃﹟"
-_RULE = re.compile(r"=+|-+")
+_RULE = re.compile(r"[=＝]+|-+")
 _LIST_MARK = re.compile(r"[-+*](?=\s|$)")
 _LIST_NUMBER = re.compile(r"(\d{1,9})([.)](?=\s|$))")
 _CODE_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)")
@@ -36,8 +36,8 @@ def fence_line(text: str) -> str:
     Fencing it twice changes nothing more.
     """
     line = " ".join(plain_text(text).split())
-    start = _first_ink(line)
-    if line[start : start + 1] in (*_HASHES, ">") or _LIST_MARK.match(line, start):
+    start, after_marks = _first_ink(line), _first_ink(line, passing=">*+-")
+    if line[start:].startswith(">") or line[after_marks:].startswith(tuple(_HASHES)) or _LIST_MARK.match(line, start):
         return f"{line[:start]}\\{line[start:]}"
     if number := _LIST_NUMBER.match(line, start):
         return f"{line[: number.end(1)]}\\{line[number.end(1) :]}"
@@ -66,7 +66,7 @@ def truncate_block(text: str, budget: int) -> str:
 
 def _fence_heading(line: str, level: int) -> str:
     underline = _first_ink(line, passing=">")
-    if _RULE.fullmatch(line[underline:].rstrip()):
+    if _RULE.fullmatch("".join(char for char in line[underline:] if not _unseen(char))):
         return f"{line[:underline]}\\{line[underline:]}"
     start = _first_ink(line, passing=">*+-")
     while number := _LIST_NUMBER.match(line, start):
@@ -80,13 +80,15 @@ def _fence_heading(line: str, level: int) -> str:
 
 
 def _first_ink(line: str, start: int = 0, *, passing: str = "") -> int:
-    """Where the first character stands that shows: neither space, combining mark nor blank, nor in `passing`."""
+    """Where the first character stands that shows and is not in `passing`; the end of `line` for none."""
     for place in range(start, len(line)):
-        char = line[place]
-        unseen = char.isspace() or char in _BLANK or unicodedata.category(char) in ("Mn", "Me", "Cf")
-        if not unseen and char not in passing:
+        if not _unseen(line[place]) and line[place] not in passing:
             return place
     return len(line)
+
+
+def _unseen(char: str) -> bool:
+    return char.isspace() or char in _BLANK or unicodedata.category(char) in ("Mn", "Me", "Cf")
 
 
 def _close_code(text: str) -> str:
