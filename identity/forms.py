@@ -68,7 +68,7 @@ class ProposeForm(RollbackForm):
         required=False,
         # Its length is the service's to judge, in words that say how much is too much.
         strip=False,
-        widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "true", "autofocus": True}),
+        widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "true"}),
     )
     field_order = ["content", "reason", "base_version"]
 

@@ -8,7 +8,7 @@ from django.core.paginator import Page, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from identity.models import ChangeProposal
+from identity.models import Agent, ChangeProposal
 from identity.policy import Section
 from identity.principal import Principal
 from nousweb.lib.errors import Invalid, NotFound
@@ -51,13 +51,13 @@ def form_refuse(form: forms.Form, error: Invalid, **fields: str) -> None:
     form.add_error(name if name in form.fields else None, error.detail)
 
 
-def applied_offer(request: HttpRequest) -> dict[str, Any]:
+def applied_offer(request: HttpRequest, agent: Agent) -> dict[str, Any]:
     """Template variables of identity/_applied.html: the change that ?applied= names, and whether it can be undone."""
     try:
         key = uuid.UUID(request.GET.get("applied", ""))
     except ValueError:
         return {}
-    proposal = ChangeProposal.objects.filter(pk=key).select_related("version", "restores").first()
+    proposal = ChangeProposal.objects.filter(pk=key, agent=agent).select_related("version", "restores").first()
     if proposal is None or proposal.version is None:
         return {}
     return {"applied": proposal, "applied_undoable": proposal.version.is_current and proposal.status == "approved"}

@@ -23,6 +23,21 @@ GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Audit trail", "audit", "identity.view_auditevent"),
 )
 
+PARENT_PAGES = {
+    "agent_new": "agents",
+    "agent_settings": "agent_identity",
+    "agent_initiate": "agent_identity",
+    "section_history": "agent_identity",
+    "section_compare": "agent_identity",
+    "section_propose": "agent_identity",
+    "section_rollback": "agent_identity",
+    "proposal": "review",
+    "audit_event": "audit",
+    "agent_fact_add": "agent_facts",
+    "agent_context_run": "agent_context",
+}
+"""The page of the navigation that a page belongs to, where it is none itself."""
+
 
 def console(request: HttpRequest) -> dict[str, Any]:
     """Template variables of base.html: `nav`, `theme` and `role`. Two queries, whatever the page."""
@@ -35,11 +50,12 @@ def console(request: HttpRequest) -> dict[str, Any]:
     agents = list(Agent.objects.all()[:200]) if user.has_perm("identity.view_agent") else []
     slug = match.kwargs.get("slug", "") if match else ""
     current = next((agent for agent in agents if agent.slug == slug), None)
-    url_name = match.url_name if match else ""
+    url_name = (match.url_name or "") if match else ""
+    here = (url_name, PARENT_PAGES.get(url_name))
 
     def items(pages: tuple[tuple[str, str, str], ...], *args: str) -> list[dict[str, Any]]:
         return [
-            {"label": label, "url": reverse(name, args=args), "active": url_name == name, "count": None}
+            {"label": label, "url": reverse(name, args=args), "active": name in here, "count": None}
             for label, name, right in pages
             if not right or user.has_perm(right)
         ]

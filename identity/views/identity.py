@@ -57,7 +57,7 @@ def agent_identity(request: HttpRequest, slug: str) -> HttpResponse:
         "segments": stacked_bar(bars, 1000, 12),
         "waiting": sum(item.waiting_count for item in sections),
         "pending": sum(item.pending_count for item in sections),
-        **applied_offer(request),
+        **applied_offer(request, agent),
     }
     return render(request, "identity/identity.html", context)
 
@@ -77,7 +77,7 @@ def history(request: HttpRequest, slug: str, section: str) -> HttpResponse:
             {"label": each.label, "url": reverse("section_history", args=[slug, each]), "active": each == named}
             for each in Section
         ],
-        **applied_offer(request),
+        **applied_offer(request, agent),
     }
     return render(request, "identity/section_history.html", context)
 
@@ -128,6 +128,8 @@ def propose(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     current = version_current(agent, named)
     if request.method != "POST":
         form = ProposeForm(initial={"content": _text(current), "base_version": current.version if current else 0})
+        # Only here: on a refusal the focus would scroll past the words that say why.
+        form.fields["content"].widget.attrs["autofocus"] = True
         return _propose_page(request, agent, named, form, current=current, content=_text(current))
     form = ProposeForm(request.POST)
     if not form.is_valid():
