@@ -84,7 +84,7 @@ SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
         }
     ),
     "memory:rules": frozenset({"memory.add_rule_fact"}),
-    "context:read": frozenset({"context.assemble_context"}),
+    "context:read": frozenset({"context.assemble_context", "context.report_context"}),
 }
 """What each scope of an agent's token allows. No scope holds, or may ever hold, a right to approve."""
 

@@ -19,6 +19,7 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
         "memory.view_workingmemory",
         "memory.view_searchitem",
         "context.view_contextrun",
+        "context.view_contextprofile",
         "context.assemble_context",
     ),
     "Reviewer": (
@@ -37,6 +38,9 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
         "memory.change_censor",
         "memory.trigger_censor",
         "memory.change_searchitem",
+        "context.report_context",
+        "context.add_contextprofile",
+        "context.change_contextprofile",
     ),
     "Administrator": (
         "identity.add_agent",

@@ -1,0 +1,65 @@
+"""What characterises a task and the context it was given, so that outcomes can be related to it.
+
+Source: seed "Context Profiles and Retrieval Policies", sections 5 and 8.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from context.assembly import Assembly, VerdictCode
+
+SIMPLE_FILES = 2
+MODERATE_FILES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """`compression` is characters shown by characters of the originals; `tier_counts` items by scope."""
+
+    mode: str
+    frame: str
+    complexity: str
+    file_count: int
+    files_hash: str
+    profile: str
+    tokens: int
+    kinds: tuple[str, ...]
+    compression: float
+    tier_counts: dict[str, int]
+    tags: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Equal for tasks that are alike: what is counted in tokens and items is left out."""
+        parts = (self.mode, self.frame, self.complexity, self.profile, *self.kinds, "|", *self.tags)
+        return "fp-" + hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:12]
+
+    def as_json(self) -> dict[str, Any]:
+        values = asdict(self)
+        return {**values, "id": self.id, "kinds": list(self.kinds), "tags": list(self.tags)}
+
+
+def fingerprint_of(
+    assembly: Assembly, *, mode: str, frame: str, profile: str, files: Sequence[str], tags: Sequence[str]
+) -> Fingerprint:
+    """Characterise an assembly."""
+    included = [verdict.candidate for verdict in assembly.verdicts if verdict.code == VerdictCode.INCLUDED]
+    scopes = Counter(candidate.scope for candidate in included)
+    kinds = sorted({kind for candidate in included for kind in candidate.kinds})
+    count = len(files)
+    return Fingerprint(
+        mode=mode,
+        frame=frame,
+        complexity="complex" if count > MODERATE_FILES else "moderate" if count > SIMPLE_FILES else "simple",
+        file_count=count,
+        files_hash=hashlib.sha256("|".join(sorted(files)).encode()).hexdigest()[:8],
+        profile=profile,
+        tokens=assembly.tokens,
+        kinds=tuple(kinds),
+        compression=round(assembly.compression_ratio, 3),
+        tier_counts={scope: scopes[scope] for scope in ("task", "project", "global")},
+        tags=tuple(sorted(tags)),
+    )

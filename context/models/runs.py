@@ -1,0 +1,99 @@
+"""The log of what agents were shown, and what they made of it."""
+
+import uuid
+from datetime import datetime
+
+from django.db import models
+
+from identity.models import Agent, Persona
+from nousweb.lib import clock
+
+
+class ContextRunQuerySet(models.QuerySet["ContextRun"]):
+    def older_than(self, moment: datetime) -> "ContextRunQuerySet":
+        return self.filter(created_at__lt=moment)
+
+
+class ContextRun(models.Model):
+    """One prompt as it was sent, kept as structure: `sections` and their items, never re-parsed from the text.
+
+    `decisions` holds what led to it: frame, intent, plan, profile, policy, budget. `candidates` holds a verdict on each
+    memory considered. `fingerprint` characterises the task, to be related to `outcome`.
+    """
+
+    class Outcome(models.TextChoices):
+        UNKNOWN = "", "Not reported"
+        SUCCESS = "success", "Success"
+        FAILURE = "failure", "Failure"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="context_runs")
+    persona = models.CharField(max_length=20, choices=Persona)
+    session_id = models.CharField(max_length=200)
+    input = models.TextField()
+    request = models.JSONField()
+    system_prompt = models.TextField()
+    sections = models.JSONField()
+    tokens = models.PositiveIntegerField()
+    budget_tokens = models.PositiveIntegerField(default=0)
+    frame = models.CharField(max_length=20, blank=True)
+    profile = models.CharField(max_length=100, blank=True)
+    decisions = models.JSONField(default=dict)
+    candidates = models.JSONField(default=list)
+    fingerprint_id = models.CharField(max_length=20, blank=True)
+    fingerprint = models.JSONField(default=dict)
+    failed_sections = models.JSONField(default=list)
+    timings = models.JSONField(default=dict)
+    as_of = models.DateTimeField(null=True)
+    duration_ms = models.FloatField()
+    outcome = models.CharField(max_length=10, choices=Outcome, blank=True)
+    outcome_note = models.TextField(blank=True)
+    responded_at = models.DateTimeField(null=True)
+    principal_name = models.CharField(max_length=200)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    objects = ContextRunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        permissions = [
+            ("assemble_context", "Can ask for a context"),
+            ("report_context", "Can report what became of a context"),
+        ]
+        indexes = [
+            models.Index(fields=["agent", "-created_at", "-id"]),
+            models.Index(fields=["created_at"]),
+            models.Index(fields=["agent", "fingerprint_id", "-created_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"Context of {self.agent_id} at {self.created_at:%Y-%m-%d %H:%M}"
+
+
+class MemoryUsage(models.Model):
+    """One observation: a memory was shown in a run, and the answer did or did not refer to it.
+
+    `overlap` in [0, 1] is the share of the memory's words that the answer repeats. Source: seed 005.1, D3 and D5.
+    """
+
+    run = models.ForeignKey(ContextRun, on_delete=models.CASCADE, related_name="usages")
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
+    persona = models.CharField(max_length=20, choices=Persona)
+    item_type = models.CharField(max_length=10)
+    item_id = models.CharField(max_length=36)
+    referenced = models.BooleanField()
+    overlap = models.FloatField()
+    tokens = models.PositiveIntegerField(default=0)
+    section = models.CharField(max_length=30, blank=True)
+    at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        ordering = ["-at", "-id"]
+        constraints = [models.UniqueConstraint(fields=["run", "item_type", "item_id"], name="one_usage_per_run")]
+        indexes = [
+            models.Index(fields=["agent", "item_type", "item_id", "-at"]),
+            models.Index(fields=["agent", "-at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.item_type} {self.item_id}: {'referenced' if self.referenced else 'not referenced'}"

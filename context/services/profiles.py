@@ -1,0 +1,156 @@
+"""Making, copying and changing profiles, and finding the one in force."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from context.models import ContextProfile, ContextProfileVersion
+from context.profiles import BUILT_IN, Profile, profile_check, profile_of, profile_values
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+
+CHANGE = "context.change_contextprofile"
+MAX_DEPTH = 10
+
+
+def profiles_sync() -> None:
+    """Make the seed's profiles that are missing; run after every migration. Edited ones are left as they are."""
+    by = Principal.of_system("setup")
+    for kind, built_in in BUILT_IN.items():
+        profile, made = ContextProfile.objects.get_or_create(
+            slug=built_in.profile_id, defaults={"name": kind.title(), "kind": kind, "built_in": True}
+        )
+        if made:
+            _version_write(profile, profile_values(built_in), by, "The seed's default.", None)
+
+
+@transaction.atomic
+def profile_create(
+    *, slug: str, name: str, base: ContextProfile | None, values: Mapping[str, Any], reason: str = "", by: Principal
+) -> ContextProfile:
+    """Make a profile; with a `base` it inherits what `values` do not set. Raises Invalid or Conflict."""
+    by.require("context.add_contextprofile")
+    checked = profile_check(values)
+    profile = ContextProfile(slug=slug, name=_name_check(name), base=base)
+    try:
+        profile.full_clean(validate_unique=False, validate_constraints=False)
+    except ValidationError as error:
+        field = next(iter(error.message_dict))
+        raise Invalid(error.message_dict[field][0], field=field) from error
+    try:
+        with transaction.atomic():
+            profile.save()
+    except IntegrityError as error:
+        raise Conflict(f"There is a profile {slug!r} already.", field="slug") from error
+    _version_write(profile, checked, by, reason, None)
+    audit_record(by=by, action="profile.create", target=profile, agent=None, after=checked, message=reason)
+    return profile
+
+
+@transaction.atomic
+def profile_update(
+    *,
+    profile: ContextProfile,
+    values: Mapping[str, Any],
+    by: Principal,
+    base_version: int | None = None,
+    reason: str = "",
+) -> ContextProfileVersion:
+    """Write a new version of a profile's own settings. Raises Conflict when `base_version` is no longer current."""
+    by.require(CHANGE)
+    checked = profile_check(values)
+    ContextProfile.objects.select_for_update().get(pk=profile.pk)
+    current = profile.versions.filter(is_current=True).first()
+    now = current.version if current else 0
+    if base_version is not None and base_version != now:
+        raise Conflict(f"This edit is based on version {base_version}, but version {now} is current.", current=now)
+    if current and current.values == checked:
+        return current
+    version = _version_write(profile, checked, by, reason, current)
+    audit_record(
+        by=by,
+        action="profile.update",
+        target=profile,
+        agent=None,
+        before=current.values if current else None,
+        after=checked,
+        message=reason,
+    )
+    return version
+
+
+def profile_get(slug: str) -> ContextProfile:
+    """The profile called `slug`. Raises NotFound."""
+    profile = ContextProfile.objects.filter(slug=slug).first()
+    if profile is None:
+        raise NotFound(f"There is no profile {slug[:60]!r}.")
+    return profile
+
+
+def profile_in_force(agent: Agent, slug: str | None = None) -> tuple[Profile, int]:
+    """The profile named, else the agent's own (config "profile"), else its kind's; with the version's number.
+
+    One query a level of inheritance. Raises NotFound for an unknown slug.
+    """
+    named = slug or str(agent.config.get("profile") or "")
+    lookup = {"slug": named} if named else {"kind": agent.kind}
+    version = _current(**lookup)
+    if version is None:
+        if named:
+            raise NotFound(f"There is no profile {named[:60]!r}.")
+        return BUILT_IN[agent.kind], 0
+    layers = [version.values]
+    step = version
+    for _ in range(MAX_DEPTH):
+        if step.profile.base_id is None:
+            break
+        found = _current(pk=step.profile.base_id)
+        if found is None:
+            break
+        layers.append(found.values)
+        step = found
+    merged: dict[str, Any] = {}
+    for values in reversed(layers):
+        merged.update(values)
+    return profile_of(version.profile.slug, merged), version.version
+
+
+def _current(**lookup: Any) -> ContextProfileVersion | None:
+    return (
+        ContextProfileVersion.objects.filter(
+            is_current=True, **{f"profile__{name}": value for name, value in lookup.items()}
+        )
+        .select_related("profile")
+        .first()
+    )
+
+
+def _version_write(
+    profile: ContextProfile,
+    values: dict[str, Any],
+    by: Principal,
+    reason: str,
+    current: ContextProfileVersion | None,
+) -> ContextProfileVersion:
+    if current is not None:
+        ContextProfileVersion.objects.filter(pk=current.pk).update(is_current=False)
+    return ContextProfileVersion.objects.create(
+        profile=profile,
+        version=current.version + 1 if current else 1,
+        values=values,
+        reason=reason,
+        author_kind=by.kind,
+        author_id=by.id,
+        author_name=by.name,
+    )
+
+
+def _name_check(name: str) -> str:
+    name = " ".join(name.split())
+    if not name or len(name) > 100:
+        raise Invalid("A name has 1 to 100 characters.", field="name")
+    return name

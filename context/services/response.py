@@ -1,0 +1,104 @@
+"""Hearing back: the answer that a prompt led to, and how it ended."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from context.models import ContextRun, MemoryUsage
+from context.overlap import share_within, words_of
+from context.usage import REFERENCED_AT
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.text import unstorable_reason
+
+MAX_RESPONSE_CHARACTERS = 400_000
+
+
+@dataclass(frozen=True, slots=True)
+class ItemUse:
+    type: str
+    id: str
+    overlap: float
+    referenced: bool
+
+
+@transaction.atomic
+def context_respond(*, run: ContextRun, response: str, by: Principal) -> list[ItemUse]:
+    """Note which of the memories shown the answer refers to, each by itself.
+
+    A memory is referenced when the answer repeats at least 15 % of its words. Raises Conflict for a second answer.
+    """
+    by.require("context.report_context", run.agent)
+    _text_check("response", response, MAX_RESPONSE_CHARACTERS)
+    run = ContextRun.objects.select_for_update().get(pk=run.pk)
+    if run.responded_at is not None:
+        raise Conflict("The answer to this context has been reported already.")
+    said = words_of(response)
+    uses: list[ItemUse] = []
+    rows: list[MemoryUsage] = []
+    moment = clock.now()
+    for section, item in _memories_shown(run):
+        overlap = share_within(words_of(item["text"]), said)
+        use = ItemUse(item["type"], item["id"], round(overlap, 4), overlap >= REFERENCED_AT)
+        uses.append(use)
+        rows.append(
+            MemoryUsage(
+                run=run,
+                agent_id=run.agent_id,
+                persona=run.persona,
+                item_type=use.type,
+                item_id=use.id,
+                referenced=use.referenced,
+                overlap=use.overlap,
+                tokens=item.get("tokens", 0),
+                section=section,
+                at=moment,
+            )
+        )
+    MemoryUsage.objects.bulk_create(rows, ignore_conflicts=True)
+    ContextRun.objects.filter(pk=run.pk).update(responded_at=moment)
+    return uses
+
+
+@transaction.atomic
+def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Principal) -> ContextRun:
+    """Note how the task that the prompt was for ended: "success" or "failure". May be corrected later."""
+    by.require("context.report_context", run.agent)
+    if outcome not in (ContextRun.Outcome.SUCCESS, ContextRun.Outcome.FAILURE):
+        raise Invalid("outcome is success or failure.", field="outcome")
+    _text_check("note", note, 2_000)
+    run = ContextRun.objects.select_for_update().select_related("agent").get(pk=run.pk)
+    before = run.outcome
+    run.outcome, run.outcome_note = outcome, note.strip()
+    run.save(update_fields=["outcome", "outcome_note"])
+    audit_record(
+        by=by,
+        action="context.outcome",
+        target=run,
+        agent=run.agent,
+        before={"outcome": before},
+        after={"outcome": outcome},
+        message=run.outcome_note,
+    )
+    return run
+
+
+def _memories_shown(run: ContextRun) -> list[tuple[str, dict[str, Any]]]:
+    """The memories in the prompt with their texts; what is no memory (identity, frame) teaches nothing."""
+    kinds = {"fact", "decision", "procedure", "episode", "event"}
+    return [
+        (section["label"], item)
+        for section in run.sections
+        for item in section["items"]
+        if item["type"] in kinds and item.get("text")
+    ]
+
+
+def _text_check(field: str, value: str, limit: int) -> None:
+    if reason := unstorable_reason(value):
+        raise Invalid(reason, field=field)
+    if len(value) > limit:
+        raise Invalid(f"{field} holds at most {limit:,} characters; this has {len(value):,}.", field=field)

@@ -1,0 +1,75 @@
+"""What memories have been worth so far: references observed, decayed, as a factor for the next search.
+
+Source: seed 005.1, D3 and D5. Decayed in SQL, so that only the sums leave the database.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import connection
+
+from identity.models import Agent
+
+HALF_LIFE_DAYS = 7.0
+REFERENCED_AT = 0.15
+"""Least share of a memory's words in the answer that counts as a reference."""
+LEAST_OBSERVATIONS = 2
+NEUTRAL = 1.0
+
+_STATS = """
+SELECT item_type, item_id, count(*),
+       sum(weight) FILTER (WHERE referenced), sum(weight)
+FROM (
+    SELECT item_type, item_id, referenced,
+           exp(-ln(2.0) * greatest(extract(epoch FROM %(now)s - at), 0) / 86400 / %(half_life)s) AS weight
+    FROM context_memoryusage
+    WHERE agent_id = %(agent)s AND at <= %(now)s
+      AND (item_type, item_id) IN (SELECT * FROM unnest(%(types)s::text[], %(ids)s::text[]))
+) AS observed
+GROUP BY item_type, item_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageStats:
+    """Of one memory: observations, and the sums of decayed weights (1 when fresh, 0.5 after 7 days)."""
+
+    observations: int
+    referenced: float
+    total: float
+
+    @property
+    def score(self) -> float:
+        """Decayed number of references."""
+        return self.referenced
+
+    @property
+    def boost(self) -> float:
+        """0.5 for never referenced, 1.0 for half the time, 1.5 for always; 1.0 before the second observation."""
+        if self.observations < LEAST_OBSERVATIONS or self.total <= 0:
+            return NEUTRAL
+        return 0.5 + self.referenced / self.total
+
+
+def usage_stats(
+    agent: Agent, memories: Sequence[tuple[str, str]], *, now: datetime
+) -> dict[tuple[str, str], UsageStats]:
+    """Stats of the memories (type, id) that have any, in one query."""
+    if not memories:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _STATS,
+            {
+                "now": now,
+                "half_life": HALF_LIFE_DAYS,
+                "agent": agent.pk,
+                "types": [memory_type for memory_type, _ in memories],
+                "ids": [memory_id for _, memory_id in memories],
+            },
+        )
+        return {
+            (memory_type, memory_id): UsageStats(count, referenced or 0.0, total or 0.0)
+            for memory_type, memory_id, count, referenced, total in cursor.fetchall()
+        }
