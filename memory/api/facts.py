@@ -3,23 +3,45 @@
 from typing import Any, Literal
 from uuid import UUID
 
+from django.db import transaction
+from django.db.models import Q
 from django.http import HttpRequest
 from ninja import Query, Router, Status
+from pydantic import AwareDatetime
 
-from identity.selectors import agent_for
-from memory.api.common import REFUSALS, keyset_page, principal
-from memory.persona import memory_of
-from memory.schemas.facts import FactIn, FactOut, FactPage, LearnOut
-from memory.services.facts import fact_learn
-from nousweb.lib.errors import NotFound
+from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
+from memory.checks import moment_check
+from memory.models import Fact
+from memory.schemas.facts import (
+    FactHistory,
+    FactIn,
+    FactOut,
+    FactPage,
+    FactPatch,
+    LearnOut,
+    ReasonIn,
+    SupersedeIn,
+    SupersedeOut,
+)
+from memory.services.facts import (
+    fact_confirm,
+    fact_edit,
+    fact_invalidate,
+    fact_learn,
+    fact_restore,
+    fact_supersede,
+)
 
 router = Router()
+
+INHERITED = ("subject", "category", "kind", "scope", "tags")
+"""What a replacement takes from the fact that it replaces, unless it says otherwise."""
 
 
 @router.post("/facts", response={201: LearnOut, **REFUSALS}, summary="Learn a fact")
 def facts_post(request: HttpRequest, payload: FactIn, agent: str = "") -> Any:
-    by = principal(request)
-    result = fact_learn(agent=agent_for(by, agent), by=by, **payload.dict())
+    found, by, _ = caller(request, agent, "memory.add_fact")
+    result = fact_learn(agent=found, by=by, **payload.dict())
     return Status(201, {"action": result.action, "fact": result.fact})
 
 
@@ -27,32 +49,109 @@ def facts_post(request: HttpRequest, payload: FactIn, agent: str = "") -> Any:
 def facts_get(
     request: HttpRequest,
     agent: str = "",
+    q: str = Query("", max_length=200, description="Words in the content or the subject"),
     category: str = "",
     subject: str = "",
+    tag: str = "",
+    scope: Literal["", "task", "project", "global"] = "",
     state: Literal["active", "retired", "all"] = "active",
+    as_of: AwareDatetime | None = Query(None, description="Known then and, by what is known today, true then"),
+    known_at: AwareDatetime | None = Query(None, description="Held to be true by the agent then, right or wrong"),
+    true_at: AwareDatetime | None = Query(None, description="True in the world then, by what is known today"),
     limit: int = Query(50, ge=1, le=200),
     cursor: str = "",
 ) -> Any:
-    """Facts of the token's persona, latest first."""
-    by = principal(request)
-    found = agent_for(by, agent)
-    by.require("memory.view_fact", found)
-    facts = memory_of(found, by).facts
+    """Facts of the token's persona, latest first. A moment looks at that moment, and `state` counts no more."""
+    _, _, memory = caller(request, agent, "memory.view_fact")
+    facts = memory.facts
+    if q:
+        facts = facts.filter(Q(content__icontains=q) | Q(subject__icontains=q))
     if category:
         facts = facts.filter(category=category)
     if subject:
         facts = facts.filter(subject__iexact=subject)
-    if state != "all":
+    if tag:
+        facts = facts.filter(tags__contains=[tag])
+    if scope:
+        facts = facts.filter(scope=scope)
+    if moment := moment_check("as_of", as_of):
+        facts = facts.as_of(moment)
+    if moment := moment_check("known_at", known_at):
+        facts = facts.known_at(moment)
+    if moment := moment_check("true_at", true_at):
+        facts = facts.true_at(moment)
+    if state != "all" and not (as_of or known_at or true_at):
         facts = facts.filter(active=state == "active")
     return keyset_page(facts, moment="recorded_at", limit=limit, cursor=cursor)
 
 
 @router.get("/facts/{fact_id}", response={200: FactOut, **REFUSALS}, summary="One fact")
 def fact_get(request: HttpRequest, fact_id: UUID, agent: str = "") -> Any:
-    by = principal(request)
-    found = agent_for(by, agent)
-    by.require("memory.view_fact", found)
-    fact = memory_of(found, by).facts.filter(pk=fact_id).first()
-    if fact is None:
-        raise NotFound("There is no such fact.")
-    return fact
+    _, _, memory = caller(request, agent, "memory.view_fact")
+    return row_of(memory.facts, fact_id, "fact")
+
+
+@router.get("/facts/{fact_id}/history", response={200: FactHistory, **REFUSALS}, summary="What happened to a fact")
+def fact_history(
+    request: HttpRequest,
+    fact_id: UUID,
+    agent: str = "",
+    limit: int = Query(50, ge=1, le=200),
+    cursor: str = "",
+) -> Any:
+    """Every change of a fact with who made it and why, latest first."""
+    _, _, memory = caller(request, agent, "memory.view_fact")
+    fact = row_of(memory.facts, fact_id, "fact")
+    return keyset_page(fact.changes.all(), moment="at", limit=limit, cursor=cursor)
+
+
+@router.post("/facts/{fact_id}/confirm", response={200: FactOut, **CHANGE_REFUSALS}, summary="Confirm a fact")
+def fact_confirm_post(request: HttpRequest, fact_id: UUID, payload: ReasonIn | None = None, agent: str = "") -> Any:
+    """Count that the fact was heard again."""
+    _, by, memory = caller(request, agent, "memory.add_fact")
+    fact = row_of(memory.facts, fact_id, "fact")
+    return fact_confirm(fact=fact, by=by, reason=payload.reason if payload else "")
+
+
+@router.post("/facts/{fact_id}/supersede", response={200: SupersedeOut, **CHANGE_REFUSALS}, summary="Replace a fact")
+def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeIn, agent: str = "") -> Any:
+    """Let another fact take this one's place: this one was true until then, and stays in the history."""
+    found, by, memory = caller(request, agent, "memory.add_fact")
+    old = row_of(memory.facts, fact_id, "fact")
+    # One transaction: a replacement that is refused leaves nothing learned.
+    with transaction.atomic():
+        if payload.by is not None:
+            given = {name: getattr(old, name) for name in INHERITED} | payload.by.dict(exclude_unset=True)
+            new: Fact = fact_learn(agent=found, by=by, **given).fact
+        else:
+            new = row_of(memory.facts, payload.fact_id, "fact")
+        old, new = fact_supersede(old=old, new=new, by=by, reason=payload.reason, at=payload.at)
+    return {"old": old, "new": new}
+
+
+@router.post(
+    "/facts/{fact_id}/invalidate", response={200: FactOut, **CHANGE_REFUSALS}, summary="Mark a fact as wrong (people)"
+)
+def fact_invalidate_post(request: HttpRequest, fact_id: UUID, payload: ReasonIn | None = None, agent: str = "") -> Any:
+    """The fact was never true: unlike a superseded one, it leaves the past too."""
+    _, by, memory = caller(request, agent, "memory.change_fact")
+    fact = row_of(memory.facts, fact_id, "fact")
+    return fact_invalidate(fact=fact, by=by, reason=payload.reason if payload else "")
+
+
+@router.post(
+    "/facts/{fact_id}/restore", response={200: FactOut, **CHANGE_REFUSALS}, summary="Restore a retired fact (people)"
+)
+def fact_restore_post(request: HttpRequest, fact_id: UUID, payload: ReasonIn | None = None, agent: str = "") -> Any:
+    """Hold a retired fact to be true again, as a new change of its history."""
+    _, by, memory = caller(request, agent, "memory.change_fact")
+    fact = row_of(memory.facts, fact_id, "fact")
+    return fact_restore(fact=fact, by=by, reason=payload.reason if payload else "")
+
+
+@router.patch("/facts/{fact_id}", response={200: FactOut, **CHANGE_REFUSALS}, summary="File a fact anew (people)")
+def fact_patch(request: HttpRequest, fact_id: UUID, payload: FactPatch, agent: str = "") -> Any:
+    """Change tags, importance, category or scope; what a fact says is never edited."""
+    _, by, memory = caller(request, agent, "memory.change_fact")
+    fact = row_of(memory.facts, fact_id, "fact")
+    return fact_edit(fact=fact, by=by, **payload.dict(exclude_unset=True))

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, OuterRef, Q, Subquery
 
 from identity.models import Agent, AuthorFields, Persona
 from memory.models.base import UNIT_INTERVAL, Scope
@@ -23,14 +23,28 @@ class FactQuerySet(models.QuerySet["Fact"]):
         """Facts that are always on: about the people served, what they prefer, and the rules they set."""
         return self.filter(category__in=PROFILE_CATEGORIES)
 
-    def as_of(self, moment: datetime) -> "FactQuerySet":
-        """Facts that were known at `moment` and, by what is recorded, true then."""
-        return self.filter(
+    def known_at(self, moment: datetime) -> "FactQuerySet":
+        """Facts that the agent held to be true at `moment`, right or wrong."""
+        # A restored fact has lost its retirement, so only its history tells of the time in between.
+        turns = FactChange.objects.filter(fact=OuterRef("pk"), at__lte=moment, action__in=FactChange.TURNS)
+        last_turn = Subquery(turns.order_by("-at", "-id").values("action")[:1])
+        return self.alias(last_turn=last_turn).filter(
             Q(retired_at__isnull=True) | Q(retired_at__gt=moment),
-            Q(valid_from__isnull=True) | Q(valid_from__lte=moment),
-            Q(valid_until__isnull=True) | Q(valid_until__gt=moment),
+            Q(last_turn__isnull=True) | Q(last_turn=FactChange.Action.RESTORED),
             recorded_at__lte=moment,
         )
+
+    def true_at(self, moment: datetime) -> "FactQuerySet":
+        """Facts that were true in the world at `moment`, by what is known today, whenever it was learned."""
+        return self.filter(
+            Q(valid_from__isnull=True) | Q(valid_from__lte=moment),
+            Q(valid_until__isnull=True) | Q(valid_until__gt=moment),
+            invalidated_at__isnull=True,
+        )
+
+    def as_of(self, moment: datetime) -> "FactQuerySet":
+        """Facts that were known at `moment` and, by what is known today, true then."""
+        return self.known_at(moment).true_at(moment)
 
     def surest_first(self) -> "FactQuerySet":
         return self.order_by("-confidence", "-importance", "-recorded_at", "id")
@@ -40,7 +54,8 @@ class Fact(models.Model):
     """One thing an agent believes. Never overwritten: what replaces it names it.
 
     Two clocks: `valid_from`/`valid_until` say when it was true in the world, `recorded_at`/`retired_at` when
-    the agent knew it. `confidence` and `importance` lie in [0, 1].
+    the agent knew it. A superseded fact was true until its `valid_until`; one with `invalidated_at` was never
+    true, whatever its span says. `confidence` and `importance` lie in [0, 1].
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -70,6 +85,7 @@ class Fact(models.Model):
     valid_until = models.DateTimeField(null=True, blank=True)
     recorded_at = models.DateTimeField(default=clock.now)
     retired_at = models.DateTimeField(null=True, blank=True)
+    invalidated_at = models.DateTimeField(null=True, blank=True)
 
     objects = FactQuerySet.as_manager()
 
@@ -88,6 +104,14 @@ class Fact(models.Model):
             models.CheckConstraint(
                 condition=Q(active=True, retired_at__isnull=True) | Q(active=False, retired_at__isnull=False),
                 name="fact_active_until_retired",
+            ),
+            # Only the last of a chain is active and only what is active can replace, so no chain closes a circle.
+            models.CheckConstraint(
+                condition=Q(active=False) | Q(superseded_by__isnull=True, invalidated_at__isnull=True),
+                name="fact_active_is_not_replaced",
+            ),
+            models.CheckConstraint(
+                condition=Q(superseded_by__isnull=True) | ~Q(superseded_by=F("id")), name="fact_not_by_itself"
             ),
         ]
         indexes = [
@@ -115,12 +139,17 @@ class FactChange(AuthorFields):
         RESTORED = "restored", "Restored"
         EDITED = "edited", "Edited"
 
+    TURNS = (Action.SUPERSEDED, Action.INVALIDATED, Action.RESTORED)
+    """The changes that decide whether a fact is held to be true."""
+
     fact = models.ForeignKey(Fact, on_delete=models.PROTECT, related_name="changes")
     at = models.DateTimeField(default=clock.now, editable=False)
     action = models.CharField(max_length=20, choices=Action)
     other = models.ForeignKey(Fact, on_delete=models.PROTECT, null=True, related_name="+")
     score = models.FloatField(null=True)
     reason = models.TextField(blank=True)
+    # What the changed fields held before, by name; moments in ISO form.
+    before = models.JSONField(default=dict)
 
     class Meta:
         ordering = ["-id"]

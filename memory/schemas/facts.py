@@ -1,11 +1,11 @@
 """What the memory API takes and gives."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from memory.policy import DEFAULT_CATEGORY
 from nousweb.lib.schemas import Input
@@ -48,6 +48,10 @@ class FactOut(Schema):
     valid_until: datetime | None
     recorded_at: datetime
     retired_at: datetime | None
+    invalidated_at: datetime | None = Field(description="When it was found never to have been true")
+    source_event: int | None = Field(None, alias="source_event_id")
+    source_episode: UUID | None = Field(None, alias="source_episode_id")
+    contradiction_of: UUID | None = Field(None, alias="contradiction_of_id")
 
 
 class LearnOut(Schema):
@@ -57,4 +61,55 @@ class LearnOut(Schema):
 
 class FactPage(Schema):
     items: list[FactOut]
+    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+
+
+class ReasonIn(Input):
+    reason: str = Field("", description="Why; kept in the history")
+
+
+class SupersedeIn(ReasonIn):
+    by: FactIn | None = Field(
+        None,
+        description="The fact that takes its place; subject, category, kind, scope and tags that are not given "
+        "are taken from the old one",
+    )
+    fact_id: UUID | None = Field(None, description="Or a fact that is there already")
+    at: AwareDatetime | None = Field(None, description="Since when, in the world, the new one is true")
+
+    @model_validator(mode="after")
+    def _one_replacement(self) -> "SupersedeIn":
+        if (self.by is None) == (self.fact_id is None):
+            raise ValueError("Give either by or fact_id.")
+        return self
+
+
+class SupersedeOut(Schema):
+    old: FactOut
+    new: FactOut
+
+
+class FactPatch(Input):
+    """Fields that are left out stay as they are."""
+
+    tags: list[str] = []
+    importance: float = Field(0.5, description="0 to 1")
+    category: str = ""
+    scope: str = ""
+    reason: str = ""
+
+
+class FactChangeOut(Schema):
+    at: datetime
+    action: str
+    author_kind: str
+    author_name: str
+    other: UUID | None = Field(None, alias="other_id", description="The other fact that it was about")
+    score: float | None
+    reason: str
+    before: dict[str, Any] = Field(description="What the changed fields held before")
+
+
+class FactHistory(Schema):
+    items: list[FactChangeOut]
     next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")

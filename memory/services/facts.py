@@ -1,20 +1,30 @@
-"""Learning facts."""
+"""Every way in which a fact changes: learned, confirmed, superseded, found wrong, restored, edited.
+
+Each service locks the facts that it changes, always in the order of their keys, and leaves a FactChange, the
+index row and its audit record in the same transaction.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.checks import choice_check, moment_check, tags_check, text_check, unit_check, word_check
+from memory.checks import choice_check, moment_check, past_check, tags_check, text_check, unit_check, word_check
 from memory.models import Fact, FactChange, Scope
-from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
+from memory.persona import change_check
+from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.search.entries import entry_of
 from memory.search.index import index_put
-from nousweb.lib.errors import Invalid
+from memory.services.changes import row_change, row_lock
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+
+Action = FactChange.Action
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +77,7 @@ def fact_learn(
     if valid_from and valid_until and valid_until <= valid_from:
         raise Invalid("valid_until must be later than valid_from.", field="valid_until")
     fact.save(force_insert=True)
-    FactChange.objects.create(
-        fact=fact, action=FactChange.Action.STORED, author_kind=by.kind, author_id=by.id, author_name=by.name
-    )
+    _remember(fact, Action.STORED, by)
     index_put([entry_of(fact)])
     audit_record(
         by=by,
@@ -79,3 +87,275 @@ def fact_learn(
         after={"content": fact.content, "subject": fact.subject, "category": fact.category},
     )
     return LearnResult("stored", fact)
+
+
+@transaction.atomic
+def fact_confirm(*, fact: Fact, by: Principal, score: float | None = None, reason: str = "") -> Fact:
+    """Count that a fact was heard again. `score` is the similarity, 0 to 1, of what was heard, if one was measured.
+
+    Raises Conflict when the fact is no longer held to be true.
+    """
+    change_check(fact, by, "memory.add_fact")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    fact = row_lock(fact)
+    if not fact.active:
+        raise Conflict("This fact is retired; only what is held to be true can be confirmed.")
+    before = {"confirmation_count": fact.confirmation_count, "last_confirmed_at": _iso(fact.last_confirmed_at)}
+    fact.confirmation_count += 1
+    fact.last_confirmed_at = clock.now()
+    fact.save(update_fields=["confirmation_count", "last_confirmed_at"])
+    _remember(fact, Action.CONFIRMED, by, score=score, reason=reason, before=before)
+    audit_record(
+        by=by,
+        action="fact.confirm",
+        target=fact,
+        agent=fact.agent,
+        before=before,
+        after={
+            "confirmation_count": fact.confirmation_count,
+            "last_confirmed_at": _iso(fact.last_confirmed_at),
+        },
+        message=reason,
+    )
+    return fact
+
+
+@transaction.atomic
+def fact_supersede(
+    *,
+    old: Fact,
+    new: Fact,
+    by: Principal,
+    reason: str = "",
+    at: datetime | None = None,
+    score: float | None = None,
+) -> tuple[Fact, Fact]:
+    """Let `new` take the place of `old`, which was true until `at`; returns both as they are now.
+
+    `at` is a moment in the world; without it, since when `new` is true, else when it was learned. The old
+    fact keeps both clocks: it ends in the world at `at`, or where it had ended before, and in the agent's mind
+    now. Raises Conflict when either is retired already, Invalid for a fact in its own place or a span turned
+    round, NotAllowed where the category of the old one needs a right of its own.
+    """
+    change_check(old, by, "memory.add_fact")
+    change_check(new, by, "memory.add_fact")
+    if old.category in CATEGORY_PERMISSIONS:
+        by.require(CATEGORY_PERMISSIONS[old.category], old.agent)
+    if old.pk == new.pk:
+        raise Invalid("A fact cannot take its own place.", field="fact_id")
+    if (old.agent_id, old.persona) != (new.agent_id, new.persona):
+        raise Invalid("Both facts must belong to the same memory.", field="fact_id")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    at = past_check("at", at)
+    old, new = _lock_pair(old, new)
+    if not old.active:
+        raise Conflict(
+            "This fact is superseded already." if old.superseded_by_id else "This fact is retired already.",
+            superseded_by=str(old.superseded_by_id or ""),
+        )
+    if not new.active:
+        raise Conflict("The fact that should take its place is retired itself.")
+    now = clock.now()
+    ended = at or new.valid_from or max(old.recorded_at, new.recorded_at)
+    if ended > now:
+        raise Invalid("The new fact is not true yet; let it take the old one's place when it is.", field="at")
+    begun = ended
+    if old.valid_until is not None and old.valid_until < ended:
+        ended = old.valid_until
+    if old.valid_from is not None and ended <= old.valid_from:
+        raise Invalid(
+            f"The old fact is true only since {old.valid_from.isoformat()}: if it never was, mark it as wrong.",
+            field="at",
+        )
+    before = {"valid_until": _iso(old.valid_until), "active": True}
+    old.active, old.retired_at, old.valid_until, old.superseded_by = False, now, ended, new
+    old.save(update_fields=["active", "retired_at", "valid_until", "superseded_by"])
+    _remember(old, Action.SUPERSEDED, by, other=new, score=score, reason=reason, before=before, at=now)
+    if new.valid_from is None and (new.valid_until is None or new.valid_until > begun):
+        new.valid_from = begun
+        new.save(update_fields=["valid_from"])
+        _remember(new, Action.EDITED, by, other=old, before={"valid_from": None}, at=now)
+    index_put([entry_of(old), entry_of(new)])
+    audit_record(
+        by=by,
+        action="fact.supersede",
+        target=old,
+        agent=old.agent,
+        before=before | {"content": old.content},
+        after={
+            "valid_until": _iso(old.valid_until),
+            "active": False,
+            "superseded_by": str(new.pk),
+            "content": new.content,
+        },
+        message=reason,
+    )
+    return old, new
+
+
+@transaction.atomic
+def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
+    """Mark a fact as never true: it leaves every view of the world at any time, and stays in what was believed.
+
+    Its span is kept as it was told and counts no longer. Raises Conflict when it is marked already.
+    """
+    change_check(fact, by, "memory.change_fact")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    fact = row_lock(fact)
+    if fact.invalidated_at is not None:
+        raise Conflict("This fact is marked as wrong already.")
+    now = clock.now()
+    before = {"active": fact.active, "retired_at": _iso(fact.retired_at), "valid_until": _iso(fact.valid_until)}
+    # What was superseded before has left the agent's mind then, and not now.
+    fact.active, fact.retired_at, fact.invalidated_at = False, fact.retired_at or now, now
+    fact.save(update_fields=["active", "retired_at", "invalidated_at"])
+    _remember(fact, Action.INVALIDATED, by, reason=reason, before=before, at=now)
+    index_put([entry_of(fact)])
+    audit_record(
+        by=by,
+        action="fact.invalidate",
+        target=fact,
+        agent=fact.agent,
+        before=before,
+        after={"active": False, "invalidated_at": _iso(now)},
+        message=reason,
+    )
+    return fact
+
+
+@transaction.atomic
+def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
+    """Hold a retired fact to be true again, with the span in the world that it had before it was retired.
+
+    A new change beside the old ones, which stay. What had taken its place stays active too, without the
+    beginning that taking the place gave it. Raises Conflict when the fact is active.
+    """
+    change_check(fact, by, "memory.change_fact")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    successor = Fact.objects.filter(supersedes=fact.pk).first()
+    if successor is not None:
+        fact, successor = _lock_pair(fact, successor)
+    else:
+        fact = row_lock(fact)
+    if fact.active:
+        raise Conflict("This fact is active: there is nothing to restore.")
+    if fact.superseded_by_id != (successor.pk if successor else None):
+        raise Conflict("This fact has changed in the meantime; look again.")
+    before = {
+        "active": False,
+        "retired_at": _iso(fact.retired_at),
+        "invalidated_at": _iso(fact.invalidated_at),
+        "valid_until": _iso(fact.valid_until),
+        "superseded_by": str(fact.superseded_by_id) if fact.superseded_by_id else None,
+    }
+    fact.valid_until = _span_end_before_retirement(fact)
+    fact.active, fact.retired_at, fact.invalidated_at, fact.superseded_by = True, None, None, None
+    fact.save(update_fields=["active", "retired_at", "invalidated_at", "superseded_by", "valid_until"])
+    _remember(fact, Action.RESTORED, by, other=successor, reason=reason, before=before)
+    changed = [fact]
+    if successor is not None and _begins_as_successor(successor, fact):
+        _remember(successor, Action.EDITED, by, other=fact, before={"valid_from": _iso(successor.valid_from)})
+        successor.valid_from = None
+        successor.save(update_fields=["valid_from"])
+        changed.append(successor)
+    index_put(entry_of(each) for each in changed)
+    audit_record(
+        by=by,
+        action="fact.restore",
+        target=fact,
+        agent=fact.agent,
+        before=before,
+        after={"active": True, "valid_until": _iso(fact.valid_until)},
+        message=reason,
+    )
+    return fact
+
+
+@transaction.atomic
+def fact_edit(
+    *,
+    fact: Fact,
+    by: Principal,
+    tags: Sequence[str] | None = None,
+    importance: float | None = None,
+    category: str | None = None,
+    scope: str | None = None,
+    reason: str = "",
+) -> Fact:
+    """Change how a fact is filed, never what it says; None leaves a field alone."""
+    change_check(fact, by, "memory.change_fact")
+    for name in (fact.category, category or fact.category):
+        if name in CATEGORY_PERMISSIONS:
+            by.require(CATEGORY_PERMISSIONS[name], fact.agent)
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    fact = row_lock(fact)
+    before, after = row_change(
+        fact,
+        {
+            "tags": None if tags is None else tags_check(tags),
+            "importance": None if importance is None else unit_check("importance", importance),
+            "category": None if category is None else word_check("category", category),
+            "scope": None if scope is None else choice_check("scope", scope, Scope.values),
+        },
+    )
+    if after:
+        _remember(fact, Action.EDITED, by, reason=reason, before=before)
+        index_put([entry_of(fact)])
+        audit_record(
+            by=by, action="fact.edit", target=fact, agent=fact.agent, before=before, after=after, message=reason
+        )
+    return fact
+
+
+def _lock_pair(one: Fact, other: Fact) -> tuple[Fact, Fact]:
+    keys = [one.pk, other.pk]
+    rows = Fact.objects.select_for_update(of=("self",)).select_related("agent").filter(pk__in=keys).order_by("pk")
+    found = {row.pk: row for row in rows}
+    if len(found) < 2:
+        raise NotFound("There is no such fact.")
+    return found[one.pk], found[other.pk]
+
+
+def _span_end_before_retirement(fact: Fact) -> datetime | None:
+    """Until when the fact was true in the world before it was last retired, as its history tells."""
+    turns = list(FactChange.objects.filter(fact=fact, action__in=FactChange.TURNS).order_by("id"))
+    restored = [place for place, turn in enumerate(turns) if turn.action == Action.RESTORED]
+    since = turns[restored[-1] + 1 :] if restored else turns
+    # A fact that came without its history keeps the span that it came with.
+    held = since[0].before.get("valid_until") if since else _iso(fact.valid_until)
+    return datetime.fromisoformat(held) if held else None
+
+
+def _begins_as_successor(fact: Fact, of: Fact) -> bool:
+    """Whether `fact` had no beginning of its own before it took the place of `of`."""
+    last = FactChange.objects.filter(fact=fact, other=of, action=Action.EDITED).order_by("-id").first()
+    return last is not None and last.before == {"valid_from": None}
+
+
+def _remember(
+    fact: Fact,
+    action: FactChange.Action,
+    by: Principal,
+    *,
+    other: Fact | None = None,
+    score: float | None = None,
+    reason: str = "",
+    before: dict[str, Any] | None = None,
+    at: datetime | None = None,
+) -> None:
+    FactChange.objects.create(
+        fact=fact,
+        action=action,
+        other=other,
+        score=score,
+        reason=reason,
+        before=before or {},
+        at=at or clock.now(),
+        author_kind=by.kind,
+        author_id=by.id,
+        author_name=by.name,
+    )
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None

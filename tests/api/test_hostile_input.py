@@ -138,7 +138,7 @@ def test_a_nul_in_an_address_is_refused(api, actor_token, path):
         ("POST", "/identity/values/history", "GET"),
         ("PUT", "/identity/values/diff", "GET"),
         ("DELETE", "/facts", "GET, POST"),
-        ("PUT", "/facts/00000000-0000-0000-0000-000000000000", "GET"),
+        ("PUT", "/facts/00000000-0000-0000-0000-000000000000", "GET, PATCH"),
         ("DELETE", "/proposals/00000000-0000-0000-0000-000000000000", "GET"),
         ("GET", "/context", "POST"),
         ("GET", "/reinitiate", "POST"),
