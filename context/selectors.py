@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import structlog
 from django.db.models import Count, Min, Q
@@ -75,8 +76,8 @@ def overview(by: Principal) -> Overview:
             .values("status", "risk")
             .annotate(count=Count("pk"), oldest=Min("created_at"))
         }
-        empty = {"count": 0, "oldest": None}
-        pending = {risk: found.get((ChangeProposal.Status.PENDING, risk), empty) for risk in Risk}
+        empty: dict[str, Any] = {"count": 0, "oldest": None}
+        pending: dict[Risk, Any] = {risk: found.get((ChangeProposal.Status.PENDING, risk), empty) for risk in Risk}
         shown["waiting"] = [
             Waiting(risk, risk.label, RISK_KINDS[risk], pending[risk]["count"], pending[risk]["oldest"])
             for risk in reversed(Risk)

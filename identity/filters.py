@@ -38,11 +38,16 @@ def audit_actions() -> list[str]:
 class QueueForm(forms.Form):
     """The choices of the review queue, which QueueFilter reads."""
 
-    agent = forms.ChoiceField(choices=lambda: [("", "Any agent"), *agent_choices()], required=False)
+    agent = forms.CharField(required=False)
     risk = forms.ChoiceField(choices=[("", "Any risk"), *Risk.choices], required=False)
     section = forms.ChoiceField(choices=[("", "Any section"), *Section.choices], required=False)
     sort = forms.ChoiceField(choices=list(SORTS.items()), required=False, label="Order")
     status = forms.CharField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # A list, because a callable is asked anew each time that the field is drawn.
+        self.fields["agent"] = forms.ChoiceField(choices=[("", "Any agent"), *agent_choices()], required=False)
 
 
 class DateInput(forms.DateInput):
@@ -52,7 +57,9 @@ class DateInput(forms.DateInput):
 class AuditFilter(django_filters.FilterSet):
     """Who did what, when, to what."""
 
-    agent = django_filters.ChoiceFilter(field_name="agent_slug", choices=agent_choices, empty_label="Any agent", label="Agent")
+    agent = django_filters.ChoiceFilter(
+        field_name="agent_slug", choices=agent_choices, empty_label="Any agent", label="Agent"
+    )
     action = django_filters.ChoiceFilter(
         choices=lambda: [(name, name) for name in audit_actions()], empty_label="Any action"
     )

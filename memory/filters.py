@@ -24,9 +24,11 @@ class FactFilter(django_filters.FilterSet):
     """Which facts of one agent are shown. Retired ones are shown only when asked for."""
 
     q = django_filters.CharFilter(method="filter_words", label="Words")
-    category = django_filters.ChoiceFilter(method="filter_category", empty_label="Any category")
-    state = django_filters.ChoiceFilter(method="filter_state", choices=list(STATES.items()), empty_label=None)
-    subject = django_filters.CharFilter(lookup_expr="iexact")
+    category = django_filters.ChoiceFilter(method="filter_category", empty_label="Any category", label="Category")
+    state = django_filters.ChoiceFilter(
+        method="filter_state", choices=list(STATES.items()), empty_label=None, label="State"
+    )
+    subject = django_filters.CharFilter(lookup_expr="iexact", label="Subject")
     sort = django_filters.ChoiceFilter(
         method="filter_sort",
         choices=[(name, label) for name, (label, _) in SORTS.items()],

@@ -1,0 +1,108 @@
+"""Home, the preview of a context, and what was really sent."""
+
+from typing import Any
+from uuid import uuid4
+
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from context.models import ContextRun
+from context.services.context import context_assemble
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.proposals import identity_propose
+from memory.models import Fact
+
+PREVIEW = ("agent_context", ["ada"])
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def send(agent: Agent, by: Principal, text: str = "Hello") -> ContextRun:
+    found = context_assemble(agent=agent, session_id="s", input=text, by=by, request={})
+    return ContextRun.objects.get(pk=found.run_id)
+
+
+def test_home_tells_what_waits_and_how_the_agents_are(ada: Agent, actor: Principal, bob: User) -> None:
+    identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
+    identity_propose(agent=ada, section="preferences", content="Tea.", by=actor)
+    Fact.objects.create(agent=ada, content="Likes tea.")
+    send(ada, actor)
+    page = browser(bob).get(reverse("home"))
+    overview = page.context["overview"]
+    assert {row.risk: row.count for row in overview.waiting} == {"high": 1, "medium": 0, "low": 0}
+    assert overview.applied == 1
+    (row,) = overview.agents
+    assert (row.facts, row.calls, row.waiting) == (1, 1, 1)
+    assert "Review 1" in page.content.decode()
+
+
+def test_home_without_a_role_says_so(ada: Agent, db: None) -> None:
+    page = browser(User.objects.create_user("nobody")).get(reverse("home"))
+    assert page.status_code == 200
+    assert "Your account has no role" in page.content.decode()
+    assert "Ada" not in page.content.decode()
+
+
+def test_the_number_of_queries_of_home_holds(
+    ada: Agent, actor: Principal, bob: User, django_assert_num_queries: Any
+) -> None:
+    client = browser(bob)
+    client.get(reverse("home"))
+    for number in (0, 10_000):
+        Fact.objects.bulk_create(Fact(agent=ada, content=f"Fact {place}.") for place in range(number))
+        Agent.objects.bulk_create(Agent(slug=f"a{place}", name=f"A{place}") for place in range(number // 500))
+        with django_assert_num_queries(12):
+            assert client.get(reverse("home")).status_code == 200
+
+
+def test_a_preview_shows_the_prompt_and_leaves_no_trace(ada: Agent, actor: Principal, alice: User) -> None:
+    Fact.objects.create(agent=ada, content="Likes <tea>.", category="preference")
+    url = reverse(PREVIEW[0], args=PREVIEW[1])
+    page = browser(alice).get(url, {"input": "Hello", "session": "x"}).content.decode()
+    assert "You are Ada, calm and exact." in page
+    assert "Likes &lt;tea&gt;." in page
+    assert "is not logged" in page
+    part = browser(alice).post(url, {"input": "Hello", "session": "x"}, headers={"HX-Request": "true"})
+    assert part["HX-Push-Url"] == f"{url}?input=Hello&session=x"
+    assert "<html" not in part.content.decode()
+    long = browser(alice).post(url, {"input": "x" * 5000}, headers={"HX-Request": "true"})
+    assert long["HX-Push-Url"] == "false"
+    assert not ContextRun.objects.exists()
+
+
+def test_an_empty_input_is_refused_in_place(ada: Agent, alice: User) -> None:
+    page = browser(alice).get(reverse(PREVIEW[0], args=PREVIEW[1]), {"input": ""})
+    assert "This field is required." in page.content.decode()
+
+
+def test_the_number_of_queries_of_the_preview_holds(
+    ada: Agent, actor: Principal, alice: User, django_assert_num_queries: Any
+) -> None:
+    client = browser(alice)
+    url = reverse(PREVIEW[0], args=PREVIEW[1])
+    client.get(url)
+    for number in (0, 10_000):
+        Fact.objects.bulk_create(
+            Fact(agent=ada, content=f"Fact {place}.", category="person") for place in range(number)
+        )
+        for _ in range(number // 400):
+            send(ada, actor)
+        with django_assert_num_queries(11):
+            client.get(url, {"input": "Hello"})
+
+
+def test_a_logged_run_shows_what_was_sent(ada: Agent, bruno: Agent, actor: Principal, alice: User) -> None:
+    run = send(ada, actor, "When is tea?")
+    client = browser(alice)
+    assert "When is tea?" in client.get(reverse(PREVIEW[0], args=PREVIEW[1])).content.decode()
+    page = client.get(reverse("agent_context_run", args=["ada", run.pk])).content.decode()
+    assert "When is tea?" in page
+    assert "You are Ada, calm and exact." in page
+    assert client.get(reverse("agent_context_run", args=["bruno", run.pk])).status_code == 404
+    assert client.get(reverse("agent_context_run", args=["ada", uuid4()])).status_code == 404

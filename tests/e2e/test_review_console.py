@@ -1,0 +1,177 @@
+"""The review queue in a real browser: by keyboard, in bulk, and back again."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from identity.models import Agent, ChangeProposal, IdentityVersion
+from identity.principal import Principal
+from identity.services.proposals import identity_propose
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+LogIn = Callable[..., Page]
+TEXTS = {"values": "Truth first.", "boundaries": "Never lie.", "protocols": "Ask first."}
+
+
+@pytest.fixture
+def waiting(ada: Agent, actor: Principal) -> dict[str, ChangeProposal]:
+    """Ada's wishes in the order of the queue: two of high risk, one of low."""
+    made = {}
+    for section, text in TEXTS.items():
+        result = identity_propose(agent=ada, section=section, content=text, reason="Learned.", by=actor, wait=True)
+        assert result.proposal is not None
+        made[section] = result.proposal
+    return made
+
+
+def status(proposal: ChangeProposal) -> str:
+    return ChangeProposal.objects.get(pk=proposal.pk).status
+
+
+def queue(log_in: LogIn, user: User, query: str = "", **how: object) -> Page:
+    page = log_in(user, **how)
+    page.goto(f"/review/{query}")
+    return page
+
+
+def test_approving_by_keyboard_advances_and_can_be_undone(
+    log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User
+) -> None:
+    page = queue(log_in, bob)
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Values of Ada")
+    page.keyboard.press("a")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Boundaries of Ada")
+    expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
+    assert IdentityVersion.objects.current().get(section="values").content == TEXTS["values"]
+    page.keyboard.press("u")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Values of Ada")
+    expect(page.get_by_text("Took back the decision")).to_be_visible()
+    assert status(waiting["values"]) == "pending"
+
+
+def test_next_and_previous_stay_in_the_filtered_queue(
+    log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User
+) -> None:
+    page = queue(log_in, bob, "?risk=high")
+    page.get_by_role("link", name="Start reviewing").click()
+    page.keyboard.press("j")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Boundaries of Ada")
+    expect(page.get_by_text("2 of 2")).to_be_visible()
+    page.keyboard.press("k")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Values of Ada")
+
+
+def test_keys_are_silent_while_one_types_and_the_comment_is_kept(
+    log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User
+) -> None:
+    page = log_in(bob)
+    page.goto(f"/review/{waiting['values'].pk}/")
+    page.keyboard.press("c")
+    page.keyboard.type("a rather early jump, keep it out")
+    expect(page.get_by_label("Comment", exact=False).last).to_have_value("a rather early jump, keep it out")
+    assert status(waiting["values"]) == "pending"
+    page.keyboard.press("Tab")
+    page.keyboard.press("r")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Boundaries of Ada")
+    decided = ChangeProposal.objects.get(pk=waiting["values"].pk)
+    assert (decided.status, decided.comment) == ("rejected", "a rather early jump, keep it out")
+
+
+def test_an_edit_shows_its_difference_while_it_is_typed(
+    log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User
+) -> None:
+    page = log_in(bob)
+    page.goto(f"/review/{waiting['values'].pk}/")
+    page.keyboard.press("e")
+    page.get_by_label("Text to approve").fill("Truth first, kindly.")
+    expect(page.locator("#edit-diff .diff-text.is-added").last).to_contain_text("Truth first, kindly.")
+    page.get_by_role("button", name="Approve edited text").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Boundaries of Ada")
+    assert IdentityVersion.objects.current().get(section="values").content == "Truth first, kindly."
+
+
+def test_bulk_approval_has_one_undo(log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User) -> None:
+    page = queue(log_in, bob)
+    expect(page.get_by_role("button", name="Approve selected")).to_be_hidden()
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.get_by_text("2 selected")).to_be_visible()
+    # Enter in the comment must not press any button.
+    page.get_by_label("Comment on all selected").fill("Both are fine.")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Approve selected").click()
+    expect(page.locator(".review-undo")).to_contain_text("2 proposals")
+    assert [status(proposal) for proposal in waiting.values()] == ["approved", "approved", "pending"]
+    page.keyboard.press("u")
+    expect(page.get_by_text("Took back 2 decisions")).to_be_visible()
+    assert {status(proposal) for proposal in waiting.values()} == {"pending"}
+
+
+def test_keys_decide_about_the_selected_row_only(log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User) -> None:
+    page = queue(log_in, bob)
+    page.keyboard.press("a")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("r")
+    expect(page.locator(".review-undo")).to_contain_text("Rejected Boundaries of Ada")
+    assert [status(proposal) for proposal in waiting.values()] == ["pending", "rejected", "pending"]
+
+
+def test_without_javascript_the_queue_can_be_worked_through(
+    log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User
+) -> None:
+    page = queue(log_in, bob, javascript=False)
+    page.get_by_label("Select Values of Ada").check()
+    page.get_by_role("button", name="Reject selected").click()
+    expect(page.locator(".review-undo")).to_contain_text("Rejected Values of Ada")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("link", name="Values of Ada")).to_be_visible()
+
+
+def test_help_lists_the_keys(log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User) -> None:
+    page = log_in(bob)
+    page.goto(f"/review/{waiting['values'].pk}/")
+    page.keyboard.press("?")
+    for word in ("Approve", "Reject", "Next proposal", "Edit before approving"):
+        expect(page.locator("#keyhelp")).to_contain_text(word)
+
+
+def test_a_token_is_shown_once(log_in: LogIn, ada: Agent, charlie: User) -> None:
+    page = log_in(charlie)
+    page.goto("/agents/ada/tokens/")
+    page.get_by_label("Name").fill("worker")
+    page.get_by_role("button", name="Make token").click()
+    secret = page.locator("#secret").inner_text()
+    assert secret.startswith("nous_")
+    expect(page.get_by_label("Command that tries the token")).to_contain_text(secret)
+    assert secret not in page.url
+    page.goto("/agents/ada/tokens/")
+    expect(page.get_by_role("row", name="worker")).to_be_visible()
+    expect(page.get_by_text(secret)).to_have_count(0)
+
+
+def test_an_audit_row_unfolds_to_before_and_after(
+    log_in: LogIn, waiting: dict[str, ChangeProposal], alice: User
+) -> None:
+    page = log_in(alice)
+    page.goto("/audit/?action=proposal.create")
+    page.get_by_text("Before and after").first.click()
+    expect(page.locator(".audit-states .diff-text.is-added").first).to_contain_text(TEXTS["protocols"])
+
+
+def test_a_context_preview_follows_the_input(log_in: LogIn, ada: Agent, alice: User) -> None:
+    page = log_in(alice)
+    page.goto("/agents/ada/context/")
+    page.get_by_label("Input").fill("Hello")
+    page.get_by_role("button", name="Show the prompt").click()
+    expect(page.get_by_label("The assembled prompt")).to_contain_text("You are Ada")
+    page.wait_for_url("**/context/?input=Hello&session=preview")
+    page.reload()
+    expect(page.get_by_label("The assembled prompt")).to_contain_text("You are Ada")

@@ -1,0 +1,341 @@
+"""The review queue and the decisions: what each person may do, what refuses, what one undo takes back."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, IdentityVersion
+from identity.principal import Principal
+from identity.services.proposals import identity_propose, proposal_approve
+from tests.http import signed_in
+
+Status = ChangeProposal.Status
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def wish(agent: Agent, by: Principal, section: str = "values", content: str = "Truth first.") -> ChangeProposal:
+    found = identity_propose(agent=agent, section=section, content=content, reason="Because.", by=by, wait=True)
+    assert found.proposal is not None
+    return found.proposal
+
+
+def applied(agent: Agent, by: Principal, content: str = "Tables, not prose.") -> ChangeProposal:
+    found = identity_propose(agent=agent, section="preferences", content=content, by=by)
+    assert found.action == "applied"
+    assert found.proposal is not None
+    return found.proposal
+
+
+def decide(user: User, proposal: ChangeProposal, action: str, query: str = "", **data: Any) -> Any:
+    url = reverse("proposal_decide", args=[proposal.pk]) + query
+    return browser(user).post(url, {"action": action, **data})
+
+
+def now(proposal: ChangeProposal) -> ChangeProposal:
+    return ChangeProposal.objects.get(pk=proposal.pk)
+
+
+def many(agent: Agent, number: int) -> Sequence[ChangeProposal]:
+    soon = timezone.now() + timedelta(days=5)
+    return ChangeProposal.objects.bulk_create(
+        ChangeProposal(
+            agent=agent,
+            section="values",
+            base_version=0,
+            content=f"Wish {place}\nfor more.",
+            risk="high",
+            guardrail="Waits.",
+            expires_at=soon,
+            author_kind="token",
+            author_id="1",
+            author_name="ada · actor",
+        )
+        for place in range(number)
+    )
+
+
+def test_the_queue_starts_on_pending_and_riskiest_first(ada: Agent, actor: Principal, bob: User) -> None:
+    low = wish(ada, actor, "protocols", "Ask first.")
+    high = wish(ada, actor, "values")
+    done = applied(ada, actor)
+    page = browser(bob).get(reverse("review"))
+    assert [item.proposal.pk for item in page.context["items"]] == [high.pk, low.pk]
+    looked = browser(bob).get(reverse("review"), {"status": "applied"})
+    assert [item.proposal.pk for item in looked.context["items"]] == [done.pk]
+    narrow = browser(bob).get(reverse("review"), {"risk": "low", "agent": "ada", "section": "protocols"})
+    assert [item.proposal.pk for item in narrow.context["items"]] == [low.pk]
+
+
+def test_the_queue_reads_any_address(ada: Agent, bob: User) -> None:
+    page = browser(bob).get(reverse("review"), {"status": "odd", "risk": "x", "sort": "y", "page": "z", "done": "no"})
+    assert page.status_code == 200
+
+
+def test_the_number_of_queries_does_not_grow_with_the_queue(
+    ada: Agent, actor: Principal, bob: User, django_assert_num_queries: Any
+) -> None:
+    first = wish(ada, actor)
+    client = browser(bob)
+    pages = (reverse("review"), reverse("proposal", args=[first.pk]))
+    for url in pages:
+        client.get(url)
+    for number in (0, 200):
+        many(ada, number)
+        with django_assert_num_queries(11):
+            assert client.get(pages[0]).status_code == 200
+        with django_assert_num_queries(10):
+            assert client.get(pages[1]).status_code == 200
+
+
+def test_alice_sees_but_cannot_decide(ada: Agent, actor: Principal, alice: User) -> None:
+    proposal = wish(ada, actor)
+    page = browser(alice).get(reverse("proposal", args=[proposal.pk]))
+    assert page.status_code == 200
+    assert b'value="approve"' not in page.content
+    for action in ("approve", "reject", "approve_edited", "withdraw"):
+        assert decide(alice, proposal, action, content="x").status_code == 403
+    assert browser(alice).post(reverse("review_bulk"), {"approve": proposal.pk}).status_code == 403
+    assert browser(alice).post(reverse("proposal_undo", args=[proposal.pk])).status_code == 403
+    assert browser(alice).post(reverse("review_batch_undo", args=[uuid4()])).status_code == 403
+    assert now(proposal).status == Status.PENDING
+
+
+def test_a_decision_needs_its_csrf_token(ada: Agent, actor: Principal, bob: User) -> None:
+    proposal = wish(ada, actor)
+    refused = signed_in(bob).post(reverse("proposal_decide", args=[proposal.pk]), {"action": "approve"})
+    assert refused.status_code == 403
+    assert now(proposal).status == Status.PENDING
+
+
+def test_approving_advances_to_the_next_with_an_offer_to_undo(ada: Agent, actor: Principal, bob: User) -> None:
+    first, second = wish(ada, actor), wish(ada, actor, "boundaries", "Never lie.")
+    answer = decide(bob, first, "approve", base_version="0")
+    assert answer.url == f"{reverse('proposal', args=[second.pk])}?done={first.pk}"
+    page = browser(bob).get(answer.url)
+    assert "Approved" in page.content.decode()
+    assert "Values of Ada" in page.content.decode()
+    undone = browser(bob).post(reverse("proposal_undo", args=[first.pk]))
+    assert undone.status_code == 302
+    assert now(first).status == Status.PENDING
+
+
+def test_the_last_decision_leads_back_to_the_queue(ada: Agent, actor: Principal, bob: User) -> None:
+    proposal = wish(ada, actor)
+    answer = decide(bob, proposal, "reject", comment="Not now.")
+    assert answer.url == f"{reverse('review')}?done={proposal.pk}"
+    assert (now(proposal).status, now(proposal).comment) == (Status.REJECTED, "Not now.")
+    assert "Nothing waits" in browser(bob).get(answer.url).content.decode()
+
+
+def test_what_charlie_decided_bob_cannot_decide_again(ada: Agent, actor: Principal, bob: User, charlie: User) -> None:
+    proposal = wish(ada, actor)
+    assert decide(charlie, proposal, "approve").status_code == 302
+    answer = decide(bob, proposal, "approve", comment="Fine.")
+    assert answer.status_code == 409
+    assert "already approved by charlie" in answer.content.decode()
+
+
+def test_the_same_decision_sent_twice_is_one(ada: Agent, actor: Principal, bob: User) -> None:
+    proposal = wish(ada, actor)
+    assert decide(bob, proposal, "approve").status_code == 302
+    assert decide(bob, proposal, "approve").status_code == 302
+    assert IdentityVersion.objects.filter(section="values").count() == 1
+    assert decide(bob, proposal, "reject").status_code == 409
+
+
+def test_a_stale_proposal_shows_three_texts_and_is_approved_on_top_of_the_current_one(
+    ada: Agent, actor: Principal, bob: User
+) -> None:
+    base = "One.\nTwo.\nThree.\nFour."
+    identity_propose(agent=ada, section="values", content=base, by=Principal.of_user(bob))
+    proposal = wish(ada, actor, content=base.replace("One", "Uno"))
+    moved = base.replace("Four", "Cuatro")
+    identity_propose(agent=ada, section="values", content=moved, by=Principal.of_user(bob))
+    refused = decide(bob, proposal, "approve", base_version="1")
+    assert refused.status_code == 409
+    assert "Three texts side by side" in refused.content.decode()
+    assert refused.context["text"] == "Uno.\nTwo.\nThree.\nCuatro."
+    answer = decide(bob, proposal, "approve_edited", base_version="2", content="Uno.\r\nTwo.\r\nThree.\r\nCuatro.")
+    assert answer.status_code == 302
+    current = IdentityVersion.objects.current().get(section="values")
+    assert (current.version, current.content) == (3, "Uno.\nTwo.\nThree.\nCuatro.")
+    assert now(proposal).edited
+
+
+def test_an_edit_refused_as_stale_keeps_what_was_typed(ada: Agent, actor: Principal, bob: User) -> None:
+    proposal = wish(ada, actor)
+    identity_propose(agent=ada, section="values", content="Speed first.", by=Principal.of_user(bob))
+    answer = decide(bob, proposal, "approve_edited", base_version="0", content="My own <words>.", comment="Hm.")
+    assert answer.status_code == 409
+    assert "My own &lt;words&gt;." in answer.content.decode()
+    assert 'value="Hm."' in answer.content.decode()
+
+
+def test_a_version_with_the_same_text_makes_nothing_stale(ada: Agent, actor: Principal, bob: User) -> None:
+    first, second = wish(ada, actor, content="A."), wish(ada, actor, content="B.")
+    decide(bob, first, "approve")
+    browser(bob).post(reverse("proposal_undo", args=[first.pk]))
+    answer = browser(bob).post(reverse("review_bulk"), {"approve": str(second.pk)})
+    assert answer.status_code == 302
+    assert now(second).status == Status.APPROVED
+
+
+def test_bulk_approval_names_each_refusal_and_one_undo_takes_all_back(
+    ada: Agent, bruno: Agent, actor: Principal, bob: User, charlie: User
+) -> None:
+    good = [wish(ada, actor), wish(ada, actor, "boundaries", "Never lie.")]
+    decided = wish(ada, actor, "character", "You are Ada, brisk.")
+    proposal_approve(proposal=decided, by=Principal.of_user(charlie))
+    expired = wish(bruno, Principal.of_user(bob), "protocols", "Ask first.")
+    ChangeProposal.objects.filter(pk=expired.pk).update(expires_at=timezone.now())
+    stale = wish(bruno, Principal.of_user(bob), content="X.")
+    identity_propose(agent=bruno, section="values", content="Moved on.", by=Principal.of_user(bob))
+    chosen = [str(proposal.pk) for proposal in (*good, decided, expired, stale)]
+    page = browser(bob).post(
+        reverse("review_bulk"), {"action": "approve", "selected": [*chosen, "odd"], "comment": "All."}, follow=True
+    )
+    text = page.content.decode()
+    assert "2 proposals" in text
+    for refusal in ("Character of Ada", "already approved by charlie", "Protocols of Bruno", "has expired"):
+        assert refusal in text
+    assert "Values of Bruno (by bob): This edit is based on version 0" in text
+    assert {now(proposal).comment for proposal in good} == {"All."}
+    batch = now(good[0]).batch
+    assert batch is not None
+    browser(bob).post(reverse("review_batch_undo", args=[batch]))
+    assert {now(proposal).status for proposal in good} == {Status.PENDING}
+    assert now(decided).status == Status.APPROVED
+
+
+def test_an_undo_of_a_batch_names_what_it_could_not_take_back(ada: Agent, actor: Principal, bob: User) -> None:
+    proposals = [wish(ada, actor), wish(ada, actor, "boundaries", "Never lie.")]
+    browser(bob).post(
+        reverse("review_bulk"), {"action": "approve", "selected": [str(proposal.pk) for proposal in proposals]}
+    )
+    batch = now(proposals[0]).batch
+    identity_propose(agent=ada, section="values", content="Later.", by=Principal.of_user(bob))
+    page = browser(bob).post(reverse("review_batch_undo", args=[batch]), follow=True)
+    assert "Values of Ada: Values has changed since" in page.content.decode()
+    assert now(proposals[1]).status == Status.PENDING
+
+
+def test_what_the_agent_applied_is_kept_or_reverted(ada: Agent, actor: Principal, bob: User) -> None:
+    kept = applied(ada, actor)
+    query = "?status=applied"
+    assert b"Keep" in browser(bob).get(reverse("proposal", args=[kept.pk]) + query).content
+    assert decide(bob, kept, "keep", query).status_code == 302
+    assert now(kept).status == Status.APPROVED
+    browser(bob).post(reverse("proposal_undo", args=[kept.pk]))
+    assert now(kept).status == Status.APPLIED
+    assert decide(bob, kept, "revert", query).status_code == 302
+    assert now(kept).status == Status.REVERTED
+    assert IdentityVersion.objects.current().get(section="preferences").content == ""
+
+
+def test_bob_withdraws_his_own_and_nobody_elses(ada: Agent, actor: Principal, bob: User) -> None:
+    own, other = wish(ada, Principal.of_user(bob)), wish(ada, actor, "boundaries", "Never lie.")
+    assert decide(bob, other, "withdraw").status_code == 403
+    assert decide(bob, own, "withdraw").status_code == 302
+    assert now(own).status == Status.WITHDRAWN
+
+
+def test_four_eyes_says_why_ones_own_cannot_be_approved(ada: Agent, bob: User, settings: Any) -> None:
+    settings.FOUR_EYES = True
+    own = wish(ada, Principal.of_user(bob))
+    page = browser(bob).get(reverse("proposal", args=[own.pk])).content.decode()
+    assert "another person must approve it" in page
+    assert 'value="approve"' not in page
+    assert decide(bob, own, "approve").status_code == 403
+
+
+def test_the_preview_shows_the_change_that_typing_makes(ada: Agent, actor: Principal, bob: User) -> None:
+    proposal = wish(ada, actor)
+    answer = browser(bob).post(reverse("proposal_preview", args=[proposal.pk]), {"content": "<b>Bold</b>"})
+    assert "&lt;b&gt;Bold&lt;/b&gt;" in answer.content.decode()
+
+
+def test_unknown_proposals_and_decisions_are_not_found(ada: Agent, actor: Principal, bob: User) -> None:
+    assert browser(bob).get(reverse("proposal", args=[uuid4()])).status_code == 404
+    assert decide(bob, wish(ada, actor), "bless").status_code == 404
+
+
+def test_the_audit_trail_filters_pages_and_unfolds(
+    ada: Agent, actor: Principal, alice: User, bob: User, django_assert_num_queries: Any
+) -> None:
+    proposal = wish(ada, actor)
+    decide(bob, proposal, "approve", comment="Agreed.")
+    client = browser(alice)
+    url = reverse("audit")
+    rows = client.get(url, {"action": "proposal.approve", "author": "BOB", "kind": "person", "q": "agreed"})
+    (event,) = rows.context["rows"]
+    assert event.author_name == "bob"
+    opened = client.get(reverse("audit_event", args=[event.pk]), headers={"HX-Request": "true"})
+    assert "Truth first." in opened.content.decode()
+    assert "<html" not in opened.content.decode()
+    assert "<html" in client.get(reverse("audit_event", args=[event.pk])).content.decode()
+    assert not client.get(url, {"until": "2001-01-01"}).context["rows"]
+    assert client.get(url, {"since": "not a day"}).status_code == 200
+    of_object = client.get(url, {"object": f"changeproposal:{proposal.pk}"})
+    assert {row.object_id for row in of_object.context["rows"]} == {str(proposal.pk)}
+    AuditEvent.objects.bulk_create(
+        AuditEvent(author_kind="system", author_id="x", author_name="x", action="a.b", object_label=str(number))
+        for number in range(120)
+    )
+    with django_assert_num_queries(10):
+        first = client.get(url)
+    older = client.get(url, {"before": first.context["older"]})
+    assert older.context["rows"][0].pk < first.context["rows"][-1].pk
+    newer = client.get(url, {"after": older.context["newer"]})
+    assert [row.pk for row in newer.context["rows"]] == [row.pk for row in first.context["rows"]]
+
+
+def test_a_token_is_shown_once_and_nowhere_else(ada: Agent, charlie: User, bob: User, api: Any) -> None:
+    url = reverse("agent_tokens", args=["ada"])
+    assert browser(bob).get(url).status_code == 403
+    client = browser(charlie)
+    given = {"name": "worker", "persona": "actor", "scopes": ["context:read"]}
+    made = client.post(url, given)
+    assert "no-store" in made["Cache-Control"]
+    secret = made.context["secret"]
+    assert made.content.decode().count(secret) == 2
+    assert api.as_token(secret).post("/context", {"session_id": "s", "input": "Hello"}).status_code == 200
+    assert secret not in client.get(url).content.decode()
+    assert secret not in str(dict(client.session))
+    assert secret not in str(list(AuditEvent.objects.values()))
+    assert client.post(url, given).status_code == 422
+    token = ApiToken.objects.get(name="worker")
+    revoke = reverse("agent_token_revoke", args=["ada", token.pk])
+    assert client.get(revoke).status_code == 200
+    assert browser(bob).post(revoke).status_code == 403
+    assert client.post(revoke).status_code == 302
+    assert api.as_token(secret).get("/identity").status_code == 401
+    assert client.post(revoke, follow=True).status_code == 200
+
+
+@pytest.mark.parametrize("wrong", [{"name": ""}, {"persona": "king"}, {"scopes": []}, {"expires_at": "2001-01-01"}])
+def test_a_wrong_token_form_keeps_what_was_typed(ada: Agent, charlie: User, wrong: dict[str, Any]) -> None:
+    given = {"name": "worker", "persona": "actor", "scopes": ["context:read"], **wrong}
+    answer = browser(charlie).post(reverse("agent_tokens", args=["ada"]), given)
+    assert answer.status_code == 422
+    assert not ApiToken.objects.exists()
+
+
+@pytest.mark.parametrize("model", ["identity/agent", "identity/apitoken", "identity/identityversion",
+                                   "identity/changeproposal", "identity/auditevent", "memory/fact",
+                                   "memory/factchange", "context/contextrun"])  # fmt: skip
+def test_the_stock_admin_shows_and_changes_nothing(ada: Agent, actor: Principal, model: str) -> None:
+    client = browser(User.objects.create_superuser("root"))
+    assert client.get(f"/admin/{model}/").status_code == 200
+    assert client.get(f"/admin/{model}/add/").status_code == 403
