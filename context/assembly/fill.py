@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from context.assembly.parts import FixedSection, Item, Section
-from nousweb.lib.tokens import estimate_tokens, tokens_of_length, truncate_to_tokens
+from nousweb.lib.fencing import truncate_block
+from nousweb.lib.tokens import estimate_tokens, tokens_of_length
 
 HEADING_BREAK = "\n"
 
@@ -31,7 +32,7 @@ def section_fill(given: FixedSection, budget: int) -> Section | None:
             continue
         truncated = True
         if given.divisible:
-            part = truncate_to_tokens(item.text, budget - tokens_of_length(length_with("")))
+            part = truncate_block(item.text, budget - tokens_of_length(length_with("")))
             # A heading with nothing under it tells nobody anything.
             if "\n" in part.strip():
                 chosen[place] = replace(item, text=part)
