@@ -14,7 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.agents import agent_create
-from identity.services.proposals import identity_propose
+from identity.services.proposals import identity_propose, identity_rollback, proposal_approve
 
 pytestmark = pytest.mark.django_db
 
@@ -248,6 +248,27 @@ class TestIdentity:
             body = page(as_person(bob).get(reverse(name, args=PAGES[name])))
             assert "<script>alert" not in body
             assert "<img src=x" not in body
+
+
+class TestHistory:
+    def test_a_long_history_comes_in_pages_of_fifty(self, alice: User, many_versions: int) -> None:
+        client = as_person(alice)
+        for number, first, last in (("1", 1001, 952), ("2", 951, 902), ("21", 1, 1), ("99", 1, 1), ("x", 1001, 952)):
+            rows = client.get(reverse("section_history", args=VALUES), {"page": number}).context["rows"]
+            assert (rows[0].version.version, rows[-1].version.version) == (first, last)
+
+    def test_a_row_says_what_it_restores_and_who_let_it_pass(
+        self, ada: Agent, actor: Principal, alice: User, bob: User
+    ) -> None:
+        wish = identity_propose(agent=ada, section="values", content="Mine.", by=actor).proposal
+        assert wish is not None
+        proposal_approve(proposal=wish, by=Principal.of_user(bob))
+        write(ada, bob, "Bob's own, and longer.")
+        identity_rollback(agent=ada, section="values", to_version=1, by=Principal.of_user(bob))
+        response = as_person(alice).get(reverse("section_history", args=VALUES))
+        assert "approved by bob" in page(response)
+        assert [row.trend for row in response.context["rows"]] == [-4, 4, None]
+        assert response.context["rows"][0].version.restores.version == 1
 
 
 class TestCompare:
