@@ -149,6 +149,7 @@ def proposal_approve(
     whose section has moved on can be approved after its text was brought up to date.
     Raises Conflict when it is no longer pending, StaleBase when the section has moved on.
     """
+    comment = remark_check(comment, field="comment")
     agent, proposal = _lock(proposal, by)
     _pending_check(proposal)
     if settings.FOUR_EYES:
@@ -209,6 +210,7 @@ def proposal_keep(
 @transaction.atomic
 def proposal_revert(*, proposal: ChangeProposal, by: Principal, comment: str = "") -> IdentityVersion:
     """Take back, after the fact, a change that the agent applied itself: a new version restores the old text."""
+    comment = remark_check(comment, field="comment")
     agent, proposal = _lock(proposal, by)
     if proposal.status != Status.APPLIED:
         raise Conflict(f"This change is {proposal.get_status_display().lower()}; it cannot be reverted here.")

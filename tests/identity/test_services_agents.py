@@ -1,0 +1,110 @@
+"""Making and changing agents, and their first identity."""
+
+import pytest
+
+from identity.models import Agent, AuditEvent, IdentityVersion
+from identity.principal import Principal
+from identity.services.agents import agent_create, agent_update
+from identity.services.seeding import agent_reinitiate, identity_seed
+from memory.services.facts import fact_learn
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+
+
+def test_an_agent_begins_with_its_prompt(db, system):
+    agent = agent_create(slug="nous", name=" Nous  One ", kind="royalty", prompt="You are Nous.\r\n", by=system)
+    assert (agent.slug, agent.name, agent.kind, agent.initiation_state) == ("nous", "Nous One", "royalty", "initiated")
+    assert {version.section: version.content for version in agent.identity_versions.all()} == {
+        "character": "You are Nous.",
+        "boundaries": "See Active Censors section for current safety rules.",
+    }
+
+
+def test_without_a_prompt_it_stays_new_and_can_be_seeded_later(db, system, settings):
+    agent = agent_create(slug="nous", by=system)
+    assert (agent.name, agent.initiation_state) == ("nous", "new")
+    assert not IdentityVersion.objects.exists()
+    settings.IDENTITY_PROMPT = "You are Nous."
+    assert [version.section for version in identity_seed(agent=agent, by=system)] == ["character", "boundaries"]
+    agent.refresh_from_db()
+    assert agent.initiation_state == "initiated"
+    assert identity_seed(agent=agent, by=system) == [], "only once"
+
+
+def test_seeding_takes_the_facts_about_people_and_of_the_actor_only(system, ada, bruno):
+    from identity.services.tokens import token_create
+
+    dreamer = Principal.of_token(token_create(agent=ada, persona="subconscious", name="t", by=system)[0])
+    fact_learn(agent=ada, content="Tim is a pilot.", category="person", by=system)
+    fact_learn(agent=ada, content="A dream.", category="person", by=dreamer)
+    fact_learn(agent=bruno, content="Ann sails.", category="person", by=system)
+    fact_learn(agent=ada, content="Redis is fast.", category="technical", by=system)
+    written = agent_reinitiate(agent=ada, by=system)
+    assert [(version.section, version.content) for version in written] == [
+        ("preferences", "### User\n- Tim is a pilot.")
+    ]
+
+
+@pytest.mark.parametrize(
+    "slug", ["", "Ada", "a b", "a" * 51, "-a", "_a", "a/b", "a\n", "\n", "é", "a\x00", "../a", "a.b", "\ud800"]
+)
+def test_a_slug_is_a_lower_case_word(db, system, slug):
+    with pytest.raises(Invalid) as refused:
+        agent_create(slug=slug, by=system)
+    assert refused.value.field == "slug"
+    assert not Agent.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["x" * 101, "a\x00", "\ud800"])
+def test_a_name_has_limits(ada, system, name):
+    for make in (
+        lambda: agent_create(slug="other", name=name, by=system),
+        lambda: agent_update(agent=ada, name=name, kind="squire", by=system),
+    ):
+        with pytest.raises(Invalid) as refused:
+            make()
+        assert refused.value.field == "name"
+
+
+def test_a_kind_is_one_of_four(ada, system):
+    for make in (
+        lambda: agent_create(slug="other", kind="king", by=system),
+        lambda: agent_update(agent=ada, name="Ada", kind="", by=system),
+    ):
+        with pytest.raises(Invalid, match="knight, squire, royalty, peasant"):
+            make()
+
+
+def test_a_slug_is_taken_once(ada, system):
+    events = AuditEvent.objects.count()
+    with pytest.raises(Conflict) as refused:
+        agent_create(slug="ada", by=system)
+    assert refused.value.extra["field"] == "slug"
+    assert (Agent.objects.count(), AuditEvent.objects.count()) == (1, events)
+
+
+def test_a_prompt_beyond_the_limit_makes_no_agent(db, system):
+    with pytest.raises(Invalid, match="20,000"):
+        agent_create(slug="nous", prompt="x" * 20_001, by=system)
+    assert not Agent.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["alice", "bob"])
+def test_only_charlie_makes_and_changes_agents(ada, request, name):
+    by = Principal.of_user(request.getfixturevalue(name))
+    with pytest.raises(NotAllowed):
+        agent_create(slug="mine", by=by)
+    with pytest.raises(NotAllowed):
+        agent_update(agent=ada, name="Mine", kind="squire", by=by)
+
+
+def test_charlie_renames_ada(ada, charlie):
+    by = Principal.of_user(charlie)
+    agent_update(agent=ada, name="Ada L.", kind="peasant", by=by)
+    record = AuditEvent.objects.latest("id")
+    assert (record.before, record.after) == (
+        {"name": "Ada", "kind": "knight"},
+        {"name": "Ada L.", "kind": "peasant"},
+    )
+    events = AuditEvent.objects.count()
+    agent_update(agent=ada, name="Ada L.", kind="peasant", by=by)
+    assert AuditEvent.objects.count() == events, "nothing changed, nothing to tell"
