@@ -85,7 +85,7 @@ def test_versions_are_compared_by_choice_and_by_key(log_in: LogIn, ada: Agent, b
     expect(page.get_by_role("heading", level=1)).to_have_text("Values: version 1 → version 3")
     expect(page.locator("del")).to_have_text("First")
     expect(page.locator("ins")).to_have_text("Third")
-    page.keyboard.press("u")
+    page.keyboard.press("v")
     page.wait_for_url("**layout=unified**")
     page.keyboard.press("s")
     expect(page.get_by_role("heading", level=1)).to_have_text("Values: version 3 → version 1")
