@@ -27,9 +27,9 @@ def row_change(row: Model, values: Mapping[str, Any]) -> tuple[dict[str, Any], d
     for name, value in changed.items():
         setattr(row, name, value)
     if changed:
-        stamp = ["updated_at"] if hasattr(row, "updated_at") else []
-        if stamp:
-            row.updated_at = clock.now()
+        stamp = {"updated_at": clock.now()} if hasattr(row, "updated_at") else {}
+        for name, moment in stamp.items():
+            setattr(row, name, moment)
         row.save(update_fields=[*changed, *stamp])
     return before, {name: _plain(value) for name, value in changed.items()}
 

@@ -1,0 +1,108 @@
+"""Censors over HTTP."""
+
+from typing import Any, Literal
+from uuid import UUID
+
+from django.http import HttpRequest
+from ninja import Query, Router, Status
+
+from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
+from memory.schemas.censors import (
+    CensorIn,
+    CensorOut,
+    CensorPage,
+    CensorPatch,
+    CheckIn,
+    CheckOut,
+    FalsePositiveIn,
+)
+from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
+
+router = Router()
+
+
+@router.post("/censors", response={201: CensorOut, **CHANGE_REFUSALS}, summary="Make a censor")
+def censors_post(request: HttpRequest, payload: CensorIn, agent: str = "") -> Any:
+    """A pattern or a meaning that texts are checked against. Tokens make warnings and blocks, never absolutes."""
+    found, by, _ = caller(request, agent, "memory.add_censor")
+    return Status(201, censor_create(agent=found, by=by, **payload.dict()))
+
+
+@router.get("/censors", response={200: CensorPage, **REFUSALS}, summary="List censors")
+def censors_get(
+    request: HttpRequest,
+    agent: str = "",
+    q: str = Query("", max_length=200, description="Words in the pattern"),
+    severity: Literal["", "warn", "block", "absolute"] = "",
+    domain: str = "",
+    state: Literal["active", "retired", "all"] = "active",
+    limit: int = Query(50, ge=1, le=200),
+    cursor: str = "",
+) -> Any:
+    """Censors of the token's persona, latest first."""
+    _, _, memory = caller(request, agent, "memory.view_censor")
+    censors = memory.censors
+    if q:
+        censors = censors.filter(pattern__icontains=q)
+    if severity:
+        censors = censors.filter(severity=severity)
+    if domain:
+        censors = censors.filter(domain=domain)
+    if state != "all":
+        censors = censors.filter(active=state == "active")
+    return keyset_page(censors, moment="created_at", limit=limit, cursor=cursor)
+
+
+@router.post("/censors/check", response={200: CheckOut, **REFUSALS}, summary="Check a text against the censors")
+def censors_check(request: HttpRequest, payload: CheckIn, agent: str = "") -> Any:
+    """What a text triggers, strictest first, with the places and why; counts each match unless `dry`."""
+    found, by, _ = caller(request, agent, "memory.view_censor" if payload.dry else "memory.trigger_censor")
+    outcome, censors = censor_check(text=payload.text, agent=found, by=by, count=not payload.dry, domain=payload.domain)
+    return {
+        "verdict": outcome.verdict,
+        "matches": [
+            {
+                "id": match.rule.id,
+                "severity": match.rule.severity,
+                "reason": censors[match.rule.id].reason,
+                "domain": censors[match.rule.id].domain,
+                "match": censors[match.rule.id].match,
+                "pattern": match.rule.pattern,
+                "why": match.why,
+                "spans": [{"start": span.start, "end": span.end} for span in match.spans],
+                "more": match.more,
+                "similarity": match.similarity,
+            }
+            for match in outcome.matches
+        ],
+        "timed_out": [
+            {"id": missed.rule.id, "severity": missed.rule.severity, "why": missed.why} for missed in outcome.timed_out
+        ],
+    }
+
+
+@router.get("/censors/{censor_id}", response={200: CensorOut, **REFUSALS}, summary="One censor")
+def censor_get(request: HttpRequest, censor_id: UUID, agent: str = "") -> Any:
+    _, _, memory = caller(request, agent, "memory.view_censor")
+    return row_of(memory.censors, censor_id, "censor")
+
+
+@router.patch("/censors/{censor_id}", response={200: CensorOut, **CHANGE_REFUSALS}, summary="Change a censor (people)")
+def censor_patch(request: HttpRequest, censor_id: UUID, payload: CensorPatch, agent: str = "") -> Any:
+    """Change its pattern, severity or thresholds, retire it (`active`: false) or bring it back."""
+    _, by, memory = caller(request, agent, "memory.change_censor")
+    censor = row_of(memory.censors, censor_id, "censor")
+    return censor_update(censor=censor, by=by, **payload.dict(exclude_unset=True))
+
+
+@router.post(
+    "/censors/{censor_id}/false-positive",
+    response={200: CensorOut, **CHANGE_REFUSALS},
+    summary="Say that a match was mistaken (people)",
+)
+def censor_false_positive_post(
+    request: HttpRequest, censor_id: UUID, payload: FalsePositiveIn | None = None, agent: str = ""
+) -> Any:
+    _, by, memory = caller(request, agent, "memory.change_censor")
+    censor = row_of(memory.censors, censor_id, "censor")
+    return censor_false_positive(censor=censor, by=by, message=payload.message if payload else "")

@@ -1,0 +1,187 @@
+"""What a text triggers: censors as plain values in, matches with their places and reasons out."""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import re2
+
+from memory.censoring.patterns import pattern_compile
+
+MAX_SPANS = 20
+MAX_PASSAGE_CHARACTERS = 400
+PASSAGES_A_BATCH = 16
+QUOTED_CHARACTERS = 60
+
+ALLOW, WARN, BLOCK = "allow", "warn", "block"
+VERDICTS = {"warn": WARN, "block": BLOCK, "absolute": BLOCK}
+"""What a text that triggers a censor of a severity may do."""
+STRICTNESS = ("absolute", "block", "warn")
+
+_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*|[.!?]+")
+
+
+class SimilarityFailed(Exception):
+    """Meanings cannot be compared now; the message is one sentence for people."""
+
+
+class Similarities(Protocol):
+    """Compares meanings: one row for each of `meanings`, one cosine in it for each of `passages`."""
+
+    def __call__(self, meanings: Sequence[str], passages: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Raises SimilarityFailed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A censor as matching needs it. `threshold`, a cosine, counts only for a semantic one."""
+
+    id: str
+    pattern: str
+    severity: str
+    semantic: bool = False
+    threshold: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters `start` to before `end` of the text."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A triggered censor. `similarity` is the best cosine of a semantic one; `more` says that spans were left out."""
+
+    rule: Rule
+    spans: tuple[Span, ...]
+    why: str
+    more: bool = False
+    similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """A censor that was not, or not wholly, checked: it counts as no match, and is told."""
+
+    rule: Rule
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    verdict: str
+    matches: tuple[Match, ...]
+    timed_out: tuple[TimedOut, ...]
+
+
+def text_match(
+    text: str,
+    rules: Sequence[Rule],
+    *,
+    similarities: Similarities,
+    seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> Outcome:
+    """Match `text` against `rules`, strictest first, for `seconds` on patterns and as long on meanings.
+
+    One search of a pattern is not interrupted: RE2 bounds it by the length of the text. What is not reached in
+    time counts as no match and is listed.
+    """
+    matches: list[Match] = []
+    timed_out: list[TimedOut] = []
+    deadline = clock() + seconds
+    ordered = sorted(rules, key=lambda rule: STRICTNESS.index(rule.severity))
+    for rule in ordered:
+        if rule.semantic:
+            continue
+        if clock() >= deadline:
+            timed_out.append(TimedOut(rule, "The time for this check was used up before its turn."))
+            continue
+        try:
+            compiled = pattern_compile(rule.pattern)
+        except re2.error:
+            # Creation refuses such a pattern; one that came another way must not stop the rest.
+            timed_out.append(TimedOut(rule, "The pattern cannot be read."))
+            continue
+        if found := _match_pattern(rule, compiled, text, lambda: clock() >= deadline):
+            matches.append(found)
+    semantic = [rule for rule in ordered if rule.semantic]
+    if semantic:
+        found_by_meaning, unchecked = _match_meanings(semantic, text, similarities, seconds, clock)
+        matches += found_by_meaning
+        timed_out += unchecked
+    matches.sort(key=lambda match: STRICTNESS.index(match.rule.severity))
+    return Outcome(VERDICTS[matches[0].rule.severity] if matches else ALLOW, tuple(matches), tuple(timed_out))
+
+
+def _match_pattern(rule: Rule, compiled: Any, text: str, is_late: Callable[[], bool]) -> Match | None:
+    spans: list[Span] = []
+    more = False
+    for found in compiled.finditer(text):
+        if found.start() == found.end():
+            continue
+        if len(spans) == MAX_SPANS:
+            more = True
+            break
+        spans.append(Span(found.start(), found.end()))
+        if is_late():
+            more = True
+            break
+    if not spans:
+        return None
+    first = spans[0]
+    return Match(rule, tuple(spans), f"The pattern matches {_quote(text, first)} at {first.start}.", more)
+
+
+def _match_meanings(
+    rules: Sequence[Rule], text: str, similarities: Similarities, seconds: float, clock: Callable[[], float]
+) -> tuple[list[Match], list[TimedOut]]:
+    best: dict[str, tuple[float, list[Span]]] = {}
+    why_not = ""
+    passages = list(_passages(text))
+    try:
+        # The first call may load a model, which is no time of this text's.
+        similarities([rule.pattern for rule in rules], [])
+        deadline = clock() + seconds
+        for start in range(0, len(passages), PASSAGES_A_BATCH):
+            if clock() >= deadline:
+                why_not = "The time for this check was used up before the end of the text."
+                break
+            batch = passages[start : start + PASSAGES_A_BATCH]
+            rows = similarities([rule.pattern for rule in rules], [text[span.start : span.end] for span in batch])
+            for rule, row in zip(rules, rows, strict=True):
+                for span, cosine in zip(batch, row, strict=True):
+                    if cosine >= rule.threshold:
+                        top, spans = best.get(rule.id, (0.0, []))
+                        best[rule.id] = (max(top, cosine), [*spans, span])
+    except SimilarityFailed as error:
+        why_not = str(error)
+    matches = []
+    for rule in rules:
+        if rule.id in best:
+            top, spans = best[rule.id]
+            why = f"{_quote(text, spans[0])} means about the same: {top:.2f}, from {rule.threshold:.2f} on it counts."
+            matches.append(Match(rule, tuple(spans[:MAX_SPANS]), why, len(spans) > MAX_SPANS, top))
+    return matches, [TimedOut(rule, why_not) for rule in rules if why_not and rule.id not in best]
+
+
+def _passages(text: str) -> Iterator[Span]:
+    """The sentences of `text`, long ones in pieces, without the blanks around them."""
+    for sentence in _SENTENCE.finditer(text):
+        for start in range(sentence.start(), sentence.end(), MAX_PASSAGE_CHARACTERS):
+            end = min(start + MAX_PASSAGE_CHARACTERS, sentence.end())
+            piece = text[start:end]
+            lead = len(piece) - len(piece.lstrip())
+            if kept := piece.strip():
+                yield Span(start + lead, start + lead + len(kept))
+
+
+def _quote(text: str, span: Span) -> str:
+    quoted = text[span.start : span.end]
+    return f"“{quoted}”" if len(quoted) <= QUOTED_CHARACTERS else f"“{quoted[: QUOTED_CHARACTERS - 1]}…”"

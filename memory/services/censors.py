@@ -1,0 +1,247 @@
+"""Censors: made, changed and retired, and the check of a text against them."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.censoring.matching import Match, Outcome, Rule, Similarities, TimedOut, text_match
+from memory.censoring.meaning import default_threshold, semantic_similarities
+from memory.censoring.patterns import meaning_check, pattern_check
+from memory.checks import choice_check, text_check, unit_check, whole_check, word_check
+from memory.models import Censor
+from memory.persona import change_check, memory_of
+from memory.policy import (
+    CENSOR_CHECK_SECONDS,
+    CENSOR_SEVERITIES_BY_AUTHOR,
+    MAX_ACTIVE_CENSORS,
+    MAX_DETAIL_CHARACTERS,
+    MAX_REMARK_CHARACTERS,
+)
+from memory.services.changes import row_change, row_lock
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+from nousweb.lib.text import unstorable_reason
+
+Severity = Censor.Severity
+MAX_ESCALATION_THRESHOLD = 1_000
+
+
+@transaction.atomic
+def censor_create(
+    *,
+    agent: Agent,
+    pattern: str,
+    by: Principal,
+    match: str = Censor.Match.REGEX,
+    severity: str = Severity.WARN,
+    reason: str = "",
+    domain: str = "",
+    similarity_threshold: float | None = None,
+    escalation_threshold: int = 5,
+) -> Censor:
+    """Make a censor for the persona that `by` acts as.
+
+    `pattern` is a regular expression (RE2, case ignored), or for a semantic match a text that describes what is
+    meant; `similarity_threshold` is the least cosine for it, by default that of the embedder in use. Raises
+    Invalid, naming the field, for a pattern that cannot be read, never matches as meant or matches everything;
+    NotAllowed for a severity beyond what this author's kind may give; Conflict when there are too many.
+    """
+    by.require("memory.add_censor", agent)
+    choice_check("match", match, Censor.Match.values)
+    _severity_check(severity, by)
+    semantic = match == Censor.Match.SEMANTIC
+    if similarity_threshold is not None and not semantic:
+        raise Invalid("similarity_threshold counts only for a semantic match.", field="similarity_threshold")
+    threshold = default_threshold() if similarity_threshold is None else similarity_threshold
+    censor = Censor(
+        agent=agent,
+        persona=by.persona,
+        pattern=meaning_check(pattern) if semantic else pattern_check(pattern),
+        match=match,
+        similarity_threshold=_threshold_check(threshold),
+        severity=severity,
+        reason=text_check("reason", reason, MAX_REMARK_CHARACTERS),
+        domain=word_check("domain", domain) if domain else "",
+        escalation_threshold=_escalation_check(escalation_threshold),
+        author_kind=by.kind,
+        author_id=by.id,
+        author_name=by.name,
+    )
+    if Censor.objects.active().filter(agent=agent, persona=by.persona).count() >= MAX_ACTIVE_CENSORS:
+        raise Conflict(f"This agent has {MAX_ACTIVE_CENSORS:,} active censors; retire some first.")
+    censor.save(force_insert=True)
+    audit_record(by=by, action="censor.create", target=censor, agent=agent, after=_state(censor))
+    return censor
+
+
+@transaction.atomic
+def censor_update(
+    *,
+    censor: Censor,
+    by: Principal,
+    pattern: str | None = None,
+    severity: str | None = None,
+    reason: str | None = None,
+    domain: str | None = None,
+    similarity_threshold: float | None = None,
+    escalation_threshold: int | None = None,
+    active: bool | None = None,
+    message: str = "",
+) -> Censor:
+    """Change a censor, retire it or bring it back; None leaves a field alone. Only people, and the system's rules.
+
+    Raises Invalid, naming the field, or NotAllowed.
+    """
+    change_check(censor, by, "memory.change_censor")
+    message = text_check("message", message, MAX_REMARK_CHARACTERS)
+    if severity is not None:
+        _severity_check(severity, by)
+    censor = row_lock(censor)
+    if pattern is not None:
+        pattern = meaning_check(pattern) if censor.match == Censor.Match.SEMANTIC else pattern_check(pattern)
+    before, after = row_change(
+        censor,
+        {
+            "pattern": pattern,
+            "severity": severity,
+            "reason": None if reason is None else text_check("reason", reason, MAX_REMARK_CHARACTERS),
+            "domain": word_check("domain", domain) if domain else domain,
+            "similarity_threshold": None if similarity_threshold is None else _threshold_check(similarity_threshold),
+            "escalation_threshold": None if escalation_threshold is None else _escalation_check(escalation_threshold),
+            "active": active,
+        },
+    )
+    if after:
+        action = {False: "censor.retire", True: "censor.revive"}.get(after.get("active"), "censor.update")  # type: ignore[arg-type]
+        audit_record(
+            by=by, action=action, target=censor, agent=censor.agent, before=before, after=after, message=message
+        )
+    return censor
+
+
+def censor_retire(*, censor: Censor, by: Principal, message: str = "") -> Censor:
+    """Take a censor out of use; it stays readable and can come back. Raises Conflict when it is retired already."""
+    with transaction.atomic():
+        change_check(censor, by, "memory.change_censor")
+        if not row_lock(censor).active:
+            raise Conflict("This censor is retired already.")
+        return censor_update(censor=censor, by=by, active=False, message=message)
+
+
+@transaction.atomic
+def censor_false_positive(*, censor: Censor, by: Principal, message: str = "") -> Censor:
+    """Count that a person found a match of this censor to be mistaken."""
+    change_check(censor, by, "memory.change_censor")
+    message = text_check("message", message, MAX_REMARK_CHARACTERS)
+    Censor.objects.filter(pk=censor.pk).update(
+        false_positive_count=F("false_positive_count") + 1, updated_at=clock.now()
+    )
+    censor.refresh_from_db()
+    audit_record(
+        by=by,
+        action="censor.false_positive",
+        target=censor,
+        agent=censor.agent,
+        after={"false_positive_count": censor.false_positive_count},
+        message=message,
+    )
+    return censor
+
+
+def censor_check(
+    *,
+    text: str,
+    agent: Agent,
+    by: Principal,
+    count: bool,
+    domain: str = "",
+    similarities: Similarities = semantic_similarities,
+) -> tuple[Outcome, dict[str, Censor]]:
+    """Match `text` against the active censors that `by` may read; returns the outcome and the censors by id.
+
+    With `count`, each censor that matched counts one activation, and one audit record tells of the check (not of
+    the text); without, nothing changes. `domain` leaves out the censors of other domains. A censor that was not
+    reached in time counts as no match and is listed. Raises Invalid for a text that is too long or cannot be
+    stored. Not to be called in a transaction: it may wait for an embedder.
+    """
+    by.require("memory.trigger_censor" if count else "memory.view_censor", agent)
+    if why := unstorable_reason(text):
+        raise Invalid(why, field="text")
+    if len(text) > MAX_DETAIL_CHARACTERS:
+        raise Invalid(f"text holds at most {MAX_DETAIL_CHARACTERS:,} characters; this has {len(text):,}.", field="text")
+    found = memory_of(agent, by).censors.active().strictest_first()
+    if domain:
+        found = found.filter(domain__in=["", word_check("domain", domain)])
+    censors = {str(censor.pk): censor for censor in found}
+    outcome = text_match(
+        text,
+        [_rule(censor) for censor in censors.values()],
+        similarities=similarities,
+        seconds=CENSOR_CHECK_SECONDS,
+    )
+    if count and (outcome.matches or outcome.timed_out):
+        _count(outcome, agent, by, clock.now())
+    return outcome, censors
+
+
+@transaction.atomic
+def _count(outcome: Outcome, agent: Agent, by: Principal, now: datetime) -> None:
+    matched = [match.rule.id for match in outcome.matches]
+    # Locked in one order first, so that two checks at once cannot wait for each other.
+    list(Censor.objects.select_for_update().filter(pk__in=matched).order_by("pk").values_list("pk"))
+    Censor.objects.filter(pk__in=matched).update(activation_count=F("activation_count") + 1, last_activated_at=now)
+    audit_record(
+        by=by,
+        action="censor.trigger",
+        target=agent,
+        agent=agent,
+        after={
+            "verdict": outcome.verdict,
+            "censors": matched,
+            "timed_out": [missed.rule.id for missed in outcome.timed_out],
+        },
+    )
+
+
+def _rule(censor: Censor) -> Rule:
+    semantic = censor.match == Censor.Match.SEMANTIC
+    return Rule(str(censor.pk), censor.pattern, censor.severity, semantic, censor.similarity_threshold)
+
+
+def _severity_check(severity: str, by: Principal) -> None:
+    choice_check("severity", severity, Severity.values)
+    if severity not in CENSOR_SEVERITIES_BY_AUTHOR[by.kind]:
+        raise NotAllowed(f"Only a person may make a censor {severity}.", field="severity")
+
+
+def _escalation_check(value: int) -> int:
+    return whole_check("escalation_threshold", value, 1, MAX_ESCALATION_THRESHOLD)
+
+
+def _threshold_check(value: float) -> float:
+    if unit_check("similarity_threshold", value) == 0:
+        raise Invalid("A similarity of 0 matches every text.", field="similarity_threshold")
+    return value
+
+
+def _state(censor: Censor) -> dict[str, Any]:
+    return {
+        name: getattr(censor, name)
+        for name in ("pattern", "match", "severity", "domain", "reason", "escalation_threshold")
+    }
+
+
+__all__ = [
+    "Match",
+    "TimedOut",
+    "censor_check",
+    "censor_create",
+    "censor_false_positive",
+    "censor_retire",
+    "censor_update",
+]
