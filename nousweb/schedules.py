@@ -2,6 +2,7 @@
 
 SCHEDULES: dict[str, tuple[str, int]] = {
     "Expire proposals nobody decided": ("identity.tasks.expire_proposals", 60),
+    "Close loops that have gone idle": ("memory.tasks.close_idle_loops", 1),
     "Delete context runs past their retention": ("context.tasks.purge_context_runs", 24 * 60),
 }
 """Name to the task's dotted path and its period in minutes."""

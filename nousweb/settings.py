@@ -44,6 +44,7 @@ try:
     FOUR_EYES = read("NOUS_FOUR_EYES", flag, False)
     PROPOSAL_EXPIRY_DAYS = read("NOUS_PROPOSAL_EXPIRY_DAYS", whole(1, 3650), 30)
     CONTEXT_RETENTION_DAYS = read("NOUS_CONTEXT_RETENTION_DAYS", whole(1, 3650), 30)
+    LOOP_IDLE_MINUTES = read("NOUS_LOOP_IDLE_MINUTES", whole(1, 30 * 24 * 60), 30)
     METRICS_TOKEN = read("NOUS_METRICS_TOKEN", str, "")
 
     EMBEDDER = read("NOUS_EMBEDDER", one_of("local", "fastembed", "openai"), "local")

@@ -2,9 +2,11 @@
 
 from ninja import Router
 
-from memory.api.censors import router as censors_router
+from memory.api.events import router as events_router
 from memory.api.facts import router as facts_router
+from memory.api.loops import router as loops_router
 
 router = Router(tags=["memory"])
 router.add_router("", facts_router)
-router.add_router("", censors_router)
+router.add_router("", events_router)
+router.add_router("", loops_router)

@@ -40,8 +40,10 @@ def row_of(rows: QuerySet[Row], key: object, noun: str) -> Row:
     return row
 
 
-def keyset_page(rows: QuerySet[Row], *, moment: str, limit: int, cursor: str) -> dict[str, Any]:
-    """One page of `rows`, latest first by the field `moment` and the id, with the cursor of the next.
+def keyset_page(
+    rows: QuerySet[Row], *, moment: str, limit: int, cursor: str, latest_first: bool = True
+) -> dict[str, Any]:
+    """One page of `rows`, latest (or earliest) first by the field `moment` and the id, with the cursor of the next.
 
     Stays cheap and stable however many rows there are and are added. Raises Invalid for a foreign cursor.
     """
@@ -52,8 +54,12 @@ def keyset_page(rows: QuerySet[Row], *, moment: str, limit: int, cursor: str) ->
             last = key.to_python(last_id) if key else None
         except Exception as error:
             raise Invalid("This cursor is not one that a page gave out.", field="cursor") from error
-        rows = rows.filter(Q(**{f"{moment}__lt": last_moment}) | Q(**{moment: last_moment, "pk__lt": last}))
-    found = list(rows.order_by(f"-{moment}", "-pk")[: limit + 1])
+        beyond = "lt" if latest_first else "gt"
+        rows = rows.filter(
+            Q(**{f"{moment}__{beyond}": last_moment}) | Q(**{moment: last_moment, f"pk__{beyond}": last})
+        )
+    sign = "-" if latest_first else ""
+    found = list(rows.order_by(f"{sign}{moment}", f"{sign}pk")[: limit + 1])
     items = found[:limit]
     more = len(found) > limit
     return {"items": items, "next": cursor_encode(getattr(items[-1], moment), items[-1].pk) if more else None}

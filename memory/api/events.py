@@ -1,0 +1,102 @@
+"""Events over HTTP: the perfect log."""
+
+from typing import Any, Literal
+
+from django.http import HttpRequest
+from ninja import Query, Router, Status
+from pydantic import AwareDatetime
+
+from identity.models import Agent
+from identity.principal import Principal
+from identity.selectors import agent_for
+from memory.api.common import CHANGE_REFUSALS, REFUSALS, keyset_page, principal, row_of
+from memory.checks import choice_check, moment_check, text_check
+from memory.models import EventKind
+from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
+from memory.schemas.events import EventOut, EventPage, EventsIn, RecordedEventsOut
+from memory.services.events import events_record
+from nousweb.lib.errors import NotAllowed
+
+router = Router()
+
+PersonaName = Literal["", "actor", "subconscious"]
+
+
+def narrowed(agent: Agent, by: Principal, persona: str) -> tuple[PersonaMemory, tuple[str, ...]]:
+    """The memory that `by` may read, and of its personas those that are asked for.
+
+    A token reads what its persona may; naming a persona only ever narrows it. People read the actor's, and the
+    subconscious's by naming it, with the permission of its own. Raises NotAllowed.
+    """
+    by.require("memory.view_event", agent)
+    if by.token is None and persona == "subconscious":
+        return subconscious_memory_of(agent, by), (persona,)
+    memory = memory_of(agent, by)
+    if persona and persona not in memory.personas:
+        raise NotAllowed(f"The memory of the {persona} is not for this caller.")
+    return memory, (persona,) if persona else memory.personas
+
+
+@router.post("/events", response={201: RecordedEventsOut, **CHANGE_REFUSALS}, summary="Record events")
+def events_post(request: HttpRequest, payload: EventsIn, agent: str = "") -> Any:
+    """Append events to the log of the token's persona: all of them, or none when one is refused.
+
+    An event whose `key` is in the log already is answered with the one that is there.
+    """
+    by = principal(request)
+    recorded = events_record(agent=agent_for(by, agent), events=[dict(event) for event in payload.events], by=by)
+    return Status(
+        201,
+        {
+            "events": [
+                {
+                    "id": one.event.pk,
+                    "key": one.event.key,
+                    "kind": one.event.kind,
+                    "persona": one.event.persona,
+                    "loop_id": one.event.loop_id,
+                    "ts": one.event.ts,
+                    "repeated": one.repeated,
+                }
+                for one in recorded
+            ]
+        },
+    )
+
+
+@router.get("/events", response={200: EventPage, **REFUSALS}, summary="List events")
+def events_get(
+    request: HttpRequest,
+    agent: str = "",
+    persona: PersonaName = "",
+    kind: list[str] = Query([], description="May repeat"),
+    loop_id: str = "",
+    since: AwareDatetime | None = Query(None, alias="from", description="Happened then or later"),
+    until: AwareDatetime | None = Query(None, alias="to", description="Happened before"),
+    q: str = Query("", max_length=200, description="Only events whose content holds this text"),
+    order: Literal["latest", "earliest"] = "latest",
+    limit: int = Query(50, ge=1, le=200),
+    cursor: str = "",
+) -> Any:
+    """Events by the moment at which they happened, word for word."""
+    by = principal(request)
+    memory, personas = narrowed(agent_for(by, agent), by, persona)
+    events = memory.events.filter(persona__in=personas)
+    if kind:
+        events = events.filter(kind__in=[choice_check("kind", name, EventKind.values) for name in kind])
+    if loop_id:
+        events = events.filter(loop_id=text_check("loop_id", loop_id, 100))
+    if since:
+        events = events.filter(ts__gte=moment_check("from", since))
+    if until:
+        events = events.filter(ts__lt=moment_check("to", until))
+    if q:
+        events = events.filter(content__icontains=text_check("q", q, 200))
+    return keyset_page(events, moment="ts", limit=limit, cursor=cursor, latest_first=order == "latest")
+
+
+@router.get("/events/{event_id}", response={200: EventOut, **REFUSALS}, summary="One event")
+def event_get(request: HttpRequest, event_id: int, agent: str = "", persona: PersonaName = "") -> Any:
+    by = principal(request)
+    memory, personas = narrowed(agent_for(by, agent), by, persona)
+    return row_of(memory.events.filter(persona__in=personas), event_id, "event")

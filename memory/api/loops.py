@@ -1,0 +1,105 @@
+"""Loops and short-term memory over HTTP."""
+
+from typing import Any, Literal
+
+from django.http import HttpRequest
+from ninja import Query, Router
+from pydantic import AwareDatetime
+
+from identity.selectors import agent_for
+from memory.api.common import REFUSALS, keyset_page, principal
+from memory.api.events import PersonaName, narrowed
+from memory.checks import moment_check, text_check
+from memory.layers.policy import MAX_LOOP_ID_CHARACTERS, MAX_STM_WINDOW
+from memory.layers.stm import StmConfig
+from memory.models import LoopSummary
+from memory.schemas.loops import LoopOut, LoopPage, LoopWithEvents, StmOut
+from memory.services.loops import loop_close
+from memory.stm import stm_search
+from nousweb.lib import clock
+from nousweb.lib.errors import NotFound
+
+router = Router()
+
+EVENTS_SHOWN = 1_000
+MAX_QUERY_CHARACTERS = 1_000
+
+
+@router.get("/loops", response={200: LoopPage, **REFUSALS}, summary="List loops")
+def loops_get(
+    request: HttpRequest,
+    agent: str = "",
+    persona: PersonaName = "",
+    state: Literal["all", "open", "closed"] = "all",
+    since: AwareDatetime | None = Query(None, alias="from", description="Last event then or later"),
+    until: AwareDatetime | None = Query(None, alias="to", description="Last event before"),
+    limit: int = Query(50, ge=1, le=200),
+    cursor: str = "",
+) -> Any:
+    """The short-term entries, by their last event, latest first."""
+    by = principal(request)
+    memory, personas = narrowed(agent_for(by, agent), by, persona)
+    loops = memory.loops.filter(persona__in=personas)
+    if state != "all":
+        loops = loops.filter(closed_at__isnull=state == "open")
+    if since:
+        loops = loops.filter(last_event_at__gte=moment_check("from", since))
+    if until:
+        loops = loops.filter(last_event_at__lt=moment_check("to", until))
+    return keyset_page(loops, moment="last_event_at", limit=limit, cursor=cursor)
+
+
+# Before the loop itself, whose name may hold slashes and would match this address too.
+@router.post("/loops/{path:loop_id}/close", response={200: LoopOut, **REFUSALS}, summary="Close a loop")
+def loop_close_post(request: HttpRequest, loop_id: str, agent: str = "") -> Any:
+    """Say that a loop is over. Its summary follows, and covers events that come later too."""
+    by = principal(request)
+    loop_id = text_check("loop_id", loop_id, MAX_LOOP_ID_CHARACTERS)
+    return loop_close(agent=agent_for(by, agent), loop_id=loop_id, by=by)
+
+
+@router.get("/loops/{path:loop_id}", response={200: LoopWithEvents, **REFUSALS}, summary="One loop")
+def loop_get(request: HttpRequest, loop_id: str, agent: str = "", persona: PersonaName = "") -> Any:
+    """A loop's short-term entry and its events. Where both personas have a loop of this name, the caller's own."""
+    by = principal(request)
+    memory, personas = narrowed(agent_for(by, agent), by, persona)
+    loop_id = text_check("loop_id", loop_id, MAX_LOOP_ID_CHARACTERS)
+    named: dict[str, LoopSummary] = {
+        loop.persona: loop for loop in memory.loops.filter(loop_id=loop_id, persona__in=personas)
+    }
+    loop = named.get(memory.persona) or next(iter(named.values()), None)
+    if loop is None:
+        raise NotFound("There is no such loop.")
+    events = memory.events.filter(persona=loop.persona).of_loop(loop.loop_id)
+    return {"loop": loop, "events": list(events[:EVENTS_SHOWN])}
+
+
+@router.get("/stm", response={200: StmOut, **REFUSALS}, summary="Search short-term memory")
+def stm_get(
+    request: HttpRequest,
+    q: str = Query(min_length=1, max_length=MAX_QUERY_CHARACTERS),
+    agent: str = "",
+    persona: PersonaName = "",
+    min_score: float = Query(0.0, ge=0.0, le=1_000.0, allow_inf_nan=False),
+    limit: int = Query(10, ge=1, le=MAX_STM_WINDOW),
+) -> Any:
+    """Fuzzy search in the window of the last loop summaries, best first."""
+    by = principal(request)
+    found = agent_for(by, agent)
+    memory, personas = narrowed(found, by, persona)
+    query = text_check("q", q, MAX_QUERY_CHARACTERS)
+    config = StmConfig.of(found.config)
+    hits = stm_search(memory, query, personas=personas, now=clock.now(), config=config, min_score=min_score)
+    return {
+        "items": [
+            {
+                "loop": hit.loop,
+                "similarity": hit.score.similarity,
+                "recency": hit.score.recency,
+                "boost": hit.score.boost,
+                "score": hit.score.score,
+            }
+            for hit in hits[:limit]
+        ],
+        "problems": list(config.problems),
+    }

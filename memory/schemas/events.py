@@ -1,0 +1,66 @@
+"""Events over HTTP."""
+
+from datetime import datetime
+from typing import Any
+
+from ninja import Schema
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from memory.layers.policy import MAX_EVENT_CHARACTERS, MAX_EVENTS_PER_CALL
+from memory.models import EventKind
+
+KINDS = ", ".join(EventKind.values)
+
+
+class EventIn(BaseModel):
+    """Plain, for speed: a thousand come at once, and the service checks every text and names its place."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: str = Field(description=f"One of {KINDS}")
+    content: str = Field(description=f"What happened, word for word; at most {MAX_EVENT_CHARACTERS:,} characters")
+    loop_id: str | None = Field(None, description="The loop it belongs to; events without one share a loop per call")
+    ts: AwareDatetime | None = Field(None, description="When it happened; now by default")
+    visibility: str | None = Field(None, description="A word, such as public, internal or private; public by default")
+    metadata: dict[str, Any] | None = Field(None, description="Anything about it: at most 64 KB, 10 levels deep")
+    key: str | None = Field(
+        None, description="Your own name for the event: recording it again with the same key stores nothing twice"
+    )
+
+
+class EventsIn(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    events: list[EventIn] = Field(description=f"1 to {MAX_EVENTS_PER_CALL:,} events, stored together or not at all")
+
+
+class RecordedOut(BaseModel):
+    id: int
+    key: str | None
+    kind: str
+    persona: str
+    loop_id: str
+    ts: datetime
+    repeated: bool = Field(description="Whether its key was in the log already, and nothing was stored")
+
+
+class RecordedEventsOut(Schema):
+    events: list[RecordedOut] = Field(description="One for each event of the call, in the same order")
+
+
+class EventOut(Schema):
+    id: int
+    ts: datetime
+    recorded_at: datetime
+    persona: str
+    loop_id: str
+    kind: str
+    visibility: str
+    content: str
+    metadata: dict[str, Any]
+    key: str | None
+
+
+class EventPage(Schema):
+    items: list[EventOut]
+    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")

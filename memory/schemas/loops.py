@@ -1,0 +1,46 @@
+"""Loops and short-term memory over HTTP."""
+
+from datetime import datetime
+
+from ninja import Schema
+from pydantic import Field
+
+from memory.schemas.events import EventOut
+
+
+class LoopOut(Schema):
+    loop_id: str
+    persona: str
+    summary: str = Field(description="Empty until the loop is closed and summarised")
+    kind: str
+    visibility: str
+    long_term_ids: list[int]
+    event_count: int
+    covered_events: int = Field(description="How many of its events the summary covers")
+    first_event_at: datetime
+    last_event_at: datetime
+    closed_at: datetime | None
+    closed_by: str = Field(description="output, request or idle; empty while the loop is open")
+
+
+class LoopPage(Schema):
+    items: list[LoopOut]
+    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+
+
+class LoopWithEvents(Schema):
+    loop: LoopOut
+    events: list[EventOut] = Field(description="In order; the first 1,000. `GET /events?loop_id=` has them all")
+
+
+class StmItem(Schema):
+    loop: LoopOut
+    similarity: float = Field(description="0 to 1: how well the words of query and summary agree")
+    recency: float = Field(description="0 to 1, halved every half-life")
+    boost: float
+    score: float = Field(description="(w_similarity × similarity + w_recency × recency) × boost")
+
+
+class StmOut(Schema):
+    items: list[StmItem] = Field(description="Best first")
+    problems: list[str] = Field(description="Settings of the agent's short-term search that could not be used")

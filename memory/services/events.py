@@ -1,0 +1,209 @@
+"""Recording events: the perfect log and, in the same transaction, everything that derives from it at once.
+
+Source: seed "Agentic Memory System", Derivation Pipelines.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, transaction
+from django_q.tasks import async_task
+
+from identity.models import Agent, Persona
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.layers.compaction import compact
+from memory.layers.drafts import EventDraft, events_check
+from memory.layers.loops import loop_visibility
+from memory.layers.policy import CLOSING_KINDS, KIND_IMPORTANCE
+from memory.models import Event, LongTermEntry, LoopSummary
+from memory.search.entries import entry_of
+from memory.search.index import index_put
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
+
+LOOPS_IN_AUDIT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """One event of a call: `repeated` when its key was already in the log, and nothing was stored."""
+
+    event: Event
+    repeated: bool
+
+
+class RepeatedKey(Conflict):
+    """A key names another event already."""
+
+    code = "key_taken"
+    title = "This key names another event"
+
+
+def events_record(
+    *, agent: Agent, events: Sequence[Mapping[str, Any]], by: Principal, persona: str = ""
+) -> list[RecordedEvent]:
+    """Append events to the log of the persona that `by` acts as; one result for each, in the same order.
+
+    1. Every event is checked before any is stored (memory.layers.drafts says what is accepted).
+    2. An event whose `key` this persona's log holds already is not stored again: the one that is there is the
+       answer, or RepeatedKey (409) when it says something else. This also holds within one call.
+    3. New events are stored with their long-term entries, their rows of the index and their loops; one audit
+       record follows, and at most one task for the closed loops beside that for the index. Events without `loop_id` share a loop made for the call.
+
+    One agent's calls are stored one after another, so that ids rise in the order in which events become visible
+    and a repeated call sees what the first has stored. `persona` is for the product itself (imports); for people
+    and tokens it is who they are. Raises Invalid, naming "events[i].field", RepeatedKey or NotAllowed.
+    """
+    by.require("memory.add_event", agent)
+    persona = persona_check(by, persona)
+    drafts = events_check(events, persona=persona, now=clock.now())
+    with transaction.atomic():
+        # Not the stronger lock: other memories of the agent may be written meanwhile.
+        if not Agent.objects.select_for_update(no_key=True).filter(pk=agent.pk).exists():
+            raise NotFound("No such agent.")
+        return _record(agent, persona, drafts, by)
+
+
+def persona_check(by: Principal, persona: str) -> str:
+    """The persona that a write of `by` is for: theirs, and only the product itself may name one."""
+    if persona and persona not in Persona.values:
+        raise Invalid(f"persona is one of {', '.join(Persona.values)}.", field="persona")
+    if persona and persona != by.persona and by.kind != "system":
+        raise NotAllowed(f"Only the {persona} itself writes its memory.")
+    return persona or by.persona
+
+
+def _record(agent: Agent, persona: str, drafts: list[EventDraft], by: Principal) -> list[RecordedEvent]:
+    now = clock.now()
+    known = _known(agent, persona, drafts)
+    own_loop = f"loop-{uuid.uuid4().hex}"
+    new: list[Event] = []
+    answers: list[RecordedEvent] = []
+    for place, draft in enumerate(drafts):
+        held = known.get(draft.key) if draft.key else None
+        if held is not None:
+            if not draft.says_the_same(held):
+                raise RepeatedKey(
+                    f"events[{place}].key: {draft.key!r} names another event already, and events are never changed.",
+                    field=f"events[{place}].key",
+                    key=draft.key,
+                )
+            answers.append(RecordedEvent(held, repeated=True))
+            continue
+        event = Event(
+            agent=agent,
+            persona=persona,
+            ts=draft.ts or now,
+            recorded_at=now,
+            loop_id=draft.loop_id or own_loop,
+            kind=draft.kind,
+            visibility=draft.visibility,
+            content=draft.content,
+            metadata=draft.metadata,
+            key=draft.key,
+        )
+        if draft.key:
+            known[draft.key] = event
+        new.append(event)
+        answers.append(RecordedEvent(event, repeated=False))
+    if new:
+        _store(agent, persona, new, by)
+    return answers
+
+
+def _known(agent: Agent, persona: str, drafts: list[EventDraft]) -> dict[str, Event]:
+    keys = {draft.key for draft in drafts if draft.key}
+    if not keys:
+        return {}
+    held = Event.objects.filter(agent=agent, persona=persona, key__in=keys)
+    return {event.key: event for event in held if event.key}
+
+
+def _store(agent: Agent, persona: str, events: list[Event], by: Principal) -> None:
+    Event.objects.bulk_create(events)
+    long_term_store(events)
+    closed = _loops_extend(agent, persona, events)
+    loops = list(dict.fromkeys(event.loop_id for event in events))
+    audit_record(
+        by=by,
+        action="events.record",
+        target=events[0],
+        agent=agent,
+        after={
+            "count": len(events),
+            "first_id": events[0].pk,
+            "last_id": events[-1].pk,
+            "persona": persona,
+            "loops": loops[:LOOPS_IN_AUDIT],
+            "loop_count": len(loops),
+        },
+    )
+    if closed:
+        async_task("memory.tasks.derive_from_events", closed)
+
+
+def long_term_store(events: Sequence[Event]) -> None:
+    """Derive the long-term entries of events that have none, with their rows of the index."""
+    entries = [
+        LongTermEntry(
+            event=event,
+            agent_id=event.agent_id,
+            persona=event.persona,
+            loop_id=event.loop_id,
+            text=compact(event.content, kind=event.kind, metadata=event.metadata),
+            importance=KIND_IMPORTANCE[event.kind],
+        )
+        for event in events
+    ]
+    LongTermEntry.objects.bulk_create(entries, ignore_conflicts=True)
+    index_put(entry_of(entry) for entry in entries)
+
+
+_LOOPS_EXTEND = """
+INSERT INTO memory_loopsummary AS held (
+    agent_id, persona, loop_id, summary, kind, visibility, long_term_ids, event_count, covered_events,
+    first_event_at, last_event_at, closed_at, closed_by)
+SELECT %s, %s, loop_id, '', kind, visibility, '{}', event_count, 0, first_event_at, last_event_at, closed_at,
+    CASE WHEN closed_at IS NULL THEN '' ELSE %s END
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::int[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[])
+    AS new (loop_id, kind, visibility, event_count, first_event_at, last_event_at, closed_at)
+ORDER BY loop_id
+ON CONFLICT (agent_id, persona, loop_id) DO UPDATE SET
+    event_count = held.event_count + excluded.event_count,
+    first_event_at = least(held.first_event_at, excluded.first_event_at),
+    last_event_at = greatest(held.last_event_at, excluded.last_event_at),
+    closed_at = coalesce(held.closed_at, excluded.closed_at),
+    closed_by = CASE WHEN held.closed_at IS NULL THEN excluded.closed_by ELSE held.closed_by END
+RETURNING id, closed_at IS NOT NULL
+"""
+
+
+def _loops_extend(agent: Agent, persona: str, events: Sequence[Event]) -> list[int]:
+    """Count events into their loops, making those that are new; returns the ids of the closed ones.
+
+    A closed loop stays closed when more arrives, which its summary then covers too.
+    """
+    now = clock.now()
+    loops: dict[str, list[Event]] = {}
+    for event in events:
+        loops.setdefault(event.loop_id, []).append(event)
+    columns: list[list[Any]] = [[] for _ in range(7)]
+    for loop_id, found in loops.items():
+        closes = any(event.kind in CLOSING_KINDS for event in found)
+        row = (
+            loop_id,
+            found[0].kind,
+            loop_visibility(event.visibility for event in found),
+            len(found),
+            min(event.ts for event in found),
+            max(event.ts for event in found),
+            now if closes else None,
+        )
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    with connection.cursor() as cursor:
+        cursor.execute(_LOOPS_EXTEND, [agent.pk, persona, LoopSummary.ClosedBy.OUTPUT.value, *columns])
+        return [row_id for row_id, is_closed in cursor.fetchall() if is_closed]

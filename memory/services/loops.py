@@ -1,0 +1,206 @@
+"""Loops: closing them, and deriving the one short-term entry of each from its long-term entries.
+
+Source: seed "Agentic Memory System", Derivation Pipelines.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Count, QuerySet
+from django_q.tasks import async_task
+
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
+from memory.layers.policy import CLOSING_KINDS, OPENING_KINDS
+from memory.models import Event, EventKind, LongTermEntry, LoopSummary
+from memory.search.entries import entry_of
+from memory.search.index import index_put
+from memory.services.events import long_term_store
+from nousweb.lib import clock
+from nousweb.lib.errors import NotFound
+
+BATCH = 500
+TOOL_CALLS_READ = 200
+
+
+@transaction.atomic
+def loop_close(*, agent: Agent, loop_id: str, by: Principal) -> LoopSummary:
+    """Close a loop of the persona that `by` acts as; its summary follows. A closed one is returned as it is.
+
+    Raises NotFound, and NotAllowed.
+    """
+    by.require("memory.add_event", agent)
+    loop = LoopSummary.objects.select_for_update().filter(agent=agent, persona=by.persona, loop_id=loop_id).first()
+    if loop is None:
+        raise NotFound("There is no such loop.")
+    if loop.closed_at is None:
+        loop.closed_at = clock.now()
+        loop.closed_by = LoopSummary.ClosedBy.REQUEST
+        loop.save(update_fields=["closed_at", "closed_by"])
+        audit_record(by=by, action="loop.close", target=loop, agent=agent, after={"closed_by": loop.closed_by})
+        async_task("memory.tasks.derive_from_events", [loop.pk])
+    return loop
+
+
+def loops_close_idle() -> list[int]:
+    """Close loops whose last event is NOUS_LOOP_IDLE_MINUTES old, a bounded batch at a time; returns their ids.
+
+    Run by the clock. It needs no audit record: the loop says itself that idle time closed it.
+    """
+    horizon = clock.now() - timedelta(minutes=settings.LOOP_IDLE_MINUTES)
+    closed: list[int] = []
+    while True:
+        with transaction.atomic():
+            idle = LoopSummary.objects.filter(closed_at__isnull=True, last_event_at__lt=horizon)
+            found = list(idle.order_by("pk").select_for_update(skip_locked=True).values_list("pk", flat=True)[:BATCH])
+            LoopSummary.objects.filter(pk__in=found).update(
+                closed_at=clock.now(), closed_by=LoopSummary.ClosedBy.IDLE
+            )
+        closed += found
+        if len(found) < BATCH:
+            return closed
+
+
+def loops_summarise(loop_ids: Iterable[int]) -> int:
+    """Bring the summaries of these closed loops up to date; returns how many needed it.
+
+    Each in a transaction of its own, so that one that fails keeps no other from its summary.
+    """
+    return sum(loop_summarise(loop_id) for loop_id in loop_ids)
+
+
+@transaction.atomic
+def loop_summarise(loop_pk: int) -> bool:
+    """Derive one closed loop's summary from all its long-term entries; False when it is up to date.
+
+    Under the row's lock, which writers of the loop's events take too, so the entries seen and the count are of one
+    moment. Deriving again gives the same.
+    """
+    loop = LoopSummary.objects.select_for_update().filter(pk=loop_pk, closed_at__isnull=False).first()
+    if loop is None or loop.covered_events >= loop.event_count:
+        return False
+    events = Event.objects.filter(agent=loop.agent_id, persona=loop.persona).of_loop(loop.loop_id)
+    entries = LongTermEntry.objects.filter(event__in=events).order_by("event__ts", "event_id")
+    loop.long_term_ids = list(entries.values_list("pk", flat=True))
+    if not loop.long_term_ids:
+        return False
+    loop.event_count = events.count()
+    loop.covered_events = len(loop.long_term_ids)
+    loop.summary = loop_text(_digest(entries))
+    loop.kind = _kind(events)
+    loop.visibility = loop_visibility(events.order_by().values_list("visibility", flat=True).distinct())
+    loop.save()
+    return True
+
+
+def _kind(events: QuerySet[Event]) -> str:
+    telling = events.filter(kind__in=[*CLOSING_KINDS, EventKind.ERROR]).values_list("kind", flat=True).last()
+    first = events.values_list("kind", flat=True)[:1]
+    return loop_kind([*first, *([telling] if telling else [])])
+
+
+def _digest(entries: QuerySet[LongTermEntry]) -> LoopDigest:
+    """What the summary quotes, read in a few bounded queries however long the loop is."""
+    texts = entries.values_list("text", flat=True)
+    opening = texts.filter(event__kind__in=OPENING_KINDS).first() or texts.first() or ""
+    calls = entries.filter(event__kind=EventKind.TOOL_CALL).values_list("text", "event__metadata")[:TOOL_CALLS_READ]
+    errors = texts.filter(event__kind=EventKind.ERROR)
+    last_error = errors.last()
+    return LoopDigest(
+        opening=opening,
+        output=texts.filter(event__kind__in=CLOSING_KINDS).last() or "",
+        tools=[name for text, metadata in calls if (name := tool_name(text, metadata))],
+        errors=[last_error] if last_error else [],
+        error_count=errors.count(),
+    )
+
+
+def derived_backfill() -> dict[str, int]:
+    """Heal what derives from the log: missing long-term entries, missing index rows, missing or stale summaries.
+
+    In bounded batches, each a transaction of its own; running it again finds nothing to do. Returns how many rows
+    of each were healed: "long_term", "index", "loops", "summaries". Embeddings are not its concern: rows of the
+    index that it adds wait for theirs as any other.
+    """
+    return {
+        "long_term": _heal_long_term(),
+        "index": _heal_index(),
+        "loops": _heal_loops(),
+        "summaries": _heal_summaries(),
+    }
+
+
+def _heal_long_term() -> int:
+    healed, last = 0, 0
+    while True:
+        with transaction.atomic():
+            missing = Event.objects.filter(long_term__isnull=True, pk__gt=last).order_by("pk")
+            events = list(missing[:BATCH])
+            long_term_store(events)
+        if not events:
+            return healed
+        healed, last = healed + len(events), events[-1].pk
+
+
+_UNINDEXED = """
+SELECT entry.event_id FROM memory_longtermentry entry
+WHERE entry.event_id > %s AND NOT EXISTS (
+    SELECT 1 FROM memory_searchitem item
+    WHERE item.persona = entry.persona AND item.item_type = 'event' AND item.item_id = entry.event_id::text)
+ORDER BY entry.event_id LIMIT %s
+"""
+
+
+def _heal_index() -> int:
+    healed, last = 0, 0
+    while True:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(_UNINDEXED, [last, BATCH])
+            found = [row[0] for row in cursor.fetchall()]
+            entries = LongTermEntry.objects.select_related("event").filter(pk__in=found).order_by("pk")
+            index_put(entry_of(entry) for entry in entries)
+        if not found:
+            return healed
+        healed, last = healed + len(found), found[-1]
+
+
+_UNCOUNTED = """
+INSERT INTO memory_loopsummary (
+    agent_id, persona, loop_id, summary, kind, visibility, long_term_ids, event_count, covered_events,
+    first_event_at, last_event_at, closed_at, closed_by)
+SELECT agent_id, persona, loop_id, '', min(kind), min(visibility), '{}', count(*), 0, min(ts), max(ts),
+    CASE WHEN bool_or(kind = ANY(%s)) THEN %s::timestamptz END, CASE WHEN bool_or(kind = ANY(%s)) THEN %s ELSE '' END
+FROM memory_event event
+WHERE NOT EXISTS (
+    SELECT 1 FROM memory_loopsummary loop
+    WHERE (loop.agent_id, loop.persona, loop.loop_id) = (event.agent_id, event.persona, event.loop_id))
+GROUP BY agent_id, persona, loop_id ORDER BY min(id) LIMIT %s
+ON CONFLICT (agent_id, persona, loop_id) DO NOTHING
+"""
+
+
+def _heal_loops() -> int:
+    """Make the rows of loops that have events and no row; their summaries follow."""
+    healed = 0
+    closing = sorted(CLOSING_KINDS)
+    while True:
+        with transaction.atomic(), connection.cursor() as cursor:
+            by_output = LoopSummary.ClosedBy.OUTPUT.value
+            cursor.execute(_UNCOUNTED, [closing, clock.now(), closing, by_output, BATCH])
+            made = cursor.rowcount
+        healed += made
+        if made < BATCH:
+            return healed
+
+
+def _heal_summaries() -> int:
+    healed, last = 0, 0
+    while True:
+        found = list(LoopSummary.objects.stale().filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)[:BATCH])
+        if not found:
+            return healed
+        healed, last = healed + loops_summarise(found), found[-1]

@@ -1,0 +1,57 @@
+"""Reading short-term memory: the rolling window of the last loop summaries, and fuzzy search in it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from memory.layers.stm import StmConfig, StmScore, normalise, stm_score
+from memory.models import LoopSummary
+from memory.persona import PersonaMemory
+
+
+@dataclass(frozen=True, slots=True)
+class StmHit:
+    """A loop summary with its score."""
+
+    loop: LoopSummary
+    score: StmScore
+
+
+def stm_window(memory: PersonaMemory, size: int, personas: Iterable[str] = ()) -> list[LoopSummary]:
+    """The last `size` loop summaries of each persona that `memory` may read, or of these of them; latest first."""
+    found: list[LoopSummary] = []
+    for persona in personas or memory.personas:
+        loops = memory.loops.summarised().filter(persona=persona)
+        found += loops.order_by("-last_event_at", "-pk")[:size]
+    return sorted(found, key=lambda loop: (loop.last_event_at, loop.pk), reverse=True)
+
+
+def stm_search(
+    memory: PersonaMemory,
+    query: str,
+    *,
+    now: datetime,
+    personas: Iterable[str] = (),
+    config: StmConfig | None = None,
+    min_score: float = 0.0,
+) -> list[StmHit]:
+    """The summaries in the window, best first by the seed's score; of equal scores the later one first.
+
+    `config` is the agent's own by default. `now` is the moment that ages are reckoned from.
+    """
+    config = config or StmConfig.of(memory.agent.config)
+    wanted = normalise(query)
+    hits = []
+    for loop in stm_window(memory, config.window, personas):
+        score = stm_score(
+            wanted,
+            normalise(loop.summary),
+            age_seconds=(now - loop.last_event_at).total_seconds(),
+            kind=loop.kind,
+            visibility=loop.visibility,
+            config=config,
+        )
+        if score.score >= min_score:
+            hits.append(StmHit(loop, score))
+    # The window comes latest first, and sorting keeps the order of equals.
+    return sorted(hits, key=lambda hit: -hit.score.score)
