@@ -37,19 +37,25 @@ def queue(log_in: LogIn, user: User, query: str = "", **how: object) -> Page:
     return page
 
 
+def arrive(page: Page, heading: str) -> None:
+    """Waits for the page under `heading`, and until its scripts hear the keys."""
+    expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+    page.wait_for_load_state("load")
+
+
 def test_approving_by_keyboard_advances_and_can_be_undone(
     log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User
 ) -> None:
     page = queue(log_in, bob)
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Values of Ada")
+    arrive(page, "Values of Ada")
     page.keyboard.press("a")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Boundaries of Ada")
+    arrive(page, "Boundaries of Ada")
     expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
     assert IdentityVersion.objects.current().get(section="values").content == TEXTS["values"]
     page.keyboard.press("u")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Values of Ada")
+    arrive(page, "Values of Ada")
     expect(page.get_by_text("Took back the decision")).to_be_visible()
     assert status(waiting["values"]) == "pending"
 
@@ -59,11 +65,12 @@ def test_next_and_previous_stay_in_the_filtered_queue(
 ) -> None:
     page = queue(log_in, bob, "?risk=high")
     page.get_by_role("link", name="Start reviewing").click()
+    arrive(page, "Values of Ada")
     page.keyboard.press("j")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Boundaries of Ada")
+    arrive(page, "Boundaries of Ada")
     expect(page.get_by_text("2 of 2")).to_be_visible()
     page.keyboard.press("k")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Values of Ada")
+    arrive(page, "Values of Ada")
 
 
 def test_keys_are_silent_while_one_types_and_the_comment_is_kept(
@@ -77,7 +84,7 @@ def test_keys_are_silent_while_one_types_and_the_comment_is_kept(
     assert status(waiting["values"]) == "pending"
     page.keyboard.press("Tab")
     page.keyboard.press("r")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Boundaries of Ada")
+    arrive(page, "Boundaries of Ada")
     decided = ChangeProposal.objects.get(pk=waiting["values"].pk)
     assert (decided.status, decided.comment) == ("rejected", "a rather early jump, keep it out")
 
@@ -91,7 +98,7 @@ def test_an_edit_shows_its_difference_while_it_is_typed(
     page.get_by_label("Text to approve").fill("Truth first, kindly.")
     expect(page.locator("#edit-diff .diff-text.is-added").last).to_contain_text("Truth first, kindly.")
     page.get_by_role("button", name="Approve edited text").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Boundaries of Ada")
+    arrive(page, "Boundaries of Ada")
     assert IdentityVersion.objects.current().get(section="values").content == "Truth first, kindly."
 
 
@@ -108,6 +115,7 @@ def test_bulk_approval_has_one_undo(log_in: LogIn, waiting: dict[str, ChangeProp
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Approve selected").click()
     expect(page.locator(".review-undo")).to_contain_text("2 proposals")
+    page.wait_for_load_state("load")
     assert [status(proposal) for proposal in waiting.values()] == ["approved", "approved", "pending"]
     page.keyboard.press("u")
     expect(page.get_by_text("Took back 2 decisions")).to_be_visible()
