@@ -174,6 +174,15 @@ class ReviewItem:
         return self.proposal.base_version if self.stale else self.current_version
 
     @property
+    def undoable(self) -> bool:
+        """Whether its decision can be taken back: an approval only while nothing came after it."""
+        decided, version = self.proposal, self.proposal.version
+        if decided.status == Status.REJECTED:
+            return True
+        untouched = decided.self_applied or (version is not None and version.is_current)
+        return decided.status == Status.APPROVED and untouched
+
+    @property
     def base_label(self) -> str:
         return f"version {self.proposal.base_version}" if self.proposal.base_version else "no text"
 

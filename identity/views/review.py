@@ -274,7 +274,7 @@ def _proposal_page(
             "four_eyes": settings.FOUR_EYES,
             "barred": settings.FOUR_EYES and own,
             "undo": _undo_offer(request, by),
-            "may_undo": by.may(REVIEW) and target.status in UNDOABLE,
+            "may_undo": by.may(REVIEW) and item.undoable,
         },
         status=refusal.status if refusal else 200,
     )
