@@ -1,0 +1,95 @@
+"""Which frame an input calls for."""
+
+import pytest
+
+from context.budget import budget_for
+from context.frames import DEFAULT_FRAME, FRAMES, frame_select
+from context.intent import intent_read
+from context.plan import plan_retrieval
+
+
+@pytest.mark.parametrize(
+    ("text", "frame"),
+    [
+        ("should we fix this bug", "decision"),
+        ("hello how are you", "conversation"),
+        ("build this", "task"),
+        ("why is it slow", "question"),
+        ("brainstorm ideas for the launch", "creative"),
+        ("the job crashed with a traceback", "debug"),
+        ("I decided on Postgres", "decision"),
+        ("we are deciding between two options", "decision"),
+    ],
+)
+def test_words_choose_the_frame(text, frame):
+    assert frame_select(text).frame.id == frame
+
+
+@pytest.mark.parametrize("text", ["buildings everywhere", "", "   ", "the fixture", "weather", "👩‍🚀"])
+def test_without_a_word_for_any_frame_it_is_the_default(text):
+    chosen = frame_select(text)
+    assert (chosen.frame.id, chosen.confidence, chosen.hits) == (DEFAULT_FRAME, 0.0, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "confidence"),
+    [
+        ("build this", 0.3),
+        ("build and fix the server", 0.6),
+        ("build, fix and deploy it", 0.9),
+        ("build, fix, deploy and refactor it", 1.0),
+        ("build, fix, deploy, refactor and update it", 1.0),
+    ],
+)
+def test_confidence_grows_with_each_pattern_up_to_one(text, confidence):
+    assert frame_select(text).confidence == pytest.approx(confidence)
+
+
+def test_ties_fall_in_the_declared_order():
+    assert list(FRAMES) == ["decision", "debug", "task", "question", "creative", "conversation"]
+    assert frame_select("fix the bug").frame.id == "debug"
+    assert frame_select("explain how to build").frame.id == "question"
+
+
+def test_a_forced_frame_needs_no_words():
+    chosen = frame_select("hello", forced="decision")
+    assert (chosen.frame.id, chosen.confidence, chosen.forced) == ("decision", 1.0, True)
+
+
+@pytest.mark.parametrize(
+    ("frame", "total", "window"),
+    [
+        ("conversation", 3_000, 3),
+        ("question", 6_000, 5),
+        ("task", 8_000, 5),
+        ("decision", 12_000, 8),
+        ("creative", 6_000, 4),
+        ("debug", 10_000, 6),
+    ],
+)
+def test_each_frame_has_its_total_and_its_window(frame, total, window):
+    budget = budget_for(frame)
+    assert (budget.total, budget.window) == (total, window)
+
+
+def planned_budget(text, frame, **more):
+    plan = plan_retrieval(intent_read(text, frame), text)
+    return budget_for(frame, plan_overrides=plan.budget_overrides, **more)
+
+
+def test_a_decision_gets_more_decisions_and_procedures():
+    budget = planned_budget("should we move to Redis", "decision")
+    assert (budget.of("decisions"), budget.of("procedures"), budget.window) == (3500, 2000, 8)
+
+
+def test_the_operator_has_the_last_word_over_the_plan():
+    budget = planned_budget("should we move to Redis", "decision", operator_overrides={"decisions": 100})
+    assert budget.of("decisions") == 100
+    assert budget.of("procedures") == 2000
+
+
+def test_an_explicit_total_lets_the_searched_sections_share_it_but_opens_no_closed_one():
+    budget = planned_budget("hello, what is new?", "conversation", total=1_000, operator_overrides={"facts": 50})
+    assert budget.total == 1_000
+    assert (budget.of("decisions"), budget.of("facts"), budget.of("procedures")) == (1_000, 50, 0)
+    assert budget.of("identity") == 300

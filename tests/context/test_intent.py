@@ -1,0 +1,94 @@
+"""What an input says about the memories that it needs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from context.intent import MEMORY_TYPES, intent_read
+from context.plan import plan_retrieval
+
+
+def plan_of(text, frame="question"):
+    return plan_retrieval(intent_read(text, frame), text)
+
+
+@pytest.mark.parametrize("text", ["hey", "Hi!", "hello there", "good morning", "hey Marlow", "hello how are you"])
+def test_a_greeting_retrieves_nothing(text):
+    plan = plan_of(text)
+    assert intent_read(text, "conversation").is_greeting
+    assert plan.queries == ()
+    assert plan.skip_types == set(MEMORY_TYPES)
+    assert dict(plan.budget_overrides) == {"decisions": 0, "facts": 0, "procedures": 0, "episodes": 0}
+
+
+@pytest.mark.parametrize(
+    "text", ["hey, what did I decide about Redis?", "hi, should we switch to Redis?", "hello world is a program", ""]
+)
+def test_what_only_begins_with_a_greeting_is_none(text):
+    assert not intent_read(text, "question").is_greeting
+
+
+def test_a_greeting_before_a_question_still_asks_for_decisions():
+    signals = intent_read("hey, what did I decide about Redis?", "decision")
+    assert signals.dominant_type == "decision"
+    assert signals.is_question
+    assert signals.entities == ("Redis",)
+
+
+@pytest.mark.parametrize(
+    ("text", "recency"),
+    [
+        ("what happened yesterday", 0.8),
+        ("what is going on right now", 1.0),
+        ("the outage last week", 0.5),
+        ("we met last month", 0.3),
+        ("today and last month", 1.0),
+        ("timeless", 0.0),
+    ],
+)
+def test_words_of_time_ask_for_what_is_recent(text, recency):
+    assert intent_read(text, "question").recency == recency
+    assert all(query.recency_weight == recency for query in plan_of(text).queries)
+
+
+@pytest.mark.parametrize(
+    ("text", "dominant"),
+    [
+        ("what was my decision about deployment strategy", "decision"),
+        ("we decided something", "decision"),
+        ("how do I deploy", "procedure"),
+        ("what happened yesterday", "episode"),
+        ("tell me about Tim", "fact"),
+        ("nothing in particular", None),
+    ],
+)
+def test_words_hint_at_a_type_of_memory(text, dominant):
+    assert intent_read(text, "question").dominant_type == dominant
+
+
+def test_the_type_asked_for_gets_eight_and_the_others_three():
+    plan = plan_of("what was my decision about deployment strategy")
+    assert [plan.limit_of(memory_type) for memory_type in MEMORY_TYPES] == [8, 3, 3, 3]
+    assert [plan_of("regarding Redis").limit_of(memory_type) for memory_type in MEMORY_TYPES] == [5, 5, 5, 5]
+
+
+def test_the_whole_sentence_is_the_query():
+    text = "Why did Alice not want the Redis migration?"
+    assert {query.text for query in plan_of(text).queries} == {text}
+
+
+def test_keywords_keep_the_order_of_reading():
+    signals = intent_read("Deploy strategy for Redis clusters and Redis again", "task")
+    assert signals.topic_keywords == ("deploy", "strategy", "redis", "clusters")
+
+
+def test_a_frame_that_nothing_spoke_for_closes_no_section():
+    text = "what became of the billing queue"
+    signals = intent_read(text, "conversation")
+    assert plan_retrieval(signals, text, frame_is_sure=False).budget_overrides == {}
+    assert plan_retrieval(signals, text).budget_overrides["episodes"] == 0
+
+
+@given(st.text(max_size=300))
+def test_any_text_gives_the_same_plan_twice(text):
+    assert plan_of(text) == plan_of(text)

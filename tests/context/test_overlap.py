@@ -1,0 +1,43 @@
+"""Words that two texts share."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from context.compression import compress
+from context.overlap import containment, jaccard, share_within, words_of
+from nousweb.lib.tokens import estimate_tokens
+
+FOX, JUMPS = words_of("the quick brown fox"), words_of("brown fox jumps")
+
+
+def test_containment_and_jaccard_of_the_fox():
+    assert containment(FOX, JUMPS) == pytest.approx(2 / 3)
+    assert jaccard(FOX, JUMPS) == pytest.approx(0.4)
+
+
+def test_an_item_quoted_in_a_long_answer_counts_whole():
+    item = words_of("checkout keeps carts in Redis")
+    answer = words_of("checkout keeps carts in Redis " + " ".join(f"word{n}" for n in range(500)))
+    assert share_within(item, answer) == 1.0
+    assert jaccard(item, answer) < 0.02
+
+
+@pytest.mark.parametrize("empty", ["", "a b", "??"])
+def test_nothing_shares_nothing(empty):
+    assert containment(words_of(empty), FOX) == share_within(words_of(empty), FOX) == 0.0
+
+
+@given(st.text(max_size=2_000), st.text(max_size=100), st.integers(0, 200), st.floats(0, 1))
+def test_compression_keeps_to_its_bounds(text, query, tokens, least_share):
+    short = compress(text, query, max_tokens=tokens, least_share=least_share)
+    if short is not None:
+        assert estimate_tokens(short) <= tokens
+        assert len(short) >= least_share * len(text) or short == text
+
+
+def test_compression_keeps_the_sentences_that_answer():
+    text = "The office has plants. Carts expire after 30 minutes in Redis. Lunch is at noon. The lift is slow."
+    assert compress(text, "when do carts expire in Redis?", max_tokens=14, least_share=0.2) == (
+        "Carts expire after 30 minutes in Redis."
+    )
