@@ -1,0 +1,311 @@
+"""Who gets in where: every endpoint of the API and every page, by everybody who may knock.
+
+The tables are the contract. An endpoint or page that no row names fails the test: whoever adds one decides here
+whom it is for.
+"""
+
+from uuid import uuid4
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import get_resolver, reverse
+from django.urls.resolvers import URLResolver
+
+from identity.models import ApiToken, AuditEvent
+from identity.principal import Principal
+from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
+from memory.services.facts import fact_learn
+from nousweb.api import api as the_api
+from tests.http import ApiClient, signed_in
+
+# Statuses by caller: nobody, Alice (viewer), Bob (reviewer), Charlie (administrator), Ada's token, Ada's token with
+# every scope, Bruno's token, a revoked and an expired one of Ada's. All of them ask about Ada.
+CALLERS = ("nobody", "alice", "bob", "charlie", "token", "everything", "other", "revoked", "expired")
+API = """
+GET    /api/identity                        401 200 200 200 200 200 404 401 401
+GET    /api/identity/{section}              401 200 200 200 200 200 404 401 401
+PUT    /api/identity/{section}              401 403 200 200 200 200 404 401 401
+GET    /api/identity/{section}/history      401 200 200 200 200 200 404 401 401
+GET    /api/identity/{section}/diff         401 200 200 200 200 200 404 401 401
+GET    /api/proposals/{proposal_id}         401 200 200 200 200 200 404 401 401
+POST   /api/reinitiate                      401 403 403 200 403 403 404 401 401
+POST   /api/facts                           401 403 201 201 201 201 404 401 401
+GET    /api/facts                           401 200 200 200 200 200 404 401 401
+GET    /api/facts/{fact_id}                 401 200 200 200 200 200 404 401 401
+PATCH  /api/facts/{fact_id}                 401 403 200 200 403 403 404 401 401
+GET    /api/facts/{fact_id}/history         401 200 200 200 200 200 404 401 401
+POST   /api/facts/{fact_id}/confirm         401 403 200 200 200 200 404 401 401
+POST   /api/facts/{fact_id}/supersede       401 403 200 200 200 200 404 401 401
+POST   /api/facts/{fact_id}/invalidate      401 403 200 200 403 403 404 401 401
+POST   /api/facts/{fact_id}/restore         401 403 409 409 403 403 404 401 401
+POST   /api/events                          401 403 403 403 201 201 404 401 401
+GET    /api/events                          401 200 200 200 200 200 404 401 401
+GET    /api/events/{event_id}               401 200 200 200 200 200 404 401 401
+GET    /api/loops                           401 200 200 200 200 200 404 401 401
+GET    /api/loops/{loop_id}                 401 200 200 200 200 200 404 401 401
+POST   /api/loops/{loop_id}/close           401 403 403 403 200 200 404 401 401
+GET    /api/stm                             401 200 200 200 200 200 404 401 401
+POST   /api/context                         401 200 200 200 200 200 404 401 401
+"""
+EVENTS = {"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "loop-1"}]}
+BODIES = {
+    "POST /api/events": EVENTS,
+    "PUT /api/identity/{section}": {"content": "Check twice.", "mode": "auto"},
+    "POST /api/facts": {"content": "Tim sails."},
+    "PATCH /api/facts/{fact_id}": {"importance": 0.9},
+    "POST /api/facts/{fact_id}/supersede": {"by": {"content": "Tim rows."}},
+    "POST /api/context": {"session_id": "s", "input": "?"},
+}
+QUERIES = {
+    "/api/identity/{section}/diff": {"from": "1", "to": "1"},
+    "/api/stm": {"q": "hello"},
+}
+
+# Pages by who looks: "in", "login" (sent to the login page), "no" (403), "405". A bearer token is nobody here.
+# The forms carry a person's CSRF token; whatever the page then thinks of the form's values counts as "in".
+PAGES = """
+GET    healthz               in    in    in    in    in    in    in    in    in
+GET    readyz                in    in    in    in    in    in    in    in    in
+GET    metrics               in    in    in    in    in    in    in    in    in
+GET    login                 in    in    in    in    in    in    in    in    in
+POST   login                 no    in    in    in    no    no    no    no    no
+POST   logout                login in    in    in    login login login login login
+GET    home                  login in    in    in    login login login login login
+GET    agent_context         login in    in    in    login login login login login
+POST   agent_context         login in    in    in    login login login login login
+GET    agent_context_run     login in    in    in    login login login login login
+GET    agent_facts           login in    in    in    login login login login login
+GET    agent_fact_add        login no    in    in    login login login login login
+POST   agent_fact_add        login no    in    in    login login login login login
+GET    agents                login in    in    in    login login login login login
+GET    agent_new             login no    no    in    login login login login login
+POST   agent_new             login no    no    in    login login login login login
+GET    agent_settings        login no    no    in    login login login login login
+POST   agent_settings        login no    no    in    login login login login login
+GET    agent_initiate        login no    no    in    login login login login login
+POST   agent_initiate        login no    no    in    login login login login login
+GET    agent_identity        login in    in    in    login login login login login
+GET    section_history       login in    in    in    login login login login login
+GET    section_compare       login in    in    in    login login login login login
+GET    section_propose       login no    in    in    login login login login login
+POST   section_propose       login no    in    in    login login login login login
+POST   section_preview       login no    in    in    login login login login login
+GET    section_rollback      login no    in    in    login login login login login
+POST   section_rollback      login no    in    in    login login login login login
+GET    agent_tokens          login no    no    in    login login login login login
+POST   agent_tokens          login no    no    in    login login login login login
+GET    agent_token_revoke    login no    no    in    login login login login login
+POST   agent_token_revoke    login no    no    in    login login login login login
+GET    review                login in    in    in    login login login login login
+POST   review_bulk           login no    in    in    login login login login login
+POST   review_batch_undo     login no    in    in    login login login login login
+GET    proposal              login in    in    in    login login login login login
+POST   proposal_preview      login in    in    in    login login login login login
+POST   proposal_decide       login no    in    in    login login login login login
+POST   proposal_undo         login no    in    in    login login login login login
+GET    audit                 login in    in    in    login login login login login
+GET    audit_event           login in    in    in    login login login login login
+"""
+FORMS = {
+    "section_propose": {"content": "Care.", "base_version": "1"},
+    "proposal_decide": {"action": "approve"},
+    "review_bulk": {"action": "approve"},
+}
+
+
+def table_of(rows):
+    """Rows as they stand in the tables above, in any order and without their spaces."""
+    return sorted(" ".join(row) for row in rows)
+
+
+def rows_in(table):
+    return [line.split() for line in table.strip().splitlines()]
+
+
+def endpoints():
+    paths = the_api.get_openapi_schema()["paths"]
+    return [f"{method.upper()} {path}" for path, operations in paths.items() for method in operations]
+
+
+def pages():
+    """The name of every address beside the API and the admin, which guard themselves and have tests of their own."""
+
+    def walk(patterns, prefix=""):
+        for pattern in patterns:
+            route = prefix + str(pattern.pattern)
+            if route.startswith(("api/", "admin/")):
+                continue
+            if isinstance(pattern, URLResolver):
+                yield from walk(pattern.url_patterns, route)
+            else:
+                yield pattern.name or route
+
+    return list(walk(get_resolver().url_patterns))
+
+
+class World:
+    """Ada with something to look at behind every address."""
+
+    def __init__(self, request):
+        self.request = request
+        ada = request.getfixturevalue("ada")
+        by = request.getfixturevalue("actor")
+        bob = Principal.of_user(request.getfixturevalue("bob"))
+        self.pending = identity_propose(agent=ada, section="values", content="Truth.", by=by).proposal
+        self.decided = identity_propose(agent=ada, section="boundaries", content="None.", by=by).proposal
+        self.batch = uuid4()
+        proposal_reject(proposal=self.decided, by=bob, batch=self.batch)
+        proposal = identity_propose(agent=ada, section="protocols", content="Check.", by=by, wait=True).proposal
+        proposal_approve(proposal=proposal, by=bob)
+        self.fact = fact_learn(agent=ada, content="Tim is a pilot.", by=by).fact
+        self.token = ApiToken.objects.get(agent=ada, name="actor")
+        told = ApiClient().as_token(request.getfixturevalue("actor_token")).post("/events", EVENTS)
+        self.event = str(told.json()["events"][0]["id"])
+        asked = ApiClient().as_token(request.getfixturevalue("actor_token")).post(
+            "/context", {"session_id": "s", "input": "?"}
+        )  # fmt: skip
+        self.run = asked.json()["id"]
+        self.secrets = {
+            "token": request.getfixturevalue("actor_token"),
+            "everything": request.getfixturevalue("all_scopes_token"),
+            "other": request.getfixturevalue("other_token"),
+            "revoked": request.getfixturevalue("revoked_token"),
+            "expired": request.getfixturevalue("expired_token"),
+        }
+        self.browsers = {name: signed_in(request.getfixturevalue(name)) for name in ("alice", "bob", "charlie")}
+
+    def path(self, template):
+        filled = template.removeprefix("/api").replace("{section}", "protocols")
+        filled = filled.replace("{fact_id}", str(self.fact.pk)).replace("{proposal_id}", str(self.pending.pk))
+        filled = filled.replace("{event_id}", self.event).replace("{loop_id}", "loop-1")
+        assert "{" not in filled, f"say what stands for the parameters of {template}"
+        return filled
+
+    def url(self, name):
+        if name in ("healthz", "readyz", "metrics"):
+            return f"/{name}"
+        known = {
+            "slug": "ada", "section": "protocols", "version": 1, "batch": self.batch, "pk": self.pending.pk,
+        } | {
+            "agent_token_revoke": {"pk": self.token.pk}, "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
+            "agent_context_run": {"pk": self.run}, "proposal_undo": {"pk": self.decided.pk},
+        }.get(name, {})  # fmt: skip
+        pattern = next(key for key in get_resolver().reverse_dict if key == name)
+        _, parameters = get_resolver().reverse_dict.getlist(pattern)[0][0][0]
+        return reverse(name, kwargs={parameter: known[parameter] for parameter in parameters})
+
+    def person(self, name):
+        """A browser of this person that nothing has touched yet."""
+        client = Client(enforce_csrf_checks=True, raise_request_exception=False)
+        client.cookies.load({key: morsel.value for key, morsel in self.browsers[name].cookies.items()})
+        return client
+
+
+@pytest.fixture
+def world(request, bruno):
+    return World(request)
+
+
+def test_every_endpoint_has_a_row():
+    assert sorted(f"{row[0]} {row[1]}" for row in rows_in(API)) == sorted(endpoints())
+
+
+def test_who_reaches_each_endpoint(world):
+    seen = []
+    for endpoint in endpoints():
+        method, template = endpoint.split()
+        query = {"agent": "ada"} | QUERIES.get(template, {})
+        statuses = []
+        for caller in CALLERS:
+            client = ApiClient()
+            if caller in world.secrets:
+                client = client.as_token(world.secrets[caller])
+            elif caller in world.browsers:
+                client = ApiClient({"X-CSRFToken": ""}, world.person(caller))
+            with transaction.atomic():
+                answer = client.request(method, world.path(template), body=BODIES.get(endpoint, {}), query=query)
+                transaction.set_rollback(True)
+            statuses.append(str(answer.status_code))
+        seen.append([method, template, *statuses])
+    assert table_of(seen) == table_of(rows_in(API))
+
+
+def test_no_person_changes_anything_without_the_csrf_token(world):
+    for endpoint in endpoints():
+        method, template = endpoint.split()
+        if method == "GET":
+            continue
+        client = ApiClient({}, world.person("charlie"))
+        body = BODIES.get(endpoint, {})
+        answer = client.request(method, world.path(template), body=body, query={"agent": "ada"})
+        assert (answer.status_code, answer.json()["code"]) == (403, "csrf_failed"), endpoint
+
+
+def test_every_page_has_a_row():
+    assert {row[1] for row in rows_in(PAGES)} == set(pages())
+
+
+def outcome(answer):
+    if answer.status_code in (301, 302) and answer["Location"].startswith("/login/?next="):
+        return "login"
+    assert answer.status_code < 500
+    return {403: "no", 405: "405", 401: "401"}.get(answer.status_code, "in")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_who_sees_each_page(world, method):
+    seen = []
+    for name in pages():
+        outcomes = []
+        for visitor in CALLERS:
+            client, headers = Client(enforce_csrf_checks=True, raise_request_exception=False), {}
+            if visitor in world.secrets:
+                headers["Authorization"] = f"Bearer {world.secrets[visitor]}"
+            elif visitor in world.browsers:
+                client = world.person(visitor)
+                headers["X-CSRFToken"] = client.cookies["csrftoken"].value
+            with transaction.atomic():
+                send = client.post if method == "POST" else client.get
+                answer = send(world.url(name), FORMS.get(name, {}) if method == "POST" else None, headers=headers)
+                transaction.set_rollback(True)
+            outcomes.append(outcome(answer))
+        if "405" in outcomes:
+            # Not offered to those who may knock, so it is offered to nobody.
+            assert set(outcomes) <= {"405", "login", "no"}, name
+            assert (method, name) not in {(row[0], row[1]) for row in rows_in(PAGES)}
+            continue
+        seen.append([method, name, *outcomes])
+    assert table_of(seen) == table_of(row for row in rows_in(PAGES) if row[0] == method)
+
+
+def test_the_admin_is_for_operators_alone(world):
+    """Administrator is a role of the console; the stock admin asks for Django's own staff flag."""
+
+    def names(patterns):
+        for pattern in patterns:
+            if isinstance(pattern, URLResolver):
+                yield from names(pattern.url_patterns)
+            elif pattern.name and "<" not in str(pattern.pattern):
+                yield pattern.name
+
+    admin = next(pattern for pattern in get_resolver().url_patterns if str(pattern.pattern) == "admin/")
+    guarded = sorted(set(names(admin.url_patterns)) - {"login", "logout"})
+    assert "identity_agent_changelist" in guarded
+    for name in guarded:
+        url = reverse(f"admin:{name}")
+        for visitor in ("nobody", "alice", "bob", "charlie", "everything"):
+            client, headers = Client(raise_request_exception=False), {}
+            if visitor == "everything":
+                headers = {"Authorization": f"Bearer {world.secrets[visitor]}"}
+            elif visitor != "nobody":
+                client = world.person(visitor)
+            answer = client.get(url, headers=headers)
+            assert answer.status_code in (302, 405), (name, visitor)
+            assert answer.status_code == 405 or answer["Location"].startswith("/admin/login/"), (name, visitor)
+
+
+def test_the_description_of_the_api_is_open(world):
+    answer = ApiClient().get("/openapi.json")
+    assert answer.status_code == 200
+    assert answer.json()["info"]["title"] == "Nous Web"
