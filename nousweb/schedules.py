@@ -3,6 +3,10 @@
 SCHEDULES: dict[str, tuple[str, int]] = {
     "Expire proposals nobody decided": ("identity.tasks.expire_proposals", 60),
     "Close loops that have gone idle": ("memory.tasks.close_idle_loops", 1),
+    "Give pending memories their vectors": ("memory.tasks.embed_pending", 1),
+    "Go on moving the index to another model": ("memory.tasks.continue_reembedding", 1),
+    "Renew the counts of large collections": ("memory.tasks.refresh_search_statistics", 10),
+    "Try failed embeddings again": ("memory.tasks.retry_failed_embeddings", 60),
     "Delete context runs past their retention": ("context.tasks.purge_context_runs", 24 * 60),
 }
 """Name to the task's dotted path and its period in minutes."""

@@ -5,8 +5,10 @@ from ninja import Router
 from memory.api.events import router as events_router
 from memory.api.facts import router as facts_router
 from memory.api.loops import router as loops_router
+from memory.api.recall import router as recall_router
 
 router = Router(tags=["memory"])
 router.add_router("", facts_router)
 router.add_router("", events_router)
 router.add_router("", loops_router)
+router.add_router("", recall_router)

@@ -6,13 +6,14 @@ from memory.models.episodes import Episode, EpisodeEvent
 from memory.models.events import Event, EventKind, LongTermEntry, LoopSummary
 from memory.models.experience import Decision, Procedure
 from memory.models.facts import Fact, FactChange
-from memory.models.search import IndexStatus, ItemType, SearchItem
+from memory.models.search import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchStatistics
 from memory.models.working import WorkingMemory
 
 __all__ = [
     "UNIT_INTERVAL",
     "Censor",
     "Decision",
+    "EmbeddingModel",
     "Episode",
     "EpisodeEvent",
     "Event",
@@ -27,5 +28,6 @@ __all__ = [
     "Procedure",
     "Scope",
     "SearchItem",
+    "SearchStatistics",
     "WorkingMemory",
 ]

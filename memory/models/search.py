@@ -6,6 +6,7 @@ from pgvector.django import HalfVectorField
 
 from identity.models import Agent, Persona
 from memory.models.base import Scope
+from nousweb.lib import clock
 
 
 class ItemType(models.TextChoices):
@@ -26,7 +27,8 @@ class SearchItem(models.Model):
     """A row of the index. The table is partitioned by persona: each persona's rows are a table of their own.
 
     `position` orders the items of one loop, so that a hit can ask its neighbours. `retired_at` closes the span in
-    which the item was known, for searches as of a moment.
+    which the item was known, for searches as of a moment. `words` counts the terms with their repeats. A pending row
+    is tried at `due_at` or, without one, at once. `next_embedding` is of the model that the index is moving to.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
@@ -47,14 +49,59 @@ class SearchItem(models.Model):
     retired_at = models.DateTimeField(null=True)
     text = models.TextField()
     terms = SearchVectorField()
+    words = models.IntegerField(default=0)
     embedding = HalfVectorField(null=True)
     model = models.CharField(max_length=100, blank=True)
     status = models.CharField(max_length=10, choices=IndexStatus, default=IndexStatus.PENDING)
     attempts = models.PositiveSmallIntegerField(default=0)
     error = models.TextField(blank=True)
+    due_at = models.DateTimeField(null=True)
+    next_embedding = HalfVectorField(null=True)
+    next_model = models.CharField(max_length=100, blank=True)
 
     class Meta:
         db_table = "memory_searchitem"
 
     def __str__(self) -> str:
         return f"{self.item_type} {self.item_id}"
+
+
+class EmbeddingModel(models.Model):
+    """Which model the vectors of the index are of, and which one it is moving to, if any.
+
+    The index remembers its model itself: settings that change must not make every stored vector meaningless.
+    """
+
+    class State(models.TextChoices):
+        ACTIVE = "active", "Active"
+        BUILDING = "building", "Building"
+
+    name = models.CharField(max_length=100)
+    dimension = models.PositiveIntegerField()
+    state = models.CharField(max_length=10, choices=State, unique=True)
+    since = models.DateTimeField(default=clock.now)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SearchStatistics(models.Model):
+    """Counts over one persona's collection of an agent, for those that are too large to count at every search.
+
+    `common` maps lexemes that many items hold to how many. `vector_index_model` names the model for whose vectors
+    the collection has an approximate index of its own.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
+    persona = models.CharField(max_length=20, choices=Persona)
+    items = models.PositiveIntegerField()
+    mean_words = models.FloatField()
+    common = models.JSONField(default=dict)
+    vector_index_model = models.CharField(max_length=100, blank=True)
+    counted_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["agent", "persona"], name="one_count_per_collection")]
+
+    def __str__(self) -> str:
+        return f"{self.items} items"

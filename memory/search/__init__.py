@@ -1,1 +1,6 @@
 """The search index and everything that reads or fills it."""
+
+from memory.search.request import SearchHit, SearchRequest, SearchResult
+from memory.search.search import search
+
+__all__ = ["SearchHit", "SearchRequest", "SearchResult", "search"]

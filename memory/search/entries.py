@@ -1,11 +1,16 @@
 """What of each memory goes into the search index: one function a type, in one place."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from memory.models import Decision, Episode, Fact, ItemType, LongTermEntry, Procedure, Scope
+
+MAX_TEXT_CHARACTERS = 20_000
+"""Indexed of one memory; embedding models read less still."""
+_SPEAKER = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +47,20 @@ def _of_long_term(entry: LongTermEntry) -> IndexEntry:
         happened_at=event.ts,
         recorded_at=event.recorded_at,
         kind=event.kind,
-        subject=str(event.metadata.get("speaker", ""))[:200],
+        subject=_speaker(entry.text, event.metadata),
         loop_id=entry.loop_id,
         position=event.pk,
         importance=entry.importance,
     )
+
+
+def _speaker(text: str, metadata: Mapping[str, Any]) -> str:
+    """Who said it: as the metadata say, else as the text does in front of its first colon."""
+    named = metadata.get("speaker")
+    if isinstance(named, str) and named.strip():
+        return " ".join(named.split())[:200]
+    found = _SPEAKER.match(text)
+    return found[1] if found else ""
 
 
 def _of_fact(fact: Fact) -> IndexEntry:
@@ -136,4 +150,5 @@ INDEXED_MODELS = tuple(_BUILDERS)
 
 def entry_of(memory: LongTermEntry | Fact | Episode | Procedure | Decision) -> IndexEntry:
     """The index row of a memory."""
-    return _BUILDERS[type(memory)](memory)
+    entry = _BUILDERS[type(memory)](memory)
+    return replace(entry, text=entry.text[:MAX_TEXT_CHARACTERS]) if len(entry.text) > MAX_TEXT_CHARACTERS else entry

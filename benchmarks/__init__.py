@@ -1,0 +1,1 @@
+"""Measurements of retrieval quality and speed; docs/benchmarks.md tells how to run them and what they gave."""

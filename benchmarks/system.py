@@ -1,0 +1,162 @@
+"""A throw-away Nous Web for measurements: its own PostgreSQL, web server and worker, in a temporary folder."""
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parent.parent
+RESULTS = PROJECT / "benchmarks" / "results"
+
+
+class Client:
+    """One keep-alive connection to the API, as an agent's token."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._port = port
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._connection: http.client.HTTPConnection | None = None
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self._call("GET", f"/api{path}?{urllib.parse.urlencode(query, doseq=True)}")
+
+    def post(self, path: str, body: Any) -> Any:
+        return self._call("POST", f"/api{path}", json.dumps(body).encode())
+
+    def _call(self, method: str, path: str, body: bytes | None = None) -> Any:
+        for attempt in (1, 2):
+            if self._connection is None:
+                self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
+            try:
+                self._connection.request(method, path, body, self._headers)
+                response = self._connection.getresponse()
+                answer = response.read()
+                break
+            except (http.client.HTTPException, ConnectionError):
+                # The server closes idle connections.
+                self._connection = None
+                if attempt == 2 or method != "GET":
+                    raise
+        if response.status >= 300:
+            raise RuntimeError(f"{method} {path[:80]} answered {response.status}: {answer[:500]!r}")
+        return json.loads(answer)
+
+
+class System:
+    """A running Nous Web. Django is set up in this process too, for what has no endpoint."""
+
+    def __init__(self, port: int, folder: Path, web: subprocess.Popen[bytes]) -> None:
+        self.port = port
+        self.folder = folder
+        self.web = web
+
+    def agent(self, slug: str) -> Client:
+        """A new agent's actor, over HTTP."""
+        from identity.principal import Principal
+        from identity.services.agents import agent_create
+        from identity.services.tokens import token_create
+
+        by = Principal.of_system("benchmark")
+        agent = agent_create(slug=slug, name=slug, prompt="You are an agent of a benchmark.", by=by)
+        return Client(self.port, token_create(agent=agent, persona="actor", name="benchmark", by=by)[1])
+
+    def embed_all(self) -> int:
+        """Do the worker's part of indexing here and now; returns how many rows became ready."""
+        from memory.search.statistics import statistics_refresh
+        from memory.services.indexing import embeddings_make
+
+        made = 0
+        while done := embeddings_make(seconds=3600):
+            made += done
+        statistics_refresh()
+        return made
+
+    def memory_of_web(self) -> int:
+        """Resident bytes of the web server's processes."""
+        total = 0
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                if os.getpgid(int(entry.name)) == self.web.pid:
+                    total += int((entry / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return total
+
+
+@contextlib.contextmanager
+def system(*, web_workers: int = 1, threads: int = 4) -> Iterator[System]:
+    """Start everything, and remove it at the end. BENCH_DATABASE_URL names an empty database to use instead."""
+    sys.path.insert(0, str(PROJECT))
+    from nousweb.postgres import EmbeddedServer
+
+    folder = Path(tempfile.mkdtemp(prefix="nous-bench-"))
+    folder.chmod(0o755)
+    server = None if os.environ.get("BENCH_DATABASE_URL") else EmbeddedServer(folder, say=lambda line: None)
+    web = None
+    try:
+        url = server.start() if server else os.environ["BENCH_DATABASE_URL"]
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        metrics = folder / "metrics"
+        metrics.mkdir()
+        (folder / "static").mkdir()
+        for name in [name for name in os.environ if name.startswith("NOUS_") and not name.startswith("NOUS_EMBED")]:
+            del os.environ[name]
+        os.environ |= {
+            "DATABASE_URL": url,
+            "NOUS_DATA_DIR": str(folder),
+            "NOUS_PORT": str(port),
+            "NOUS_LOG_LEVEL": "WARNING",
+            "NOUS_WEB_WORKERS": str(web_workers),
+            "NOUS_WEB_THREADS": str(threads),
+            "PROMETHEUS_MULTIPROC_DIR": str(metrics),
+            "DJANGO_SETTINGS_MODULE": "nousweb.settings",
+        }
+        import django
+        from django.core.management import call_command
+        from django.db import connections
+
+        django.setup()
+        call_command("migrate", verbosity=0, interactive=False)
+        web = subprocess.Popen(
+            [sys.executable, "-m", "gunicorn", "-c", "python:nousweb.gunicorn"],
+            cwd=PROJECT,
+            env=os.environ | {"NOUS_DB_POOL_SIZE": str(threads + 2)},
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=(folder / "web.log").open("wb"),
+        )
+        _wait(port, web, folder)
+        yield System(port, folder, web)
+        connections.close_all()
+    finally:
+        if web is not None:
+            web.terminate()
+            web.wait(30)
+        if server is not None:
+            server.destroy()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait(port: int, web: subprocess.Popen[bytes], folder: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and web.poll() is None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        try:
+            connection.request("GET", "/healthz")
+            if connection.getresponse().status == 200:
+                return
+        except OSError:
+            time.sleep(0.1)
+        finally:
+            connection.close()
+    raise RuntimeError(f"The web server did not start: {(folder / 'web.log').read_text()[-2000:]}")

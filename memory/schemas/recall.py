@@ -1,0 +1,42 @@
+"""What searching over HTTP gives."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from ninja import Schema
+from pydantic import Field
+
+ItemTypeName = Literal["event", "fact", "episode", "procedure", "decision"]
+ScopeName = Literal["task", "project", "global"]
+
+
+class RecallItem(Schema):
+    id: str
+    type: ItemTypeName
+    content: str
+    metadata: dict[str, Any] = Field(description="Of an event as it was posted; of other types what describes them")
+    score: float = Field(description="Fused relevance, 0 to 1")
+    cosine: float = Field(description="Of the embedding model; 0 while the item waits for its vector")
+    lexical: float = Field(description="Share of the query's rare words that the item holds, 0 to 1")
+    persona: str
+    kind: str
+    category: str
+    scope: str
+    subject: str
+    loop_id: str
+    tags: list[str]
+    importance: float
+    happened_at: datetime
+    recorded_at: datetime
+
+
+class RecallOut(Schema):
+    items: list[RecallItem] = Field(description="Best first")
+    threshold: float = Field(description="The score from which items were returned")
+    degraded: str = Field(description="Empty, or why the search went by words alone")
+
+
+class IndexOut(Schema):
+    ready: int
+    pending: int
+    failed: int

@@ -1,0 +1,97 @@
+"""What can be asked of the search, and what it answers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from memory.checks import moment_check
+from memory.models import ItemType, Scope
+from nousweb.lib.errors import Invalid
+from nousweb.lib.text import unstorable_reason
+
+MAX_LIMIT = 100
+MAX_QUERY_CHARACTERS = 4_000
+"""Read of a query; the rest is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """One search. Empty filters let everything pass; several values of one filter are alternatives.
+
+    `min_score` lies in [0, 1]; None stands for the threshold of the embedding model, 0 for everything, ranked.
+    `as_of` asks for what was known, and by what is recorded true, at that moment. Raises Invalid, naming the field.
+    """
+
+    query: str
+    types: Sequence[str] = ()
+    limit: int = 10
+    min_score: float | None = None
+    as_of: datetime | None = None
+    kinds: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    exclude_categories: Sequence[str] = ()
+    scopes: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    min_importance: float = 0.0
+
+    def __post_init__(self) -> None:
+        if reason := unstorable_reason(self.query):
+            raise Invalid(reason, field="q")
+        if not 1 <= self.limit <= MAX_LIMIT:
+            raise Invalid(f"limit lies between 1 and {MAX_LIMIT}.", field="limit")
+        if self.min_score is not None and not 0.0 <= self.min_score <= 1.0:
+            raise Invalid("min_score lies between 0 and 1.", field="min_score")
+        if not 0.0 <= self.min_importance <= 1.0:
+            raise Invalid("min_importance lies between 0 and 1.", field="min_importance")
+        for name, values, allowed in (("type", self.types, ItemType.values), ("scope", self.scopes, Scope.values)):
+            for value in values:
+                if value not in allowed:
+                    raise Invalid(f"{name} is one of {', '.join(allowed)}, not {value[:60]!r}.", field=name)
+        for name in ("kinds", "categories", "exclude_categories", "tags"):
+            for value in getattr(self, name):
+                if reason := unstorable_reason(value):
+                    raise Invalid(reason, field=name)
+        object.__setattr__(self, "as_of", moment_check("as_of", self.as_of))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """One memory that was found.
+
+    `score` is the fused relevance in [0, 1]. `cosine` is the model's own, 0 while the item has no vector; `lexical`
+    the share of the query's rare words that the item holds, in [0, 1]. `metadata` is of an event as it was posted,
+    and of other types what describes them.
+    """
+
+    type: str
+    id: str
+    content: str
+    metadata: Mapping[str, Any]
+    score: float
+    cosine: float
+    lexical: float
+    persona: str
+    kind: str
+    category: str
+    scope: str
+    subject: str
+    loop_id: str
+    tags: Sequence[str]
+    importance: float
+    happened_at: datetime
+    recorded_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Hits, best first. `degraded` says why the vectors had no part in it, else it is empty.
+
+    `timings` are seconds by stage: plan (counts), embed, fetch (candidates), score, load (the memories themselves).
+    """
+
+    items: list[SearchHit]
+    threshold: float
+    degraded: str = ""
+    considered: int = 0
+    timings: Mapping[str, float] = field(default_factory=dict)

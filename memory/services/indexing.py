@@ -1,0 +1,211 @@
+"""Filling the search index with vectors, and healing it.
+
+No model is ever called inside a transaction: rows are claimed, embedded, and written back only if their text is
+still the one that was embedded. A claim is a lease, so what a killed worker had taken comes up again.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from django.db import connection, transaction
+from django_q.tasks import async_task
+
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.embedding import Embedder, EmbeddingFailed, EmbeddingRefused, embedder_named
+from memory.embedding.protocol import Vectors
+from memory.embedding.registry import configured_name
+from memory.models import EmbeddingModel, IndexStatus, SearchItem
+from nousweb.lib import clock
+
+log = structlog.get_logger(__name__)
+
+BATCH = 64
+MAX_ATTEMPTS = 8
+LEASE = timedelta(minutes=5)
+FIRST_PAUSE = timedelta(seconds=15)
+LONGEST_PAUSE = timedelta(minutes=15)
+RUN_SECONDS = 60.0
+"""One task works for about so long, well inside the worker's limit, and queues the next one when there is more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A row of the index that this worker embeds."""
+
+    persona: str
+    id: int
+    text: str
+    attempts: int
+
+
+def pause_after(attempts: int) -> timedelta:
+    """How long a row waits after its n-th failed attempt: doubling from FIRST_PAUSE to LONGEST_PAUSE."""
+    return min(FIRST_PAUSE * 2 ** min(attempts - 1, 20), LONGEST_PAUSE)
+
+
+def embeddings_make(*, seconds: float = RUN_SECONDS) -> int:
+    """Embed what is pending and due, for at most about `seconds`; returns how many rows became ready.
+
+    When the model cannot be reached, the batch waits and this stops: the next run by the clock tries again.
+    """
+    deadline = time.monotonic() + seconds
+    made = 0
+    _give_up()
+    _adopt_strangers()
+    while claimed := _claim():
+        try:
+            model = active_model()
+            embedder = embedder_named(model.name)
+        except EmbeddingFailed as error:
+            _postpone(claimed, error)
+            break
+        done, reachable = _embed(claimed, embedder)
+        made += done
+        if not reachable:
+            break
+        if time.monotonic() > deadline:
+            async_task("memory.tasks.embed_pending")
+            break
+    return made
+
+
+def active_model() -> EmbeddingModel:
+    """The model of the index, made from the settings by the first call. Raises EmbeddingFailed."""
+    active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).first()
+    if active is not None:
+        return active
+    embedder = embedder_named(configured_name())
+    dimension = embedder.dimension
+    active, _ = EmbeddingModel.objects.get_or_create(
+        state=EmbeddingModel.State.ACTIVE,
+        defaults={"name": embedder.name, "dimension": dimension, "since": clock.now()},
+    )
+    return active
+
+
+_CLAIM = """
+UPDATE memory_searchitem AS item SET due_at = %s, attempts = item.attempts + 1
+FROM (SELECT persona, id FROM memory_searchitem
+      WHERE status = 'pending' AND (due_at IS NULL OR due_at <= %s)
+      ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED) AS due
+WHERE item.persona = due.persona AND item.id = due.id
+RETURNING item.persona, item.id, item.text, item.attempts
+"""
+
+
+def _claim() -> list[Claimed]:
+    now = clock.now()
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM, [now + LEASE, now, BATCH])
+        return sorted((Claimed(*row) for row in cursor.fetchall()), key=lambda row: row.id)
+
+
+def _give_up() -> None:
+    """Rows that were claimed again and again and never came back, because they end the process that embeds them."""
+    SearchItem.objects.filter(status=IndexStatus.PENDING, attempts__gte=MAX_ATTEMPTS, due_at__lte=clock.now()).update(
+        status=IndexStatus.FAILED, error=f"Given up after {MAX_ATTEMPTS} attempts."
+    )
+
+
+def _adopt_strangers() -> None:
+    """Rows with a vector of another model than the index's, written while it moved, wait for one of this model."""
+    active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
+    if active:
+        SearchItem.objects.filter(status=IndexStatus.READY).exclude(model=active).update(
+            status=IndexStatus.PENDING, attempts=0, due_at=None
+        )
+
+
+def _embed(claimed: Sequence[Claimed], embedder: Embedder) -> tuple[int, bool]:
+    """Embed a batch; when the model refuses it, row by row. Returns rows made ready, and whether it was reachable."""
+    try:
+        return _write_back(claimed, embedder.embed_documents([row.text for row in claimed]), embedder), True
+    except EmbeddingRefused as error:
+        if len(claimed) == 1:
+            _refuse(claimed[0], error)
+            return 0, True
+    except EmbeddingFailed as error:
+        _postpone(claimed, error)
+        return 0, False
+    made = 0
+    for row in claimed:
+        done, reachable = _embed([row], embedder)
+        made += done
+        if not reachable:
+            return made, False
+    return made, True
+
+
+_WRITE_BACK = """
+UPDATE memory_searchitem AS item
+SET embedding = new.vector::halfvec, model = %s, status = 'ready', error = '', due_at = NULL
+FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) AS new (persona, id, text, vector)
+WHERE item.persona = new.persona AND item.id = new.id AND item.text = new.text AND item.status = 'pending'
+"""
+
+
+def _write_back(claimed: Sequence[Claimed], vectors: Vectors, embedder: Embedder) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _WRITE_BACK,
+            [
+                embedder.name,
+                [row.persona for row in claimed],
+                [row.id for row in claimed],
+                [row.text for row in claimed],
+                [vector_literal(vector) for vector in vectors],
+            ],
+        )
+        return cursor.rowcount
+
+
+def vector_literal(vector: Vectors) -> str:
+    """A vector as pgvector reads it."""
+    return "[" + ",".join(f"{number:.6g}" for number in vector) + "]"
+
+
+def _postpone(claimed: Sequence[Claimed], error: EmbeddingFailed) -> None:
+    """Let rows wait for their next attempt; after the last one they are failed, until somebody retries."""
+    log.warning("embedding_failed", rows=len(claimed), error=str(error))
+    now = clock.now()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE memory_searchitem AS item SET error = %s, due_at = new.due_at,"
+            " status = CASE WHEN item.attempts >= %s THEN 'failed' ELSE item.status END"
+            " FROM unnest(%s::text[], %s::bigint[], %s::timestamptz[]) AS new (persona, id, due_at)"
+            " WHERE item.persona = new.persona AND item.id = new.id AND item.status = 'pending'",
+            [
+                str(error)[:500],
+                MAX_ATTEMPTS,
+                [row.persona for row in claimed],
+                [row.id for row in claimed],
+                [now + pause_after(row.attempts) for row in claimed],
+            ],
+        )
+
+
+def _refuse(row: Claimed, error: EmbeddingFailed) -> None:
+    log.warning("embedding_refused", row=row.id, error=str(error))
+    SearchItem.objects.filter(persona=row.persona, id=row.id, text=row.text, status=IndexStatus.PENDING).update(
+        status=IndexStatus.FAILED, error=str(error)[:500]
+    )
+
+
+def index_retry(*, agent: Agent | None, by: Principal) -> int:
+    """Let failed rows, of one agent or of all, be tried again from the start; returns how many. Raises NotAllowed."""
+    by.require("memory.change_searchitem", agent)
+    failed = SearchItem.objects.filter(status=IndexStatus.FAILED)
+    if agent is not None:
+        failed = failed.filter(agent=agent)
+    with transaction.atomic():
+        count = failed.update(status=IndexStatus.PENDING, attempts=0, due_at=None, error="")
+        if count:
+            if agent is not None and by.is_person:
+                audit_record(by=by, action="index.retry", target=agent, agent=agent, after={"rows": count})
+            async_task("memory.tasks.embed_pending")
+    return count

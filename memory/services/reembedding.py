@@ -1,0 +1,178 @@
+"""Moving the search index to another embedding model while searches go on with the old one."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+from django.db import IntegrityError, connection, transaction
+from django_q.tasks import async_task
+
+from identity.principal import Principal
+from memory.embedding import Embedder, EmbeddingRefused, embedder_named, full_name
+from memory.embedding.protocol import Vectors
+from memory.models import EmbeddingModel, IndexStatus, SearchItem
+from memory.services.indexing import BATCH, RUN_SECONDS, Claimed, active_model, vector_literal
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReembedProgress:
+    """`finished` once the index answers with the new model's vectors."""
+
+    model: str
+    done: int
+    total: int
+    finished: bool
+
+
+def reembed_start(*, model: str, by: Principal) -> EmbeddingModel:
+    """Begin, or go on, moving the index to `model` ("embedder" or "embedder:model"); searches keep the old vectors.
+
+    Raises Invalid for an unknown model, Conflict while the index moves to another one, EmbeddingFailed.
+    """
+    by.require("memory.change_searchitem")
+    try:
+        name = full_name(model)
+    except ValueError as error:
+        raise Invalid(str(error), field="model") from error
+    dimension = embedder_named(name).dimension
+    active_model()
+    try:
+        with transaction.atomic():
+            building, made = EmbeddingModel.objects.get_or_create(
+                state=EmbeddingModel.State.BUILDING,
+                defaults={"name": name, "dimension": dimension, "since": clock.now()},
+            )
+    except IntegrityError:  # Somebody else began at the same moment.
+        building, made = EmbeddingModel.objects.get(state=EmbeddingModel.State.BUILDING), False
+    if building.name != name:
+        raise Conflict(f"The index is moving to {building.name} already: finish that, or cancel it.")
+    if made:
+        async_task("memory.tasks.continue_reembedding")
+    return building
+
+
+def reembed_cancel(*, by: Principal) -> bool:
+    """Stop moving; what was embedded for the other model is dropped. Returns whether there was anything to stop."""
+    by.require("memory.change_searchitem")
+    with transaction.atomic():
+        stopped = EmbeddingModel.objects.filter(state=EmbeddingModel.State.BUILDING).delete()[0] > 0
+        SearchItem.objects.exclude(next_model="").update(next_model="", next_embedding=None)
+    return stopped
+
+
+def reembed_continue(
+    *, seconds: float = RUN_SECONDS, progress: Callable[[ReembedProgress], None] | None = None
+) -> ReembedProgress | None:
+    """Embed for the model that the index is moving to, for about `seconds`, and switch over when all is done.
+
+    Everything that is done is in the database after each batch, so a run that is killed costs one batch. One run at
+    a time works; another returns at once. None when the index is not moving. Raises EmbeddingFailed.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(hashtext('nous.reembed'))")
+        if not cursor.fetchone()[0]:
+            return reembed_progress()
+        try:
+            return _reembed(seconds, progress or (lambda _: None))
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(hashtext('nous.reembed'))")
+
+
+def _reembed(seconds: float, progress: Callable[[ReembedProgress], None]) -> ReembedProgress | None:
+    deadline = time.monotonic() + seconds
+    while (building := EmbeddingModel.objects.filter(state=EmbeddingModel.State.BUILDING).first()) is not None:
+        rows = SearchItem.objects.exclude(next_model=building.name).order_by("id")
+        batch = [Claimed(*row, 0) for row in rows.values_list("persona", "id", "text")[:BATCH]]
+        if not batch:
+            return _switch(building)
+        embedder = embedder_named(building.name)
+        vectors, refused = _embed_for_next(batch, embedder)
+        _write_next([row for row in batch if row.id not in refused], vectors, building.name)
+        if refused:
+            # It has no vector in the new model; searching by words still finds it, and the switch makes it failed.
+            SearchItem.objects.filter(id__in=refused).update(next_model=building.name, next_embedding=None)
+        now = reembed_progress()
+        if now:
+            progress(now)
+        if time.monotonic() > deadline:
+            async_task("memory.tasks.continue_reembedding")
+            return now
+    return None
+
+
+def _embed_for_next(batch: Sequence[Claimed], embedder: Embedder) -> tuple[list[Vectors], set[int]]:
+    try:
+        return list(embedder.embed_documents([row.text for row in batch])), set()
+    except EmbeddingRefused:
+        vectors: list[Vectors] = []
+        refused: set[int] = set()
+        for row in batch:
+            try:
+                vectors.append(embedder.embed_documents([row.text])[0])
+            except EmbeddingRefused as error:
+                log.warning("embedding_refused", row=row.id, error=str(error))
+                refused.add(row.id)
+        return vectors, refused
+
+
+def _write_next(batch: Sequence[Claimed], vectors: Sequence[Vectors], model: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE memory_searchitem AS item SET next_embedding = new.vector::halfvec, next_model = %s"
+            " FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) AS new (persona, id, text, vector)"
+            " WHERE item.persona = new.persona AND item.id = new.id AND item.text = new.text",
+            [
+                model,
+                [row.persona for row in batch],
+                [row.id for row in batch],
+                [row.text for row in batch],
+                [vector_literal(vector) for vector in vectors],
+            ],
+        )
+
+
+@transaction.atomic
+def _switch(building: EmbeddingModel) -> ReembedProgress:
+    """Let the new vectors be the index's, in one transaction: a search sees all of the old or all of the new."""
+    EmbeddingModel.objects.select_for_update().get(pk=building.pk)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE memory_searchitem SET embedding = next_embedding, model = next_model,"
+            " status = CASE WHEN next_embedding IS NULL THEN 'failed' ELSE 'ready' END,"
+            " error = CASE WHEN next_embedding IS NULL THEN 'The model refused this text.' ELSE '' END,"
+            " attempts = 0, due_at = NULL, next_embedding = NULL, next_model = '' WHERE next_model = %s",
+            [building.name],
+        )
+        moved = cursor.rowcount
+    # Written since the last batch: they wait for a vector of the new model like any new row.
+    SearchItem.objects.exclude(model=building.name).update(
+        status=IndexStatus.PENDING,
+        attempts=0,
+        due_at=None,
+        embedding=None,
+        model="",
+        next_embedding=None,
+        next_model="",
+    )
+    EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).delete()
+    building.state = EmbeddingModel.State.ACTIVE
+    building.since = clock.now()
+    building.save()
+    async_task("memory.tasks.embed_pending")
+    async_task("memory.tasks.refresh_search_statistics")
+    return ReembedProgress(building.name, moved, moved, finished=True)
+
+
+def reembed_progress() -> ReembedProgress | None:
+    """How far the index has moved; None when it is not moving."""
+    building = EmbeddingModel.objects.filter(state=EmbeddingModel.State.BUILDING).first()
+    if building is None:
+        return None
+    total = SearchItem.objects.count()
+    done = SearchItem.objects.filter(next_model=building.name).count()
+    return ReembedProgress(building.name, done, total, finished=False)

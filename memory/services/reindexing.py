@@ -1,0 +1,73 @@
+"""Rebuilding the search index from the primary rows."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.db import connection, transaction
+
+from identity.models import Agent
+from memory.models import Decision, Episode, Fact, LongTermEntry, Procedure
+from memory.search.entries import entry_of
+from memory.search.index import index_put
+
+REBUILD_BATCH = 500
+
+
+def index_rebuild(*, agent: Agent | None = None, progress: Callable[[int, int], None] | None = None) -> dict[str, int]:
+    """Write every row of the index anew from the primary rows, and delete rows that have none.
+
+    Into place, in batches of their own transactions: searches go on answering from what is there, and vectors of
+    unchanged texts are kept. `progress` is told (done, all). Returns "written" and "deleted".
+    """
+    total = sum(rows.count() for rows in _primary(agent))
+    done = 0
+    for rows in _primary(agent):
+        for batch in _batches(rows.values_list("pk", flat=True).order_by("pk")):
+            with transaction.atomic():
+                # Locked, so that no writer's newer row is overwritten by what was read before it.
+                held = rows.filter(pk__in=batch).order_by("pk").select_for_update(of=("self",))
+                index_put([entry_of(row) for row in held])
+            done += len(batch)
+            if progress:
+                progress(done, total)
+    return {"written": done, "deleted": _delete_orphans(agent)}
+
+
+def _primary(agent: Agent | None) -> list[Any]:
+    every: list[Any] = [
+        LongTermEntry.objects.select_related("event"),
+        Fact.objects.all(),
+        Episode.objects.all(),
+        Procedure.objects.all(),
+        Decision.objects.all(),
+    ]
+    return [rows.filter(agent=agent) if agent else rows for rows in every]
+
+
+def _batches(keys: Any) -> Iterator[list[Any]]:
+    batch: list[Any] = []
+    for key in keys.iterator(chunk_size=10_000):
+        batch.append(key)
+        if len(batch) == REBUILD_BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+_ORPHANS = """
+DELETE FROM memory_searchitem AS item
+WHERE (%(agent)s::bigint IS NULL OR item.agent_id = %(agent)s) AND NOT CASE item.item_type
+    WHEN 'event' THEN EXISTS (SELECT 1 FROM memory_longtermentry WHERE event_id::text = item.item_id)
+    WHEN 'fact' THEN EXISTS (SELECT 1 FROM memory_fact WHERE id::text = item.item_id)
+    WHEN 'episode' THEN EXISTS (SELECT 1 FROM memory_episode WHERE id::text = item.item_id)
+    WHEN 'procedure' THEN EXISTS (SELECT 1 FROM memory_procedure WHERE id::text = item.item_id)
+    WHEN 'decision' THEN EXISTS (SELECT 1 FROM memory_decision WHERE id::text = item.item_id)
+    END
+"""
+
+
+def _delete_orphans(agent: Agent | None) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(_ORPHANS, {"agent": agent.pk if agent else None})
+        return cursor.rowcount
