@@ -13,6 +13,7 @@ from memory.models import (
     Censor,
     Decision,
     Episode,
+    EpisodeEvent,
     Event,
     Fact,
     LongTermEntry,
@@ -60,6 +61,11 @@ class PersonaMemory:
     @property
     def episodes(self) -> EpisodeQuerySet:
         return Episode.objects.filter(agent=self.agent, persona__in=self.personas)
+
+    def transcript(self, episode: Episode) -> EventQuerySet:
+        """The events of an episode in the order in which they happened; others have theirs in `detail`."""
+        members = EpisodeEvent.objects.filter(episode=episode).values("event")
+        return self.events.filter(pk__in=members).order_by("ts", "id")
 
     @property
     def decisions(self) -> DecisionQuerySet:

@@ -2,6 +2,7 @@
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models.functions import Cast, NullIf
 
 from memory.models.base import UNIT_INTERVAL, Memory
 from memory.models.episodes import Episode
@@ -55,6 +56,12 @@ class Decision(Memory):
 class ProcedureQuerySet(models.QuerySet["Procedure"]):
     def active(self) -> "ProcedureQuerySet":
         return self.filter(active=True)
+
+    def effective_from(self, share: float) -> "ProcedureQuerySet":
+        """Those that succeeded in at least `share`, 0 to 1, of the uses whose outcome is known, of at least one."""
+        known = NullIf(models.F("success_count") + models.F("failure_count"), models.Value(0))
+        found = self.alias(effective=Cast("success_count", models.FloatField()) / Cast(known, models.FloatField()))
+        return found.filter(effective__gte=share)
 
 
 class Procedure(Memory):

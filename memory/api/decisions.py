@@ -1,0 +1,83 @@
+"""Decisions over HTTP."""
+
+from typing import Any, Literal
+from uuid import UUID
+
+from django.http import HttpRequest
+from ninja import Query, Router, Status
+
+from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
+from memory.schemas.decisions import DecisionIn, DecisionOut, DecisionPage, DecisionPatch, ReviewIn
+from memory.services.decisions import decision_record, decision_review, decision_update
+from nousweb.lib.errors import Invalid
+
+router = Router()
+
+
+@router.post("/decisions", response={201: DecisionOut, **REFUSALS}, summary="Record a decision")
+def decisions_post(request: HttpRequest, payload: DecisionIn, agent: str = "") -> Any:
+    """A choice with the confidence, the stakes and the reasons it was made with."""
+    found, by, memory = caller(request, agent, "memory.add_decision")
+    given = payload.dict()
+    key = given.pop("episode")
+    episode = memory.episodes.filter(pk=key).first() if key else None
+    if key and episode is None:
+        raise Invalid("There is no such episode in this memory.", field="episode")
+    return Status(201, decision_record(agent=found, by=by, episode=episode, **given))
+
+
+@router.get("/decisions", response={200: DecisionPage, **REFUSALS}, summary="List decisions")
+def decisions_get(
+    request: HttpRequest,
+    agent: str = "",
+    q: str = Query("", max_length=200, description="Words in the description"),
+    outcome: Literal["", "pending", "success", "partial", "failure"] = "",
+    stakes: Literal["", "low", "medium", "high", "critical"] = "",
+    category: str = "",
+    tag: str = "",
+    unreviewed: bool = Query(False, description="Only those that nobody has reviewed"),
+    limit: int = Query(50, ge=1, le=200),
+    cursor: str = "",
+) -> Any:
+    """Decisions of the token's persona, latest first."""
+    _, _, memory = caller(request, agent, "memory.view_decision")
+    decisions = memory.decisions
+    if q:
+        decisions = decisions.filter(description__icontains=q)
+    if outcome:
+        decisions = decisions.filter(outcome=outcome)
+    if stakes:
+        decisions = decisions.filter(stakes=stakes)
+    if category:
+        decisions = decisions.filter(category=category)
+    if tag:
+        decisions = decisions.filter(tags__contains=[tag])
+    if unreviewed:
+        decisions = decisions.unreviewed()
+    return keyset_page(decisions, moment="created_at", limit=limit, cursor=cursor)
+
+
+@router.get("/decisions/{decision_id}", response={200: DecisionOut, **REFUSALS}, summary="One decision")
+def decision_get(request: HttpRequest, decision_id: UUID, agent: str = "") -> Any:
+    _, _, memory = caller(request, agent, "memory.view_decision")
+    return row_of(memory.decisions, decision_id, "decision")
+
+
+@router.post(
+    "/decisions/{decision_id}/review", response={200: DecisionOut, **CHANGE_REFUSALS}, summary="Review a decision"
+)
+def decision_review_post(request: HttpRequest, decision_id: UUID, payload: ReviewIn, agent: str = "") -> Any:
+    """Say what came of it; may be said anew, and the audit trail keeps each."""
+    _, by, memory = caller(request, agent, "memory.change_decision")
+    decision = row_of(memory.decisions, decision_id, "decision")
+    return decision_review(decision=decision, by=by, **payload.dict())
+
+
+@router.patch(
+    "/decisions/{decision_id}", response={200: DecisionOut, **CHANGE_REFUSALS}, summary="File a decision anew"
+)
+def decision_patch(request: HttpRequest, decision_id: UUID, payload: DecisionPatch, agent: str = "") -> Any:
+    """Change category, tags, scope or importance, or whether search shows it."""
+    _, by, memory = caller(request, agent, "memory.change_decision")
+    decision = row_of(memory.decisions, decision_id, "decision")
+    return decision_update(decision=decision, by=by, **payload.dict(exclude_unset=True))

@@ -1,0 +1,99 @@
+"""Episodes over HTTP."""
+
+from typing import Any, Literal
+from uuid import UUID
+
+from django.http import HttpRequest
+from ninja import Query, Router, Status
+
+from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
+from memory.schemas.episodes import (
+    AppendedOut,
+    EpisodeAppendIn,
+    EpisodeCloseIn,
+    EpisodeIn,
+    EpisodeOut,
+    EpisodePage,
+    EpisodePatch,
+    EpisodeWithTranscript,
+)
+from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
+
+router = Router()
+
+
+@router.post("/episodes", response={201: EpisodeOut, **REFUSALS}, summary="Open an episode")
+def episodes_post(request: HttpRequest, payload: EpisodeIn, agent: str = "") -> Any:
+    found, by, _ = caller(request, agent, "memory.add_episode")
+    return Status(201, episode_open(agent=found, by=by, **payload.dict()))
+
+
+@router.get("/episodes", response={200: EpisodePage, **REFUSALS}, summary="List episodes")
+def episodes_get(
+    request: HttpRequest,
+    agent: str = "",
+    q: str = Query("", max_length=200, description="Words in the title"),
+    state: Literal["open", "closed", "all"] = "all",
+    outcome: Literal["", "unknown", "success", "partial", "failure", "ongoing"] = "",
+    tag: str = "",
+    limit: int = Query(50, ge=1, le=200),
+    cursor: str = "",
+) -> Any:
+    """Episodes of the token's persona, latest first."""
+    _, _, memory = caller(request, agent, "memory.view_episode")
+    episodes = memory.episodes
+    if q:
+        episodes = episodes.filter(title__icontains=q)
+    if state != "all":
+        episodes = episodes.open() if state == "open" else episodes.closed()
+    if outcome:
+        episodes = episodes.filter(outcome=outcome)
+    if tag:
+        episodes = episodes.filter(tags__contains=[tag])
+    return keyset_page(episodes, moment="started_at", limit=limit, cursor=cursor)
+
+
+@router.get(
+    "/episodes/{episode_id}", response={200: EpisodeWithTranscript, **REFUSALS}, summary="One episode with transcript"
+)
+def episode_get(
+    request: HttpRequest,
+    episode_id: UUID,
+    agent: str = "",
+    limit: int = Query(100, ge=1, le=500, description="Most events of the transcript"),
+    cursor: str = "",
+) -> Any:
+    """An episode with its free text and a page of its events, in the order in which they happened."""
+    _, _, memory = caller(request, agent, "memory.view_episode")
+    episode = row_of(memory.episodes, episode_id, "episode")
+    page = keyset_page(memory.transcript(episode), moment="ts", limit=limit, cursor=cursor, latest_first=False)
+    shown = {name: getattr(episode, name) for name in EpisodeWithTranscript.model_fields if name != "transcript"}
+    return shown | {"transcript": {"events": page["items"], "next": page["next"]}}
+
+
+@router.post(
+    "/episodes/{episode_id}/events", response={200: AppendedOut, **CHANGE_REFUSALS}, summary="Add events or text"
+)
+def episode_events_post(request: HttpRequest, episode_id: UUID, payload: EpisodeAppendIn, agent: str = "") -> Any:
+    """Add events of the same memory, or free text, to an open episode; an event is in it once."""
+    _, by, memory = caller(request, agent, "memory.change_episode")
+    episode = row_of(memory.episodes, episode_id, "episode")
+    return episode_append(episode=episode, by=by, **payload.dict())
+
+
+@router.post("/episodes/{episode_id}/close", response={200: EpisodeOut, **CHANGE_REFUSALS}, summary="Close an episode")
+def episode_close_post(
+    request: HttpRequest, episode_id: UUID, payload: EpisodeCloseIn | None = None, agent: str = ""
+) -> Any:
+    """End an episode with what came of it; it stays in search."""
+    _, by, memory = caller(request, agent, "memory.change_episode")
+    episode = row_of(memory.episodes, episode_id, "episode")
+    return episode_close(episode=episode, by=by, **(payload.dict(exclude_unset=True) if payload else {}))
+
+
+@router.patch("/episodes/{episode_id}", response={200: EpisodeOut, **CHANGE_REFUSALS}, summary="Describe an episode")
+def episode_patch(request: HttpRequest, episode_id: UUID, payload: EpisodePatch, agent: str = "") -> Any:
+    """Change title, summary, tags or importance, or whether search shows it."""
+    _, by, memory = caller(request, agent, "memory.change_episode")
+    episode = row_of(memory.episodes, episode_id, "episode")
+    return episode_update(episode=episode, by=by, **payload.dict(exclude_unset=True))

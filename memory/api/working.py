@@ -1,0 +1,84 @@
+"""Working memory over HTTP."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router, Status
+
+from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller
+from memory.schemas.working import (
+    ThreadIn,
+    ThreadOut,
+    WorkingIn,
+    WorkingItemIn,
+    WorkingItemOut,
+    WorkingOut,
+    WorkingSetOut,
+)
+from memory.services.working import (
+    working_clear,
+    working_item_add,
+    working_item_remove,
+    working_set,
+    working_thread_close,
+    working_thread_open,
+)
+from nousweb.lib.errors import NotFound
+
+router = Router()
+
+CHANGE = "memory.change_workingmemory"
+
+
+@router.get("/working/{session_id}", response={200: WorkingOut, **REFUSALS}, summary="What a session has in mind")
+def working_get(request: HttpRequest, session_id: str, agent: str = "") -> Any:
+    _, by, memory = caller(request, agent, "memory.view_workingmemory")
+    # The subconscious has a session of its own, whatever the actor calls its.
+    working = memory.working.filter(session_id=session_id, persona=by.persona).first()
+    if working is None:
+        raise NotFound("This session has no working memory.")
+    return working
+
+
+@router.put("/working/{session_id}", response={200: WorkingSetOut, **REFUSALS}, summary="Set task, frame and capacity")
+def working_put(request: HttpRequest, session_id: str, payload: WorkingIn, agent: str = "") -> Any:
+    """Makes the session's working memory when there is none; items and threads stay, as far as they fit."""
+    found, by, _ = caller(request, agent, CHANGE)
+    noted = working_set(agent=found, session_id=session_id, by=by, **payload.dict())
+    return {"working": noted.working, "evicted": noted.evicted}
+
+
+@router.delete("/working/{session_id}", response={204: None, **REFUSALS}, summary="Empty a session's mind")
+def working_delete(request: HttpRequest, session_id: str, agent: str = "") -> Any:
+    found, by, _ = caller(request, agent, CHANGE)
+    working_clear(agent=found, session_id=session_id, by=by)
+    return Status(204, None)
+
+
+@router.post("/working/{session_id}/items", response={201: WorkingItemOut, **REFUSALS}, summary="Take in mind")
+def working_items_post(request: HttpRequest, session_id: str, payload: WorkingItemIn, agent: str = "") -> Any:
+    """Over capacity the least relevant leaves, of equals the oldest."""
+    found, by, _ = caller(request, agent, CHANGE)
+    noted = working_item_add(agent=found, session_id=session_id, by=by, **payload.dict())
+    return Status(201, {"item": noted.item, "evicted": noted.evicted})
+
+
+@router.delete("/working/{session_id}/items/{item_id}", response={204: None, **REFUSALS}, summary="Let go")
+def working_item_delete(request: HttpRequest, session_id: str, item_id: str, agent: str = "") -> Any:
+    found, by, _ = caller(request, agent, CHANGE)
+    working_item_remove(agent=found, session_id=session_id, item_id=item_id, by=by)
+    return Status(204, None)
+
+
+@router.post("/working/{session_id}/threads", response={201: ThreadOut, **CHANGE_REFUSALS}, summary="Open a thread")
+def working_threads_post(request: HttpRequest, session_id: str, payload: ThreadIn, agent: str = "") -> Any:
+    found, by, _ = caller(request, agent, CHANGE)
+    _, thread = working_thread_open(agent=found, session_id=session_id, by=by, **payload.dict())
+    return Status(201, {"thread": thread})
+
+
+@router.delete("/working/{session_id}/threads/{thread_id}", response={204: None, **REFUSALS}, summary="Close a thread")
+def working_thread_delete(request: HttpRequest, session_id: str, thread_id: str, agent: str = "") -> Any:
+    found, by, _ = caller(request, agent, CHANGE)
+    working_thread_close(agent=found, session_id=session_id, thread_id=thread_id, by=by)
+    return Status(204, None)

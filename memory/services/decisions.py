@@ -1,0 +1,127 @@
+"""Decisions: recorded with what they were made on, and reviewed by what came of them."""
+
+from collections.abc import Sequence
+
+from django.db import transaction
+
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.checks import choice_check, tags_check, text_check, texts_check, unit_check, word_check
+from memory.models import Decision, Episode, Scope
+from memory.persona import VIEWS, change_check
+from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
+from memory.search.entries import entry_of
+from memory.search.index import index_put
+from memory.services.changes import row_change, row_lock
+from nousweb.lib import clock
+from nousweb.lib.errors import Invalid
+
+MAX_REASONS = 20
+
+
+@transaction.atomic
+def decision_record(
+    *,
+    agent: Agent,
+    description: str,
+    by: Principal,
+    context: str = "",
+    category: str = "",
+    confidence: float = 0.5,
+    stakes: str = Decision.Stakes.MEDIUM,
+    reasons: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    scope: str = Scope.GLOBAL,
+    importance: float = 0.5,
+    episode: Episode | None = None,
+) -> Decision:
+    """Record a choice of the persona that `by` acts as. `confidence` and `importance` lie in [0, 1].
+
+    Raises Invalid, naming the field, also for an episode of a memory that this persona does not see; NotAllowed.
+    """
+    by.require("memory.add_decision", agent)
+    if episode and (episode.agent_id != agent.pk or episode.persona not in VIEWS[by.persona].personas):
+        raise Invalid("There is no such episode in this memory.", field="episode")
+    decision = Decision(
+        agent=agent,
+        persona=by.persona,
+        description=text_check("description", description, MAX_CONTENT_CHARACTERS, required=True),
+        context=text_check("context", context, MAX_CONTENT_CHARACTERS),
+        category=word_check("category", category) if category else "",
+        confidence=unit_check("confidence", confidence),
+        stakes=choice_check("stakes", stakes, Decision.Stakes.values),
+        reasons=texts_check("reasons", reasons, count=MAX_REASONS, limit=MAX_REMARK_CHARACTERS),
+        tags=tags_check(tags),
+        scope=choice_check("scope", scope, Scope.values),
+        importance=unit_check("importance", importance),
+        episode=episode,
+    )
+    decision.save(force_insert=True)
+    index_put([entry_of(decision)])
+    audit_record(
+        by=by,
+        action="decision.record",
+        target=decision,
+        agent=agent,
+        after={"description": decision.description, "confidence": decision.confidence, "stakes": decision.stakes},
+    )
+    return decision
+
+
+@transaction.atomic
+def decision_review(*, decision: Decision, outcome: str, by: Principal, note: str = "") -> Decision:
+    """Say what came of a decision; a later review takes the place of this one, and the audit trail keeps both."""
+    change_check(decision, by, "memory.change_decision")
+    choice_check("outcome", outcome, Decision.Outcome.values)
+    note = text_check("note", note, MAX_CONTENT_CHARACTERS)
+    decision = row_lock(decision)
+    before = {
+        "outcome": decision.outcome,
+        "outcome_note": decision.outcome_note,
+        "reviewed_by": decision.reviewed_by,
+    }
+    decision.outcome, decision.outcome_note = outcome, note
+    decision.reviewed_by, decision.reviewed_at = by.name, clock.now()
+    decision.updated_at = decision.reviewed_at
+    decision.save(update_fields=["outcome", "outcome_note", "reviewed_by", "reviewed_at", "updated_at"])
+    index_put([entry_of(decision)])
+    audit_record(
+        by=by,
+        action="decision.review",
+        target=decision,
+        agent=decision.agent,
+        before=before,
+        after={"outcome": outcome, "outcome_note": note, "reviewed_by": by.name},
+    )
+    return decision
+
+
+@transaction.atomic
+def decision_update(
+    *,
+    decision: Decision,
+    by: Principal,
+    category: str | None = None,
+    tags: Sequence[str] | None = None,
+    scope: str | None = None,
+    importance: float | None = None,
+    active: bool | None = None,
+) -> Decision:
+    """Change how a decision is filed and whether search shows it; what was decided, and on what, stays as it was."""
+    change_check(decision, by, "memory.change_decision")
+    decision = row_lock(decision)
+    before, after = row_change(
+        decision,
+        {
+            "category": word_check("category", category) if category else category,
+            "tags": None if tags is None else tags_check(tags),
+            "scope": None if scope is None else choice_check("scope", scope, Scope.values),
+            "importance": None if importance is None else unit_check("importance", importance),
+            "active": active,
+        },
+    )
+    if after:
+        index_put([entry_of(decision)])
+        audit_record(by=by, action="decision.update", target=decision, agent=decision.agent, before=before, after=after)
+    return decision

@@ -1,0 +1,194 @@
+"""Episodes: opened, filled, closed and described."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.checks import choice_check, past_check, tags_check, text_check, texts_check, unit_check
+from memory.models import Episode, EpisodeEvent, ItemType, Scope
+from memory.persona import VIEWS, change_check
+from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_EVENTS_PER_APPEND, MAX_REMARK_CHARACTERS
+from memory.search.entries import entry_of
+from memory.search.index import index_put, index_remove
+from memory.services.changes import row_change, row_lock
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid
+
+MAX_TITLE_CHARACTERS = 200
+MAX_LESSONS = 20
+MAX_PARTICIPANTS = 50
+LARGEST_EVENT_ID = 2**63 - 1
+SummaryKind = Episode.SummaryKind
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """`added` events are new in the episode, `already` were in it before."""
+
+    episode: Episode
+    added: int
+    already: int
+
+
+@transaction.atomic
+def episode_open(
+    *,
+    agent: Agent,
+    by: Principal,
+    title: str = "",
+    detail: str = "",
+    participants: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    scope: str = Scope.GLOBAL,
+    importance: float = 0.5,
+    started_at: datetime | None = None,
+) -> Episode:
+    """Begin an episode of the persona that `by` acts as. `importance` lies in [0, 1].
+
+    Raises Invalid, naming the field, or NotAllowed.
+    """
+    by.require("memory.add_episode", agent)
+    episode = Episode(
+        agent=agent,
+        persona=by.persona,
+        title=text_check("title", title, MAX_TITLE_CHARACTERS),
+        detail=text_check("detail", detail, MAX_DETAIL_CHARACTERS),
+        participants=texts_check("participants", participants, count=MAX_PARTICIPANTS, limit=100),
+        tags=tags_check(tags),
+        scope=choice_check("scope", scope, Scope.values),
+        importance=unit_check("importance", importance),
+        started_at=past_check("started_at", started_at) or clock.now(),
+    )
+    episode.save(force_insert=True)
+    _index(episode)
+    audit_record(by=by, action="episode.open", target=episode, agent=agent, after={"title": episode.title})
+    return episode
+
+
+@transaction.atomic
+def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] = (), text: str = "") -> Appended:
+    """Add events of the same memory, at most 1,000 in a call, and text to an open episode.
+
+    An event is in an episode once, however often it is sent. Raises Conflict when the episode is closed,
+    Invalid when nothing is given, an event is not of this memory, or the detail grows beyond its limit.
+    """
+    change_check(episode, by, "memory.change_episode")
+    if len(event_ids) > MAX_EVENTS_PER_APPEND:
+        raise Invalid(f"At most {MAX_EVENTS_PER_APPEND:,} events in one call.", field="event_ids")
+    text = text_check("text", text, MAX_DETAIL_CHARACTERS)
+    wanted = set(event_ids)
+    if not wanted and not text:
+        raise Invalid("Give event_ids, a text, or both.", field="event_ids")
+    episode = row_lock(episode)
+    if episode.ended_at is not None:
+        raise Conflict("This episode is closed.")
+    possible = {key for key in wanted if 0 < key <= LARGEST_EVENT_ID}
+    events = VIEWS[episode.persona](episode.agent).events.filter(pk__in=possible)
+    if missing := wanted - set(events.values_list("pk", flat=True)):
+        shown = ", ".join(str(key) for key in sorted(missing)[:5])
+        raise Invalid(f"There is no event {shown}{' …' if len(missing) > 5 else ''} in this memory.", field="event_ids")
+    held = set(EpisodeEvent.objects.filter(episode=episode, event__in=wanted).values_list("event_id", flat=True))
+    EpisodeEvent.objects.bulk_create(EpisodeEvent(episode=episode, event_id=key) for key in sorted(wanted - held))
+    if text:
+        detail = f"{episode.detail}\n{text}" if episode.detail else text
+        if len(detail) > MAX_DETAIL_CHARACTERS:
+            raise Invalid(
+                f"An episode's detail holds at most {MAX_DETAIL_CHARACTERS:,} characters; "
+                f"there is room for {max(MAX_DETAIL_CHARACTERS - len(episode.detail) - 1, 0):,} more.",
+                field="text",
+            )
+        row_change(episode, {"detail": detail})
+        _index(episode)
+    after = {"events_added": len(wanted - held), "characters_added": len(text)}
+    audit_record(by=by, action="episode.append", target=episode, agent=episode.agent, after=after)
+    return Appended(episode, len(wanted - held), len(held))
+
+
+@transaction.atomic
+def episode_close(
+    *,
+    episode: Episode,
+    by: Principal,
+    outcome: str = Episode.Outcome.UNKNOWN,
+    title: str | None = None,
+    summary: str | None = None,
+    lessons: Sequence[str] | None = None,
+    ended_at: datetime | None = None,
+) -> Episode:
+    """End an episode; it stays in search.
+
+    `outcome` is what the caller says and never inferred from words. A summary given here counts as written by
+    the agent; without one the lifecycle writes it. Raises Conflict when the episode is closed already, Invalid,
+    naming the field, or NotAllowed.
+    """
+    change_check(episode, by, "memory.change_episode")
+    ended = past_check("ended_at", ended_at) or clock.now()
+    given = {
+        "outcome": choice_check("outcome", outcome, Episode.Outcome.values),
+        "lessons": None if lessons is None else _lessons_check(lessons),
+        **_texts(title=title, summary=summary),
+    }
+    episode = row_lock(episode)
+    if episode.ended_at is not None:
+        raise Conflict("This episode is closed already.", ended_at=episode.ended_at.isoformat())
+    if ended < episode.started_at:
+        raise Invalid("ended_at must not be earlier than started_at.", field="ended_at")
+    before, after = row_change(episode, given | {"ended_at": ended})
+    _index(episode)
+    audit_record(by=by, action="episode.close", target=episode, agent=episode.agent, before=before, after=after)
+    return episode
+
+
+@transaction.atomic
+def episode_update(
+    *,
+    episode: Episode,
+    by: Principal,
+    title: str | None = None,
+    summary: str | None = None,
+    tags: Sequence[str] | None = None,
+    importance: float | None = None,
+    active: bool | None = None,
+) -> Episode:
+    """Change how an episode is described and whether search shows it, open or closed; None leaves a field alone."""
+    change_check(episode, by, "memory.change_episode")
+    given = {
+        **_texts(title=title, summary=summary),
+        "tags": None if tags is None else tags_check(tags),
+        "importance": None if importance is None else unit_check("importance", importance),
+        "active": active,
+    }
+    episode = row_lock(episode)
+    before, after = row_change(episode, given)
+    if after:
+        _index(episode)
+        audit_record(by=by, action="episode.update", target=episode, agent=episode.agent, before=before, after=after)
+    return episode
+
+
+def _texts(*, title: str | None, summary: str | None) -> dict[str, Any]:
+    """Title and summary as they are stored; a summary that people or agents write is marked as given."""
+    found: dict[str, Any] = {"title": None if title is None else text_check("title", title, MAX_TITLE_CHARACTERS)}
+    if summary is not None:
+        found["summary"] = text_check("summary", summary, MAX_CONTENT_CHARACTERS)
+        found["summary_kind"] = SummaryKind.GIVEN if found["summary"] else SummaryKind.NONE
+    return found
+
+
+def _lessons_check(lessons: Sequence[str]) -> list[str]:
+    return texts_check("lessons", lessons, count=MAX_LESSONS, limit=MAX_REMARK_CHARACTERS)
+
+
+def _index(episode: Episode) -> None:
+    """Keep the episode's row of the index, if there is anything to find it by yet."""
+    entry = entry_of(episode)
+    if entry.text:
+        index_put([entry])
+    else:
+        index_remove(episode.persona, ItemType.EPISODE, [str(episode.pk)])

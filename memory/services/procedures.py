@@ -1,0 +1,131 @@
+"""Procedures: written down, used, and judged by how often they helped."""
+
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import F
+
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.checks import choice_check, tags_check, text_check, texts_check, unit_check, word_check
+from memory.models import Procedure, Scope
+from memory.persona import change_check
+from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
+from memory.search.entries import entry_of
+from memory.search.index import index_put
+from memory.services.changes import row_change, row_lock
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict
+
+MAX_NAME_CHARACTERS = 200
+MAX_STEPS = 40
+
+
+@transaction.atomic
+def procedure_create(
+    *,
+    agent: Agent,
+    name: str,
+    by: Principal,
+    domain: str = "",
+    description: str = "",
+    steps: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    scope: str = Scope.GLOBAL,
+    importance: float = 0.5,
+) -> Procedure:
+    """Write down a way of doing something, for the persona that `by` acts as. Raises Invalid or NotAllowed."""
+    by.require("memory.add_procedure", agent)
+    procedure = Procedure(
+        agent=agent,
+        persona=by.persona,
+        name=text_check("name", name, MAX_NAME_CHARACTERS, required=True),
+        domain=word_check("domain", domain) if domain else "",
+        description=text_check("description", description, MAX_CONTENT_CHARACTERS),
+        steps=_steps_check(steps),
+        tags=tags_check(tags),
+        scope=choice_check("scope", scope, Scope.values),
+        importance=unit_check("importance", importance),
+    )
+    procedure.save(force_insert=True)
+    index_put([entry_of(procedure)])
+    audit_record(
+        by=by,
+        action="procedure.create",
+        target=procedure,
+        agent=agent,
+        after={"name": procedure.name, "domain": procedure.domain, "steps": procedure.steps},
+    )
+    return procedure
+
+
+@transaction.atomic
+def procedure_update(
+    *,
+    procedure: Procedure,
+    by: Principal,
+    name: str | None = None,
+    domain: str | None = None,
+    description: str | None = None,
+    steps: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+    scope: str | None = None,
+    importance: float | None = None,
+    active: bool | None = None,
+) -> Procedure:
+    """Change a procedure; None leaves a field alone. Its counts stay. Raises Invalid or NotAllowed."""
+    change_check(procedure, by, "memory.change_procedure")
+    given = {
+        "name": None if name is None else text_check("name", name, MAX_NAME_CHARACTERS, required=True),
+        "domain": word_check("domain", domain) if domain else domain,
+        "description": None if description is None else text_check("description", description, MAX_CONTENT_CHARACTERS),
+        "steps": None if steps is None else _steps_check(steps),
+        "tags": None if tags is None else tags_check(tags),
+        "scope": None if scope is None else choice_check("scope", scope, Scope.values),
+        "importance": None if importance is None else unit_check("importance", importance),
+        "active": active,
+    }
+    procedure = row_lock(procedure)
+    before, after = row_change(procedure, given)
+    if after:
+        index_put([entry_of(procedure)])
+        audit_record(
+            by=by, action="procedure.update", target=procedure, agent=procedure.agent, before=before, after=after
+        )
+    return procedure
+
+
+@transaction.atomic
+def procedure_activate(*, procedure: Procedure, by: Principal) -> Procedure:
+    """Count one use. Raises Conflict for a procedure that is out of use."""
+    return _count(procedure, by, "activation_count", last_activated_at=clock.now())
+
+
+@transaction.atomic
+def procedure_report(*, procedure: Procedure, success: bool, by: Principal, note: str = "") -> Procedure:
+    """Count how one use ended. Raises Conflict for a procedure that is out of use."""
+    note = text_check("note", note, MAX_REMARK_CHARACTERS)
+    return _count(procedure, by, "success_count" if success else "failure_count", message=note)
+
+
+def _count(procedure: Procedure, by: Principal, counter: str, message: str = "", **also: object) -> Procedure:
+    """Move one counter where it stands in the database, so that none of many counts at once is lost."""
+    change_check(procedure, by, "memory.change_procedure")
+    found = Procedure.objects.active().filter(pk=procedure.pk)
+    if not found.update(**{counter: F(counter) + 1}, **also):
+        raise Conflict("This procedure is out of use.")
+    procedure = Procedure.objects.select_related("agent").get(pk=procedure.pk)
+    audit_record(
+        by=by,
+        action="procedure.activate" if counter == "activation_count" else "procedure.report",
+        target=procedure,
+        agent=procedure.agent,
+        after={counter: getattr(procedure, counter)},
+        message=message,
+    )
+    return procedure
+
+
+def _steps_check(steps: Sequence[str]) -> list[str]:
+    return texts_check("steps", steps, count=MAX_STEPS, limit=MAX_REMARK_CHARACTERS)

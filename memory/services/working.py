@@ -1,0 +1,158 @@
+"""Working memory: what an agent has in mind during one session.
+
+Every service locks the session's row first, so that of many calls at once none loses what another wrote.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from django.db import transaction
+
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.checks import text_check, unit_check, whole_check, word_check
+from memory.models import WorkingMemory
+from memory.policy import MAX_OPEN_THREADS, MAX_REMARK_CHARACTERS, MAX_WORKING_ITEMS
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, NotFound
+
+MAX_SESSION_CHARACTERS = 200
+MAX_THREAD_CHARACTERS = 500
+MAX_FRAME_CHARACTERS = 30
+DEFAULT_CAPACITY = 20
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The memory, what came in (None for a change of settings), and what had to leave for it."""
+
+    working: WorkingMemory
+    item: Entry | None
+    evicted: list[Entry]
+
+
+@transaction.atomic
+def working_set(
+    *,
+    agent: Agent,
+    session_id: str,
+    by: Principal,
+    task: str = "",
+    frame: str = "",
+    capacity: int = DEFAULT_CAPACITY,
+) -> Noted:
+    """Set a session's task, frame and capacity (1 to 100 items); items and threads stay, as far as they fit."""
+    task = text_check("task", task, MAX_REMARK_CHARACTERS)
+    frame = word_check("frame", text_check("frame", frame, MAX_FRAME_CHARACTERS)) if frame else ""
+    whole_check("capacity", capacity, 1, MAX_WORKING_ITEMS)
+    working = _lock(agent, session_id, by)
+    working.task, working.frame, working.capacity = task, frame, capacity
+    evicted = _evict(working)
+    _save(working, by, "working.set", {"task": task, "frame": frame, "capacity": capacity, "evicted": len(evicted)})
+    return Noted(working, None, evicted)
+
+
+@transaction.atomic
+def working_item_add(
+    *, agent: Agent, session_id: str, text: str, by: Principal, type: str = "note", relevance: float = 0.5
+) -> Noted:
+    """Take something in mind; `relevance` lies in [0, 1].
+
+    Over capacity the least relevant leaves, of equals the oldest: that may be the new one itself.
+    """
+    item = {
+        "id": uuid4().hex,
+        "type": word_check("type", type),
+        "text": text_check("text", text, MAX_REMARK_CHARACTERS, required=True),
+        "relevance": unit_check("relevance", relevance),
+        "added_at": clock.now().isoformat(),
+    }
+    working = _lock(agent, session_id, by)
+    working.items = [*working.items, item]
+    evicted = _evict(working)
+    _save(working, by, "working.item_add", {"item": item["id"], "evicted": [gone["id"] for gone in evicted]})
+    return Noted(working, item, evicted)
+
+
+@transaction.atomic
+def working_item_remove(*, agent: Agent, session_id: str, item_id: str, by: Principal) -> WorkingMemory:
+    """Let something go. Raises NotFound when it is not in mind."""
+    working = _lock(agent, session_id, by, make=False)
+    working.items = _without(working.items, item_id, "item")
+    _save(working, by, "working.item_remove", {"item": item_id})
+    return working
+
+
+@transaction.atomic
+def working_thread_open(*, agent: Agent, session_id: str, text: str, by: Principal) -> tuple[WorkingMemory, Entry]:
+    """Note something to come back to. Raises Conflict when fifty are open."""
+    thread = {
+        "id": uuid4().hex,
+        "text": text_check("text", text, MAX_THREAD_CHARACTERS, required=True),
+        "added_at": clock.now().isoformat(),
+    }
+    working = _lock(agent, session_id, by)
+    if len(working.open_threads) >= MAX_OPEN_THREADS:
+        raise Conflict(f"{MAX_OPEN_THREADS} threads are open; close one first.")
+    working.open_threads = [*working.open_threads, thread]
+    _save(working, by, "working.thread_open", {"thread": thread["id"]})
+    return working, thread
+
+
+@transaction.atomic
+def working_thread_close(*, agent: Agent, session_id: str, thread_id: str, by: Principal) -> WorkingMemory:
+    """Close a thread. Raises NotFound when it is not open."""
+    working = _lock(agent, session_id, by, make=False)
+    working.open_threads = _without(working.open_threads, thread_id, "thread")
+    _save(working, by, "working.thread_close", {"thread": thread_id})
+    return working
+
+
+@transaction.atomic
+def working_clear(*, agent: Agent, session_id: str, by: Principal) -> WorkingMemory:
+    """Empty a session's mind; its capacity stays. Raises NotFound for a session that has none."""
+    working = _lock(agent, session_id, by, make=False)
+    after = {"items": len(working.items), "threads": len(working.open_threads)}
+    working.task, working.frame, working.items, working.open_threads = "", "", [], []
+    _save(working, by, "working.clear", {"removed": after})
+    return working
+
+
+def _lock(agent: Agent, session_id: str, by: Principal, *, make: bool = True) -> WorkingMemory:
+    """The locked row of a session of the persona that `by` acts as, made when it is not there yet."""
+    by.require("memory.change_workingmemory", agent)
+    session_id = text_check("session_id", session_id, MAX_SESSION_CHARACTERS, required=True)
+    if make:
+        row = WorkingMemory(agent=agent, persona=by.persona, session_id=session_id)
+        WorkingMemory.objects.bulk_create([row], ignore_conflicts=True)
+    found = WorkingMemory.objects.select_for_update(of=("self",)).select_related("agent")
+    working = found.filter(agent=agent, persona=by.persona, session_id=session_id).first()
+    if working is None:
+        raise NotFound("This session has no working memory.")
+    return working
+
+
+def _evict(working: WorkingMemory) -> list[Entry]:
+    """Take out of `working` what is over its capacity, the least relevant and then the oldest first."""
+    # Items stand in the order in which they came, so a stable sort leaves the oldest of equals in front.
+    leaving = sorted(working.items, key=lambda item: item["relevance"])[: max(len(working.items) - working.capacity, 0)]
+    gone = {item["id"] for item in leaving}
+    working.items = [item for item in working.items if item["id"] not in gone]
+    return leaving
+
+
+def _without(entries: list[Entry], key: str, noun: str) -> list[Entry]:
+    kept = [entry for entry in entries if entry["id"] != key]
+    if len(kept) == len(entries):
+        raise NotFound(f"There is no such {noun} in this session.")
+    return kept
+
+
+def _save(working: WorkingMemory, by: Principal, action: str, after: Entry) -> None:
+    working.updated_at = clock.now()
+    working.save()
+    audit_record(by=by, action=action, target=working, agent=working.agent, after=after)
