@@ -1,14 +1,18 @@
-"""Context over HTTP: the prompt to think with."""
+"""Context over HTTP: the prompt to think with, and what became of it."""
 
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest
 from ninja import Router
 
-from context.schemas import ContextIn, ContextOut
+from context.models import ContextRun
+from context.schemas import ContextIn, ContextOut, OutcomeIn, OutcomeOut, ResponseIn, ResponseOut
 from context.services.context import context_assemble
+from context.services.response import context_outcome, context_respond
 from identity.principal import Principal
 from identity.selectors import agent_for
+from nousweb.lib.errors import NotFound
 from nousweb.lib.schemas import Problem
 
 router = Router(tags=["context"])
@@ -16,20 +20,54 @@ router = Router(tags=["context"])
 REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
 
 
+def _principal(request: HttpRequest) -> Principal:
+    return request.auth  # type: ignore[attr-defined]
+
+
 @router.post("/context", response={200: ContextOut, **REFUSALS}, summary="Assemble a prompt")
 def context_post(request: HttpRequest, payload: ContextIn, agent: str = "") -> Any:
     """The prompt for `input`, its sections and the memories in them; the answer is logged under its `id`."""
-    by: Principal = request.auth  # type: ignore[attr-defined]
-    result = context_assemble(
-        agent=agent_for(by, agent),
-        session_id=payload.session_id,
-        input=payload.input,
-        by=by,
-        request=payload.dict(),
-    )
+    by = _principal(request)
+    result = context_assemble(agent=agent_for(by, agent), request=payload.as_request(), by=by, log=not payload.dry_run)
+    prepared = result.prepared
+    decisions = prepared.decisions()
     return {
         "id": result.run_id,
-        "system_prompt": result.assembly.system_prompt,
-        "tokens": result.assembly.tokens,
+        "system_prompt": prepared.assembly.system_prompt,
+        "tokens": prepared.assembly.tokens,
         "sections": result.sections,
+        "budget": prepared.budget.total,
+        "frame": decisions["frame"],
+        "profile": prepared.profile.profile_id,
+        "fingerprint": prepared.fingerprint.as_json(),
+        "failed": [list(failure) for failure in prepared.assembly.failed],
+        "degraded": prepared.degraded,
+        "timings": dict(prepared.timings),
+        "explanation": decisions if payload.explain else None,
+        "candidates": result.candidates if payload.explain else None,
     }
+
+
+@router.post(
+    "/context/{run_id}/response", response={200: ResponseOut, **REFUSALS, 409: Problem}, summary="Report the answer"
+)
+def context_response(request: HttpRequest, run_id: UUID, payload: ResponseIn) -> Any:
+    """Which of the memories shown the answer referred to; later searches prefer what was of use."""
+    by = _principal(request)
+    return {"items": context_respond(run=_run(by, run_id), response=payload.response, by=by)}
+
+
+@router.post("/context/{run_id}/outcome", response={200: OutcomeOut, **REFUSALS}, summary="Report how it ended")
+def context_outcome_post(request: HttpRequest, run_id: UUID, payload: OutcomeIn) -> Any:
+    """Success or failure of the task, to be related to the fingerprint of its context."""
+    by = _principal(request)
+    run = context_outcome(run=_run(by, run_id), outcome=payload.outcome, note=payload.note, by=by)
+    return {"id": run.pk, "outcome": run.outcome, "note": run.outcome_note}
+
+
+def _run(by: Principal, run_id: UUID) -> ContextRun:
+    """A logged run of the caller's own agent and persona."""
+    run = ContextRun.objects.select_related("agent").filter(pk=run_id).first()
+    if run is None or (by.token and (by.token.agent_id != run.agent_id or by.persona != run.persona)):
+        raise NotFound("There is no such context. Runs are deleted when their retention ends.")
+    return run

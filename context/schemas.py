@@ -1,39 +1,143 @@
 """What the context API takes and gives."""
 
-from typing import Annotated
+from datetime import datetime
+from typing import Any, Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import Field, StringConstraints
+from pydantic import AwareDatetime, Field
 
-from context.services.context import MAX_INPUT_CHARACTERS
+from context.request import ContextRequest, Message
 from nousweb.lib.schemas import Input
 
 
+class MessageIn(Input):
+    role: str = Field(max_length=50)
+    content: str
+
+
+class TaskIn(Input):
+    mode: Literal["implement", "analysis_only", "plan", "cheap"] | None = None
+    tags: list[str] = []
+    files: list[str] = Field([], description="Paths beside those that the input names")
+
+
 class ContextIn(Input):
-    session_id: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
-        description="The conversation or task that the prompt is for"
-    )
-    input: Annotated[str, StringConstraints(max_length=MAX_INPUT_CHARACTERS)] = Field(
-        description="What the agent was just asked"
-    )
+    session_id: str = Field(description="The conversation or task that the prompt is for")
+    input: str = Field(description="What the agent was just asked")
+    conversation: list[MessageIn] = Field([], description="The messages so far, oldest first")
+    frame: str | None = Field(None, description="Forces a frame instead of choosing one by the input")
+    profile: str | None = Field(None, description="A profile's slug; the agent's own by default")
+    task: TaskIn | None = None
+    budget: int | None = Field(None, description="Tokens in total; the frame's by default")
+    budgets: dict[str, int] = Field({}, description="Tokens by section, which have the last word")
+    as_of: AwareDatetime | None = Field(None, description="Rebuild the context from what was known and true then")
+    dry_run: bool = Field(False, description="Leave no trace; the answer has no id")
+    explain: bool = Field(False, description="Answer a verdict on every memory that was considered")
+
+    def as_request(self) -> ContextRequest:
+        """The question to the engine. Raises Invalid."""
+        task = self.task or TaskIn(files=[])
+        return ContextRequest(
+            session_id=self.session_id,
+            input=self.input,
+            frame=self.frame,
+            profile=self.profile,
+            conversation=tuple(Message(message.role, message.content) for message in self.conversation),
+            mode=task.mode,
+            tags=tuple(task.tags),
+            files=tuple(task.files),
+            budget=self.budget,
+            budgets=self.budgets,
+            as_of=self.as_of,
+        )
 
 
 class ItemOut(Schema):
     type: str
     id: str
+    tokens: int
 
 
 class SectionOut(Schema):
     label: str
+    key: str
     tier: int = Field(description="1 always on, 2 of the session, 3 searched")
     tokens: int
+    budget: int
     truncated: bool
     items: list[ItemOut]
 
 
+class FrameOut(Schema):
+    id: str
+    label: str
+    confidence: float = Field(description="0 to 1; 0.3 a pattern found")
+    hits: list[str]
+    forced: bool
+
+
+class CandidateOut(Schema):
+    type: str
+    id: str
+    label: str
+    text: str = Field(description="Its beginning, at most 500 characters")
+    section: str
+    scope: str
+    kinds: list[str]
+    verdict: str
+    reason: str
+    remedy: str = Field(description="What would have let it in")
+    score: float = Field(description="Relevance with all factors")
+    relevance: float = Field(description="0 to 1, comparable between queries")
+    threshold: float
+    cosine: float | None
+    lexical: float
+    importance: float
+    tokens: int
+    compressed: bool
+    place: str = Field(description="head, tail or nothing")
+    factors: list[tuple[str, float]]
+    happened_at: datetime
+
+
 class ContextOut(Schema):
-    id: UUID
+    id: UUID | None
     system_prompt: str
     tokens: int = Field(description="Estimated tokens of the whole prompt")
     sections: list[SectionOut]
+    budget: int
+    frame: FrameOut
+    profile: str
+    fingerprint: dict[str, Any]
+    failed: list[list[str]] = Field(description="Sections that could not be loaded, with the reason")
+    degraded: str = Field(description="Why the search had to do without vectors; empty when it did not")
+    timings: dict[str, float] = Field(description="Milliseconds by stage")
+    explanation: dict[str, Any] | None = Field(None, description="Intent, plan, policy and budgets, with `explain`")
+    candidates: list[CandidateOut] | None = Field(None, description="With `explain`")
+
+
+class ResponseIn(Input):
+    response: str = Field(description="The answer that the prompt led to")
+
+
+class UseOut(Schema):
+    type: str
+    id: str
+    overlap: float
+    referenced: bool
+
+
+class ResponseOut(Schema):
+    items: list[UseOut]
+
+
+class OutcomeIn(Input):
+    outcome: Literal["success", "failure"]
+    note: str = ""
+
+
+class OutcomeOut(Schema):
+    id: UUID
+    outcome: str
+    note: str

@@ -1,17 +1,31 @@
-"""Loads what each section of a prompt may show."""
+"""Loads what each fixed section of a prompt may show (tiers 1 and 2). Sources: seed 008 part B, seed 005.1."""
 
+from collections.abc import Callable
+from datetime import datetime
+
+import structlog
 from django.conf import settings
+from django.db import DatabaseError
 
-from context.assembly import FixedSection, Item
+from context.assembly import FixedSection, Item, list_item
 from context.budget import ContextBudget
+from context.frames import Frame
+from context.profiles import Profile
+from context.request import ContextRequest
 from identity.models import Agent, IdentityVersion
 from identity.policy import Section as IdentitySection
 from identity.prompt import assemble_prompt
-from memory.models import Fact
+from memory.models import WorkingMemory
+from memory.persona import PersonaMemory
 from nousweb.lib.fencing import fence_line
+from nousweb.lib.tokens import truncate_to_tokens
+
+logger = structlog.get_logger(__name__)
 
 # More could never fit the budget, and the load stays bounded whatever an agent has stored.
 PROFILE_FACTS_LOADED = 100
+CENSORS_LOADED = 100
+TASK_TOKENS = 60
 
 IDENTITY_PRIORITY: dict[str, int] = {
     name: place
@@ -29,12 +43,28 @@ IDENTITY_PRIORITY: dict[str, int] = {
 """What an identity keeps when its budget is short: its limits first, since they protect others."""
 
 
-def identity_section(agent: Agent, budget: ContextBudget) -> FixedSection:
+def fixed_sections(
+    view: PersonaMemory, request: ContextRequest, frame: Frame, profile: Profile, budget: ContextBudget
+) -> list[FixedSection]:
+    """All of them, in the order of the prompt. One that fails is marked as failed and costs the others nothing."""
+    return [
+        _guarded("identity", "Identity", 1, lambda: identity_section(view.agent, budget, request.as_of)),
+        _guarded("user_profile", "User Profile", 1, lambda: profile_section(view, profile, budget, request.as_of)),
+        _guarded("censors", "Active Censors", 1, lambda: censor_section(view, budget, request.as_of)),
+        frame_section(frame, budget),
+        _guarded("working_memory", "Working Memory", 2, lambda: working_section(view, request, budget)),
+        conversation_section(request, profile, budget),
+    ]
+
+
+def identity_section(agent: Agent, budget: ContextBudget, as_of: datetime | None = None) -> FixedSection:
     """Tier 1: who the agent is, a piece a section; the environment's prompt while there is no identity."""
-    versions = IdentityVersion.objects.current().filter(agent=agent).in_prompt_order()
+    versions = IdentityVersion.objects.filter(agent=agent)
+    found = list(versions.as_of(as_of) if as_of else versions.current().in_prompt_order())
+    found.sort(key=lambda version: list(IdentitySection.values).index(version.section))
     items = [
         Item("identity", f"{version.section}:{version.version}", text, IDENTITY_PRIORITY[version.section])
-        for version in versions
+        for version in found
         if (text := assemble_prompt({version.section: version.content}, level=3))
     ]
     if not items and settings.IDENTITY_PROMPT:
@@ -43,15 +73,99 @@ def identity_section(agent: Agent, budget: ContextBudget) -> FixedSection:
     return FixedSection("identity", "Identity", 1, budget.of("identity"), items, divisible=True, separator="\n\n")
 
 
-def profile_section(agent: Agent, persona: str, budget: ContextBudget) -> FixedSection:
-    """Tier 1: person, preference and rule facts, surest first, without any search. Source: seed 008, B2."""
-    facts = Fact.objects.active().profile().filter(agent=agent, persona=persona).surest_first()
+def profile_section(
+    view: PersonaMemory, profile: Profile, budget: ContextBudget, as_of: datetime | None = None
+) -> FixedSection:
+    """Tier 1: person, preference and rule facts, surest first, without any search. Source: seed 008, B2.
+
+    Kinds that the profile excludes stay out here too.
+    """
+    facts = view.facts.as_of(as_of) if as_of else view.facts.active()
+    facts = facts.profile().surest_first()
+    if profile.excluded_kinds:
+        facts = facts.exclude(category__in=profile.excluded_kinds).exclude(kind__in=profile.excluded_kinds)
+    loaded = facts.values_list("id", "subject", "content")[:PROFILE_FACTS_LOADED]
+    items = [Item("fact", str(fact_id), list_item(content, subject)) for fact_id, subject, content in loaded]
+    return FixedSection("user_profile", "User Profile", 1, budget.of("user_profile"), items)
+
+
+def censor_section(view: PersonaMemory, budget: ContextBudget, as_of: datetime | None = None) -> FixedSection:
+    """Tier 1: what the agent must not do, the strictest first."""
+    censors = view.censors.active().strictest_first()
+    if as_of:
+        censors = censors.filter(created_at__lte=as_of)
     items = [
         Item(
-            "fact",
-            str(fact_id),
-            f"- [{fence_line(subject)}] {fence_line(content)}" if subject else f"- {fence_line(content)}",
+            "censor",
+            str(censor.pk),
+            f"- {censor.severity.upper()}: {fence_line(censor.pattern)}"
+            + (f" ({fence_line(censor.reason)})" if censor.reason else ""),
         )
-        for fact_id, subject, content in facts.values_list("id", "subject", "content")[:PROFILE_FACTS_LOADED]
+        for censor in censors[:CENSORS_LOADED]
     ]
-    return FixedSection("user_profile", "User Profile", 1, budget.of("user_profile"), items)
+    return FixedSection("censors", "Active Censors", 1, budget.of("censors"), items)
+
+
+def frame_section(frame: Frame, budget: ContextBudget) -> FixedSection:
+    """Tier 2: how the agent looks at what it was asked."""
+    return FixedSection(
+        "frame", "Current Frame", 2, budget.of("frame"), [Item("frame", frame.id, f"{frame.label}: {frame.focus}")]
+    )
+
+
+def working_section(view: PersonaMemory, request: ContextRequest, budget: ContextBudget) -> FixedSection:
+    """Tier 2: what the agent has in mind in this session; the input is the task until it says otherwise.
+
+    Nothing is kept of what it had in mind before, so a context of the past has only the task.
+    """
+    found = None
+    if request.as_of is None:
+        found = view.working.filter(session_id=request.session_id, persona=view.persona).first()
+    task = found.task if found and found.task else request.input
+    items = []
+    if task.strip():
+        items.append(
+            Item("task", request.session_id, f"Current task: {truncate_to_tokens(fence_line(task), TASK_TOKENS)}")
+        )
+    if found:
+        items += _in_mind(found)
+    return FixedSection("working_memory", "Working Memory", 2, budget.of("working_memory"), items)
+
+
+def conversation_section(request: ContextRequest, profile: Profile, budget: ContextBudget) -> FixedSection:
+    """Tier 2: the last messages, for profiles whose agents do not send them to the model themselves."""
+    items: list[Item] = []
+    if profile.show_conversation:
+        shown = request.conversation[-budget.window * 2 :]
+        first = len(request.conversation) - len(shown)
+        # The latest matter most when the budget is short.
+        items = [
+            Item(
+                "message",
+                str(first + place + 1),
+                f"- {fence_line(message.role)}: {fence_line(message.content)}",
+                -place,
+            )
+            for place, message in enumerate(shown)
+        ]
+    return FixedSection("conversation", "Recent Conversation", 2, budget.of("conversation"), items)
+
+
+def _in_mind(found: WorkingMemory) -> list[Item]:
+    items = sorted(found.items, key=lambda item: (-float(item.get("relevance", 0)), str(item.get("id", ""))))
+    lines = [
+        Item("working", str(item.get("id", "")), f"- {fence_line(str(item.get('text', '')))}", 1) for item in items
+    ]
+    threads = [
+        Item("thread", str(thread.get("id", "")), f"- Open: {fence_line(str(thread.get('text', '')))}", 1)
+        for thread in found.open_threads
+    ]
+    return threads + lines
+
+
+def _guarded(key: str, label: str, tier: int, load: Callable[[], FixedSection]) -> FixedSection:
+    try:
+        return load()
+    except (DatabaseError, ValueError, KeyError, TypeError, AttributeError):
+        logger.exception("context.section_failed", section=key)
+        return FixedSection(key, label, tier, 0, error="It could not be loaded.")

@@ -14,8 +14,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from context.budget import ContextBudget
 from context.models import ContextRun
+from context.request import MAX_INPUT_CHARACTERS, ContextRequest
 from context.selectors import Overview, overview, worker_health
-from context.services.context import MAX_INPUT_CHARACTERS, ContextResult, context_assemble
+from context.services.context import ContextResult, context_assemble
 from identity.selectors import agent_get
 from identity.services.proposals import REVIEW
 from identity.web import form_refuse, principal_of
@@ -63,17 +64,15 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
         try:
             result = context_assemble(
                 agent=agent,
-                session_id=form.cleaned_data["session"] or "preview",
-                input=form.cleaned_data["input"],
+                request=ContextRequest(form.cleaned_data["session"] or "preview", form.cleaned_data["input"]),
                 by=by,
-                request={},
                 log=False,
             )
         except Invalid as error:
             form_refuse(form, error)
     shown: dict[str, Any] = {"agent": agent, "form": form, "result": result}
     if result:
-        assembly = result.assembly
+        assembly = result.prepared.assembly
         shown |= _prompt_parts(assembly.tokens, result.sections)
         shown["prompt"] = assembly.system_prompt
     if request.htmx:  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ from context.assembly.parts import (
     Section,
     Verdict,
     VerdictCode,
+    list_item,
 )
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "Verdict",
     "VerdictCode",
     "assemble",
+    "list_item",
 ]

@@ -16,6 +16,7 @@ def assemble(
     searched: Sequence[SearchedSection] = (),
     candidates: Sequence[Candidate] = (),
     rules: Rules | None = None,
+    failed: Sequence[tuple[str, str]] = (),
 ) -> Assembly:
     """Fill the fixed sections in order, then the searched ones from the candidates, all within `total_budget` tokens.
 
@@ -46,6 +47,6 @@ def assemble(
         estimate_tokens(prompt),
         tuple(sections),
         tuple(verdicts),
-        tuple((given.label, given.error) for given in fixed if given.error),
+        (*((given.label, given.error) for given in fixed if given.error), *failed),
         ratio,
     )

@@ -9,6 +9,11 @@ from types import MappingProxyType
 from nousweb.lib.fencing import fence_line
 
 
+def list_item(text: str, label: str = "") -> str:
+    """A memory as one line of a prompt, which it cannot leave; `label` says whom or when it is about."""
+    return f"- [{fence_line(label)}] {fence_line(text)}" if label else f"- {fence_line(text)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One piece of a section, already safe to stand in a prompt (see nousweb.lib.fencing).
@@ -83,8 +88,7 @@ class Candidate:
 
     def line(self, text: str | None = None) -> str:
         """The candidate as a list item of a prompt; `text` in place of its own when it was shortened."""
-        shown = fence_line(self.text if text is None else text)
-        return f"- [{fence_line(self.label)}] {shown}" if self.label else f"- {shown}"
+        return list_item(self.text if text is None else text, self.label)
 
 
 @dataclass(frozen=True, slots=True)

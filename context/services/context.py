@@ -1,77 +1,99 @@
 """Answering "what should this agent be told now?", and keeping the answer."""
 
-import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import structlog
 from django.conf import settings
 
-from context.assembly import Assembly, assemble
-from context.budget import ContextBudget
+from context.assembly import Section, Verdict
+from context.engine import Prepared, context_prepare
 from context.models import ContextRun
-from context.sections import identity_section, profile_section
+from context.request import ContextRequest
 from identity.models import Agent
 from identity.principal import Principal
+from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from nousweb.lib import clock
-from nousweb.lib.errors import Invalid
-from nousweb.lib.text import unstorable_reason
+from nousweb.lib.tokens import estimate_tokens
 
-MAX_INPUT_CHARACTERS = 100_000
+logger = structlog.get_logger(__name__)
+
 PURGE_BATCH = 5_000
+ASSEMBLE = "context.assemble_context"
 
 
 @dataclass(frozen=True, slots=True)
 class ContextResult:
-    assembly: Assembly
+    """A prompt with all that led to it; `run_id` is None when it left no trace."""
+
+    prepared: Prepared
     sections: list[dict[str, Any]]
+    candidates: list[dict[str, Any]]
     run_id: UUID | None
 
 
 def context_assemble(
-    *, agent: Agent, session_id: str, input: str, by: Principal, request: Mapping[str, Any], log: bool = True
+    *, agent: Agent, request: ContextRequest, by: Principal, log: bool = True, persona: str | None = None
 ) -> ContextResult:
-    """Assemble the prompt for `input` from the memory of the persona that `by` acts as.
+    """Assemble the prompt for a request from the memory that `by` may read.
 
-    With `log` the run is kept for CONTEXT_RETENTION_DAYS; a preview leaves no trace.
+    With `log` the run is kept for CONTEXT_RETENTION_DAYS and told to the log as `context_assembled`; a dry run leaves
+    no trace. People with the right may ask for the subconscious `persona`; a token's own cannot be changed.
     """
-    by.require("context.assemble_context", agent)
-    for name, value in (("session_id", session_id), ("input", input)):
-        if why := unstorable_reason(value):
-            raise Invalid(why, field=name)
-    started = time.perf_counter()
-    budget = ContextBudget()
-    assembly = assemble(
-        [identity_section(agent, budget), profile_section(agent, by.persona, budget)],
-        total_budget=budget.total,
-    )
-    sections = [
-        {
-            "label": section.label,
-            "tier": section.tier,
-            "tokens": section.tokens,
-            "truncated": section.truncated,
-            "items": [{"type": item.type, "id": item.id} for item in section.items],
-        }
-        for section in assembly.sections
-    ]
-    run = None
-    if log:
-        run = ContextRun.objects.create(
-            agent=agent,
-            persona=by.persona,
-            session_id=session_id,
-            input=input,
-            request=dict(request),
-            system_prompt=assembly.system_prompt,
-            sections=sections,
-            tokens=assembly.tokens,
-            duration_ms=(time.perf_counter() - started) * 1000,
-            principal_name=by.name,
-        )
-    return ContextResult(assembly, sections, run.pk if run else None)
+    by.require(ASSEMBLE, agent)
+    view = _view(agent, by, persona)
+    prepared = context_prepare(view, request)
+    sections = [section_json(section) for section in prepared.assembly.sections]
+    candidates = [verdict_json(verdict) for verdict in prepared.assembly.verdicts]
+    run_id = _log(view, prepared, sections, candidates, by) if log else None
+    return ContextResult(prepared, sections, candidates, run_id)
+
+
+def section_json(section: Section) -> dict[str, Any]:
+    """A section as it is answered and logged, its items with the very text that was sent."""
+    return {
+        "label": section.label,
+        "key": section.key,
+        "tier": section.tier,
+        "tokens": section.tokens,
+        "budget": section.budget,
+        "truncated": section.truncated,
+        "items": [
+            {"type": item.type, "id": item.id, "text": item.text, "tokens": estimate_tokens(item.text)}
+            for item in section.items
+        ],
+    }
+
+
+def verdict_json(verdict: Verdict) -> dict[str, Any]:
+    """A candidate with what became of it."""
+    candidate = verdict.candidate
+    return {
+        "type": candidate.type,
+        "id": candidate.id,
+        "text": candidate.text[:500],
+        "label": candidate.label,
+        "section": candidate.section,
+        "scope": candidate.scope,
+        "kinds": sorted(candidate.kinds),
+        "verdict": str(verdict.code),
+        "reason": verdict.reason,
+        "remedy": verdict.remedy,
+        "score": round(verdict.score, 4),
+        "relevance": round(candidate.relevance, 4),
+        "threshold": candidate.threshold,
+        "cosine": None if candidate.cosine is None else round(candidate.cosine, 4),
+        "lexical": round(candidate.lexical, 4),
+        "importance": candidate.importance,
+        "tokens": verdict.tokens,
+        "compressed": verdict.compressed,
+        "place": verdict.place,
+        "factors": [[name, round(factor, 3)] for name, factor in verdict.factors],
+        "happened_at": candidate.happened_at.isoformat(),
+    }
 
 
 def context_runs_purge() -> int:
@@ -83,3 +105,55 @@ def context_runs_purge() -> int:
         if not batch:
             return total
         total += ContextRun.objects.filter(pk__in=batch).delete()[0]
+
+
+def _view(agent: Agent, by: Principal, persona: str | None) -> PersonaMemory:
+    if by.is_person and persona == "subconscious":
+        return subconscious_memory_of(agent, by)
+    return memory_of(agent, by)
+
+
+def _log(
+    view: PersonaMemory,
+    prepared: Prepared,
+    sections: Sequence[dict[str, Any]],
+    candidates: Sequence[dict[str, Any]],
+    by: Principal,
+) -> UUID:
+    duration = sum(value for name, value in prepared.timings.items() if "." not in name)
+    run = ContextRun.objects.create(
+        agent=view.agent,
+        persona=view.persona,
+        session_id=prepared.request.session_id,
+        input=prepared.request.input,
+        request=prepared.request.as_json(),
+        system_prompt=prepared.assembly.system_prompt,
+        sections=list(sections),
+        tokens=prepared.assembly.tokens,
+        budget_tokens=prepared.budget.total,
+        frame=prepared.frame.frame.id,
+        profile=prepared.profile.profile_id,
+        decisions=prepared.decisions(),
+        candidates=list(candidates),
+        fingerprint_id=prepared.fingerprint.id,
+        fingerprint=prepared.fingerprint.as_json(),
+        failed_sections=[list(failure) for failure in prepared.assembly.failed],
+        timings=dict(prepared.timings),
+        as_of=prepared.request.as_of,
+        duration_ms=round(duration, 2),
+        principal_name=by.name,
+    )
+    logger.info(
+        "context_assembled",
+        run_id=str(run.pk),
+        task_id=prepared.request.session_id,
+        agent=view.agent.slug,
+        agent_kind=view.agent.kind,
+        profile_id=prepared.profile.profile_id,
+        fingerprint=prepared.fingerprint.as_json(),
+        items_selected=sum(len(section["items"]) for section in sections),
+        items_available=len(candidates),
+        budget_tokens=prepared.budget.total,
+        duration_ms=run.duration_ms,
+    )
+    return run.pk

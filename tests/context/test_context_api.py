@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from context.models import ContextRun
+from context.request import ContextRequest
 from context.services.context import context_runs_purge
 from identity.principal import Principal
 from identity.services.agents import agent_create
@@ -16,8 +17,23 @@ from memory.models import Fact
 from memory.services.facts import fact_learn
 from tests.api.problems import assert_problem, rows
 
+SEPARATORS = {"identity": "\n\n"}
 WORDS = ["she", "he", "likes", "went", "sea", "tea", "work", "home"]
 ASK = {"session_id": "s-1", "input": "What is the weather like?"}
+SESSION = (
+    "## Current Frame\nQuestion Answering: Answering from what is known.\n\n"
+    "## Working Memory\nCurrent task: What is the weather like?"
+)
+"""What every prompt for ASK ends with: the session's own sections."""
+
+
+def always_on(body):
+    """The sections of tier 1."""
+    return [section for section in body["sections"] if section["tier"] == 1]
+
+
+def named(items):
+    return [(item["type"], item["id"]) for item in items]
 
 
 def test_ada_is_told_who_she_is_and_whom_she_serves(api, ada, system, actor_token):
@@ -33,18 +49,15 @@ def test_ada_is_told_who_she_is_and_whom_she_serves(api, ada, system, actor_toke
         "### Boundaries\nSee Active Censors section for current safety rules.\n\n"
         "## User Profile\n"
         "- [Tim] Lives in Silver Spring.\n"
-        "- Never guess."
+        "- Never guess.\n\n" + SESSION
     )
     assert body["tokens"] == -(-len(body["system_prompt"]) // 4)
-    identity, profile = body["sections"]
+    identity, profile = always_on(body)
     assert list(identity) >= ["label", "tier", "tokens", "truncated", "items"]
     assert (identity["label"], identity["tier"], identity["truncated"]) == ("Identity", 1, False)
     assert (profile["label"], profile["tier"], profile["truncated"]) == ("User Profile", 1, False)
-    assert identity["items"] == [
-        {"type": "identity", "id": "character:1"},
-        {"type": "identity", "id": "boundaries:1"},
-    ]
-    assert profile["items"] == [{"type": "fact", "id": str(home.pk)}, {"type": "fact", "id": str(rule.pk)}]
+    assert named(identity["items"]) == [("identity", "character:1"), ("identity", "boundaries:1")]
+    assert named(profile["items"]) == [("fact", str(home.pk)), ("fact", str(rule.pk))]
 
 
 def test_the_log_holds_what_was_sent_token_for_token(api, ada, system, actor_token):
@@ -52,8 +65,13 @@ def test_the_log_holds_what_was_sent_token_for_token(api, ada, system, actor_tok
     body = api.as_token(actor_token).post("/context", ASK).json()
     run = ContextRun.objects.get()
     assert str(run.pk) == body["id"]
-    assert (run.system_prompt, run.tokens, run.sections) == (body["system_prompt"], body["tokens"], body["sections"])
-    assert (run.session_id, run.input, run.request) == (ASK["session_id"], ASK["input"], ASK)
+    assert (run.system_prompt, run.tokens) == (body["system_prompt"], body["tokens"])
+    rebuilt = [f"## {part['label']}\n" + SEPARATORS.get(part["key"], "\n").join(item["text"] for item in part["items"])
+               for part in run.sections]  # fmt: skip
+    assert "\n\n".join(rebuilt) == body["system_prompt"]
+    assert [named(part["items"]) for part in run.sections] == [named(part["items"]) for part in body["sections"]]
+    assert (run.session_id, run.input) == (ASK["session_id"], ASK["input"])
+    assert ContextRequest.of_json(run.request) == ContextRequest(**ASK)
     assert (run.agent, run.persona, run.principal_name) == (ada, "actor", "ada · actor")
 
 
@@ -69,11 +87,11 @@ def test_two_hundred_observations_stay_within_budget(api, ada, actor_token):
         assert answer.status_code == 201
         known[answer.json()["fact"]["id"]] = (category, body["confidence"], content)
     body = caller.post("/context", ASK).json()
-    identity, profile = body["sections"]
+    identity, profile = always_on(body)
     assert identity["tokens"] <= 300
     assert profile["tokens"] <= 200
     assert profile["truncated"]
-    assert body["tokens"] <= 510
+    assert sum(section["tokens"] for section in always_on(body)) <= 500
     shown = [known[item["id"]] for item in profile["items"]]
     assert len(shown) >= 8, "the budget is used"
     assert {category for category, _, _ in shown} <= {"preference", "person"}
@@ -89,11 +107,11 @@ def test_a_new_agent_falls_back_to_the_prompt_of_the_environment(api, system, se
     agent = agent_create(slug="newborn", prompt="", by=system)
     _, secret = token_create(agent=agent, persona="actor", name="t", by=system)
     body = api.as_token(secret).post("/context", ASK).json()
-    assert (body["system_prompt"], body["tokens"], body["sections"]) == ("", 0, [])
+    assert body["system_prompt"] == SESSION
     settings.IDENTITY_PROMPT = "You are Nous."
     body = api.as_token(secret).post("/context", ASK).json()
-    assert body["system_prompt"] == "## Identity\n### Character\nYou are Nous."
-    assert body["sections"][0]["items"] == [{"type": "identity", "id": "environment"}]
+    assert body["system_prompt"] == "## Identity\n### Character\nYou are Nous.\n\n" + SESSION
+    assert named(body["sections"][0]["items"]) == [("identity", "environment")]
 
 
 def test_an_agent_with_an_identity_does_not_get_the_prompt_of_the_environment(api, ada, actor_token, settings):
@@ -111,7 +129,7 @@ def test_nothing_of_others_of_the_subconscious_or_of_the_past_is_told(
     body = api.as_token(actor_token).post("/context", ASK).json()
     for hidden in ("Bruno", "secret", "dream", "Once true"):
         assert hidden not in body["system_prompt"]
-    assert [section["label"] for section in body["sections"]] == ["Identity"]
+    assert [section["label"] for section in always_on(body)] == ["Identity"]
     assert "A dream." in api.as_token(subconscious_token).post("/context", ASK).json()["system_prompt"]
 
 
@@ -121,7 +139,7 @@ def test_a_memory_cannot_forge_a_section(api, ada, actor_token, field):
     assert api.as_token(actor_token).post("/facts", body).status_code == 201
     prompt = api.as_token(actor_token).post("/context", ASK).json()["system_prompt"]
     assert [line for line in prompt.split("\n") if line.startswith("#")] == [
-        "## Identity", "### Character", "### Boundaries", "## User Profile",
+        "## Identity", "### Character", "### Boundaries", "## User Profile", "## Current Frame", "## Working Memory",
     ]  # fmt: skip
     assert len([line for line in prompt.split("\n") if line.startswith("- ")]) == 1
 

@@ -1,0 +1,136 @@
+"""Loads what the searched sections may show (tier 3), with one search for all types."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from context.assembly import Candidate, SearchedSection
+from context.budget import ContextBudget
+from context.dedup import duplicates_of
+from context.intent import MEMORY_TYPES
+from context.plan import SECTION_OF_TYPE, RetrievalPlan
+from context.profiles import Profile
+from context.request import ContextRequest
+from context.usage import usage_stats
+from memory.persona import PersonaMemory
+from memory.policy import PROFILE_CATEGORIES
+from memory.search.request import MAX_LIMIT, SearchHit, SearchRequest
+from memory.search.search import search
+
+THRESHOLDS: Mapping[str, float] = {"fact": 0.25}
+"""Least relevance by type; the others have the default. Source: seed 008, B3."""
+DEFAULT_THRESHOLD = 0.3
+
+SEARCHED: tuple[tuple[str, str], ...] = (
+    ("decisions", "Related Decisions"),
+    ("facts", "Relevant Facts"),
+    ("procedures", "Known Procedures"),
+    ("episodes", "Past Episodes"),
+    ("long_term", "Long-term Memory"),
+    ("short_term", "Recent Loops"),
+)
+SECTION_OF: Mapping[str, str] = {**SECTION_OF_TYPE, "event": "long_term", "loop": "short_term"}
+EVENT_LIMIT = 12
+LOOP_LIMIT = 3
+KIND_ALIASES: Mapping[str, frozenset[str]] = {
+    "user_input": frozenset({"conversation"}),
+    "actor_output": frozenset({"conversation"}),
+    "tool_call": frozenset({"tool_output"}),
+    "tool_result": frozenset({"tool_output"}),
+    "error": frozenset({"failure"}),
+    "loop": frozenset({"summary"}),
+    "episode": frozenset({"summary"}),
+    "procedure": frozenset({"plan"}),
+}
+"""What profiles call the kinds that memories have by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Candidates of one search; `degraded` says why the vectors had no part in it; timings in seconds."""
+
+    candidates: tuple[Candidate, ...]
+    degraded: str = ""
+    timings: Mapping[str, float] | None = None
+
+
+def searched_sections(budget: ContextBudget) -> list[SearchedSection]:
+    return [SearchedSection(key, label, budget.of(key)) for key, label in SEARCHED]
+
+
+def limits_of(plan: RetrievalPlan, profile: Profile, *, scale: float = 1.0) -> dict[str, int]:
+    """Items by type: as planned, and of the raw layers what the profile asks for. `scale` suits larger budgets."""
+    limits = {memory_type: plan.limit_of(memory_type) for memory_type in MEMORY_TYPES}
+    if plan.queries and "long_term" in profile.layers:
+        limits["event"] = EVENT_LIMIT
+    if plan.queries and "short_term" in profile.layers:
+        limits["loop"] = LOOP_LIMIT
+    return {memory_type: round(limit * scale) for memory_type, limit in limits.items() if limit}
+
+
+def candidates_find(
+    view: PersonaMemory,
+    request: ContextRequest,
+    plan: RetrievalPlan,
+    limits: Mapping[str, int],
+    *,
+    window: int,
+    now: datetime,
+) -> Found:
+    """Search once for all types, then note what the conversation has said already and what usage has taught."""
+    types = [memory_type for memory_type in limits if memory_type != "loop"]
+    if not types or not request.input.strip():
+        return Found(())
+    result = search(
+        view,
+        SearchRequest(
+            query=request.input,
+            types=types,
+            limit=MAX_LIMIT,
+            min_score=0.0,
+            as_of=request.as_of,
+            exclude_categories=PROFILE_CATEGORIES,
+        ),
+    )
+    found = [_candidate(hit) for hit in result.items]
+    stats = usage_stats(view.agent, [(one.type, one.id) for one in found], now=now)
+    said = duplicates_of([one.text for one in found], request.conversation, window) if plan.queries else {}
+    candidates = tuple(
+        replace(
+            one,
+            boost=stats[one.type, one.id].boost if (one.type, one.id) in stats else 1.0,
+            duplicate_of=said.get(place),
+        )
+        for place, one in enumerate(found)
+    )
+    return Found(candidates, result.degraded, result.timings)
+
+
+def _candidate(hit: SearchHit) -> Candidate:
+    return Candidate(
+        section=SECTION_OF[hit.type],
+        type=hit.type,
+        id=hit.id,
+        text=hit.content,
+        label=hit.subject if hit.type == "fact" else f"{hit.happened_at:%Y-%m-%d}" if hit.type in _DATED else "",
+        relevance=hit.score,
+        cosine=hit.cosine,
+        lexical=hit.lexical,
+        threshold=THRESHOLDS.get(hit.type, DEFAULT_THRESHOLD),
+        happened_at=hit.happened_at,
+        kinds=kinds_of(hit.type, hit.kind, hit.category),
+        scope=hit.scope,
+        tags=frozenset(hit.tags),
+        source=str(hit.metadata.get("source", "")),
+        importance=hit.importance,
+    )
+
+
+_DATED = frozenset({"event", "episode", "decision"})
+
+
+def kinds_of(item_type: str, kind: str, category: str) -> frozenset[str]:
+    """All the words by which a profile may prefer or exclude a memory."""
+    own: Sequence[str] = [word for word in (item_type, kind, category) if word]
+    aliases = [alias for word in own for alias in KIND_ALIASES.get(word, ())]
+    return frozenset([*own, *aliases])

@@ -1,0 +1,204 @@
+"""From a request to a prompt: frame, intent, plan, profile, candidates, assembly. Reads only; leaves no trace."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import structlog
+from django.db import DatabaseError
+
+from context.assembly import Assembly, Rules, assemble
+from context.budget import ContextBudget, budget_for
+from context.candidates import Found, candidates_find, limits_of, searched_sections
+from context.fingerprint import Fingerprint, fingerprint_of
+from context.frames import FrameSelection, frame_select
+from context.intent import IntentSignals, intent_read
+from context.plan import RetrievalPlan, plan_retrieval
+from context.profiles import Profile, compression_of, mentioned_files, tier_weights
+from context.request import ContextRequest
+from context.sections import fixed_sections
+from context.services.profiles import profile_in_force
+from memory.persona import PersonaMemory
+from nousweb.lib import clock
+
+logger = structlog.get_logger(__name__)
+
+TOKENS_PER_SCALE = 1_000
+"""An explicit budget beyond this asks for more items than the plan's numbers, in proportion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that was decided on the way to a prompt. `timings` are milliseconds by stage."""
+
+    request: ContextRequest
+    frame: FrameSelection
+    intent: IntentSignals
+    plan: RetrievalPlan
+    profile: Profile
+    profile_version: int
+    weights: Mapping[str, float]
+    files: tuple[str, ...]
+    limits: Mapping[str, int]
+    budget: ContextBudget
+    assembly: Assembly
+    fingerprint: Fingerprint
+    degraded: str = ""
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+    def decisions(self) -> dict[str, Any]:
+        """What led to the prompt, as it is logged and explained."""
+        return {
+            "frame": {
+                "id": self.frame.frame.id,
+                "label": self.frame.frame.label,
+                "confidence": round(self.frame.confidence, 2),
+                "hits": list(self.frame.hits),
+                "forced": self.frame.forced,
+            },
+            "intent": {
+                "recency": self.intent.recency,
+                "hints": dict(self.intent.hints),
+                "is_question": self.intent.is_question,
+                "is_greeting": self.intent.is_greeting,
+                "entities": list(self.intent.entities),
+                "topic_keywords": list(self.intent.topic_keywords),
+            },
+            "plan": {
+                "reason": self.plan.reason,
+                "limits": dict(self.limits),
+                "skip_types": sorted(self.plan.skip_types),
+                "budget_overrides": dict(self.plan.budget_overrides),
+            },
+            "profile": {"id": self.profile.profile_id, "version": self.profile_version},
+            "policy": {
+                "mode": self.request.mode,
+                "weights": {scope: round(weight, 3) for scope, weight in self.weights.items()},
+                "files": list(self.files),
+                "tags": list(self.request.tags),
+                "excluded_kinds": list(self.profile.excluded_kinds),
+                "preferred_kinds": list(self.profile.preferred_kinds),
+                "min_importance": self.profile.min_importance,
+                "compression": compression_of(self.profile, self.request.mode),
+            },
+            "budget": {"total": self.budget.total, "sections": dict(self.budget.sections)},
+            "degraded": self.degraded,
+        }
+
+
+def context_prepare(view: PersonaMemory, request: ContextRequest) -> Prepared:
+    """Assemble the prompt for a request from what `view` may read.
+
+    1. Frame and intent from the words of the input.
+    2. Plan, profile and budget, the operator's word last.
+    3. Fixed sections, each failing alone.
+    4. One search for all searched sections; when it fails they are left out and named.
+    5. Assembly, which is pure.
+    """
+    watch = _Watch()
+    now = request.as_of or clock.now()
+    frame = frame_select(request.input, request.frame)
+    intent = intent_read(request.input, frame.frame.id)
+    plan = plan_retrieval(intent, request.input, frame_is_sure=frame.confidence > 0)
+    profile, profile_version = profile_in_force(view.agent, request.profile)
+    budget = budget_for(
+        frame.frame.id,
+        plan_overrides=plan.budget_overrides,
+        operator_overrides={**_agent_budgets(view), **request.budgets},
+        total=request.budget,
+    )
+    files = tuple(dict.fromkeys([*request.files, *mentioned_files(request.input)]))
+    scale = max(1.0, request.budget / TOKENS_PER_SCALE) if request.budget else 1.0
+    limits = limits_of(plan, profile, scale=scale)
+    weights = tier_weights(profile, request.mode)
+    watch.lap("plan")
+    fixed = fixed_sections(view, request, frame.frame, profile, budget)
+    watch.lap("sections")
+    found, failure = _found(view, request, plan, limits, budget, now)
+    watch.lap("search")
+    assembly = assemble(
+        fixed,
+        total_budget=budget.total,
+        searched=searched_sections(budget),
+        candidates=found.candidates,
+        rules=Rules(
+            query=request.input,
+            now=now,
+            limits=limits,
+            weights=weights,
+            preferred_kinds=frozenset(profile.preferred_kinds),
+            excluded_kinds=frozenset(profile.excluded_kinds),
+            min_importance=profile.min_importance,
+            compression=compression_of(profile, request.mode),
+            head=profile.preserve_head,
+            tail=profile.preserve_tail,
+            recency_weight=intent.recency,
+            files=files,
+            tags=frozenset(request.tags),
+        ),
+        failed=failure,
+    )
+    watch.lap("assembly")
+    fingerprint = fingerprint_of(
+        assembly,
+        mode=request.mode or "none",
+        frame=frame.frame.id,
+        profile=profile.profile_id,
+        files=files,
+        tags=request.tags,
+    )
+    stages = {f"search.{name}": round(seconds * 1000, 2) for name, seconds in (found.timings or {}).items()}
+    return Prepared(
+        request,
+        frame,
+        intent,
+        plan,
+        profile,
+        profile_version,
+        weights,
+        files,
+        limits,
+        budget,
+        assembly,
+        fingerprint,
+        found.degraded,
+        {**watch.laps, **stages},
+    )
+
+
+def _found(
+    view: PersonaMemory,
+    request: ContextRequest,
+    plan: RetrievalPlan,
+    limits: Mapping[str, int],
+    budget: ContextBudget,
+    now: datetime,
+) -> tuple[Found, list[tuple[str, str]]]:
+    try:
+        return candidates_find(view, request, plan, limits, window=budget.window, now=now), []
+    except DatabaseError:
+        logger.exception("context.search_failed")
+        return Found(()), [("Search", "It could not be searched.")]
+
+
+def _agent_budgets(view: PersonaMemory) -> dict[str, int]:
+    """The operator's budgets in the agent's configuration; anything but a whole number is passed over."""
+    given = view.agent.config.get("budgets")
+    if not isinstance(given, dict):
+        return {}
+    return {str(name): tokens for name, tokens in given.items() if isinstance(tokens, int) and tokens >= 0}
+
+
+class _Watch:
+    """Laps in milliseconds."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name] = round((now - self._last) * 1000, 2)
+        self._last = now

@@ -1,0 +1,101 @@
+"""The two assemblies that seed 008 expects, on one and the same store."""
+
+import pytest
+
+from identity.services.proposals import identity_propose
+from memory.services.censors import censor_create
+from memory.services.decisions import decision_record
+from memory.services.episodes import episode_close, episode_open
+from memory.services.facts import fact_learn
+from memory.services.indexing import embed_pending
+from memory.services.procedures import procedure_create
+from memory.services.working import working_set
+
+CHARACTER = """\
+You are Nous, a cognitive AI agent. You think before you act, you keep a record of what you decide and why, and you
+learn from how it turns out. You remember the people you work with and adapt to how they like to work. You are direct
+and warm; you say what you know, what you believe and what you only guess, and you keep the three apart."""
+
+PROFILE = (
+    ("person", "Tim", "Tim lives in Silver Spring, Maryland, USA"),
+    ("preference", "Tim", "Tim prefers Celsius for temperature measurements."),
+    ("person", "Tim", "Tim's local time zone is EST"),
+)
+
+DECISIONS = (
+    "Use PostgreSQL with pgvector for all memory of Nous instead of a separate vector database.",
+    "Nous memory search fuses vector and keyword scores instead of ranks.",
+    "Keep the cognitive layer of Nous free of language model calls; classification is pattern matching.",
+)
+FACTS = (
+    ("Nous", "Nous stores decisions in the Brain and facts, episodes and procedures in the Heart, both in PostgreSQL."),
+    ("Nous", "The Nous memory search uses pgvector with an HNSW index and full-text search."),
+    ("Nous", "Nous spec 006.1 describes the event bus and is planned."),
+    ("Nous", "The Nous context engine assembles memory sections within a token budget for each frame."),
+    ("CI", "The continuous integration of Nous runs the test suite on every push."),
+)
+EPISODES = (
+    ("Memory search of Nous tuned", "The team compared vector and keyword memory search for Nous and chose to fuse them."),
+    ("Event bus outage", "The event bus stopped for an hour after a deployment; a restart with the old version helped."),
+)
+
+
+@pytest.fixture
+def nous(ada, system, charlie_principal):
+    """The seed's store: an identity, three facts about Tim, a censor, and a technical past."""
+    identity_propose(agent=ada, section="character", content=CHARACTER, by=charlie_principal)
+    for category, subject, content in PROFILE:
+        fact_learn(agent=ada, content=content, subject=subject, category=category, by=system)
+    for subject, content in FACTS:
+        fact_learn(agent=ada, content=content, subject=subject, category="technical", by=system)
+    for description in DECISIONS:
+        decision_record(agent=ada, description=description, confidence=0.8, by=system)
+    for title, summary in EPISODES:
+        episode = episode_open(agent=ada, title=title, by=system)
+        episode_close(episode=episode, summary=summary, outcome="success", by=system)
+    procedure_create(
+        agent=ada,
+        name="Debug the Nous memory search",
+        description="Check the score of each memory search hit, then its embedding, then its terms.",
+        by=system,
+    )
+    censor_create(agent=ada, pattern="api.key|token|password|secret", severity="block", by=charlie_principal)
+    embed_pending()
+    return ada
+
+
+def ask(api, token, text, **more):
+    answer = api.as_token(token).post("/context", {"session_id": "s-1", "input": text, "explain": True, **more})
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def test_a_weather_query_gets_who_and_whom_and_nothing_searched(api, nous, actor_token):
+    body = ask(api, actor_token, "tell me about weather")
+    labels = [section["label"] for section in body["sections"]]
+    assert labels == ["Identity", "User Profile", "Active Censors", "Current Frame", "Working Memory"]
+    assert [item["type"] for item in body["sections"][1]["items"]] == ["fact"] * 3
+    assert "prefers Celsius" in body["system_prompt"]
+    assert body["candidates"], "something was considered"
+    assert {candidate["verdict"] for candidate in body["candidates"]} == {"below_threshold"}
+    assert 250 <= body["tokens"] <= 420
+
+
+def test_a_technical_query_on_the_same_store_gets_all_sections(api, nous, actor_token):
+    body = ask(api, actor_token, "how does the memory search of Nous work with PostgreSQL and pgvector?")
+    labels = [section["label"] for section in body["sections"]]
+    assert labels == [
+        "Identity", "User Profile", "Active Censors", "Current Frame", "Working Memory",
+        "Related Decisions", "Relevant Facts", "Known Procedures", "Past Episodes",
+    ]  # fmt: skip
+    prompt = body["system_prompt"]
+    assert "HNSW index" in prompt
+    assert "fuses vector and keyword" in prompt
+    assert "Event bus outage" not in prompt
+    assert "continuous integration" not in prompt
+    assert 450 <= body["tokens"] <= 950
+
+
+def test_what_a_session_has_in_mind_is_told(api, nous, actor_token, system):
+    working_set(agent=nous, session_id="s-1", task="Plan the trip to Oslo", by=system)
+    assert "Current task: Plan the trip to Oslo" in ask(api, actor_token, "tell me about weather")["system_prompt"]
