@@ -155,7 +155,8 @@ def _fetch_statement(
             f"ORDER BY {distance} LIMIT {HITS}"
         )
         cosine = f"CASE WHEN model = %(model)s THEN -({distance}) END"
-    found = " UNION ".join(f"({search})" for search in searches if search)
+    nothing = f"SELECT id FROM {view.search_tables[0]} WHERE false"  # noqa: S608
+    found = " UNION ".join(f"({search})" for search in searches if search) or nothing
     beside = _source(
         view, "id, position", f"loop_id <> '' AND loop_id = hit.loop_id AND persona = hit.persona AND {known}"
     )
