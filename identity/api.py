@@ -20,7 +20,7 @@ from identity.schemas import (
     ProposalOut,
     ReinitiateIn,
     ReinitiateOut,
-    SectionOut,
+    IdentitySectionOut,
     StaleBaseOut,
     VersionOut,
 )
@@ -54,7 +54,9 @@ def identity_get(request: HttpRequest, response: HttpResponse, agent: str = "") 
     return Status(304, None) if _known(request, state.etag) else _identity_out(state)
 
 
-@router.get("/identity/{section}", response={200: SectionOut, 304: None, **REFUSALS}, summary="One current section")
+@router.get(
+    "/identity/{section}", response={200: IdentitySectionOut, 304: None, **REFUSALS}, summary="One current section"
+)
 def section_get(request: HttpRequest, response: HttpResponse, section: str, agent: str = "") -> Any:
     """The current version of a section. Answers 304 to a matching If-None-Match."""
     by = _principal(request)

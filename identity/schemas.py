@@ -11,7 +11,7 @@ from identity.models import ChangeProposal, IdentityVersion
 from nousweb.lib.schemas import Input, Problem
 
 
-class SectionOut(Schema):
+class IdentitySectionOut(Schema):
     section: str
     version: int
     content: str
@@ -24,7 +24,7 @@ class SectionOut(Schema):
 class IdentityOut(Schema):
     agent: str
     initiation_state: str
-    sections: dict[str, SectionOut] = Field(description="Current sections by name, in prompt order")
+    sections: dict[str, IdentitySectionOut] = Field(description="Current sections by name, in prompt order")
     prompt: str = Field(description="The sections rendered as a prompt")
     tokens: int = Field(description="Estimated tokens of the prompt")
     etag: str
