@@ -1,6 +1,9 @@
 """The API: one object that only adds routers."""
 
+from typing import Any
+
 from ninja import NinjaAPI
+from ninja.openapi.schema import OpenAPISchema
 
 from context.api import router as context_router
 from identity.api import router as identity_router
@@ -8,7 +11,25 @@ from memory.api import router as memory_router
 from nousweb import errors
 from nousweb.auth import PersonAuth, TokenAuth
 
-api = NinjaAPI(
+
+class Api(NinjaAPI):
+    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
+        """The document, which says of every operation that it refuses with problem+json."""
+        document = super().get_openapi_schema(**options)
+        problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                responses = {str(status): response for status, response in operation["responses"].items()}
+                for status, response in responses.items():
+                    if int(status) >= 400:
+                        (schema,) = response["content"].values()
+                        response["content"] = {"application/problem+json": schema}
+                responses["default"] = {"description": "Any other refusal", "content": problem}
+                operation["responses"] = responses
+        return document
+
+
+api = Api(
     title="Nous Web",
     version="1",
     description="What agents remember, believe and are told.",
