@@ -15,7 +15,12 @@ from django.urls.resolvers import URLResolver
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
+from memory.services.censors import censor_create
+from memory.services.decisions import decision_record
+from memory.services.episodes import episode_open
 from memory.services.facts import fact_learn
+from memory.services.procedures import procedure_create
+from memory.services.working import working_item_add, working_thread_open
 from nousweb.api import api as the_api
 from tests.http import ApiClient, signed_in
 
@@ -46,6 +51,36 @@ GET    /api/loops                           401 200 200 200 200 200 404 401 401
 GET    /api/loops/{loop_id}                 401 200 200 200 200 200 404 401 401
 POST   /api/loops/{loop_id}/close           401 403 403 403 200 200 404 401 401
 GET    /api/stm                             401 200 200 200 200 200 404 401 401
+POST   /api/episodes                        401 403 201 201 201 201 404 401 401
+GET    /api/episodes                        401 200 200 200 200 200 404 401 401
+GET    /api/episodes/{episode_id}           401 200 200 200 200 200 404 401 401
+PATCH  /api/episodes/{episode_id}           401 403 200 200 200 200 404 401 401
+POST   /api/episodes/{episode_id}/events    401 403 200 200 200 200 404 401 401
+POST   /api/episodes/{episode_id}/close     401 403 200 200 200 200 404 401 401
+POST   /api/decisions                       401 403 201 201 201 201 404 401 401
+GET    /api/decisions                       401 200 200 200 200 200 404 401 401
+GET    /api/decisions/{decision_id}         401 200 200 200 200 200 404 401 401
+PATCH  /api/decisions/{decision_id}         401 403 200 200 200 200 404 401 401
+POST   /api/decisions/{decision_id}/review  401 403 200 200 200 200 404 401 401
+POST   /api/procedures                      401 403 201 201 201 201 404 401 401
+GET    /api/procedures                      401 200 200 200 200 200 404 401 401
+GET    /api/procedures/{procedure_id}       401 200 200 200 200 200 404 401 401
+PATCH  /api/procedures/{procedure_id}       401 403 200 200 200 200 404 401 401
+POST   /api/procedures/{procedure_id}/activate 401 403 200 200 200 200 404 401 401
+POST   /api/procedures/{procedure_id}/report 401 403 200 200 200 200 404 401 401
+POST   /api/censors                         401 403 201 201 201 201 404 401 401
+GET    /api/censors                         401 200 200 200 200 200 404 401 401
+POST   /api/censors/check                   401 403 200 200 200 200 404 401 401
+GET    /api/censors/{censor_id}             401 200 200 200 200 200 404 401 401
+PATCH  /api/censors/{censor_id}             401 403 200 200 403 403 404 401 401
+POST   /api/censors/{censor_id}/false-positive 401 403 200 200 403 403 404 401 401
+GET    /api/working/{session_id}            401 200 200 200 200 200 404 401 401
+PUT    /api/working/{session_id}            401 403 403 403 200 200 404 401 401
+DELETE /api/working/{session_id}            401 403 403 403 204 204 404 401 401
+POST   /api/working/{session_id}/items      401 403 403 403 201 201 404 401 401
+DELETE /api/working/{session_id}/items/{item_id} 401 403 403 403 204 204 404 401 401
+POST   /api/working/{session_id}/threads    401 403 403 403 201 201 404 401 401
+DELETE /api/working/{session_id}/threads/{thread_id} 401 403 403 403 204 204 404 401 401
 POST   /api/context                         401 200 200 200 200 200 404 401 401
 """
 EVENTS = {"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "loop-1"}]}
@@ -56,6 +91,15 @@ BODIES = {
     "PATCH /api/facts/{fact_id}": {"importance": 0.9},
     "POST /api/facts/{fact_id}/supersede": {"by": {"content": "Tim rows."}},
     "POST /api/context": {"session_id": "s", "input": "?"},
+    "POST /api/episodes/{episode_id}/events": {"text": "Tim sails."},
+    "POST /api/decisions": {"description": "Sail."},
+    "POST /api/decisions/{decision_id}/review": {"outcome": "success"},
+    "POST /api/procedures": {"name": "Sail"},
+    "POST /api/procedures/{procedure_id}/report": {"success": True},
+    "POST /api/censors": {"pattern": "sail"},
+    "POST /api/censors/check": {"text": "sail"},
+    "POST /api/working/{session_id}/items": {"text": "Sail."},
+    "POST /api/working/{session_id}/threads": {"text": "Sail."},
 }
 QUERIES = {
     "/api/identity/{section}/diff": {"from": "1", "to": "1"},
@@ -166,6 +210,16 @@ class World:
             "/context", {"session_id": "s", "input": "?"}
         )  # fmt: skip
         self.run = asked.json()["id"]
+        mind = {"agent": ada, "session_id": "s", "text": "Sail.", "by": by}
+        self.keys = {
+            "episode_id": episode_open(agent=ada, by=by).pk,
+            "decision_id": decision_record(agent=ada, description="Sail.", by=by).pk,
+            "procedure_id": procedure_create(agent=ada, name="Sail", by=by).pk,
+            "censor_id": censor_create(agent=ada, pattern="sail", by=by).pk,
+            "session_id": "s",
+            "item_id": working_item_add(**mind).item["id"],
+            "thread_id": working_thread_open(**mind)[1]["id"],
+        }
         self.secrets = {
             "token": request.getfixturevalue("actor_token"),
             "everything": request.getfixturevalue("all_scopes_token"),
@@ -179,6 +233,8 @@ class World:
         filled = template.removeprefix("/api").replace("{section}", "protocols")
         filled = filled.replace("{fact_id}", str(self.fact.pk)).replace("{proposal_id}", str(self.pending.pk))
         filled = filled.replace("{event_id}", self.event).replace("{loop_id}", "loop-1")
+        for name, key in self.keys.items():
+            filled = filled.replace(f"{{{name}}}", str(key))
         assert "{" not in filled, f"say what stands for the parameters of {template}"
         return filled
 
