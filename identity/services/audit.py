@@ -17,8 +17,12 @@ def audit_record(
     before: Any = None,
     after: Any = None,
     message: str = "",
+    label: str | None = None,
 ) -> AuditEvent:
-    """Record that `by` did `action` ("noun.verb") to `target`; `before` and `after` are JSON-ready states."""
+    """Record that `by` did `action` ("noun.verb") to `target`; `before` and `after` are JSON-ready states.
+
+    `label` names the target where its own name must not stay behind.
+    """
     return AuditEvent.objects.create(
         author_kind=by.kind,
         author_id=by.id,
@@ -28,7 +32,7 @@ def audit_record(
         action=action,
         object_type=target._meta.model_name or "",
         object_id=str(target.pk),
-        object_label=str(target)[:200],
+        object_label=(str(target) if label is None else label)[:200],
         before=before,
         after=after,
         message=message,

@@ -101,9 +101,7 @@ def metadata_check(field: str, metadata: Any) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         raise Invalid(f"{field} is not JSON.", field=field) from error
     if size > MAX_METADATA_BYTES:
-        raise Invalid(
-            f"{field} takes at most {MAX_METADATA_BYTES:,} bytes as JSON; this takes {size:,}.", field=field
-        )
+        raise Invalid(f"{field} takes at most {MAX_METADATA_BYTES:,} bytes as JSON; this takes {size:,}.", field=field)
     return metadata
 
 

@@ -1,15 +1,19 @@
 """Events over HTTP."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from ninja import Schema
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from memory.layers.policy import MAX_EVENT_CHARACTERS, MAX_EVENTS_PER_CALL
 from memory.models import EventKind
 
 KINDS = ", ".join(EventKind.values)
+
+
+Id = Annotated[str, BeforeValidator(str)]
+"""Of an event, as text, as search gives the ids of memories of every type."""
 
 
 class EventIn(BaseModel):
@@ -35,7 +39,7 @@ class EventsIn(Schema):
 
 
 class RecordedOut(BaseModel):
-    id: int
+    id: Id
     key: str | None
     kind: str
     persona: str
@@ -49,7 +53,7 @@ class RecordedEventsOut(Schema):
 
 
 class EventOut(Schema):
-    id: int
+    id: Id
     ts: datetime
     recorded_at: datetime
     persona: str

@@ -5,7 +5,7 @@ from datetime import datetime
 from ninja import Schema
 from pydantic import Field
 
-from memory.schemas.events import EventOut
+from memory.schemas.events import EventOut, Id
 
 
 class LoopOut(Schema):
@@ -14,7 +14,7 @@ class LoopOut(Schema):
     summary: str = Field(description="Empty until the loop is closed and summarised")
     kind: str
     visibility: str
-    long_term_ids: list[int]
+    long_term_ids: list[Id]
     event_count: int
     covered_events: int = Field(description="How many of its events the summary covers")
     first_event_at: datetime

@@ -51,7 +51,8 @@ def events_record(
     2. An event whose `key` this persona's log holds already is not stored again: the one that is there is the
        answer, or RepeatedKey (409) when it says something else. This also holds within one call.
     3. New events are stored with their long-term entries, their rows of the index and their loops; one audit
-       record follows, and at most one task for the closed loops beside that for the index. Events without `loop_id` share a loop made for the call.
+       record follows, and at most one task for the closed loops beside that for the index. Events without
+       `loop_id` share a loop made for the call.
 
     One agent's calls are stored one after another, so that ids rise in the order in which events become visible
     and a repeated call sees what the first has stored. `persona` is for the product itself (imports); for people

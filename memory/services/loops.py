@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 from django_q.tasks import async_task
 
 from identity.models import Agent
@@ -57,9 +57,7 @@ def loops_close_idle() -> list[int]:
         with transaction.atomic():
             idle = LoopSummary.objects.filter(closed_at__isnull=True, last_event_at__lt=horizon)
             found = list(idle.order_by("pk").select_for_update(skip_locked=True).values_list("pk", flat=True)[:BATCH])
-            LoopSummary.objects.filter(pk__in=found).update(
-                closed_at=clock.now(), closed_by=LoopSummary.ClosedBy.IDLE
-            )
+            LoopSummary.objects.filter(pk__in=found).update(closed_at=clock.now(), closed_by=LoopSummary.ClosedBy.IDLE)
         closed += found
         if len(found) < BATCH:
             return closed
@@ -200,7 +198,9 @@ def _heal_loops() -> int:
 def _heal_summaries() -> int:
     healed, last = 0, 0
     while True:
-        found = list(LoopSummary.objects.stale().filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)[:BATCH])
+        found = list(
+            LoopSummary.objects.stale().filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)[:BATCH]
+        )
         if not found:
             return healed
         healed, last = healed + loops_summarise(found), found[-1]

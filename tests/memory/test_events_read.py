@@ -33,7 +33,7 @@ def read(api, actor_token):
 
 def ids(answer):
     assert answer.status_code == 200, answer.content
-    return [event["id"] for event in answer.json()["items"]]
+    return [int(event["id"]) for event in answer.json()["items"]]
 
 
 @pytest.mark.parametrize("order", ["latest", "earliest"])

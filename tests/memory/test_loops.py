@@ -184,11 +184,14 @@ def test_a_loop_shows_its_events_and_loops_are_listed(api, actor_token, record):
     run_tasks()
     client = api.as_token(actor_token)
     shown = client.get("/loops/L").json()
-    assert [one["id"] for one in shown["events"]] == [one.pk for one in made[:-1]]
+    assert [one["id"] for one in shown["events"]] == [str(one.pk) for one in made[:-1]]
     assert shown["loop"]["event_count"] == 7
     assert client.get("/loops/with/slash and space").json()["loop"]["event_count"] == 1
     assert client.post("/loops/with/slash and space/close").json()["loop_id"] == "with/slash and space"
-    names = {state: [one["loop_id"] for one in client.get("/loops", {"state": state}).json()["items"]] for state in ("open", "closed", "all")}
+    names = {
+        state: [one["loop_id"] for one in client.get("/loops", {"state": state}).json()["items"]]
+        for state in ("open", "closed", "all")
+    }
     assert names["open"] == []
     assert names["closed"] == names["all"] == ["with/slash and space", "L"]
     assert_problem(client.get("/loops/none"), 404, "not_found")
@@ -210,8 +213,13 @@ def test_backfill_heals_what_is_missing_and_then_finds_nothing(record, monkeypat
         SearchItem.objects.filter(item_id=str(entries[1]["event_id"])).delete()
     healed = derived_backfill()
     assert healed == {"long_term": 7, "index": 1, "loops": 7, "summaries": 1}
-    assert list(LongTermEntry.objects.order_by("pk").values("event_id", "text", "importance", "persona", "loop_id")) == entries
-    assert list(SearchItem.objects.order_by("item_id").values("item_id", "text", "kind", "loop_id", "position")) == items
+    assert (
+        list(LongTermEntry.objects.order_by("pk").values("event_id", "text", "importance", "persona", "loop_id"))
+        == entries
+    )
+    assert (
+        list(SearchItem.objects.order_by("item_id").values("item_id", "text", "kind", "loop_id", "position")) == items
+    )
     assert LoopSummary.objects.get(loop_id="L").summary == summary
     assert derived_backfill() == {"long_term": 0, "index": 0, "loops": 0, "summaries": 0}
 

@@ -49,8 +49,10 @@ def test_text_is_compared_without_case_marks_and_forms():
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
-        lambda inner: st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*STM_DEFAULTS, "stm", "public", "error"]), inner, max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from([*STM_DEFAULTS, "stm", "public", "error"]), inner, max_size=8)
+        ),
         max_leaves=20,
     )
 )

@@ -1,0 +1,329 @@
+"""Erasing for good: a fact, everything about a subject, or a whole agent.
+
+What is erased is gone from every table, and from what the audit trail quotes; a receipt stays there that says
+what kind of thing, how many rows, who and why, and not what it said. Only here do the append-only rules bend,
+for the length of one transaction (see identity.migrations.0004_erasure_blanks).
+
+Other apps erase what they keep through `erasers`, so that memory depends on none of them.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.apps import apps
+from django.db import connection, models, transaction
+from django.db.models import Q
+
+from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion, Persona
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.checks import text_check
+from memory.models import Decision, Episode, Event, Fact, FactChange, ItemType, LoopSummary, Procedure, WorkingMemory
+from memory.search.index import index_remove
+from nousweb.lib.errors import NotFound
+
+ERASE = "memory.erase_memory"
+RECEIPTS = ("fact.erase", "subject.erase", "agent.erase")
+MAX_REASON_CHARACTERS = 2_000
+NEEDLE_CHARACTERS = 60
+"""So much of a fact's beginning is looked for in what may quote it, since quotations may be cut."""
+SHORTEST_NEEDLE = 8
+"""A shorter text says nothing of where it came from; rows that quote it are found by the fact's id alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What is being erased: facts of an agent with the texts they ever held, or with no facts the whole agent."""
+
+    agent: Agent
+    fact_ids: tuple[UUID, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    @property
+    def of_agent(self) -> bool:
+        return not self.fact_ids
+
+    @property
+    def needles(self) -> list[str]:
+        """What to look for in other rows as they are written in JSON: the facts' ids and their texts' beginnings."""
+        texts = (json.dumps(text[:NEEDLE_CHARACTERS], ensure_ascii=False)[1:-1] for text in self.texts)
+        return [*map(str, self.fact_ids), *(text for text in texts if len(text) >= SHORTEST_NEEDLE)]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What an erasure came to: rows erased or blanked by table, and rows by table that still quote a text.
+
+    `still_quoted` counts what is somebody else's to change: the log itself, memories of their own, the identity.
+    """
+
+    rows: dict[str, int]
+    still_quoted: dict[str, int] = field(default_factory=dict)
+
+
+Eraser = Callable[[Erasure], Mapping[str, int]]
+erasers: list[Eraser] = []
+"""Each erases what its app keeps of an Erasure, inside its transaction, and returns how many rows by table.
+
+Rows that refer to the agent by a foreign key go with a whole agent by themselves.
+"""
+
+
+@transaction.atomic
+def fact_erase(*, fact: Fact, by: Principal, reason: str) -> Receipt:
+    """Erase one fact with its history. What it had replaced is said to be replaced by what replaced it, if anything.
+
+    `reason` is kept in the receipt, so it must not repeat what is erased. Raises NotAllowed, Invalid, or NotFound
+    when it has gone meanwhile.
+    """
+    by.require(ERASE, fact.agent)
+    reason = reason_check(reason)
+    agent = _agent_lock(fact.agent)
+    if not Fact.objects.filter(pk=fact.pk).exists():
+        raise NotFound("There is no such fact.")
+    receipt = _erase_facts(agent, [fact.pk])
+    audit_record(
+        by=by,
+        action="fact.erase",
+        target=fact,
+        agent=agent,
+        after={"rows": receipt.rows},
+        message=reason,
+        label="A fact",
+    )
+    return receipt
+
+
+@transaction.atomic
+def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> Receipt:
+    """Erase every fact of an agent, of both personas, whose subject is `subject` in any case of letters.
+
+    The receipt does not name the subject. Raises NotAllowed, Invalid, or NotFound when there is no such fact.
+    """
+    by.require(ERASE, agent)
+    reason = reason_check(reason)
+    subject = text_check("subject", subject, 200, required=True)
+    agent = _agent_lock(agent)
+    found = list(Fact.objects.filter(agent=agent, subject__iexact=subject).values_list("pk", flat=True))
+    if not found:
+        raise NotFound("There is no fact about this subject.")
+    receipt = _erase_facts(agent, found)
+    audit_record(
+        by=by,
+        action="subject.erase",
+        target=agent,
+        agent=agent,
+        after={"rows": receipt.rows},
+        message=reason,
+        label="A subject",
+    )
+    return receipt
+
+
+@transaction.atomic
+def agent_erase(*, agent: Agent, by: Principal, reason: str) -> Receipt:
+    """Erase an agent with everything of it: log, memories, index, contexts, identity, proposals, tokens.
+
+    Rows of the audit trail stay, without what they quoted. Raises NotAllowed, Invalid or NotFound.
+    """
+    by.require(ERASE, agent)
+    reason = reason_check(reason)
+    agent = _agent_lock(agent)
+    with _append_only_bent():
+        rows = _erasers_run(Erasure(agent))
+        for model, where in _rows_of_an_agent():
+            rows[model._meta.model_name or ""] = _delete(model, where, [agent.pk])
+        rows["auditevent"] = _blank(Q(agent=agent))
+    rows = {name: count for name, count in rows.items() if count}
+    audit_record(
+        by=by, action="agent.erase", target=agent, agent=agent, after={"rows": rows}, message=reason, label=agent.slug
+    )
+    return Receipt(rows)
+
+
+def reason_check(reason: str) -> str:
+    """Why something is erased; it has to be said."""
+    return text_check("reason", reason, MAX_REASON_CHARACTERS, required=True)
+
+
+def _agent_lock(agent: Agent) -> Agent:
+    """The agent's row, locked against everything that would add rows of it."""
+    found = Agent.objects.select_for_update().filter(pk=agent.pk).first()
+    if found is None:
+        raise NotFound("There is no such agent.")
+    return found
+
+
+@contextmanager
+def _append_only_bent() -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL nous.erasure = 'on'")
+        yield
+        # A reference to a row that is gone has to show here, and not at the end of some wider transaction.
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+        cursor.execute("SET LOCAL nous.erasure = 'off'")
+
+
+def _erasers_run(erasure: Erasure) -> dict[str, int]:
+    rows: dict[str, int] = {}
+    for eraser in erasers:
+        for name, count in eraser(erasure).items():
+            rows[name] = rows.get(name, 0) + count
+    return rows
+
+
+def _blank(which: Q) -> int:
+    """Empty what rows of the audit trail quote. Receipts quote nothing, and stay as they are."""
+    return (
+        AuditEvent.objects.filter(which)
+        .exclude(action__in=RECEIPTS)
+        .update(before=None, after=None, message="", object_label="")
+    )
+
+
+# Facts
+
+
+def _erase_facts(agent: Agent, fact_ids: Sequence[UUID]) -> Receipt:
+    facts = list(Fact.objects.select_for_update().filter(pk__in=fact_ids))
+    changes = FactChange.objects.filter(fact__in=facts)
+    # Whatever an edit replaced was content too.
+    texts = {fact.content for fact in facts}
+    texts |= {change.before["content"] for change in changes if isinstance(change.before.get("content"), str)}
+    erasure = Erasure(agent, tuple(fact.pk for fact in facts), tuple(sorted(texts)))
+    with _append_only_bent():
+        rows = _erasers_run(erasure)
+        _unlink(facts)
+        rows["factchange"] = changes.count()
+        _delete(FactChange, '"fact_id" = ANY(%s)', [list(erasure.fact_ids)])
+        rows["fact"] = _delete(Fact, '"id" = ANY(%s)', [list(erasure.fact_ids)])
+        for persona in Persona.values:
+            index_remove(persona, ItemType.FACT, [str(fact.pk) for fact in facts])
+        rows["searchitem"] = len(facts)
+        rows["workingmemory"] = _forget_in_mind(erasure)
+        # A list, since a subquery would give the table another name than the condition knows it by.
+        quoting = list(_quoting(AuditEvent, erasure).values_list("pk", flat=True))
+        about = Q(object_type="fact", object_id__in=[str(pk) for pk in erasure.fact_ids])
+        rows["auditevent"] = _blank(about | Q(pk__in=quoting))
+    rows = {name: count for name, count in rows.items() if count}
+    return Receipt(rows, _still_quoted(erasure))
+
+
+def _unlink(facts: Sequence[Fact]) -> None:
+    """Leave no other row that refers to these facts.
+
+    A chain closes over the gap: what an erased fact had replaced is now replaced by the next one that stays.
+    """
+    erased = {fact.pk: fact.superseded_by_id for fact in facts}
+    for fact_id in erased:
+        heir, passed = erased[fact_id], {fact_id}
+        while heir in erased and heir not in passed:
+            passed.add(heir)
+            heir = erased[heir]
+        others = Fact.objects.filter(superseded_by=fact_id).exclude(pk__in=erased)
+        others.exclude(pk=heir).update(superseded_by=None if heir in erased else heir)
+        others.filter(pk=heir).update(superseded_by=None)
+    Fact.objects.filter(contradiction_of__in=erased).exclude(pk__in=erased).update(contradiction_of=None)
+    # The history of facts may be deleted here and never edited, so a row that names an erased fact, perhaps in
+    # its reason too, is written anew without, at its old place.
+    naming = list(FactChange.objects.filter(other__in=erased).exclude(fact__in=erased))
+    _delete(FactChange, '"id" = ANY(%s)', [[change.pk for change in naming]])
+    for change in naming:
+        change.other, change.reason = None, ""
+    FactChange.objects.bulk_create(naming)
+
+
+def _forget_in_mind(erasure: Erasure) -> int:
+    """Take the facts out of working memories; returns how many held one."""
+    changed = 0
+    for memory in _quoting(WorkingMemory, erasure).select_for_update():
+        kept = [item for item in memory.items if not _names(item, erasure)]
+        if kept != memory.items:
+            memory.items = kept
+            memory.save(update_fields=["items"])
+            changed += 1
+    return changed
+
+
+def _names(value: object, erasure: Erasure) -> bool:
+    text = json.dumps(value, ensure_ascii=False)
+    return any(needle in text for needle in erasure.needles)
+
+
+def quoting_sql(table: str) -> str:
+    """A condition on rows of `table`, with the needles as its one parameter: any column holds one of them."""
+    return f"EXISTS (SELECT 1 FROM unnest(%s::text[]) needle WHERE strpos(to_jsonb({table})::text, needle) > 0)"  # noqa: S608
+
+
+def _quoting(model: type[models.Model], erasure: Erasure) -> models.QuerySet:
+    """Rows of the agent in which a fact's id or the beginning of its text occurs."""
+    table = connection.ops.quote_name(model._meta.db_table)
+    rows = model._default_manager.filter(agent=erasure.agent)
+    return rows.extra(where=[quoting_sql(table)], params=[erasure.needles])  # noqa: S610  (names of our own tables)
+
+
+def _still_quoted(erasure: Erasure) -> dict[str, int]:
+    keeping: tuple[type[models.Model], ...] = (
+        Event,
+        LoopSummary,
+        Fact,
+        Episode,
+        Decision,
+        Procedure,
+        WorkingMemory,
+        IdentityVersion,
+        ChangeProposal,
+    )
+    counts = {model._meta.model_name or "": _quoting(model, erasure).count() for model in keeping}
+    return {name: count for name, count in counts.items() if count}
+
+
+# Agents
+
+
+def _rows_of_an_agent() -> list[tuple[type[models.Model], str]]:
+    """Every table with rows of an agent, the agent's own last, each with the condition on them.
+
+    Found by following foreign keys, so that a new table needs no word here. The audit trail is not among them.
+    """
+    found: dict[type[models.Model], str] = {Agent: '"id" = %s'}
+    while True:
+        more = {
+            model: condition
+            for model in apps.get_models(include_auto_created=True)
+            if model not in found and model is not AuditEvent and (condition := _condition(model, found))
+        }
+        if not more:
+            # What refers comes before what it refers to.
+            return list(reversed(found.items()))
+        found |= more
+
+
+def _condition(model: type[models.Model], found: Mapping[type[models.Model], str]) -> str:
+    quote = connection.ops.quote_name
+    keys = [
+        key
+        for key in model._meta.concrete_fields
+        if isinstance(key, models.ForeignKey) and not key.null and key.related_model in found
+    ]
+    # An agent named directly is surer than one at the end of a chain.
+    keys.sort(key=lambda key: key.related_model is not Agent)
+    for key in keys:
+        if key.related_model is Agent:
+            return f"{quote(key.column)} = %s"
+        target = key.related_model._meta
+        inner = f"SELECT {quote(target.pk.column)} FROM {quote(target.db_table)} WHERE {found[key.related_model]}"  # noqa: S608
+        return f"{quote(key.column)} IN ({inner})"
+    return ""
+
+
+def _delete(model: type[models.Model], where: str, params: Sequence[object]) -> int:
+    """Delete rows as they are: Django's own way would refuse rows that refer to each other."""
+    with connection.cursor() as cursor:
+        table = connection.ops.quote_name(model._meta.db_table)
+        cursor.execute(f"DELETE FROM {table} WHERE {where}", params)  # noqa: S608
+        return cursor.rowcount

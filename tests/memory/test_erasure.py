@@ -1,0 +1,293 @@
+"""Erasure: what is erased is gone everywhere, what is not is untouched, and a receipt says so without the content."""
+
+import io
+
+import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, transaction
+
+from context.models import ContextRun
+from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, IdentityVersion
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from identity.services.proposals import identity_propose
+from memory.models import Episode, EpisodeEvent, Event, Fact, FactChange, SearchItem, WorkingMemory
+from memory.services.erasure import agent_erase, fact_erase, subject_erase
+from memory.services.events import events_record
+from memory.services.facts import fact_learn
+from memory.services.loops import derived_backfill
+from nousweb.lib import clock
+from nousweb.lib.errors import Invalid, NotAllowed, NotFound
+
+SECRET = 'Zanzibar "Q" Quux lives at 12 Elm\\Road'
+
+
+@pytest.fixture
+def admin(charlie):
+    return Principal.of_user(charlie)
+
+
+def learn(agent, by, content, subject="Zanzibar"):
+    return fact_learn(agent=agent, content=content, subject=subject, by=by).fact
+
+
+def supersede(old, new, by):
+    """`new` replaces `old`, with the rows that a supersession writes."""
+    Fact.objects.filter(pk=old.pk).update(superseded_by=new, active=False, retired_at=clock.now())
+    Fact.objects.filter(pk=new.pk).update(contradiction_of=old)
+    for fact, other in ((old, new), (new, old)):
+        FactChange.objects.create(
+            fact=fact, other=other, action="superseded", reason=f"not {other.content}",
+            author_kind=by.kind, author_id=by.id, author_name=by.name,
+        )  # fmt: skip
+    audit_record(
+        by=by, action="fact.supersede", target=old, agent=old.agent, before={"content": old.content},
+        after={"content": new.content}, message=f"{new.content} it is",
+    )  # fmt: skip
+
+
+def everything(*, but=()):
+    """The whole database as text, table by table."""
+    found = {}
+    with connection.cursor() as cursor:
+        for model in apps.get_models(include_auto_created=True):
+            if model._meta.app_label in ("identity", "memory", "context", "django_q") and model not in but:
+                table = connection.ops.quote_name(model._meta.db_table)
+                cursor.execute(f"SELECT to_jsonb(t)::text FROM {table} t ORDER BY 1")  # noqa: S608
+                found[model._meta.model_name] = [row[0] for row in cursor.fetchall()]
+    return found
+
+
+def assert_gone(*words):
+    for name, rows in everything().items():
+        for row in rows:
+            assert not any(word in row for word in words), f"{name}: {row}"
+
+
+def test_an_erased_fact_leaves_no_trace_but_a_receipt(ada, actor, admin, api, actor_token, charlie):
+    fact = learn(ada, actor, SECRET)
+    kept = learn(ada, actor, "The office is in Oslo.", "office")
+    Fact.objects.filter(pk=fact.pk).update(category="person")
+    shown = api.as_token(actor_token).post("/context", {"session_id": "s", "input": "Who is it?"})
+    assert "Zanzibar" in shown.content.decode()
+    before_erasure = ContextRun.objects.create(
+        agent=ada, persona="actor", session_id="s", input="none of it", request={}, system_prompt="x", sections=[],
+        tokens=1, duration_ms=1, principal_name="x",
+    )  # fmt: skip
+    WorkingMemory.objects.create(
+        agent=ada, persona="actor", session_id="s", task="go",
+        items=[{"id": str(fact.pk), "type": "fact", "text": SECRET}, {"id": "1", "type": "note", "text": "stays"}],
+    )  # fmt: skip
+    receipt = fact_erase(fact=fact, by=admin, reason="Asked by the person.")
+    assert_gone("Zanzibar", "Elm")
+    assert receipt.rows == {
+        "contextrun": 1, "factchange": 1, "fact": 1, "searchitem": 1, "workingmemory": 1, "auditevent": 1,
+    }  # fmt: skip
+    assert receipt.still_quoted == {}
+    assert Fact.objects.get() == kept
+    assert SearchItem.objects.get().item_id == str(kept.pk)
+    assert ContextRun.objects.get() == before_erasure
+    assert WorkingMemory.objects.get().items == [{"id": "1", "type": "note", "text": "stays"}]
+    left = AuditEvent.objects.get(action="fact.erase")
+    assert (left.author_name, left.object_id, left.object_label) == ("charlie", str(fact.pk), "A fact")
+    assert (left.message, left.after) == ("Asked by the person.", {"rows": receipt.rows})
+
+
+def test_audit_rows_of_other_things_stay_as_they_were(ada, bruno, actor, admin):
+    learn(ada, actor, "The office is in Oslo.", "office")
+    learn(bruno, Principal.of_system("tests"), SECRET)
+    fact = learn(ada, actor, SECRET)
+    about = AuditEvent.objects.filter(object_id=str(fact.pk)).values_list("pk", flat=True)
+    others = list(AuditEvent.objects.exclude(pk__in=list(about)).order_by("pk").values())
+    fact_erase(fact=fact, by=admin, reason="x")
+    assert list(AuditEvent.objects.filter(pk__in=[row["id"] for row in others]).order_by("pk").values()) == others
+    assert Fact.objects.filter(agent=bruno).exists(), "another agent's memory is its own"
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_chain_closes_over_an_erased_fact(ada, actor, admin, place):
+    chain = [learn(ada, actor, f"Fact number {name} of the chain.") for name in ("one", "two", "three")]
+    supersede(chain[0], chain[1], actor)
+    supersede(chain[1], chain[2], actor)
+    gone = chain.pop(place)
+    fact_erase(fact=gone, by=admin, reason="x")
+    assert_gone(gone.content)
+    first, second = (Fact.objects.get(pk=fact.pk) for fact in chain)
+    assert (first.superseded_by_id, second.superseded_by_id) == (second.pk, None)
+    assert second.contradiction_of_id == (None if place == 1 else first.pk)
+    history = FactChange.objects.order_by("pk")
+    assert {change.fact_id for change in history} == {first.pk, second.pk}
+    named = [change for change in history if change.action == "superseded"]
+    assert all(change.reason == "" for change in named if change.other_id is None)
+    assert [change.other_id for change in named if change.other_id] == ([second.pk, first.pk] if place != 1 else [])
+    stored = AuditEvent.objects.get(object_id=first.pk, action="fact.store")
+    assert stored.object_label == first.content
+
+
+def test_a_subject_is_erased_in_any_case_and_for_both_personas(ada, actor, admin, system):
+    learn(ada, actor, "Zanzibar likes tea very much.", "Zanzibar Q")
+    learn(ada, actor, "Tea is liked by nobody else.", "ZANZIBAR q")
+    hidden = learn(ada, actor, "Zanzibar seems unhappy lately.", "zanzibar Q")
+    Fact.objects.filter(pk=hidden.pk).update(persona="subconscious")
+    learn(ada, actor, "The office is in Oslo.", "office")
+    receipt = subject_erase(agent=ada, subject="zanzibar q", by=admin, reason="Asked by the person.")
+    assert receipt.rows["fact"] == 3
+    assert_gone("anzibar", "Tea is liked", "ANZIBAR")
+    assert Fact.objects.count() == 1
+    assert AuditEvent.objects.get(action="subject.erase").object_label == "A subject"
+    with pytest.raises(NotFound):
+        subject_erase(agent=ada, subject="zanzibar q", by=admin, reason="again")
+
+
+def test_what_still_quotes_an_erased_fact_is_counted_and_kept(ada, actor, admin):
+    fact = learn(ada, actor, SECRET)
+    events_record(agent=ada, events=[{"kind": "user_input", "content": f"They say {SECRET}."}], by=actor)
+    receipt = fact_erase(fact=fact, by=admin, reason="x")
+    assert receipt.still_quoted == {"event": 1}
+
+
+def rows_of(agent):
+    wanted = f'"agent_id": {agent.pk},'
+    return {name: [row for row in rows if wanted in row] for name, rows in everything().items()}
+
+
+@pytest.fixture
+def full(ada, actor, bruno, system):
+    """Ada with a row of everything there is, and Bruno with some too."""
+    for agent, by in ((ada, actor), (bruno, system)):
+        made = events_record(
+            agent=agent,
+            events=[{"kind": "user_input", "content": SECRET}, {"kind": "actor_output", "content": "ok"}],
+            by=by,
+        )
+        derived_backfill()
+        facts = [learn(agent, by, SECRET), learn(agent, by, "Zanzibar moved away.")]
+        supersede(*facts, by)
+        episode = Episode.objects.create(agent=agent, title=SECRET)
+        EpisodeEvent.objects.create(episode=episode, event=made[0].event)
+        Fact.objects.filter(agent=agent).update(source_event=made[0].event, source_episode=episode)
+        WorkingMemory.objects.create(agent=agent, persona="actor", session_id="s", task=SECRET)
+        identity_propose(agent=agent, section="character", content=SECRET, reason=SECRET, by=by)
+    return ada
+
+
+def test_an_erased_agent_leaves_only_blank_audit_rows_and_a_receipt(full, bruno, admin):
+    ada = full
+    audited = AuditEvent.objects.filter(agent=ada).count()
+    bruno_had = rows_of(bruno)
+    receipt = agent_erase(agent=ada, by=admin, reason="The contract has ended.")
+    for model in apps.get_models():
+        names = {field.name for field in model._meta.concrete_fields}
+        if "agent" in names and model is not AuditEvent:
+            assert not model._default_manager.filter(agent_id=ada.pk).exists(), model
+    assert not Agent.objects.filter(slug="ada").exists()
+    left = AuditEvent.objects.filter(agent_id=ada.pk)
+    assert left.count() == audited + 1
+    for row in left.exclude(action="agent.erase"):
+        assert (row.before, row.after, row.message, row.object_label) == (None, None, "", "")
+        assert row.action
+        assert row.author_name
+    done = left.get(action="agent.erase")
+    assert (done.message, done.object_label, done.after["rows"]) == ("The contract has ended.", "ada", receipt.rows)
+    assert receipt.rows["event"] == receipt.rows["longtermentry"] == 2
+    assert {"agent", "apitoken", "identityversion", "changeproposal", "fact", "factchange"} <= set(receipt.rows)
+    assert rows_of(bruno) == bruno_had
+    assert Event.objects.count() == 2
+    assert EpisodeEvent.objects.count() == 1
+    assert not any(SECRET[:8] in str(row.after) + row.object_label for row in left)
+
+
+def test_a_token_of_an_erased_agent_opens_nothing(full, api, actor_token, admin):
+    assert api.as_token(actor_token).get("/events").status_code == 200
+    agent_erase(agent=full, by=admin, reason="x")
+    assert api.as_token(actor_token).get("/events").status_code == 401
+    assert not ApiToken.objects.filter(agent_id=full.pk).exists()
+    assert not IdentityVersion.objects.filter(agent_id=full.pk).exists()
+    assert not ChangeProposal.objects.filter(agent_id=full.pk).exists()
+
+
+def test_receipts_of_earlier_erasures_stay_when_the_agent_goes(ada, actor, admin):
+    fact_erase(fact=learn(ada, actor, SECRET), by=admin, reason="first")
+    agent_erase(agent=ada, by=admin, reason="second")
+    assert AuditEvent.objects.get(action="fact.erase").message == "first"
+
+
+def test_only_administrators_erase(ada, actor, bob, alice, system):
+    fact = learn(ada, actor, SECRET)
+    before = everything()
+    for by in (actor, Principal.of_user(bob), Principal.of_user(alice)):
+        for erase, what in ((fact_erase, {"fact": fact}), (agent_erase, {"agent": ada})):
+            with pytest.raises(NotAllowed):
+                erase(**what, by=by, reason="x")
+        with pytest.raises(NotAllowed):
+            subject_erase(agent=ada, subject="Zanzibar", by=by, reason="x")
+    assert everything() == before
+
+
+def test_a_reason_is_asked_for_and_what_is_gone_is_not_found(ada, actor, admin):
+    fact = learn(ada, actor, SECRET)
+    with pytest.raises(Invalid):
+        fact_erase(fact=fact, by=admin, reason="  ")
+    fact_erase(fact=fact, by=admin, reason="x")
+    with pytest.raises(NotFound):
+        fact_erase(fact=fact, by=admin, reason="x")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE identity_auditevent SET message = 'other'",
+        "UPDATE identity_auditevent SET message = '', action = 'other'",
+        "UPDATE identity_auditevent SET before = '{}'",
+        "UPDATE identity_auditevent SET author_name = ''",
+        "UPDATE identity_auditevent SET at = now()",
+        "UPDATE memory_factchange SET reason = ''",
+        "UPDATE memory_event SET content = ''",
+        "TRUNCATE identity_auditevent",
+    ],
+)
+def test_erasing_bends_the_rules_for_nothing_else(ada, actor, statement):
+    learn(ada, actor, SECRET)
+    events_record(agent=ada, events=[{"kind": "user_input", "content": "x"}], by=actor)
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("SET LOCAL nous.erasure = 'on'")
+        with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+            cursor.execute(statement)
+
+
+def test_the_rules_hold_again_after_an_erasure(ada, actor, admin):
+    fact = learn(ada, actor, SECRET)
+    fact_erase(fact=fact, by=admin, reason="x")
+    for statement in ("DELETE FROM identity_auditevent", "UPDATE identity_auditevent SET message = ''"):
+        with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(statement)
+
+
+def test_every_reference_to_a_fact_is_one_that_erasure_knows():
+    """A new table that refers to facts has to be thought of in memory/services/erasure.py."""
+    known = {(Fact, "superseded_by"), (Fact, "contradiction_of"), (FactChange, "fact"), (FactChange, "other")}
+    relations = [one for one in Fact._meta.get_fields(include_hidden=True) if one.auto_created and one.is_relation]
+    assert {(one.related_model, one.field.name) for one in relations} == known
+
+
+def test_the_command_erases_and_says_what(ada, actor):
+    fact = learn(ada, actor, SECRET)
+    learn(ada, actor, "Zanzibar moved.", "Zanzibar")
+    said = io.StringIO()
+    call_command("erase", "fact", str(fact.pk), reason="asked", no_input=True, stderr=said)
+    assert "1 fact," in said.getvalue()
+    call_command("erase", "subject", "ada", "zanzibar", reason="asked", no_input=True, stderr=said)
+    call_command("erase", "agent", "ada", reason="asked", no_input=True, stderr=said)
+    assert not Agent.objects.exists()
+    for gone in (("fact", str(fact.pk)), ("subject", "ada", "x"), ("agent", "ada")):
+        with pytest.raises(CommandError, match="There is no"):
+            call_command("erase", *gone, reason="asked", no_input=True)
+
+
+def test_the_command_asks_first(ada, monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda prompt: "yes")
+    with pytest.raises(CommandError, match="Nothing was erased"):
+        call_command("erase", "agent", "ada", reason="x")
+    assert Agent.objects.exists()
