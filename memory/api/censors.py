@@ -8,13 +8,13 @@ from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
 from memory.schemas.censors import (
+    CensorCheckIn,
+    CensorCheckOut,
+    CensorFalsePositiveIn,
     CensorIn,
     CensorOut,
     CensorPage,
     CensorPatch,
-    CheckIn,
-    CheckOut,
-    FalsePositiveIn,
 )
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
 
@@ -53,8 +53,8 @@ def censors_get(
     return keyset_page(censors, moment="created_at", limit=limit, cursor=cursor)
 
 
-@router.post("/censors/check", response={200: CheckOut, **REFUSALS}, summary="Check a text against the censors")
-def censors_check(request: HttpRequest, payload: CheckIn, agent: str = "") -> Any:
+@router.post("/censors/check", response={200: CensorCheckOut, **REFUSALS}, summary="Check a text against the censors")
+def censors_check(request: HttpRequest, payload: CensorCheckIn, agent: str = "") -> Any:
     """What a text triggers, strictest first, with the places and why; counts each match unless `dry`."""
     found, by, _ = caller(request, agent, "memory.view_censor" if payload.dry else "memory.trigger_censor")
     outcome, censors = censor_check(text=payload.text, agent=found, by=by, count=not payload.dry, domain=payload.domain)
@@ -101,7 +101,7 @@ def censor_patch(request: HttpRequest, censor_id: UUID, payload: CensorPatch, ag
     summary="Say that a match was mistaken (people)",
 )
 def censor_false_positive_post(
-    request: HttpRequest, censor_id: UUID, payload: FalsePositiveIn | None = None, agent: str = ""
+    request: HttpRequest, censor_id: UUID, payload: CensorFalsePositiveIn | None = None, agent: str = ""
 ) -> Any:
     _, by, memory = caller(request, agent, "memory.change_censor")
     censor = row_of(memory.censors, censor_id, "censor")

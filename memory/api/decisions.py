@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
-from memory.schemas.decisions import DecisionIn, DecisionOut, DecisionPage, DecisionPatch, ReviewIn
+from memory.schemas.decisions import DecisionIn, DecisionOut, DecisionPage, DecisionPatch, DecisionReviewIn
 from memory.services.decisions import decision_record, decision_review, decision_update
 from nousweb.lib.errors import Invalid
 
@@ -66,7 +66,7 @@ def decision_get(request: HttpRequest, decision_id: UUID, agent: str = "") -> An
 @router.post(
     "/decisions/{decision_id}/review", response={200: DecisionOut, **CHANGE_REFUSALS}, summary="Review a decision"
 )
-def decision_review_post(request: HttpRequest, decision_id: UUID, payload: ReviewIn, agent: str = "") -> Any:
+def decision_review_post(request: HttpRequest, decision_id: UUID, payload: DecisionReviewIn, agent: str = "") -> Any:
     """Say what came of it; may be said anew, and the audit trail keeps each."""
     _, by, memory = caller(request, agent, "memory.change_decision")
     decision = row_of(memory.decisions, decision_id, "decision")

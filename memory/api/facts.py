@@ -18,8 +18,8 @@ from memory.schemas.facts import (
     FactOut,
     FactPage,
     FactPatch,
+    FactReasonIn,
     LearnOut,
-    ReasonIn,
     SupersedeIn,
     SupersedeOut,
 )
@@ -106,7 +106,7 @@ def fact_history(
 
 
 @router.post("/facts/{fact_id}/confirm", response={200: FactOut, **CHANGE_REFUSALS}, summary="Confirm a fact")
-def fact_confirm_post(request: HttpRequest, fact_id: UUID, payload: ReasonIn | None = None, agent: str = "") -> Any:
+def fact_confirm_post(request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: str = "") -> Any:
     """Count that the fact was heard again."""
     _, by, memory = caller(request, agent, "memory.add_fact")
     fact = row_of(memory.facts, fact_id, "fact")
@@ -132,7 +132,9 @@ def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeI
 @router.post(
     "/facts/{fact_id}/invalidate", response={200: FactOut, **CHANGE_REFUSALS}, summary="Mark a fact as wrong (people)"
 )
-def fact_invalidate_post(request: HttpRequest, fact_id: UUID, payload: ReasonIn | None = None, agent: str = "") -> Any:
+def fact_invalidate_post(
+    request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: str = ""
+) -> Any:
     """The fact was never true: unlike a superseded one, it leaves the past too."""
     _, by, memory = caller(request, agent, "memory.change_fact")
     fact = row_of(memory.facts, fact_id, "fact")
@@ -142,7 +144,7 @@ def fact_invalidate_post(request: HttpRequest, fact_id: UUID, payload: ReasonIn 
 @router.post(
     "/facts/{fact_id}/restore", response={200: FactOut, **CHANGE_REFUSALS}, summary="Restore a retired fact (people)"
 )
-def fact_restore_post(request: HttpRequest, fact_id: UUID, payload: ReasonIn | None = None, agent: str = "") -> Any:
+def fact_restore_post(request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: str = "") -> Any:
     """Hold a retired fact to be true again, as a new change of its history."""
     _, by, memory = caller(request, agent, "memory.change_fact")
     fact = row_of(memory.facts, fact_id, "fact")

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
-from memory.schemas.procedures import ProcedureIn, ProcedureOut, ProcedurePage, ProcedurePatch, ReportIn
+from memory.schemas.procedures import ProcedureIn, ProcedureOut, ProcedurePage, ProcedurePatch, ProcedureReportIn
 from memory.services.procedures import procedure_activate, procedure_create, procedure_report, procedure_update
 
 router = Router()
@@ -76,7 +76,7 @@ def procedure_activate_post(request: HttpRequest, procedure_id: UUID, agent: str
     response={200: ProcedureOut, **CHANGE_REFUSALS},
     summary="Report how a use ended",
 )
-def procedure_report_post(request: HttpRequest, procedure_id: UUID, payload: ReportIn, agent: str = "") -> Any:
+def procedure_report_post(request: HttpRequest, procedure_id: UUID, payload: ProcedureReportIn, agent: str = "") -> Any:
     _, by, memory = caller(request, agent, "memory.change_procedure")
     procedure = row_of(memory.procedures, procedure_id, "procedure")
     return procedure_report(procedure=procedure, by=by, **payload.dict())

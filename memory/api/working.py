@@ -7,13 +7,13 @@ from ninja import Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller
 from memory.schemas.working import (
-    ThreadIn,
-    ThreadOut,
     WorkingIn,
     WorkingItemIn,
     WorkingItemOut,
     WorkingOut,
     WorkingSetOut,
+    WorkingThreadIn,
+    WorkingThreadOut,
 )
 from memory.services.working import (
     working_clear,
@@ -70,8 +70,10 @@ def working_item_delete(request: HttpRequest, session_id: str, item_id: str, age
     return Status(204, None)
 
 
-@router.post("/working/{session_id}/threads", response={201: ThreadOut, **CHANGE_REFUSALS}, summary="Open a thread")
-def working_threads_post(request: HttpRequest, session_id: str, payload: ThreadIn, agent: str = "") -> Any:
+@router.post(
+    "/working/{session_id}/threads", response={201: WorkingThreadOut, **CHANGE_REFUSALS}, summary="Open a thread"
+)
+def working_threads_post(request: HttpRequest, session_id: str, payload: WorkingThreadIn, agent: str = "") -> Any:
     found, by, _ = caller(request, agent, CHANGE)
     _, thread = working_thread_open(agent=found, session_id=session_id, by=by, **payload.dict())
     return Status(201, {"thread": thread})

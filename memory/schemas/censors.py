@@ -33,7 +33,7 @@ class CensorPatch(Input):
     message: str = Field("", description="Why it is changed; kept in the audit trail")
 
 
-class FalsePositiveIn(Input):
+class CensorFalsePositiveIn(Input):
     message: str = ""
 
 
@@ -62,18 +62,18 @@ class CensorPage(Schema):
     next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
 
 
-class CheckIn(Input):
+class CensorCheckIn(Input):
     text: str
     dry: bool = Field(False, description="Only look: count no activation")
     domain: str = Field("", description="Leave out the censors of other domains")
 
 
-class SpanOut(Schema):
+class CensorSpanOut(Schema):
     start: int
     end: int
 
 
-class MatchOut(Schema):
+class CensorMatchOut(Schema):
     id: UUID
     severity: str
     reason: str
@@ -81,18 +81,20 @@ class MatchOut(Schema):
     match: str
     pattern: str
     why: str
-    spans: list[SpanOut] = Field(description="Characters of the text, at most 20 places")
+    spans: list[CensorSpanOut] = Field(description="Characters of the text, at most 20 places")
     more: bool = Field(description="Whether it matches in further places")
     similarity: float | None = Field(description="Best cosine of a semantic match")
 
 
-class TimedOutOut(Schema):
+class CensorTimedOutOut(Schema):
     id: UUID
     severity: str
     why: str
 
 
-class CheckOut(Schema):
+class CensorCheckOut(Schema):
     verdict: Literal["allow", "warn", "block"]
-    matches: list[MatchOut] = Field(description="Strictest first")
-    timed_out: list[TimedOutOut] = Field(description="Censors that were not wholly checked, and count as no match")
+    matches: list[CensorMatchOut] = Field(description="Strictest first")
+    timed_out: list[CensorTimedOutOut] = Field(
+        description="Censors that were not wholly checked, and count as no match"
+    )

@@ -32,7 +32,7 @@ class DecisionPatch(Input):
     active: bool = Field(True, description="Whether search and prompts may show it")
 
 
-class ReviewIn(Input):
+class DecisionReviewIn(Input):
     outcome: str = Field(description="pending, success, partial or failure")
     note: str = ""
 

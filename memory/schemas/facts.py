@@ -64,11 +64,11 @@ class FactPage(Schema):
     next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
 
 
-class ReasonIn(Input):
+class FactReasonIn(Input):
     reason: str = Field("", description="Why; kept in the history")
 
 
-class SupersedeIn(ReasonIn):
+class SupersedeIn(FactReasonIn):
     by: FactIn | None = Field(
         None,
         description="The fact that takes its place; subject, category, kind, scope and tags that are not given "

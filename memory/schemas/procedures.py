@@ -32,7 +32,7 @@ class ProcedurePatch(Input):
     active: bool = Field(True, description="Whether search and prompts may show it")
 
 
-class ReportIn(Input):
+class ProcedureReportIn(Input):
     success: bool = Field(strict=True)
     note: str = ""
 

@@ -20,7 +20,7 @@ class WorkingItemIn(Input):
     relevance: float = Field(0.5, description="0 to 1; the least relevant leave first")
 
 
-class ThreadIn(Input):
+class WorkingThreadIn(Input):
     text: str
 
 
@@ -32,7 +32,7 @@ class WorkingItem(Schema):
     added_at: datetime
 
 
-class Thread(Schema):
+class WorkingThread(Schema):
     id: str
     text: str
     added_at: datetime
@@ -45,7 +45,7 @@ class WorkingOut(Schema):
     frame: str
     capacity: int
     items: list[WorkingItem] = Field(description="In the order in which they came")
-    open_threads: list[Thread]
+    open_threads: list[WorkingThread]
     created_at: datetime
     updated_at: datetime
 
@@ -60,5 +60,5 @@ class WorkingItemOut(Schema):
     evicted: list[WorkingItem] = Field(description="What had to leave for it; it may be the item itself")
 
 
-class ThreadOut(Schema):
-    thread: Thread
+class WorkingThreadOut(Schema):
+    thread: WorkingThread
