@@ -1,0 +1,126 @@
+"""The OpenAPI document: as it was agreed on, and true of what the endpoints do."""
+
+import json
+from pathlib import Path
+
+import pytest
+import schemathesis
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from identity.policy import Section
+from identity.principal import Principal
+from identity.services.proposals import identity_propose
+from memory.services.facts import fact_learn
+from nousweb.api import api as the_api
+from nousweb.wsgi import application
+from tests.http import signed_in
+
+SNAPSHOT = Path(__file__).parents[2] / "docs" / "openapi.json"
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+def document():
+    return json.loads(json.dumps(the_api.get_openapi_schema()))
+
+
+OPERATIONS = [(method.upper(), path) for path, operations in document()["paths"].items() for method in operations]
+
+
+def test_the_document_is_the_one_that_was_agreed_on():
+    agreed = json.loads(SNAPSHOT.read_text())
+    assert document() == agreed, "docs/api.md says how docs/openapi.json is written anew"
+
+
+def test_every_endpoint_says_what_it_is_for_and_how_it_refuses():
+    for path, operations in document()["paths"].items():
+        for method, operation in operations.items():
+            named = f"{method.upper()} {path}"
+            assert operation["summary"], named
+            assert {"401", "403", "404", "422"} <= operation["responses"].keys(), named
+            for status in ("401", "403", "404", "422"):
+                assert list(operation["responses"][status]["content"]) == ["application/problem+json"], named
+            for name, body in operation.get("requestBody", {}).get("content", {}).items():
+                assert name == "application/json", named
+                assert body["schema"], named
+
+
+def test_no_input_takes_fields_that_it_does_not_know():
+    for name, schema in document()["components"]["schemas"].items():
+        if name.endswith(("In", "Patch")):
+            assert schema.get("additionalProperties") is False, name
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return schemathesis.openapi.from_wsgi("/api/openapi.json", application)
+
+
+@pytest.fixture(autouse=True)
+def _connection_outlives_requests():
+    """As Django's own test client has it: the transaction of a test goes on after each of its requests."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+FEW = settings(
+    max_examples=6,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+@pytest.fixture
+def real(ada, actor, bob):
+    """Path parameters that stand for something; half the examples get them."""
+    identity_propose(agent=ada, section="values", content="Truth.", by=Principal.of_user(bob))
+    proposal = identity_propose(agent=ada, section="character", content="Brisk.", by=actor).proposal
+    return {
+        "fact_id": str(fact_learn(agent=ada, content="Tim sails.", by=actor).fact.pk),
+        "proposal_id": str(proposal.pk),
+        "section": Section.VALUES.value,
+        "loop_id": "loop-1",
+    }
+
+
+def check(case, real, **call):
+    if len(repr(case.body) + repr(case.query)) % 2:
+        known = {name: real[name] for name in case.path_parameters or {} if name in real}
+        case.path_parameters = (case.path_parameters or {}) | known
+    response = case.call(**call)
+    case.validate_response(response, checks=CHECKS)
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_a_token_gets_what_the_document_says(schema, real, all_scopes_token, method, path):
+    @FEW
+    @given(case=schema[path][method].as_strategy())
+    def run(case):
+        check(case, real, headers={"Authorization": f"Bearer {all_scopes_token}"})
+
+    run()
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_an_administrator_gets_what_the_document_says(schema, real, charlie, method, path):
+    cookies = {name: morsel.value for name, morsel in signed_in(charlie).cookies.items()}
+
+    @FEW
+    @given(case=schema[path][method].as_strategy())
+    def run(case):
+        case.query = (case.query or {}) | {"agent": "ada"}
+        check(case, real, headers={"X-CSRFToken": cookies["csrftoken"]}, cookies=cookies)
+
+    run()
