@@ -17,10 +17,10 @@ from identity.schemas import (
     DiffOut,
     HistoryOut,
     IdentityOut,
+    IdentitySectionOut,
     ProposalOut,
     ReinitiateIn,
     ReinitiateOut,
-    IdentitySectionOut,
     StaleBaseOut,
     VersionOut,
 )
