@@ -49,7 +49,7 @@ def demo_load() -> None:
     steps: list[tuple[float, Callable[[], Any]]] = []
     with clock.at(start - timedelta(days=56.5)):
         agent = agent_create(
-            slug=story.AGENT_SLUG, name=story.AGENT_NAME, kind=AgentKind.KNIGHT, by=people["admin"],
+            slug=story.AGENT_SLUG, name=story.AGENT_NAME, kind=AgentKind.SQUIRE, by=people["admin"],
             prompt=story.CHARACTER_1,
         )  # fmt: skip
         token, secret = token_create(agent=agent, persona=Persona.ACTOR, name="demo", by=people["admin"])

@@ -53,7 +53,7 @@ def test_ada_is_told_who_she_is_and_whom_she_serves(api, ada, system, actor_toke
     )
     assert body["tokens"] == -(-len(body["system_prompt"]) // 4)
     identity, profile = always_on(body)
-    assert list(identity) >= ["label", "tier", "tokens", "truncated", "items"]
+    assert identity.keys() >= {"label", "tier", "tokens", "truncated", "items"}
     assert (identity["label"], identity["tier"], identity["truncated"]) == ("Identity", 1, False)
     assert (profile["label"], profile["tier"], profile["truncated"]) == ("User Profile", 1, False)
     assert named(identity["items"]) == [("identity", "character:1"), ("identity", "boundaries:1")]

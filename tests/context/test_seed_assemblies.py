@@ -2,19 +2,24 @@
 
 import pytest
 
+from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
-from memory.services.indexing import embed_pending
+from memory.services.indexing import embeddings_make
 from memory.services.procedures import procedure_create
 from memory.services.working import working_set
 
 CHARACTER = """\
 You are Nous, a cognitive AI agent. You think before you act, you keep a record of what you decide and why, and you
 learn from how it turns out. You remember the people you work with and adapt to how they like to work. You are direct
-and warm; you say what you know, what you believe and what you only guess, and you keep the three apart."""
+and warm; you say what you know, what you believe and what you only guess, and you keep the three apart.
+
+When a question is open, you name what would settle it. When a plan is wrong, you say so before it is carried out, and
+you offer a better one. You never hide a mistake of your own: you write down what led to it, so that it happens once.
+You keep answers as short as they can be and as long as they must be."""
 
 PROFILE = (
     ("person", "Tim", "Tim lives in Silver Spring, Maryland, USA"),
@@ -35,15 +40,22 @@ FACTS = (
     ("CI", "The continuous integration of Nous runs the test suite on every push."),
 )
 EPISODES = (
-    ("Memory search of Nous tuned", "The team compared vector and keyword memory search for Nous and chose to fuse them."),
-    ("Event bus outage", "The event bus stopped for an hour after a deployment; a restart with the old version helped."),
+    (
+        "Memory search of Nous tuned",
+        "The team compared vector and keyword memory search for Nous and chose to fuse them.",
+    ),
+    (
+        "Event bus outage",
+        "The event bus stopped for an hour after a deployment; a restart with the old version helped.",
+    ),
 )
 
 
 @pytest.fixture
-def nous(ada, system, charlie_principal):
+def nous(ada, system, charlie):
     """The seed's store: an identity, three facts about Tim, a censor, and a technical past."""
-    identity_propose(agent=ada, section="character", content=CHARACTER, by=charlie_principal)
+    person = Principal.of_user(charlie)
+    identity_propose(agent=ada, section="character", content=CHARACTER, by=person)
     for category, subject, content in PROFILE:
         fact_learn(agent=ada, content=content, subject=subject, category=category, by=system)
     for subject, content in FACTS:
@@ -59,8 +71,8 @@ def nous(ada, system, charlie_principal):
         description="Check the score of each memory search hit, then its embedding, then its terms.",
         by=system,
     )
-    censor_create(agent=ada, pattern="api.key|token|password|secret", severity="block", by=charlie_principal)
-    embed_pending()
+    censor_create(agent=ada, pattern="api.key|token|password|secret", severity="block", by=person)
+    assert embeddings_make() == 14
     return ada
 
 

@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from context.models import ContextRun
+from context.request import ContextRequest
 from context.services.context import context_assemble
 from identity.models import Agent
 from identity.principal import Principal
@@ -24,7 +25,7 @@ def browser(user: User) -> Client:
 
 
 def send(agent: Agent, by: Principal, text: str = "Hello") -> ContextRun:
-    found = context_assemble(agent=agent, session_id="s", input=text, by=by, request={})
+    found = context_assemble(agent=agent, request=ContextRequest("s", text), by=by)
     return ContextRun.objects.get(pk=found.run_id)
 
 
@@ -93,7 +94,7 @@ def test_the_number_of_queries_of_the_preview_holds(
         )
         for _ in range(number // 400):
             send(ada, actor)
-        with django_assert_num_queries(11):
+        with django_assert_num_queries(14):
             client.get(url, {"input": "Hello"})
 
 
