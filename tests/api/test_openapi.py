@@ -59,8 +59,9 @@ def test_no_input_takes_fields_that_it_does_not_know():
 
 
 @pytest.fixture(scope="module")
-def schema():
-    return schemathesis.openapi.from_wsgi("/api/openapi.json", application)
+def schema(django_db_setup, django_db_blocker):
+    with django_db_blocker.unblock():
+        return schemathesis.openapi.from_wsgi("/api/openapi.json", application)
 
 
 @pytest.fixture(autouse=True)
