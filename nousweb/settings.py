@@ -8,7 +8,7 @@ import structlog
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from nousweb.lib.env import BadSetting, flag, one_of, read, whole, words
+from nousweb.lib.env import BadSetting, flag, http_url, one_of, read, whole, words
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -55,12 +55,22 @@ try:
     EMBED_TIMEOUT_SECONDS = read("NOUS_EMBED_TIMEOUT", whole(1, 300), 30)
     EMBED_THREADS = read("NOUS_EMBED_THREADS", whole(1, 64), 1)
 
+    ANTHROPIC_API_KEY = read("NOUS_ANTHROPIC_API_KEY", str, "")
+    JUDGE = read("NOUS_JUDGE", one_of("none", "anthropic"), "anthropic" if ANTHROPIC_API_KEY else "none")
+    JUDGE_MODEL = read("NOUS_JUDGE_MODEL", str, "claude-sonnet-4-6")
+    JUDGE_BASE_URL = read("NOUS_JUDGE_BASE_URL", http_url, "https://api.anthropic.com")
+    JUDGE_TIMEOUT_SECONDS = read("NOUS_JUDGE_TIMEOUT", whole(1, 60), 25)
+    JUDGE_RETRIES = read("NOUS_JUDGE_RETRIES", whole(0, 5), 2)
+    JUDGE_DAILY_TOKENS = read("NOUS_JUDGE_DAILY_TOKENS", whole(0, 10**9), 1_000_000)
+
     DATABASES = {"default": environ.Env().db_url("DATABASE_URL", default="postgres:///nous")}
 except BadSetting as error:
     raise ImproperlyConfigured(str(error)) from error
 
 if "postgresql" not in str(DATABASES["default"]["ENGINE"]):
     raise ImproperlyConfigured("DATABASE_URL: expected a postgresql:// address; no other database is supported")
+if JUDGE == "anthropic" and not ANTHROPIC_API_KEY:
+    raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_JUDGE is anthropic")
 if PRODUCTION and DEBUG:
     raise ImproperlyConfigured("NOUS_DEBUG: must be off when NOUS_PRODUCTION is on")
 

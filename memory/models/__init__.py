@@ -6,6 +6,7 @@ from memory.models.episodes import Episode, EpisodeEvent
 from memory.models.events import Event, EventKind, LongTermEntry, LoopSummary
 from memory.models.experience import Decision, Procedure
 from memory.models.facts import Fact, FactChange
+from memory.models.judge import JudgeCall, JudgeTask
 from memory.models.search import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchStatistics
 from memory.models.working import WorkingMemory
 
@@ -22,6 +23,8 @@ __all__ = [
     "FactChange",
     "IndexStatus",
     "ItemType",
+    "JudgeCall",
+    "JudgeTask",
     "LongTermEntry",
     "LoopSummary",
     "Memory",

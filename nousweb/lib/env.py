@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 T = TypeVar("T")
 
@@ -67,3 +68,11 @@ def one_of(*allowed: str) -> Callable[[str], str]:
         return raw
 
     return parse
+
+
+def http_url(raw: str) -> str:
+    """Parse the address of a web service, without a slash at its end."""
+    address = raw.strip().rstrip("/")
+    if not address.startswith(("http://", "https://")) or not urlsplit(address).hostname:
+        raise ValueError("expected an address that starts with http:// or https://")
+    return address

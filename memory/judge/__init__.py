@@ -1,0 +1,31 @@
+"""Asking a language model about memories: what may be asked, how it answers, and what it may spend."""
+
+from memory.judge.protocol import (
+    EpisodeSummary,
+    ExtractedFact,
+    ExtractedFacts,
+    FactForJudge,
+    Judge,
+    Judged,
+    JudgeFailed,
+    JudgeUnavailable,
+    MergedFact,
+    Relation,
+    RelationVerdict,
+)
+from memory.judge.registry import judge_in_force
+
+__all__ = [
+    "EpisodeSummary",
+    "ExtractedFact",
+    "ExtractedFacts",
+    "FactForJudge",
+    "Judge",
+    "JudgeFailed",
+    "JudgeUnavailable",
+    "Judged",
+    "MergedFact",
+    "Relation",
+    "RelationVerdict",
+    "judge_in_force",
+]

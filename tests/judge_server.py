@@ -1,0 +1,164 @@
+"""A local server that speaks Anthropic's Messages API, for tests of everything that asks a judge.
+
+It answers with the queued replies in their order and keeps what it was sent. Over real HTTP, so that the SDK, its
+timeouts and its errors are the real ones.
+
+    with JudgeServer() as server, server.in_force():
+        server.reply(relation="update", confidence=0.9, reason="Moved.")
+"""
+
+import contextlib
+import json
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from django.test import override_settings
+
+KEY = "key-of-the-test-judge"
+
+
+@dataclass
+class Reply:
+    """One HTTP answer. `tool` None takes the tool that was asked for; `hold` is waited for before the answer."""
+
+    status: int = 200
+    input: Any = None
+    tool: str | None = None
+    stop_reason: str = "tool_use"
+    tokens_in: int = 100
+    tokens_out: int = 20
+    headers: dict[str, str] = field(default_factory=dict)
+    raw: bytes | None = None
+    content: list[dict[str, Any]] | None = None
+    hold: threading.Event | None = None
+
+
+class JudgeServer:
+    """Serves on a free port of this machine until the end of the `with` block."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        """Bodies as they were sent, in the order of arrival."""
+        self.headers: list[dict[str, str]] = []
+        self._replies: deque[Reply] = deque()
+        self._always: Reply | None = None
+        self._held: list[threading.Event] = []
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> "JudgeServer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for held in self._held:
+            held.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+    @contextlib.contextmanager
+    def in_force(self, **changed: Any) -> Iterator["JudgeServer"]:
+        """Let the settings ask this server; `changed` overrides further settings."""
+        settings = {
+            "JUDGE": "anthropic",
+            "ANTHROPIC_API_KEY": KEY,
+            "JUDGE_BASE_URL": self.url,
+            "JUDGE_MODEL": "claude-of-the-tests",
+            "JUDGE_TIMEOUT_SECONDS": 10,
+            "JUDGE_RETRIES": 0,
+            "JUDGE_DAILY_TOKENS": 0,
+        }
+        with override_settings(**(settings | changed)):
+            yield self
+
+    def reply(self, **answer: Any) -> "JudgeServer":
+        """Queue a good answer: the input of the tool that will be asked for."""
+        return self.queue(Reply(input=answer))
+
+    def queue(self, *replies: Reply) -> "JudgeServer":
+        with self._lock:
+            self._replies.extend(replies)
+        return self
+
+    def always(self, reply: Reply) -> "JudgeServer":
+        """Answer so whenever no reply is queued."""
+        self._always = reply
+        return self
+
+    def fail(self, status: int, *, retry_after: str = "", kind: str = "api_error") -> "JudgeServer":
+        """Queue an error in the API's form: 429, 500, 529 (overloaded), 401 …"""
+        body = {"type": "error", "error": {"type": kind, "message": "An error that was asked for."}}
+        headers = {"retry-after": retry_after} if retry_after else {}
+        return self.queue(Reply(status=status, raw=json.dumps(body).encode(), headers=headers))
+
+    def hang(self) -> threading.Event:
+        """Queue an answer that does not come until the returned event is set, or the server ends."""
+        event = threading.Event()
+        self._held.append(event)
+        self.queue(Reply(input={}, hold=event))
+        return event
+
+    @property
+    def prompts(self) -> list[str]:
+        """What the user message of each request said."""
+        return [request["messages"][0]["content"] for request in self.requests]
+
+    def _take(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
+        with self._lock:
+            self.requests.append(body)
+            self.headers.append(headers)
+            if self._replies:
+                return self._replies.popleft()
+        missing = {"type": "error", "error": {"type": "invalid_request_error", "message": "No reply is queued."}}
+        return self._always or Reply(status=400, raw=json.dumps(missing).encode())
+
+
+def _handler(judge: JudgeServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)))
+            reply = judge._take(body, {name.lower(): value for name, value in self.headers.items()})
+            if reply.hold is not None:
+                reply.hold.wait(60)
+            content = reply.raw if reply.raw is not None else json.dumps(_message(body, reply)).encode()
+            # Who has stopped waiting has closed the connection.
+            with contextlib.suppress(OSError):
+                self.send_response(404 if self.path != "/v1/messages" else reply.status)
+                for name, value in {"content-type": "application/json", **reply.headers}.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    return Handler
+
+
+def _message(body: dict[str, Any], reply: Reply) -> dict[str, Any]:
+    tool = reply.tool or body.get("tool_choice", {}).get("name", "none")
+    called = {"type": "tool_use", "id": "toolu_1", "name": tool, "input": reply.input}
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": body.get("model"),
+        "content": reply.content if reply.content is not None else [called],
+        "stop_reason": reply.stop_reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": reply.tokens_in, "output_tokens": reply.tokens_out},
+    }
