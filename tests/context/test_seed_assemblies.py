@@ -40,8 +40,8 @@ FACTS = (
     ("CI", "The continuous integration of Nous runs the test suite on every push."),
 )
 EPISODES = (
-    (
-        "Memory search of Nous tuned",
+    ("Memory search of Nous tuned", "The team compared vector and keyword memory search for Nous, and fused them."),
+    ("Event bus outage", "The event bus stopped for an hour after a deployment; the old version helped."),
         "The team compared vector and keyword memory search for Nous and chose to fuse them.",
     ),
     (
