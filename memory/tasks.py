@@ -2,7 +2,7 @@
 
 from identity.principal import Principal
 from memory.search.statistics import statistics_refresh
-from memory.services.indexing import embeddings_make, index_retry
+from memory.services.indexing import embeddings_make, index_retry, strangers_adopt
 from memory.services.loops import loops_close_idle, loops_summarise
 from memory.services.reembedding import reembed_continue
 
@@ -34,4 +34,5 @@ def continue_reembedding() -> bool:
 
 def refresh_search_statistics() -> int:
     """Renew the counts and the vector indexes of large collections; returns how many changed."""
+    strangers_adopt()
     return statistics_refresh()

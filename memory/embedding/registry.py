@@ -35,13 +35,14 @@ def configured_name() -> str:
 
 def embedder_named(name: str) -> Embedder:
     """The embedder called `name`, the same object at every call. Raises EmbeddingUnavailable when it cannot be made."""
-    with _making:
-        if name not in _made:
-            try:
-                _made[name] = _make(*full_name(name).split(":", 1))
-            except ValueError as error:
-                raise EmbeddingUnavailable(f"The embedder {name!r} cannot be used: {error}.") from error
-        return _made[name]
+    try:
+        whole = full_name(name)
+        with _making:
+            if whole not in _made:
+                _made[whole] = _make(*whole.split(":", 1))
+            return _made[whole]
+    except ValueError as error:
+        raise EmbeddingUnavailable(f"The embedder {name!r} cannot be used: {error}.") from error
 
 
 def _make(kind: str, model: str) -> Embedder:

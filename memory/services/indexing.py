@@ -56,7 +56,6 @@ def embeddings_make(*, seconds: float = RUN_SECONDS) -> int:
     deadline = time.monotonic() + seconds
     made = 0
     _give_up()
-    _adopt_strangers()
     while claimed := _claim():
         try:
             model = active_model()
@@ -112,13 +111,13 @@ def _give_up() -> None:
     )
 
 
-def _adopt_strangers() -> None:
-    """Rows with a vector of another model than the index's, written while it moved, wait for one of this model."""
+def strangers_adopt() -> int:
+    """Let rows with a vector of another model than the index's, if any, wait for one of this model; returns how many."""
     active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
-    if active:
-        SearchItem.objects.filter(status=IndexStatus.READY).exclude(model=active).update(
-            status=IndexStatus.PENDING, attempts=0, due_at=None
-        )
+    if not active:
+        return 0
+    strangers = SearchItem.objects.filter(status=IndexStatus.READY).exclude(model=active)
+    return strangers.update(status=IndexStatus.PENDING, attempts=0, due_at=None)
 
 
 def _embed(claimed: Sequence[Claimed], embedder: Embedder) -> tuple[int, bool]:
@@ -146,6 +145,7 @@ UPDATE memory_searchitem AS item
 SET embedding = new.vector::halfvec, model = %s, status = 'ready', error = '', due_at = NULL
 FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) AS new (persona, id, text, vector)
 WHERE item.persona = new.persona AND item.id = new.id AND item.text = new.text AND item.status = 'pending'
+  AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = %s)
 """
 
 
@@ -159,6 +159,7 @@ def _write_back(claimed: Sequence[Claimed], vectors: Vectors, embedder: Embedder
                 [row.id for row in claimed],
                 [row.text for row in claimed],
                 [vector_literal(vector) for vector in vectors],
+                embedder.name,
             ],
         )
         return cursor.rowcount

@@ -1,0 +1,24 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from identity.principal import Principal
+from memory.services.indexing import embeddings_make, index_retry
+from memory.services.loops import derived_backfill
+
+
+class Command(BaseCommand):
+    help = "Heal what derives from memory: missing rows, summaries and vectors. Running it again finds nothing to do."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--no-vectors", action="store_true", help="leave the vectors to the worker")
+
+    def handle(self, *args: Any, no_vectors: bool, **options: Any) -> None:
+        healed = derived_backfill()
+        healed["retried"] = index_retry(agent=None, by=Principal.of_system("command line"))
+        if not no_vectors:
+            healed["vectors"] = 0
+            while made := embeddings_make():
+                healed["vectors"] += made
+        self.stdout.write(", ".join(f"{name} {count}" for name, count in healed.items()))

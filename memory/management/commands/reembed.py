@@ -1,0 +1,62 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from identity.principal import Principal
+from memory.embedding import EmbeddingFailed
+from memory.embedding.registry import configured_name
+from memory.services.reembedding import (
+    ReembedProgress,
+    reembed_cancel,
+    reembed_continue,
+    reembed_progress,
+    reembed_start,
+)
+from nousweb.lib.errors import DomainError
+
+
+class Command(BaseCommand):
+    help = (
+        "Move the search index to another embedding model. Searches answer from the old vectors until all the new ones "
+        "are there. Interrupted, it goes on where it was."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--model", default="", help="embedder or embedder:model; what the settings say by default")
+        parser.add_argument("--background", action="store_true", help="only begin, and leave the work to the worker")
+        parser.add_argument("--status", action="store_true", help="only say how far it is")
+        parser.add_argument("--cancel", action="store_true", help="stop, and keep the model that there is")
+
+    def handle(self, *args: Any, model: str, background: bool, status: bool, cancel: bool, **options: Any) -> None:
+        by = Principal.of_system("command line")
+        if status:
+            now = reembed_progress()
+            self.stdout.write(_line(now) if now else "The index is not moving to another model.")
+            return
+        if cancel:
+            self.stdout.write("Stopped." if reembed_cancel(by=by) else "The index is not moving to another model.")
+            return
+        try:
+            building = reembed_start(model=model or configured_name(), by=by)
+            if background:
+                self.stdout.write(f"The worker moves the index to {building.name}.")
+                return
+            self._work(building.name)
+        except DomainError as error:
+            raise CommandError(error.detail) from error
+        except EmbeddingFailed as error:
+            raise CommandError(str(error)) from error
+
+    def _work(self, name: str) -> None:
+        last: ReembedProgress | None = None
+        while last is None or not last.finished:
+            last = reembed_continue(progress=lambda now: self.stderr.write(f"\r{_line(now)}", ending=""))
+            if last is None:
+                break
+        self.stderr.write("")
+        self.stdout.write(f"The index answers with {name}.")
+
+
+def _line(now: ReembedProgress) -> str:
+    return f"{now.model}: {now.done:,} of {now.total:,}"

@@ -1,0 +1,83 @@
+"""The default embedder: the real model, its checks and its meaning."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from memory.embedding import EmbeddingUnavailable, embedder_named, full_name, local
+from memory.embedding.local import LocalEmbedder
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    return embedder_named("local")
+
+
+def test_vectors_have_length_one_and_mean_something(embedder):
+    vectors = embedder.embed_documents(
+        ["The cat sleeps on the sofa.", "A kitten naps on the couch.", "Interest rates rose."]
+    )
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (3, embedder.dimension)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert vectors[0] @ vectors[1] > 0.5 > 0.2 > vectors[0] @ vectors[2]
+
+
+def test_a_query_and_a_document_of_one_text_have_one_vector(embedder):
+    texts = ["short", "a much longer text " * 40, "", "日本語 🎉"]
+    together = embedder.embed_documents(texts)
+    for text, vector in zip(texts, together, strict=True):
+        assert np.allclose(embedder.embed_query(text), vector, atol=1e-4)
+
+
+def test_no_text_gives_no_vector(embedder):
+    assert embedder.embed_documents([]).shape == (0, embedder.dimension)
+
+
+def test_threads_share_one_model_and_get_their_own_answers(embedder):
+    texts = [f"thread number {n} talks about subject {n * 7}" for n in range(8)]
+    alone = embedder.embed_documents(texts)
+    found: dict[int, np.ndarray] = {}
+    threads = [
+        threading.Thread(target=lambda n=n: found.update({n: embedder_named("local").embed_query(texts[n])}))
+        for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(np.allclose(found[n], alone[n], atol=1e-4) for n in range(8))
+    assert embedder_named("local:all-MiniLM-L6-v2-int8") is embedder
+
+
+def test_a_changed_model_file_is_not_loaded(monkeypatch):
+    monkeypatch.setattr(local, "MODEL_SHA256", "0" * 64)
+    with pytest.raises(EmbeddingUnavailable, match=r"model\.onnx .* is not the one"):
+        LocalEmbedder().embed_query("x")
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setattr(local, "MODEL_FILE", ("no_such_package_of_ours", "model.onnx"))
+    with pytest.raises(EmbeddingUnavailable, match="no_such_package_of_ours"):
+        LocalEmbedder().embed_query("x")
+
+
+def test_names():
+    assert full_name("local") == "local:all-MiniLM-L6-v2-int8"
+    assert full_name("openai:some:model") == "openai:some:model"
+    with pytest.raises(ValueError, match="one of local, fastembed, openai"):
+        full_name("magic")
+    with pytest.raises(EmbeddingUnavailable, match="one model"):
+        embedder_named("local:other")
+
+
+def test_fastembed_says_what_it_lacks():
+    try:
+        import fastembed  # noqa: F401
+    except ImportError:
+        with pytest.raises(EmbeddingUnavailable, match=r"requirements/fastembed\.lock"):
+            embedder_named("fastembed").embed_query("x")
+    else:
+        with pytest.raises(Exception, match="fastembed knows no model"):
+            embedder_named("fastembed:nobody/nothing").embed_query("x")

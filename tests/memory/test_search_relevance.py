@@ -1,0 +1,54 @@
+"""An unrelated question finds nothing and a related one the right thing, on the same small store."""
+
+import pytest
+
+from memory.persona import ActorMemory
+from memory.search import SearchRequest, search
+from tests.memory.stores import RELATED, UNRELATED, fill
+
+TIER_THREE = {"exclude_categories": ("person", "preference", "rule")}
+
+
+@pytest.fixture
+def store(ada, actor):
+    fill(ada, actor)
+    return ActorMemory(ada)
+
+
+def test_the_weather_is_not_in_a_project_and_the_project_is(store):
+    for question in UNRELATED:
+        found = search(store, SearchRequest(question, **TIER_THREE))
+        assert [hit.content for hit in found.items] == [], question
+        assert found.degraded == ""
+    for question, said in RELATED.items():
+        found = search(store, SearchRequest(question, **TIER_THREE))
+        assert any(said in hit.content for hit in found.items[:3]), (question, [hit.content for hit in found.items])
+
+
+def test_zero_is_no_threshold_and_the_default_is_the_models(store):
+    question = UNRELATED[0]
+    everything = search(store, SearchRequest(question, min_score=0, limit=100))
+    assert len(everything.items) > 10
+    assert everything.threshold == 0
+    assert search(store, SearchRequest(question)).threshold == 0.25
+    for hit in everything.items:
+        assert 0 <= hit.score < 0.25
+
+
+def test_a_search_says_where_its_time_went(store):
+    found = search(store, SearchRequest("how does the event bus work"))
+    assert list(found.timings) == ["plan", "embed", "fetch", "score", "load"]
+    assert all(seconds >= 0 for seconds in found.timings.values())
+    assert found.considered > 0
+
+
+def test_nothing_is_asked_and_nothing_found(store, django_assert_num_queries):
+    with django_assert_num_queries(0):
+        assert search(store, SearchRequest("  \n ")).items == []
+
+
+@pytest.mark.parametrize(
+    "question", ["?!", "the of and", "'; DROP TABLE memory_fact; --", "a\\b 'c' \"d\" | & ! <-> :*", "%s %(q)s"]
+)
+def test_odd_questions_are_only_questions(store, question):
+    assert isinstance(search(store, SearchRequest(question, min_score=0)).items, list)
