@@ -1,0 +1,121 @@
+"""How many queries each endpoint takes, and that the number stays when there is a lot."""
+
+from functools import partial
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from identity.models import IdentityVersion
+from identity.principal import Principal
+from identity.services.proposals import identity_propose
+from memory.models import Fact
+from memory.services.facts import fact_learn
+
+AUTHENTICATION = 1
+"""The token with its agent; its time of use is noted at most once a minute."""
+
+
+@pytest.fixture
+def small(ada, bob, actor):
+    """A few of everything."""
+    by = Principal.of_user(bob)
+    for text in ("Check.", "Check twice."):
+        identity_propose(agent=ada, section="protocols", content=text, by=by)
+    fact = fact_learn(agent=ada, content="Tim sails.", category="person", by=actor).fact
+    proposal = identity_propose(agent=ada, section="character", content="Brisk.", by=actor).proposal
+    return {"fact_id": fact.pk, "proposal_id": proposal.pk}
+
+
+@pytest.fixture
+def large(small, ada):
+    """The same with 10,000 facts and 1,000 versions of one section."""
+    Fact.objects.bulk_create(
+        [
+            Fact(agent=ada, content=f"Fact {number}.", category=("person", "concept")[number % 2])
+            for number in range(10_000)
+        ],
+        batch_size=2_000,
+    )
+    current = IdentityVersion.objects.current().get(agent=ada, section="protocols")
+    IdentityVersion.objects.bulk_create([
+        IdentityVersion(
+            agent=ada, section="protocols", version=current.version + number, content=f"Check {number} times.",
+            is_current=False, previous=current, author_kind="system", author_id="t", author_name="t",
+        )
+        for number in range(1, 1_000)
+    ])  # fmt: skip
+    return small
+
+
+READS = {
+    "/identity": 1,
+    "/identity/protocols": 1,
+    "/identity/protocols/history": 1,
+    "/identity/protocols/history?limit=200": 1,
+    "/identity/protocols/diff?from=1&to=2": 2,
+    "/proposals/{proposal_id}": 1,
+    "/facts": 1,
+    "/facts?limit=200&category=person": 1,
+    "/facts/{fact_id}": 1,
+}
+
+
+def queries(call):
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        answer = call()
+    assert answer.status_code < 300, answer.content[:300]
+    return [query["sql"] for query in captured]
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_reads(request, api, ada, actor_token, size):
+    known = request.getfixturevalue(size)
+    caller = api.as_token(actor_token)
+    caller.get("/identity")
+    taken = {path: len(queries(partial(caller.get, path.format(**known)))) for path in READS}
+    assert taken == {path: count + AUTHENTICATION for path, count in READS.items()}
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_a_page_in_the_middle(request, api, ada, actor_token, size):
+    request.getfixturevalue(size)
+    for number in range(3):
+        Fact.objects.create(agent=ada, content=str(number))
+    caller = api.as_token(actor_token)
+    cursor = caller.get("/facts", {"limit": 1}).json()["next"]
+    assert len(queries(lambda: caller.get("/facts", {"limit": 50, "cursor": cursor}))) == 1 + AUTHENTICATION
+
+
+def test_a_person_costs_the_session_the_person_and_their_rights(api, ada, alice):
+    caller = api.as_person(alice)
+    taken = queries(lambda: caller.get("/identity", {"agent": "ada"}))
+    # Session, user, rights of the user and of the groups, agent, versions.
+    assert len(taken) == 6
+
+
+WRITES = {
+    "PUT /identity/values": 6,
+    "POST /facts": 7,
+    "POST /context": 10,
+}
+BODIES = {
+    "PUT /identity/values": {"content": "Truth.", "mode": "propose"},
+    "POST /facts": {"content": "Tim rows."},
+    "POST /context": {"session_id": "s", "input": "?"},
+}
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_writes(request, api, ada, actor_token, size):
+    """Savepoints included, which a call of its own transaction has too."""
+    request.getfixturevalue(size)
+    caller = api.as_token(actor_token)
+    caller.get("/identity")
+    taken = {}
+    for name, body in BODIES.items():
+        method, path = name.split()
+        taken[name] = len(queries(partial(caller.request, method, path, body=body)))
+    assert taken == {name: count + AUTHENTICATION for name, count in WRITES.items()}
