@@ -9,7 +9,7 @@ from django.db.models import F
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.censoring.matching import Match, Outcome, Rule, Similarities, TimedOut, text_match
+from memory.censoring.matching import Outcome, Rule, Similarities, text_match
 from memory.censoring.meaning import default_threshold, semantic_similarities
 from memory.censoring.patterns import meaning_check, pattern_check
 from memory.checks import choice_check, text_check, unit_check, whole_check, word_check
@@ -234,14 +234,3 @@ def _state(censor: Censor) -> dict[str, Any]:
         name: getattr(censor, name)
         for name in ("pattern", "match", "severity", "domain", "reason", "escalation_threshold")
     }
-
-
-__all__ = [
-    "Match",
-    "TimedOut",
-    "censor_check",
-    "censor_create",
-    "censor_false_positive",
-    "censor_retire",
-    "censor_update",
-]
