@@ -1,9 +1,19 @@
 """Forms of the memory screens."""
 
+from typing import Any
+
 from django import forms
 
-from memory.models import Scope
-from memory.policy import DEFAULT_CATEGORY, KNOWN_CATEGORIES, MAX_CONTENT_CHARACTERS, PROFILE_CATEGORIES
+from memory.filters import MomentInput
+from memory.models import Censor, Decision, Scope
+from memory.policy import (
+    DEFAULT_CATEGORY,
+    KNOWN_CATEGORIES,
+    MAX_CONTENT_CHARACTERS,
+    MAX_DETAIL_CHARACTERS,
+    MAX_REMARK_CHARACTERS,
+    PROFILE_CATEGORIES,
+)
 
 
 class FactForm(forms.Form):
@@ -31,3 +41,128 @@ class FactForm(forms.Form):
         min_value=0, max_value=1, initial=0.5, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
     )
     source = forms.CharField(max_length=200, required=False, help_text="Where you have it from.")
+
+
+class RemarkForm(forms.Form):
+    """Why something is done; the history keeps it."""
+
+    reason = forms.CharField(
+        max_length=MAX_REMARK_CHARACTERS,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="Stays in the history, with your name.",
+    )
+
+
+class FactSupersedeForm(RemarkForm):
+    """What is true instead, and since when."""
+
+    content = forms.CharField(
+        max_length=MAX_CONTENT_CHARACTERS,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        label="What is true now",
+        help_text="It keeps subject, category, tags and importance of the old fact.",
+    )
+    at = forms.DateTimeField(
+        required=False,
+        widget=MomentInput(),
+        label="Since",
+        help_text="When it changed in the world; now, if left empty.",
+    )
+    field_order = ("content", "at", "reason")
+
+
+class TagsField(forms.CharField):
+    """Tags, parted by commas."""
+
+    def to_python(self, value: Any) -> Any:
+        return [tag for part in (super().to_python(value) or "").split(",") if (tag := part.strip())]
+
+
+class FactEditForm(RemarkForm):
+    """How a fact is filed."""
+
+    category = forms.CharField(max_length=50, help_text="A lower-case word; agents may use words of their own.")
+    scope = forms.ChoiceField(choices=Scope.choices)
+    importance = forms.FloatField(
+        min_value=0, max_value=1, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
+    )
+    tags = TagsField(required=False, max_length=1200, help_text="Parted by commas.")
+    field_order = ("category", "scope", "importance", "tags", "reason")
+
+
+class CensorForm(forms.Form):
+    """A censor that a person makes."""
+
+    match = forms.ChoiceField(
+        choices=Censor.Match.choices,
+        label="Match by",
+        help_text="A pattern looks for letters (RE2 syntax, case ignored); a meaning compares what sentences say.",
+    )
+    pattern = forms.CharField(
+        max_length=1_000,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "class": "mono is-low"}),
+        label="Pattern or meaning",
+    )
+    severity = forms.ChoiceField(
+        choices=Censor.Severity.choices,
+        help_text="Warn lets the text pass and tells the agent; block and absolute keep it back.",
+    )
+    reason = forms.CharField(
+        max_length=MAX_REMARK_CHARACTERS,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="What the agent is told when it triggers.",
+    )
+    domain = forms.CharField(
+        max_length=50, required=False, help_text="A lower-case word; empty means that it counts everywhere."
+    )
+    similarity_threshold = forms.FloatField(
+        min_value=0,
+        max_value=1,
+        required=False,
+        widget=forms.NumberInput(attrs={"step": "0.01"}),
+        label="Least similarity",
+        help_text="For a meaning only: 0 to 1. Empty takes what suits the embedder.",
+    )
+    escalation_threshold = forms.IntegerField(
+        min_value=1, max_value=1_000, initial=5, help_text="After so many activations it may rise by itself."
+    )
+
+
+class CensorEditForm(CensorForm):
+    """What can be changed of a censor; how it matches stays."""
+
+    match = None  # type: ignore[assignment]
+    active = forms.BooleanField(required=False, label="In force")
+    message = forms.CharField(
+        max_length=MAX_REMARK_CHARACTERS,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        label="Why you change it",
+        help_text="Stays in the audit trail.",
+    )
+
+
+class BenchForm(forms.Form):
+    """A text to try."""
+
+    text = forms.CharField(
+        max_length=MAX_DETAIL_CHARACTERS,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 6, "placeholder": "What the agent is about to say or do"}),
+    )
+    domain = forms.CharField(max_length=50, required=False, help_text="Leaves out the censors of other domains.")
+
+
+class DecisionReviewForm(forms.Form):
+    """What came of a decision."""
+
+    outcome = forms.ChoiceField(choices=Decision.Outcome.choices)
+    note = forms.CharField(
+        max_length=MAX_CONTENT_CHARACTERS,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="What happened, and what it says about the reasons. Search finds it.",
+    )

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from django.db import connection
+
 from identity.models import Agent, Persona
 from memory.models import Fact
+from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 
 PROFILE_SEED_LIMIT = 50
@@ -17,3 +20,33 @@ def profile_texts(agent: Agent) -> Mapping[str, Sequence[str]]:
         if len(found[category]) < PROFILE_SEED_LIMIT:
             found[category].append(content)
     return found
+
+
+MAX_CHAIN = 50
+_CHAIN = """
+WITH RECURSIVE older (id, step) AS (
+    SELECT id, 1 FROM memory_fact WHERE superseded_by_id = %(id)s
+    UNION ALL
+    SELECT fact.id, older.step + 1 FROM memory_fact fact JOIN older ON fact.superseded_by_id = older.id
+    WHERE older.step < %(most)s
+), newer (id, step) AS (
+    SELECT superseded_by_id, 1 FROM memory_fact WHERE id = %(id)s AND superseded_by_id IS NOT NULL
+    UNION ALL
+    SELECT fact.superseded_by_id, newer.step + 1 FROM memory_fact fact JOIN newer ON fact.id = newer.id
+    WHERE fact.superseded_by_id IS NOT NULL AND newer.step < %(most)s
+)
+(SELECT id FROM older ORDER BY step LIMIT %(most)s) UNION ALL (SELECT id FROM newer ORDER BY step LIMIT %(most)s)
+"""
+
+
+def fact_chain(memory: PersonaMemory, fact: Fact) -> list[Fact]:
+    """What `fact` replaced and what replaced it, with itself, in the order in which they were learned.
+
+    At most 50 on either side, those nearest to it. Empty for a fact that stands alone.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_CHAIN, {"id": fact.pk, "most": MAX_CHAIN})
+        others = [row[0] for row in cursor.fetchall()]
+    if not others:
+        return []
+    return list(memory.facts.filter(pk__in=[fact.pk, *others]).order_by("recorded_at", "id"))

@@ -2,9 +2,40 @@
 
 from django.urls import path
 
-from memory import views
+from memory.views import censors, erasure, events, experience, fact_changes, facts, index, search
+
+AGENT = "agents/<slug:slug>/"
 
 urlpatterns = [
-    path("agents/<slug:slug>/facts/", views.agent_facts, name="agent_facts"),
-    path("agents/<slug:slug>/facts/add/", views.agent_fact_add, name="agent_fact_add"),
+    path(f"{AGENT}search/", search.agent_search, name="agent_search"),
+    path(f"{AGENT}events/", events.agent_events, name="agent_events"),
+    path(f"{AGENT}events/<int:pk>/", events.agent_event, name="agent_event"),
+    path(f"{AGENT}loops/<path:loop_id>/", events.agent_loop, name="agent_loop"),
+    path(f"{AGENT}facts/", facts.agent_facts, name="agent_facts"),
+    path(f"{AGENT}facts/add/", facts.agent_fact_add, name="agent_fact_add"),
+    path(f"{AGENT}facts/<uuid:pk>/", facts.agent_fact, name="agent_fact"),
+    path(f"{AGENT}facts/<uuid:pk>/erase/", erasure.agent_fact_erase, name="agent_fact_erase"),
+    path(f"{AGENT}facts/<uuid:pk>/<slug:change>/", fact_changes.agent_fact_change, name="agent_fact_change"),
+    path(f"{AGENT}episodes/", experience.agent_episodes, name="agent_episodes"),
+    path(f"{AGENT}episodes/<uuid:pk>/", experience.agent_episode, name="agent_episode"),
+    path(f"{AGENT}decisions/", experience.agent_decisions, name="agent_decisions"),
+    path(f"{AGENT}decisions/<uuid:pk>/", experience.agent_decision, name="agent_decision"),
+    path(f"{AGENT}procedures/", experience.agent_procedures, name="agent_procedures"),
+    path(f"{AGENT}procedures/<uuid:pk>/", experience.agent_procedure, name="agent_procedure"),
+    path(f"{AGENT}procedures/<uuid:pk>/use/", experience.agent_procedure_use, name="agent_procedure_use"),
+    path(f"{AGENT}censors/", censors.agent_censors, name="agent_censors"),
+    path(f"{AGENT}censors/add/", censors.agent_censor_add, name="agent_censor_add"),
+    path(f"{AGENT}censors/bench/", censors.agent_censor_bench, name="agent_censor_bench"),
+    path(f"{AGENT}censors/<uuid:pk>/", censors.agent_censor, name="agent_censor"),
+    path(f"{AGENT}censors/<uuid:pk>/edit/", censors.agent_censor_edit, name="agent_censor_edit"),
+    path(
+        f"{AGENT}censors/<uuid:pk>/false-positive/",
+        censors.agent_censor_false_positive,
+        name="agent_censor_false_positive",
+    ),
+    path(f"{AGENT}working/", experience.agent_working, name="agent_working"),
+    path(f"{AGENT}index/", index.agent_index, name="agent_index"),
+    path(f"{AGENT}index/retry/", index.agent_index_retry, name="agent_index_retry"),
+    path(f"{AGENT}erase/", erasure.agent_erase_all, name="agent_erase"),
+    path(f"{AGENT}erase/subject/", erasure.agent_subject_erase, name="agent_subject_erase"),
 ]

@@ -10,11 +10,23 @@ from nousweb.roles import role_of
 
 AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Identity", "agent_identity", "identity.view_identityversion"),
-    ("Facts", "agent_facts", "memory.view_fact"),
     ("Context preview", "agent_context", "context.assemble_context"),
     ("Tokens", "agent_tokens", "identity.view_apitoken"),
 )
 """Label, URL name and right of each page of one agent."""
+
+MEMORY_PAGES: tuple[tuple[str, str, str], ...] = (
+    ("Search", "agent_search", "memory.view_searchitem"),
+    ("Facts", "agent_facts", "memory.view_fact"),
+    ("Events", "agent_events", "memory.view_event"),
+    ("Episodes", "agent_episodes", "memory.view_episode"),
+    ("Decisions", "agent_decisions", "memory.view_decision"),
+    ("Procedures", "agent_procedures", "memory.view_procedure"),
+    ("Censors", "agent_censors", "memory.view_censor"),
+    ("Working memory", "agent_working", "memory.view_workingmemory"),
+    ("Search index", "agent_index", "memory.view_searchitem"),
+)
+"""The pages of one agent's memory, a group of their own."""
 
 GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Home", "home", ""),
@@ -34,6 +46,20 @@ PARENT_PAGES = {
     "proposal": "review",
     "audit_event": "audit",
     "agent_fact_add": "agent_facts",
+    "agent_fact": "agent_facts",
+    "agent_fact_change": "agent_facts",
+    "agent_fact_erase": "agent_facts",
+    "agent_subject_erase": "agent_facts",
+    "agent_erase": "agent_identity",
+    "agent_event": "agent_events",
+    "agent_loop": "agent_events",
+    "agent_episode": "agent_episodes",
+    "agent_decision": "agent_decisions",
+    "agent_procedure": "agent_procedures",
+    "agent_censor": "agent_censors",
+    "agent_censor_add": "agent_censors",
+    "agent_censor_edit": "agent_censors",
+    "agent_censor_bench": "agent_censors",
     "agent_context_run": "agent_context",
 }
 """The page of the navigation that a page belongs to, where it is none itself."""
@@ -67,7 +93,9 @@ def console(request: HttpRequest) -> dict[str, Any]:
             item["count"] = ChangeProposal.objects.waiting().count()
     groups = [{"label": "", "items": general}]
     if current:
-        groups.append({"label": current.name, "items": items(AGENT_PAGES, current.slug)})
+        for label, pages in ((current.name, AGENT_PAGES), ("Memory", MEMORY_PAGES)):
+            if found := items(pages, current.slug):
+                groups.append({"label": label, "items": found})
     return {
         **shown,
         "role": role_of(user),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +52,34 @@ def stacked_bar(
             )
         )
     return segments
+
+
+@dataclass(frozen=True, slots=True)
+class SpanBar:
+    """One span of time on an axis: ``x`` and ``width`` in percent of it; None in a moment means open."""
+
+    start: datetime | None
+    end: datetime | None
+    x: float
+    width: float
+
+
+def span_bars(
+    spans: Sequence[tuple[datetime | None, datetime | None]], begin: datetime, end: datetime
+) -> list[SpanBar]:
+    """Lay spans of time on the axis from ``begin`` to ``end``. Open sides reach the axis' own end.
+
+    A span of no visible length still gets half a percent, so that it can be seen.
+    """
+    whole = (end - begin).total_seconds() or 1.0
+
+    def place(moment: datetime) -> float:
+        return min(max(100 * (moment - begin).total_seconds() / whole, 0.0), 100.0)
+
+    bars: list[SpanBar] = []
+    for start, stop in spans:
+        left = place(start) if start else 0.0
+        right = place(stop) if stop else 100.0
+        width = max(right - left, 0.5)
+        bars.append(SpanBar(start, stop, round(min(left, 100 - width), 3), round(width, 3)))
+    return bars

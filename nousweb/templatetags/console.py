@@ -39,6 +39,16 @@ def _aware(value: dt_module.datetime) -> dt_module.datetime:
 
 
 @register.filter
+def lasting(start: dt_module.datetime, end: dt_module.datetime) -> str:
+    """How long it is from ``start`` to ``end``, in the largest whole unit: "55 s", "3 h"."""
+    seconds = (_aware(end) - _aware(start)).total_seconds()
+    for unit, length in _AGES:
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{max(int(seconds), 0)} s"
+
+
+@register.filter
 def count(value: float | None) -> str:
     """A number with thousands separated: "1,204"."""
     return "–" if value is None else f"{value:,}"

@@ -122,6 +122,39 @@ GET    agent_context_run     login in    in    in    login login login login log
 GET    agent_facts           login in    in    in    login login login login login
 GET    agent_fact_add        login no    in    in    login login login login login
 POST   agent_fact_add        login no    in    in    login login login login login
+GET    agent_search          login in    in    in    login login login login login
+GET    agent_events          login in    in    in    login login login login login
+GET    agent_event           login in    in    in    login login login login login
+GET    agent_loop            login in    in    in    login login login login login
+GET    agent_fact            login in    in    in    login login login login login
+GET    agent_episodes        login in    in    in    login login login login login
+GET    agent_episode         login in    in    in    login login login login login
+GET    agent_decisions       login in    in    in    login login login login login
+GET    agent_decision        login in    in    in    login login login login login
+GET    agent_procedures      login in    in    in    login login login login login
+GET    agent_procedure       login in    in    in    login login login login login
+GET    agent_censors         login in    in    in    login login login login login
+GET    agent_censor          login in    in    in    login login login login login
+GET    agent_censor_bench    login in    in    in    login login login login login
+GET    agent_working         login in    in    in    login login login login login
+GET    agent_index           login in    in    in    login login login login login
+POST   agent_censor_bench    login in    in    in    login login login login login
+POST   agent_decision        login no    in    in    login login login login login
+GET    agent_fact_change     login no    in    in    login login login login login
+GET    agent_censor_add      login no    in    in    login login login login login
+GET    agent_censor_edit     login no    in    in    login login login login login
+GET    agent_fact_erase      login no    no    in    login login login login login
+GET    agent_subject_erase   login no    no    in    login login login login login
+GET    agent_erase           login no    no    in    login login login login login
+POST   agent_fact_change     login no    in    in    login login login login login
+POST   agent_censor_add      login no    in    in    login login login login login
+POST   agent_censor_edit     login no    in    in    login login login login login
+POST   agent_fact_erase      login no    no    in    login login login login login
+POST   agent_subject_erase   login no    no    in    login login login login login
+POST   agent_erase           login no    no    in    login login login login login
+POST   agent_censor_false_positive login no    in    in    login login login login login
+POST   agent_procedure_use   login no    in    in    login login login login login
+POST   agent_index_retry     login no    in    in    login login login login login
 GET    agents                login in    in    in    login login login login login
 GET    agent_new             login no    no    in    login login login login login
 POST   agent_new             login no    no    in    login login login login login
@@ -246,7 +279,11 @@ class World:
         } | {
             "agent_token_revoke": {"pk": self.token.pk}, "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
             "agent_context_run": {"pk": self.run}, "proposal_undo": {"pk": self.decided.pk},
+            "agent_event": {"pk": self.event}, "agent_loop": {"loop_id": "loop-1"},
         }.get(name, {})  # fmt: skip
+        memories = {"agent_fact": self.fact.pk} | {f"agent_{key[:-3]}": pk for key, pk in self.keys.items()}
+        memory = next((pk for prefix, pk in memories.items() if name == prefix or name.startswith(f"{prefix}_")), None)
+        known |= {"change": "confirm"} | ({"pk": memory} if memory else {})
         pattern = next(key for key in get_resolver().reverse_dict if key == name)
         _, parameters = get_resolver().reverse_dict.getlist(pattern)[0][0][0]
         return reverse(name, kwargs={parameter: known[parameter] for parameter in parameters})

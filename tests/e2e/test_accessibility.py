@@ -9,11 +9,19 @@ from django.urls import get_resolver, reverse
 from playwright.sync_api import Page
 
 from context.models import ContextRun
+from context.request import ContextRequest
 from context.services.context import context_assemble
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
-from memory.services.facts import fact_learn
+from memory.models import Censor, Decision, Episode, Event, Fact, Procedure, SearchItem
+from memory.services.censors import censor_create
+from memory.services.decisions import decision_record
+from memory.services.episodes import episode_append, episode_close, episode_open
+from memory.services.events import events_record
+from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
+from memory.services.procedures import procedure_create
+from memory.services.working import working_item_add, working_thread_open
 from tests.e2e.conftest import assert_accessible
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -31,6 +39,10 @@ def none() -> list[Any]:
 
 def of_ada(*more: Any) -> Arguments:
     return lambda: ["ada", *more]
+
+
+def memory(model: Any, *more: Any, **fields: Any) -> Arguments:
+    return lambda: ["ada", model.objects.filter(**fields).earliest("pk").pk, *more]
 
 
 PAGES: dict[str, tuple[str, Arguments, str]] = {
@@ -62,11 +74,45 @@ PAGES: dict[str, tuple[str, Arguments, str]] = {
     "facts": ("agent_facts", of_ada(), ""),
     "facts, nothing found": ("agent_facts", of_ada(), "?q=nothing"),
     "add fact": ("agent_fact_add", of_ada(), ""),
+    "facts of both": ("agent_facts", of_ada(), "?persona=subconscious&state=all"),
+    "fact": ("agent_fact", memory(Fact, active=True), ""),
+    "fact, superseded": ("agent_fact", memory(Fact, superseded_by__isnull=False), ""),
+    "fact, found wrong": ("agent_fact", memory(Fact, invalidated_at__isnull=False), ""),
+    **{
+        f"fact, {change}": ("agent_fact_change", memory(Fact, change, active=True), "")
+        for change in ("confirm", "supersede", "invalidate", "edit")
+    },
+    "fact, restore": ("agent_fact_change", memory(Fact, "restore", active=False), ""),
+    "erase fact": ("agent_fact_erase", memory(Fact, active=True), ""),
+    "erase subject": ("agent_subject_erase", of_ada(), "?subject=Ms+Lind"),
+    "erase agent": ("agent_erase", of_ada(), ""),
+    "events": ("agent_events", of_ada(), ""),
+    "events, each": ("agent_events", of_ada(), "?view=events"),
+    "event": ("agent_event", memory(Event, kind="tool_result"), ""),
+    "loop": ("agent_loop", of_ada("loop 1/a"), ""),
+    "episodes": ("agent_episodes", of_ada(), ""),
+    "episode": ("agent_episode", memory(Episode), ""),
+    "decisions": ("agent_decisions", of_ada(), ""),
+    "decision": ("agent_decision", memory(Decision), ""),
+    "procedures": ("agent_procedures", of_ada(), ""),
+    "procedure": ("agent_procedure", memory(Procedure), ""),
+    "censors": ("agent_censors", of_ada(), ""),
+    "censor": ("agent_censor", memory(Censor), ""),
+    "add censor": ("agent_censor_add", of_ada(), ""),
+    "edit censor": ("agent_censor_edit", memory(Censor), ""),
+    "bench": ("agent_censor_bench", of_ada(), "?text=Now+drop+the+table"),
+    "working memory": ("agent_working", of_ada(), ""),
+    "search": ("agent_search", of_ada(), ""),
+    "search, found": ("agent_search", of_ada(), "?q=who+is+Ms+Lind"),
+    "index": ("agent_index", of_ada(), ""),
     "context": ("agent_context", of_ada(), "?input=Hello"),
     "run": ("agent_context_run", lambda: ["ada", ContextRun.objects.latest("created_at").pk], ""),
     "refused": ("proposal", lambda: ["00000000-0000-4000-8000-000000000000"], ""),
 }
 NO_PAGES = {
+    "agent_censor_false_positive",
+    "agent_index_retry",
+    "agent_procedure_use",
     "logout",
     "review_bulk",
     "review_batch_undo",
@@ -94,7 +140,33 @@ def story(ada: Agent, actor: Principal, bob: User) -> None:
     identity_propose(agent=ada, section="preferences", content="Tables.", by=actor)
     for category in ("person", "preference", "tool"):
         fact_learn(agent=ada, content=f"A {category}.", category=category, subject="Ms Lind", by=actor)
-    context_assemble(agent=ada, session_id="s", input="Hello", by=actor, request={})
+    context_assemble(agent=ada, request=ContextRequest("s", "Hello"), by=actor)
+    remember(ada, actor, by)
+
+
+def remember(ada: Agent, actor: Principal, by: Principal) -> None:
+    """Something of every store of memory."""
+    said = [
+        {"kind": kind, "content": f"<b>{kind}</b>\n{'said ' * 300}", "loop_id": "loop 1/a", "metadata": {"tool": "t"}}
+        for kind in ("user_input", "tool_call", "tool_result", "error", "actor_output")
+    ]
+    recorded = events_record(agent=ada, events=said, by=actor)
+    old, new, wrong = (
+        fact_learn(agent=ada, content=f"Ms Lind is {what}.", subject="Ms Lind", tags=["crew"], by=actor).fact
+        for what in ("a pilot", "a captain", "a nurse")
+    )
+    fact_supersede(old=old, new=new, by=by, reason="Promoted.", score=0.9)
+    fact_invalidate(fact=wrong, by=by, reason="Mixed up.")
+    episode = episode_open(agent=ada, title="A night", participants=["Tom"], by=actor)
+    episode_append(episode=episode, event_ids=[each.event.pk for each in recorded], by=actor)
+    episode_close(episode=episode, outcome="partial", summary="It went well.", lessons=["Look twice."], by=actor)
+    decision_record(agent=ada, description="Wait.", reasons=["Safe."], stakes="critical", episode=episode, by=actor)
+    procedure_create(agent=ada, name="Wait well", steps=["Sit.", "Wait."], by=actor)
+    censor_create(agent=ada, pattern="drop (the )?table", severity="block", reason="No.", by=by)
+    working_item_add(agent=ada, session_id="s", text="It rains.", by=actor)
+    working_thread_open(agent=ada, session_id="s", text="Ask Tom.", by=actor)
+    first = SearchItem.objects.filter(item_type="fact").earliest("pk")
+    SearchItem.objects.filter(pk=first.pk).update(status="failed", error="The text is too long.", attempts=8)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,0 +1,77 @@
+"""The health of one agent's search index."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, Min, Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from identity.selectors import agent_get
+from identity.web import principal_of
+from memory.models import EmbeddingModel, IndexStatus, ItemType, SearchItem
+from memory.services.indexing import index_retry
+from memory.views.search import TYPE_PAGES
+from memory.web import Shown, base_context, keyset_page, query_without, shown_memory
+
+
+@require_safe
+def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
+    """How much is ready, what waits and since when, and what failed and why."""
+    shown = shown_memory(request, slug, "memory.view_searchitem")
+    items = SearchItem.objects.filter(agent=shown.agent, persona__in=shown.memory.personas)
+    counted = (
+        items.order_by()
+        .values("item_type")
+        .annotate(
+            total=Count("pk"),
+            ready=Count("pk", filter=Q(status=IndexStatus.READY)),
+            pending=Count("pk", filter=Q(status=IndexStatus.PENDING)),
+            failed=Count("pk", filter=Q(status=IndexStatus.FAILED)),
+            oldest=Min("recorded_at", filter=Q(status=IndexStatus.PENDING)),
+        )
+    )
+    by_type = {row["item_type"]: row for row in counted}
+    rows: list[dict[str, Any]] = [
+        {"label": kind.label, **by_type.get(kind, {"total": 0, "ready": 0, "pending": 0, "failed": 0, "oldest": None})}
+        for kind in ItemType
+    ]
+    failed = keyset_page(
+        request,
+        items.filter(status=IndexStatus.FAILED).only(
+            "id", "persona", "item_type", "item_id", "text", "attempts", "error", "recorded_at"
+        ),
+        "recorded_at",
+    )
+    context = base_context(
+        request,
+        shown,
+        rows=rows,
+        totals={name: sum(row[name] for row in rows) for name in ("total", "ready", "pending", "failed")},
+        oldest=min((row["oldest"] for row in rows if row["oldest"]), default=None),
+        models=list(EmbeddingModel.objects.order_by("state")),
+        page=failed,
+        failed=[(item, _address(item, shown)) for item in failed.rows],
+        query=query_without(request),
+        may_retry=shown.by.may("memory.change_searchitem"),
+    )
+    return render(request, "memory/index.html", context)
+
+
+def _address(item: SearchItem, shown: Shown) -> str:
+    return reverse(TYPE_PAGES[ItemType(item.item_type)], args=[shown.agent.slug, item.item_id]) + shown.suffix
+
+
+@require_POST
+def agent_index_retry(request: HttpRequest, slug: str) -> HttpResponse:
+    """Let everything that failed be tried again."""
+    agent = agent_get(slug)
+    count = index_retry(agent=agent, by=principal_of(request))
+    if count:
+        messages.success(request, f"{count:,} {'row' if count == 1 else 'rows'} will be tried again.")
+    else:
+        messages.info(request, "Nothing has failed.")
+    back = "?persona=subconscious" if request.GET.get("persona") == "subconscious" else ""
+    return redirect(reverse("agent_index", args=[slug]) + back)

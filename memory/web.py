@@ -1,0 +1,143 @@
+"""What the console's pages of memory share: whose memory is shown, and pages whose cost does not grow."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from django.core.exceptions import ValidationError
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest
+
+from identity.models import Agent, Persona
+from identity.principal import Principal
+from identity.selectors import agent_get
+from identity.web import principal_of
+from memory.models import IndexStatus, SearchItem
+from memory.persona import VIEW_SUBCONSCIOUS, PersonaMemory, memory_of, subconscious_memory_of
+from nousweb.lib.cursor import cursor_decode, cursor_encode
+from nousweb.lib.errors import Invalid, NotFound
+
+PAGE_SIZE = 50
+STATUS_KINDS: dict[str, str] = {IndexStatus.READY: "ok", IndexStatus.PENDING: "warn", IndexStatus.FAILED: "removed"}
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Whose memory a page shows, and to whom. `suffix` goes on addresses so that the next page shows the same."""
+
+    agent: Agent
+    by: Principal
+    memory: PersonaMemory
+    may_switch: bool
+
+    @property
+    def both(self) -> bool:
+        """Whether the subconscious is shown beside the actor."""
+        return self.memory.persona == Persona.SUBCONSCIOUS
+
+    @property
+    def suffix(self) -> str:
+        return "?persona=subconscious" if self.both else ""
+
+    def row(self, rows: QuerySet[Row], key: object, noun: str) -> Row:
+        """The row with this key. Raises NotFound, also for one that this page may not show."""
+        found = rows.filter(pk=key).first()
+        if found is None:
+            raise NotFound(f"There is no such {noun}.")
+        return found
+
+
+def shown_memory(request: HttpRequest, slug: str, permission: str) -> Shown:
+    """The memory that a page is about: the actor's, or with ?persona=subconscious both, for those who may.
+
+    Raises NotAllowed and NotFound.
+    """
+    by = principal_of(request)
+    by.require(permission)
+    agent = agent_get(slug)
+    asked = request.GET.get("persona") == Persona.SUBCONSCIOUS
+    memory = subconscious_memory_of(agent, by) if asked else memory_of(agent, by)
+    return Shown(agent, by, memory, by.may(VIEW_SUBCONSCIOUS))
+
+
+@dataclass(frozen=True, slots=True)
+class Keyset(Generic[Row]):
+    """The rows of one page, and the cursors from which the pages beside it start; "" where there is none."""
+
+    rows: list[Row]
+    back: str
+    onward: str
+
+
+def keyset_page(
+    request: HttpRequest, rows: QuerySet[Row], moment: str, *, latest_first: bool = True, size: int = PAGE_SIZE
+) -> Keyset[Row]:
+    """The page that ?before= or ?after= names, in the order of `moment` and the key. Raises Invalid."""
+    back, onward = request.GET.get("before", ""), request.GET.get("after", "")
+    going_back = bool(back) and not onward
+    # Going back means reading the order from its other side.
+    descending = latest_first != going_back
+    cursor = back if going_back else onward
+    if cursor:
+        rows = rows.filter(_beyond(rows.model, moment, cursor, "lt" if descending else "gt"))
+    sign = "-" if descending else ""
+    found = list(rows.order_by(f"{sign}{moment}", f"{sign}pk")[: size + 1])
+    more = len(found) > size
+    found = found[:size]
+    if going_back:
+        found.reverse()
+    first, last = (_cursor(found[0], moment), _cursor(found[-1], moment)) if found else ("", "")
+    if going_back:
+        return Keyset(found, first if more else "", last)
+    return Keyset(found, first if onward else "", last if more else "")
+
+
+def _beyond(model: type[Model], moment: str, cursor: str, side: str) -> Q:
+    at, key = cursor_decode(cursor)
+    try:
+        value = model._meta.pk.to_python(key)
+    except ValidationError as error:
+        raise Invalid("This cursor is not one that a page gave out.", field="cursor") from error
+    # The first condition alone is one that an index can start from.
+    return Q(**{f"{moment}__{side}e": at}) & (Q(**{f"{moment}__{side}": at}) | Q(**{f"pk__{side}": value}))
+
+
+def _cursor(row: Model, moment: str) -> str:
+    at: datetime = getattr(row, moment)
+    return cursor_encode(at, row.pk)
+
+
+def query_without(request: HttpRequest, *names: str) -> str:
+    """The query string without `names` and without where the page starts."""
+    query = request.GET.copy()
+    for name in ("page", "before", "after", *names):
+        query.pop(name, None)
+    return query.urlencode()
+
+
+def index_state(persona: str, item_type: str, item_id: object) -> dict[str, Any] | None:
+    """What the search index holds of one memory, for a badge with its reason; None when it has no row."""
+    found = (
+        SearchItem.objects.filter(persona=persona, item_type=item_type, item_id=str(item_id))
+        .values("status", "model", "attempts", "error", "due_at")
+        .first()
+    )
+    return {**found, "kind": STATUS_KINDS[found["status"]]} if found else None
+
+
+def persona_tabs(request: HttpRequest, shown: Shown) -> list[dict[str, Any]]:
+    """The switch between the actor's memory and both; empty for those who have no choice."""
+    if not shown.may_switch:
+        return []
+    rest = query_without(request, "persona")
+    both = "&".join(part for part in (rest, "persona=subconscious") if part)
+    return [
+        {"label": "Actor", "url": f"?{rest}", "active": not shown.both},
+        {"label": "Both personas", "url": f"?{both}", "active": shown.both},
+    ]
+
+
+def base_context(request: HttpRequest, shown: Shown, **more: Any) -> dict[str, Any]:
+    """Template variables that every page of memory needs."""
+    return {"agent": shown.agent, "shown": shown, "persona_tabs": persona_tabs(request, shown), **more}
