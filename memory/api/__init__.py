@@ -2,6 +2,7 @@
 
 from ninja import Router
 
+from memory.api.censors import router as censors_router
 from memory.api.decisions import router as decisions_router
 from memory.api.episodes import router as episodes_router
 from memory.api.events import router as events_router
@@ -16,6 +17,7 @@ router.add_router("", facts_router)
 router.add_router("", events_router)
 router.add_router("", loops_router)
 router.add_router("", recall_router)
+router.add_router("", censors_router)
 router.add_router("", decisions_router)
 router.add_router("", episodes_router)
 router.add_router("", procedures_router)
