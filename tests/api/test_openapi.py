@@ -1,6 +1,7 @@
 """The OpenAPI document: as it was agreed on, and true of what the endpoints do."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,12 @@ OPERATIONS = [(method.upper(), path) for path, operations in document()["paths"]
 def test_the_document_is_the_one_that_was_agreed_on():
     agreed = json.loads(SNAPSHOT.read_text())
     assert document() == agreed, "docs/api.md says how docs/openapi.json is written anew"
+
+
+def test_the_guide_names_every_operation_and_no_other():
+    guide = (SNAPSHOT.parent / "api.md").read_text()
+    listed = re.findall(r"^\| `([A-Z]+) (/api/[^`]*)`", guide, re.MULTILINE)
+    assert sorted(listed) == sorted(OPERATIONS)
 
 
 def test_every_endpoint_says_what_it_is_for_and_how_it_refuses():
