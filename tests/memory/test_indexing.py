@@ -1,0 +1,210 @@
+"""Giving rows of the index their vectors: claims, failures, healing, rebuilding."""
+
+import threading
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.db import connection, connections
+from django_q.models import OrmQ
+
+from identity.principal import Principal
+from memory.embedding import embedder_named
+from memory.models import EmbeddingModel, Fact, SearchItem
+from memory.services import indexing
+from memory.services.facts import fact_learn
+from memory.services.indexing import MAX_ATTEMPTS, embeddings_make, index_retry, pause_after
+from memory.services.reindexing import index_rebuild
+from nousweb.lib.errors import NotAllowed
+from tests.memory.embedders import endpoint
+
+
+@pytest.fixture
+def served(db, settings):
+    """The index's model is behind an endpoint that a test can break."""
+    with endpoint() as running:
+        settings.EMBED_BASE_URL = running.url
+        # A name of its own: embedders are made once a process.
+        name = f"openai:test-{running.url.rpartition(':')[2]}"
+        EmbeddingModel.objects.create(name=name, dimension=running.dimension, state="active")
+        yield running
+
+
+@pytest.fixture
+def learn(ada, actor):
+    return lambda *texts: [fact_learn(agent=ada, content=text, by=actor).fact for text in texts]
+
+
+def states():
+    return sorted(SearchItem.objects.values_list("text", "status"))
+
+
+def later(monkeypatch, wait):
+    """Stand `wait` further on."""
+    now = indexing.clock.now() + wait
+    monkeypatch.setattr(indexing.clock, "now", lambda: now)
+
+
+def test_pending_rows_become_ready(served, learn):
+    learn("alpha", "beta")
+    assert states() == [("alpha", "pending"), ("beta", "pending")]
+    assert embeddings_make() == 2
+    assert states() == [("alpha", "ready"), ("beta", "ready")]
+    item = SearchItem.objects.get(text="alpha")
+    assert (item.error, item.due_at, len(item.embedding)) == ("", None, served.dimension)
+    assert embeddings_make() == 0
+
+
+def test_many_writes_queue_one_task(served, learn):
+    OrmQ.objects.all().delete()
+    learn("one", "two", "three")
+    assert sum(task.func() == "memory.tasks.embed_pending" for task in OrmQ.objects.all()) == 1
+    embeddings_make()
+    OrmQ.objects.all().delete()
+    learn("four")
+    assert sum(task.func() == "memory.tasks.embed_pending" for task in OrmQ.objects.all()) == 1
+
+
+def test_a_failing_embedder_never_fails_a_write_and_loses_nothing(served, learn, monkeypatch):
+    served.broken = True
+    learn("alpha")
+    assert embeddings_make() == 0
+    item = SearchItem.objects.get()
+    assert (item.status, item.attempts) == ("pending", 1)
+    assert "503" in item.error
+    asked = len(served.requests)
+    assert embeddings_make() == 0
+    assert len(served.requests) == asked, "not due yet"
+    served.broken = False
+    later(monkeypatch, pause_after(1) + timedelta(seconds=1))
+    assert embeddings_make() == 1
+    assert states() == [("alpha", "ready")]
+
+
+def test_after_the_last_attempt_it_has_failed_until_it_is_retried(served, learn, ada, bob, alice, monkeypatch):
+    served.broken = True
+    learn("alpha")
+    for _ in range(MAX_ATTEMPTS):
+        embeddings_make()
+        later(monkeypatch, timedelta(hours=1))
+    assert states() == [("alpha", "failed")]
+    assert embeddings_make() == 0
+    with pytest.raises(NotAllowed):
+        index_retry(agent=ada, by=Principal.of_user(alice))
+    served.broken = False
+    assert index_retry(agent=ada, by=Principal.of_user(bob)) == 1
+    assert embeddings_make() == 1
+    assert SearchItem.objects.get().attempts == 1
+
+
+def test_a_text_that_the_model_refuses_fails_alone(served, learn):
+    learn("good", "poison", "fine")
+    ordinary = served.reply
+
+    def picky(body):
+        return (400, {}, b"{}") if "poison" in body["input"] else ordinary(body)
+
+    served.reply = picky
+    assert embeddings_make() == 2
+    assert states() == [("fine", "ready"), ("good", "ready"), ("poison", "failed")]
+
+
+def test_a_text_that_changed_meanwhile_keeps_no_old_vector(served, learn, monkeypatch):
+    learn("before")
+
+    class Changing:
+        """An embedder that takes so long that somebody else changes the row."""
+
+        name = EmbeddingModel.objects.get().name
+
+        def embed_documents(self, texts):
+            SearchItem.objects.update(text="after")
+            return embedder_named(self.name).embed_documents(texts)
+
+    monkeypatch.setattr(indexing, "embedder_named", lambda name: Changing())
+    assert embeddings_make() == 0
+    assert SearchItem.objects.get().embedding is None
+
+
+def test_a_claim_of_a_killed_worker_comes_up_again(served, learn, monkeypatch):
+    learn("alpha")
+    assert len(indexing._claim()) == 1
+    assert embeddings_make() == 0, "still leased"
+    later(monkeypatch, indexing.LEASE + timedelta(seconds=1))
+    assert embeddings_make() == 1
+
+
+def test_a_row_that_kills_every_worker_is_given_up(served, learn, monkeypatch):
+    learn("alpha")
+    for _ in range(MAX_ATTEMPTS):
+        assert len(indexing._claim()) == 1
+        later(monkeypatch, indexing.LEASE + timedelta(seconds=1))
+    assert embeddings_make() == 0
+    assert states() == [("alpha", "failed")]
+    assert "Given up" in SearchItem.objects.get().error
+
+
+def test_pauses_grow_and_end():
+    pauses = [pause_after(n) for n in range(1, 40)]
+    assert pauses == sorted(pauses)
+    assert pauses[0] == indexing.FIRST_PAUSE
+    assert pauses[-1] == indexing.LONGEST_PAUSE
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_embed_every_row_once(settings, ada, actor):
+    with endpoint() as running:
+        settings.EMBED_BASE_URL = running.url
+        name = f"openai:two-{running.url.rpartition(':')[2]}"
+        EmbeddingModel.objects.create(name=name, dimension=running.dimension, state="active")
+        for number in range(150):
+            fact_learn(agent=ada, content=f"fact number {number}", by=actor)
+        made = []
+
+        def work():
+            try:
+                made.append(embeddings_make())
+            finally:
+                connections.close_all()
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        asked = [text for body in running.requests for text in body["input"]]
+        assert sum(made) == len(asked) == len(set(asked)) == 150
+        assert not SearchItem.objects.exclude(status="ready").exists()
+
+
+def test_reindex_rebuilds_what_is_lost_and_keeps_what_is_right(served, learn, ada):
+    _, changed, lost = learn("kept", "changed", "lost")
+    embeddings_make()
+    SearchItem.objects.filter(item_id=lost.pk).delete()
+    SearchItem.objects.filter(item_id=changed.pk).update(text="wrong", category="wrong")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO memory_searchitem (agent_id, persona, item_type, item_id, happened_at, recorded_at, text)"
+            " VALUES (%s, 'actor', 'fact', gen_random_uuid()::text, now(), now(), 'of no fact')",
+            [ada.pk],
+        )
+    told = []
+    result = index_rebuild(progress=lambda done, total: told.append((done, total)))
+    assert result == {"written": 3, "deleted": 1}
+    assert told[-1] == (3, 3)
+    assert states() == [("changed", "pending"), ("kept", "ready"), ("lost", "pending")]
+    assert index_rebuild() == {"written": 3, "deleted": 0}
+    assert Fact.objects.count() == 3
+
+
+def test_the_commands_heal(served, learn, ada):
+    learn("alpha")
+    SearchItem.objects.update(status="failed", error="x", attempts=9)
+    out = StringIO()
+    call_command("backfill", stdout=out)
+    assert "retried 1, vectors 1" in out.getvalue()
+    SearchItem.objects.all().delete()
+    call_command("reindex", "--agent", "ada", stdout=out, stderr=StringIO())
+    call_command("backfill", "--no-vectors", stdout=out)
+    assert states() == [("alpha", "pending")]

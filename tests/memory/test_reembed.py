@@ -1,0 +1,140 @@
+"""Moving the index to another model: searches go on, a killed run costs nothing, and the switch is whole."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from memory.embedding import EmbeddingUnavailable
+from memory.models import EmbeddingModel, SearchItem
+from memory.persona import ActorMemory
+from memory.search import SearchRequest, search
+from memory.services import reembedding
+from memory.services.facts import fact_learn
+from memory.services.indexing import embeddings_make
+from memory.services.reembedding import reembed_cancel, reembed_continue, reembed_progress, reembed_start
+from nousweb.lib.errors import Conflict, Invalid
+from tests.memory.embedders import endpoint
+
+COUNT = 70
+"""More than one batch."""
+
+
+@pytest.fixture
+def served(db, settings):
+    with endpoint() as running:
+        running.dimension = 48
+        settings.EMBED_BASE_URL = running.url
+        running.name = f"openai:move-{running.url.rpartition(':')[2]}"
+        yield running
+
+
+@pytest.fixture
+def store(ada, actor):
+    for number in range(COUNT):
+        fact_learn(agent=ada, content=f"The locker {number} holds the parcel {number * 3}.", by=actor)
+    embeddings_make()
+    return ActorMemory(ada)
+
+
+def models():
+    return set(SearchItem.objects.values_list("model", "status"))
+
+
+LOCAL = "local:all-MiniLM-L6-v2-int8"
+
+
+def asked(store):
+    found = search(store, SearchRequest("which locker holds the parcel 33", min_score=0, limit=5))
+    assert found.degraded == ""
+    return [(hit.content, hit.cosine) for hit in found.items]
+
+
+def test_it_moves_while_searches_go_on(served, store, system, ada, actor):
+    before = asked(store)
+    reembed_start(model=served.name, by=system)
+    assert reembed_continue(seconds=0).done == 64
+    assert models() == {(LOCAL, "ready")}
+    assert asked(store) == before, "half way, everything is found as before"
+    late = fact_learn(agent=ada, content="A fact that comes while the index moves.", by=actor).fact
+    embeddings_make()
+    assert SearchItem.objects.get(item_id=late.pk).model == LOCAL
+    SearchItem.objects.filter(text__startswith="The locker 3 ").update(text="Changed meanwhile", next_model="")
+    last = reembed_continue()
+    assert (last.finished, last.done) == (True, COUNT + 1)
+    assert models() == {(served.name, "ready")}
+    assert EmbeddingModel.objects.get().name == served.name
+    assert reembed_progress() is None
+    after = asked(store)
+    assert before != after
+    assert any("parcel 33." in content for content, _ in after)
+    assert not SearchItem.objects.exclude(next_model="").exists()
+
+
+def test_what_is_written_at_the_last_moment_is_embedded_after(served, store, system, ada, actor, monkeypatch):
+    reembed_start(model=served.name, by=system)
+    ordinary = reembedding._switch
+
+    def late(building):
+        fact_learn(agent=ada, content="The very last fact.", by=actor)
+        return ordinary(building)
+
+    monkeypatch.setattr(reembedding, "_switch", late)
+    assert reembed_continue().finished
+    assert SearchItem.objects.get(text="The very last fact.").status == "pending"
+    assert embeddings_make() == 1
+    assert models() == {(served.name, "ready")}
+
+
+def test_a_run_that_dies_goes_on_where_it_was(served, store, system):
+    reembed_start(model=served.name, by=system)
+    reembed_continue(seconds=0)
+    served.broken = True
+    with pytest.raises(EmbeddingUnavailable):
+        reembed_continue()
+    assert models() == {(LOCAL, "ready")}
+    served.broken = False
+    served.requests.clear()
+    assert reembed_continue().finished
+    assert sum(len(body["input"]) for body in served.requests) == COUNT - 64
+    assert reembed_continue() is None
+
+
+def test_only_one_move_at_a_time_and_it_can_be_stopped(served, store, system):
+    reembed_start(model=served.name, by=system)
+    assert reembed_start(model=served.name, by=system).name == served.name
+    with pytest.raises(Conflict, match="is moving to"):
+        reembed_start(model=f"{served.name}-other", by=system)
+    with pytest.raises(Invalid, match="one of local"):
+        reembed_start(model="magic", by=system)
+    reembed_continue(seconds=0)
+    assert reembed_cancel(by=system)
+    assert not reembed_cancel(by=system)
+    assert models() == {(LOCAL, "ready")}
+    assert not SearchItem.objects.exclude(next_model="").exists()
+
+
+def test_the_index_keeps_its_model_when_the_settings_change(served, store, settings, ada, actor):
+    settings.EMBEDDER, settings.EMBED_MODEL = served.name.split(":")
+    fact_learn(agent=ada, content="One more.", by=actor)
+    assert embeddings_make() == 1
+    assert models() == {(LOCAL, "ready")}
+    out = StringIO()
+    call_command("reembed", stdout=out, stderr=StringIO())
+    assert f"The index answers with {served.name}." in out.getvalue()
+    assert models() == {(served.name, "ready")}
+
+
+def test_the_command_tells_how_far_it_is(served, store):
+    out = StringIO()
+    call_command("reembed", "--model", served.name, "--background", stdout=out)
+    call_command("reembed", "--status", stdout=out)
+    assert f"{served.name}: 0 of {COUNT}" in out.getvalue()
+    call_command("reembed", "--cancel", stdout=out)
+    call_command("reembed", "--status", stdout=out)
+    assert "not moving" in out.getvalue()
+    with pytest.raises(CommandError, match="one of local"):
+        call_command("reembed", "--model", "magic")
+    served.broken = True
+    with pytest.raises(CommandError, match="503"):
+        call_command("reembed", "--model", f"{served.name}-x")
