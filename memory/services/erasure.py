@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from django.apps import apps
@@ -225,8 +226,11 @@ def _unlink(facts: Sequence[Fact]) -> None:
             passed.add(heir)
             heir = erased[heir]
         others = Fact.objects.filter(superseded_by=fact_id).exclude(pk__in=erased)
-        others.exclude(pk=heir).update(superseded_by=None if heir in erased else heir)
-        others.filter(pk=heir).update(superseded_by=None)
+        if heir is None or heir in erased:
+            others.update(superseded_by=None)
+        else:
+            others.filter(pk=heir).update(superseded_by=None)
+            others.exclude(pk=heir).update(superseded_by=heir)
     Fact.objects.filter(contradiction_of__in=erased).exclude(pk__in=erased).update(contradiction_of=None)
     # The history of facts may be deleted here and never edited, so a row that names an erased fact, perhaps in
     # its reason too, is written anew without, at its old place.
@@ -316,12 +320,12 @@ def _condition(model: type[models.Model], found: Mapping[type[models.Model], str
         if key.related_model is Agent:
             return f"{quote(key.column)} = %s"
         target = key.related_model._meta
-        inner = f"SELECT {quote(target.pk.column)} FROM {quote(target.db_table)} WHERE {found[key.related_model]}"  # noqa: S608
+        inner = f"SELECT {quote(target.pk.attname)} FROM {quote(target.db_table)} WHERE {found[key.related_model]}"  # noqa: S608
         return f"{quote(key.column)} IN ({inner})"
     return ""
 
 
-def _delete(model: type[models.Model], where: str, params: Sequence[object]) -> int:
+def _delete(model: type[models.Model], where: str, params: Sequence[Any]) -> int:
     """Delete rows as they are: Django's own way would refuse rows that refer to each other."""
     with connection.cursor() as cursor:
         table = connection.ops.quote_name(model._meta.db_table)

@@ -1,0 +1,50 @@
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from identity.models import Persona
+from identity.principal import Principal
+from identity.selectors import agent_get
+from memory.management.progress import ProgressBar
+from memory.transfer.conversations import READERS
+from memory.transfer.import_conversation import conversation_import
+from nousweb.lib.errors import DomainError
+
+
+class Command(BaseCommand):
+    help = "Import a conversation as events. Running it again goes on where it stopped and stores nothing twice."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path)
+        parser.add_argument("--agent", required=True, help="the agent's slug")
+        parser.add_argument("--format", required=True, choices=sorted(READERS))
+        parser.add_argument("--persona", choices=Persona.values, default=Persona.ACTOR.value)
+        parser.add_argument(
+            "--conversation", default="all", help="which conversation of the file, counted from 1; all by default"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        bar = ProgressBar(self.stderr)
+        path: Path = options["file"]
+        number = options["conversation"]
+        if number != "all" and not number.isdecimal():
+            raise CommandError("--conversation is a number or all.")
+        try:
+            stored, repeated = conversation_import(
+                agent=agent_get(options["agent"]),
+                path=path,
+                format=options["format"],
+                by=Principal.of_system("command line"),
+                persona=options["persona"],
+                conversation=None if number == "all" else int(number),
+                progress=lambda share, stored, repeated: bar.show(share, f"{stored:,} stored, {repeated:,} known"),
+            )
+        except DomainError as error:
+            raise CommandError(f"{path.name}, {error.detail}") from error
+        except OSError as error:
+            raise CommandError(f"{path}: {error.strerror}") from error
+        finally:
+            bar.end()
+        self.stderr.write(f"{stored:,} events stored, {repeated:,} were there already.")

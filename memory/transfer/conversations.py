@@ -1,0 +1,298 @@
+"""Conversations as other tools keep them, as events: one reader a format, each lazy and with the place of each event.
+
+A reader yields `Turn`s in the order in which they were said. The same file gives the same turns and positions, by
+which a repeated import finds what it has stored already.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from memory.layers.drafts import EVENT_FIELDS
+from nousweb.lib.errors import Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One event of a file: where it stands (also the seed of its key), and the share of the file read then (0 to 1)."""
+
+    position: str
+    event: dict[str, Any]
+    share: float
+
+
+class BadConversation(Invalid):
+    """The file cannot be read as this format; the message says where."""
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(f"{place}: {why}", field="file")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is read: the file, the persona that its words become memories of, and which conversations of it.
+
+    `conversation` counts from 1; None takes all.
+    """
+
+    path: Path
+    persona: str
+    conversation: int | None = None
+
+    @property
+    def input_kind(self) -> str:
+        return "user_input" if self.persona == "actor" else "subconscious_prompt"
+
+    @property
+    def output_kind(self) -> str:
+        return "actor_output" if self.persona == "actor" else "subconscious_output"
+
+    def chosen(self, conversations: list[Any]) -> list[tuple[int, Any]]:
+        """The conversations to import with their numbers."""
+        numbered = list(enumerate(conversations, 1))
+        if self.conversation is None:
+            return numbered
+        if not 1 <= self.conversation <= len(numbered):
+            raise BadConversation(self.path.name, f"there are {len(numbered)} conversations, no {self.conversation}.")
+        return [numbered[self.conversation - 1]]
+
+
+def read_locomo(source: Source) -> Iterator[Turn]:
+    """LoCoMo's own format: a list of samples with sessions of turns; each session is a loop.
+
+    The first speaker's turns are input, the second's output.
+    """
+    samples = _json(source.path)
+    chosen = source.chosen(samples if isinstance(samples, list) else [samples])
+    for done, (number, sample) in enumerate(chosen):
+        name = str(_get(sample, "sample_id", f"conversation {number}", default=f"conversation-{number}"))
+        talk = _get(sample, "conversation", name)
+        first_speaker = _get(talk, "speaker_a", name)
+        sessions = sorted(
+            (int(key.removeprefix("session_")), key)
+            for key, turns in talk.items()
+            if key.removeprefix("session_").isdecimal() and isinstance(turns, list)
+        )
+        for place, (session, key) in enumerate(sessions):
+            ts = _locomo_moment(f"{name} session {session}", _get(talk, f"{key}_date_time", f"{name} {key}"))
+            for index, turn in enumerate(talk[key], 1):
+                where = f"{name} session {session} turn {index}"
+                speaker, text = _get(turn, "speaker", where), _get(turn, "text", where)
+                dia_id = _get(turn, "dia_id", where, default=f"D{session}:{index}")
+                caption = turn.get("blip_caption")
+                content = f"{speaker}: {text}" + (f" [{caption}]" if isinstance(caption, str) and caption else "")
+                yield Turn(
+                    position=f"{name}/{dia_id}",
+                    event={
+                        "kind": source.input_kind if speaker == first_speaker else source.output_kind,
+                        "content": content,
+                        "loop_id": f"{name}/session_{session}",
+                        "ts": ts,
+                        "metadata": {"speaker": speaker, "dia_id": dia_id},
+                    },
+                    share=(done + (place + 1) / len(sessions)) / len(chosen),
+                )
+
+
+def read_jsonl(source: Source) -> Iterator[Turn]:
+    """A line an event, with the fields of POST /api/events. Events without a loop share one named by the file."""
+    size = max(source.path.stat().st_size, 1)
+    read = 0
+    with source.path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            read += len(raw)
+            if not raw.strip():
+                continue
+            where = f"line {number}"
+            event = _parse(raw, where)
+            if not isinstance(event, dict):
+                raise BadConversation(where, "this is not an object.")
+            if unknown := sorted(set(event) - EVENT_FIELDS):
+                raise BadConversation(where, f"a field is not known: {unknown[0][:60]!r}.")
+            ts = event.get("ts")
+            event = {"loop_id": source.path.stem[:100].strip() or "import", **event, "ts": _moment(where, ts)}
+            yield Turn(f"line {number}", event, read / size)
+
+
+def read_openai(source: Source) -> Iterator[Turn]:
+    """Messages of OpenAI's chat completions: a list of them, {"messages": […]}, or many of these (also as lines)."""
+    for where, loop_id, message, share in _messages(source):
+        role = _get(message, "role", where)
+        ts = _moment(where, message.get("timestamp") or message.get("created_at"))
+        base = {"loop_id": loop_id, "ts": ts}
+        text = _plain_text(message.get("content"))
+        if role in ("system", "developer"):
+            yield from _turn(where, "", base, "system_event", text, {"role": role}, share)
+        elif role == "user":
+            yield from _turn(where, "", base, source.input_kind, text, _named(message), share)
+        elif role in ("tool", "function"):
+            metadata = _kept(message, "tool_call_id", "name")
+            yield from _turn(where, "", base, "tool_result", text, metadata, share)
+        elif role == "assistant":
+            # The text goes with the calls; without any it is the answer.
+            for index, call in enumerate(message.get("tool_calls") or []):
+                function = _get(call, "function", where)
+                name, arguments = _get(function, "name", where), function.get("arguments", "")
+                metadata = {"tool": name, **_kept(call, "id")}
+                yield from _turn(
+                    where, f" call {index + 1}", base, "tool_call", f"{name}({arguments})", metadata, share
+                )
+            yield from _turn(where, "", base, source.output_kind, text, _named(message), share)
+        else:
+            raise BadConversation(where, f"role {str(role)[:40]!r} is not known.")
+
+
+def read_anthropic(source: Source) -> Iterator[Turn]:
+    """Messages of Anthropic's Messages API: {"system", "messages": […]} or the list alone, or many (also as lines)."""
+    for where, loop_id, message, share in _messages(source):
+        role = _get(message, "role", where)
+        if role not in ("user", "assistant", "system"):
+            raise BadConversation(where, f"role {str(role)[:40]!r} is not known.")
+        kind = {"user": source.input_kind, "assistant": source.output_kind}.get(role, "system_event")
+        base = {"loop_id": loop_id, "ts": _moment(where, message.get("timestamp") or message.get("created_at"))}
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        for index, block in enumerate(blocks, 1):
+            if not isinstance(block, dict):
+                raise BadConversation(where, f"block {index} is not an object.")
+            suffix = f" block {index}" if len(blocks) > 1 else ""
+            if block.get("type") == "tool_use":
+                name = _get(block, "name", where)
+                call = f"{name}({json.dumps(block.get('input', {}), ensure_ascii=False)})"
+                yield from _turn(where, suffix, base, "tool_call", call, {"tool": name, **_kept(block, "id")}, share)
+            elif block.get("type") == "tool_result":
+                text = _plain_text(block.get("content"))
+                result = "error" if block.get("is_error") else "tool_result"
+                yield from _turn(where, suffix, base, result, text, _kept(block, "tool_use_id"), share)
+            else:
+                yield from _turn(where, suffix, base, kind, _plain_text([block]), {}, share)
+
+
+READERS: dict[str, Callable[[Source], Iterator[Turn]]] = {
+    "locomo": read_locomo,
+    "openai": read_openai,
+    "anthropic": read_anthropic,
+    "jsonl": read_jsonl,
+}
+
+
+def _messages(source: Source) -> Iterator[tuple[str, str, dict[str, Any], float]]:
+    """Every message with its place, its loop and the share read: the shapes in which both makers' chats come."""
+    held = _json_or_lines(source.path)
+    if isinstance(held, dict):
+        held = [held]
+    elif not isinstance(held, list):
+        raise BadConversation(source.path.name, "there are no messages.")
+    elif held and isinstance(held[0], dict) and "role" in held[0]:
+        held = [{"messages": held}]
+    chosen = source.chosen(held)
+    for done, (number, conversation) in enumerate(chosen):
+        name = f"conversation {number}"
+        if isinstance(conversation, list):
+            conversation = {"messages": conversation}
+        messages = _get(conversation, "messages", name)
+        if not isinstance(messages, list):
+            raise BadConversation(name, "messages is not a list.")
+        if conversation.get("system"):
+            messages = [{"role": "system", "content": conversation["system"]}, *messages]
+        loop_id = str(conversation.get("id") or f"{source.path.stem[:80].strip()}/{number}")[:100]
+        for place, message in enumerate(messages, 1):
+            where = f"{name} message {place}"
+            if not isinstance(message, dict):
+                raise BadConversation(where, "this is not an object.")
+            yield where, loop_id, message, (done + place / len(messages)) / len(chosen)
+
+
+def _turn(
+    where: str, suffix: str, base: dict[str, Any], kind: str, text: str, metadata: dict[str, Any], share: float
+) -> Iterator[Turn]:
+    """The turn, unless nothing was said."""
+    if text.strip():
+        yield Turn(where + suffix, {**base, "kind": kind, "content": text, "metadata": metadata}, share)
+
+
+def _plain_text(content: Any) -> str:
+    """What a message says: its text parts; others are named in brackets."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else [content]
+    texts = []
+    for part in parts:
+        if isinstance(part, dict):
+            text = part.get("text", part.get("thinking"))
+            texts.append(text if isinstance(text, str) else "" if "text" in part else f"[{part.get('type', 'part')}]")
+        else:
+            texts.append(str(part))
+    return "\n".join(text for text in texts if text)
+
+
+def _named(message: dict[str, Any]) -> dict[str, Any]:
+    name = message.get("name")
+    return {"speaker": name} if isinstance(name, str) and name else {}
+
+
+def _kept(source: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: source[name] for name in names if isinstance(source.get(name), str)}
+
+
+def _get(holder: Any, name: str, where: str, default: Any = None) -> Any:
+    if not isinstance(holder, dict):
+        raise BadConversation(where, "this is not an object.")
+    value = holder.get(name, default)
+    if value is None:
+        raise BadConversation(where, f"{name} is missing.")
+    return value
+
+
+def _json(path: Path) -> Any:
+    return _parse(path.read_bytes(), path.name)
+
+
+def _json_or_lines(path: Path) -> Any:
+    """The JSON in a file, or where it has several lines of JSON, the list of them."""
+    raw = path.read_bytes()
+    lines = [(number, line) for number, line in enumerate(raw.splitlines(), 1) if line.strip()]
+    try:
+        return _parse(raw, path.name)
+    except BadConversation:
+        if len(lines) < 2 or not lines[0][1].rstrip().endswith((b"}", b"]")):
+            raise
+        return [_parse(line, f"line {number}") for number, line in lines]
+
+
+def _parse(raw: bytes, where: str) -> Any:
+    try:
+        return json.loads(raw.decode("utf-8"))
+    except json.JSONDecodeError as error:
+        at = f" line {error.lineno}" if raw.count(b"\n") > 1 else ""
+        raise BadConversation(f"{where}{at}", f"this is not JSON: {error.msg}.") from error
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise BadConversation(where, "this is not JSON in UTF-8.") from error
+
+
+def _moment(where: str, value: Any) -> datetime | None:
+    """A moment given as ISO 8601 with its zone, or in seconds since 1970."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return datetime.fromtimestamp(value, UTC)
+        moment = datetime.fromisoformat(value)
+    except (ValueError, TypeError, OverflowError, OSError) as error:
+        raise BadConversation(where, "its time is neither ISO 8601 nor seconds since 1970.") from error
+    if moment.tzinfo is None:
+        raise BadConversation(where, "its time lacks its zone.")
+    return moment
+
+
+def _locomo_moment(where: str, text: Any) -> datetime:
+    try:
+        return datetime.strptime(str(text), "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+    except ValueError as error:
+        raise BadConversation(where, f"{str(text)[:60]!r} is no time such as “1:56 pm on 8 May, 2023”.") from error

@@ -1,0 +1,59 @@
+"""An agent as lines of JSON: everything that it is and remembers, for another database or a safe place."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import connection, transaction
+
+from identity.models import Agent
+from identity.principal import Principal
+from memory.persona import VIEW_SUBCONSCIOUS
+from memory.transfer.tables import (
+    AGENT_FIELDS,
+    AUDIT_TABLE,
+    FORMAT,
+    TABLES,
+    VERSION,
+    plain,
+    row_of,
+    rows_of,
+    table_name,
+)
+
+CHUNK = 1_000
+
+
+def agent_export(*, agent: Agent, by: Principal, with_audit: bool = False) -> Iterator[str]:
+    """The lines of an agent's export, each with its line end; no tokens, and the audit trail only when asked.
+
+    1. A header with the format, its version, and the agent.
+    2. A line a row: {"table", "row"}, of both personas. Ids of events are of this database; others are UUIDs.
+    3. A line that counts the rows of each table, by which an import knows that the file is whole.
+
+    All lines are of one moment. Raises NotAllowed: no token exports, since an export holds both personas.
+    """
+    by.require(VIEW_SUBCONSCIOUS, agent)
+    return _lines(agent, with_audit)
+
+
+def _lines(agent: Agent, with_audit: bool) -> Iterator[str]:
+    alone = not connection.in_atomic_block
+    with transaction.atomic():
+        if alone:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        header = {name: plain(getattr(agent, name)) for name in AGENT_FIELDS}
+        yield _line({"format": FORMAT, "version": VERSION, "agent": header})
+        counts = {}
+        for model in (*TABLES, AUDIT_TABLE) if with_audit else TABLES:
+            name, count = table_name(model), 0
+            for row in rows_of(model, agent.pk).iterator(CHUNK):
+                yield _line({"table": name, "row": row_of(model, row)})
+                count += 1
+            counts[name] = count
+        yield _line({"end": counts})
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"

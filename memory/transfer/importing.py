@@ -1,0 +1,320 @@
+"""An agent from the lines of its export: all of it, or nothing and the line that is wrong."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import DatabaseError, connection, models, transaction
+
+from identity.models import Agent, AgentKind, validate_slug
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.models import Event, LongTermEntry, LoopSummary
+from memory.search.entries import INDEXED_MODELS, entry_of
+from memory.search.index import index_put
+from memory.transfer.tables import (
+    AGENT_FIELDS,
+    AUDIT_TABLE,
+    FORMAT,
+    TABLES,
+    VERBATIM,
+    VERSION,
+    columns,
+    rows_of,
+    table_name,
+)
+from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.text import first_unstorable
+
+BATCH = 500
+MODELS = {table_name(model): model for model in (*TABLES, AUDIT_TABLE)}
+PLACES = {name: place for place, name in enumerate(MODELS)}
+
+Progress = Callable[[int, int], None]
+"""Called with the rows stored and the rows there are."""
+
+
+class BadLine(Invalid):
+    """A line of the file cannot be used."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(f"Line {number}: {why}", field="file", line=number)
+
+
+def agent_import(
+    *, path: Path, by: Principal, slug: str = "", progress: Progress = lambda done, total: None
+) -> tuple[Agent, dict[str, int]]:
+    """Make an agent of the export in `path`, called `slug` or as it was; returns it with its rows by table.
+
+    1. The file is read through first: every line must be JSON of a known table, and the last one must agree with
+       what came before, or nothing is stored.
+    2. Rows are stored as they were, with their moments. UUIDs stay where they are free in this database, and are
+       made anew where not; events get new ids; whatever refers to either follows.
+    3. Rows of the search index are built anew and wait for their vectors.
+
+    One transaction. Raises BadLine, Invalid, Conflict when there is an agent of this slug, or NotAllowed.
+    """
+    by.require("identity.add_agent")
+    header, counts, ids = _survey(path)
+    slug = slug or str(header["slug"])
+    with transaction.atomic():
+        agent = _agent(header, slug)
+        storing = _Storing(agent, ids)
+        total = sum(counts.values())
+        stored = 0
+        for model, numbered in _batches(path):
+            storing.store(model, numbered)
+            stored += len(numbered)
+            progress(stored, total)
+        _agreement_check(agent)
+        for model in INDEXED_MODELS:
+            _index(model, agent)
+        audit_record(by=by, action="agent.import", target=agent, agent=agent, after={"slug": slug, "rows": counts})
+    return agent, counts
+
+
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            try:
+                line = json.loads(raw.decode("utf-8"))
+            except (UnicodeDecodeError, ValueError, RecursionError) as error:
+                raise BadLine(number, "this is not JSON in UTF-8.") from error
+            if not isinstance(line, dict):
+                raise BadLine(number, "this is not an object.")
+            if reason := first_unstorable(line):
+                raise BadLine(number, reason)
+            yield number, line
+
+
+def _survey(path: Path) -> tuple[dict[str, Any], dict[str, int], dict[str, set[str]]]:
+    """The header, the rows by table, and the UUIDs by table, of a file that is whole."""
+    lines = _lines(path)
+    number, first = next(lines, (1, {}))
+    header = first.get("agent")
+    if first.get("format") != FORMAT or not isinstance(header, dict) or set(header) != set(AGENT_FIELDS):
+        raise BadLine(number, "this is not the beginning of an exported agent.")
+    if first.get("version") != VERSION:
+        raise BadLine(number, f"version {first.get('version')!r} of the format is not known; this reads {VERSION}.")
+    counts: dict[str, int] = {}
+    ids: dict[str, set[str]] = {}
+    place, end = 0, None
+    for number, line in lines:
+        if end is not None:
+            raise BadLine(number, "there is more after the end.")
+        if set(line) == {"end"}:
+            end = line["end"]
+            continue
+        name, row = line.get("table"), line.get("row")
+        if name not in MODELS or not isinstance(row, dict) or set(line) != {"table", "row"}:
+            raise BadLine(number, f"this is no row of a known table: {str(name)[:60]!r}.")
+        if PLACES[name] < place:
+            raise BadLine(number, f"rows of {name} come too late.")
+        place = PLACES[name]
+        wanted = {column.attname for column in columns(MODELS[name])}
+        if set(row) != wanted:
+            differing = sorted(set(row) ^ wanted)
+            raise BadLine(number, f"a row of {name} lacks or adds {', '.join(differing)[:200]}.")
+        counts[name] = counts.get(name, 0) + 1
+        if isinstance(row.get("id"), str):
+            if row["id"] in ids.setdefault(name, set()):
+                raise BadLine(number, f"{name} {row['id'][:60]} is there twice.")
+            ids[name].add(row["id"])
+    if not isinstance(end, dict):
+        raise BadLine(number, "the file ends too early; its last line counts the rows.")
+    if {name: count for name, count in end.items() if count} != counts:
+        raise BadLine(number, "the rows are not as many as the last line says.")
+    return header, end, ids
+
+
+def _agent(header: dict[str, Any], slug: str) -> Agent:
+    try:
+        validate_slug(slug)
+    except ValidationError as error:
+        raise Invalid(error.messages[0], field="slug") from error
+    if Agent.objects.filter(slug=slug).exists():
+        raise Conflict(f"There is an agent {slug!r} already.", field="slug")
+    if header["kind"] not in AgentKind.values:
+        raise BadLine(1, f"kind is one of {', '.join(AgentKind.values)}.")
+    if not isinstance(header["config"], dict):
+        raise BadLine(1, "config is an object.")
+    agent = Agent(slug=slug)
+    for name in AGENT_FIELDS:
+        if name != "slug":
+            setattr(agent, name, _value(1, Agent._meta.get_field(name), header[name]))
+    agent.save(force_insert=True)
+    return agent
+
+
+def _batches(path: Path) -> Iterator[tuple[type[models.Model], list[tuple[int, dict[str, Any]]]]]:
+    """The rows of the file with their line numbers, of one table at a time."""
+    name, batch = "", []
+    for number, line in _lines(path):
+        if "table" not in line:
+            continue
+        if batch and (line["table"] != name or len(batch) >= BATCH):
+            yield MODELS[name], batch
+            batch = []
+        name = line["table"]
+        batch.append((number, line["row"]))
+    if batch:
+        yield MODELS[name], batch
+
+
+class _Storing:
+    """Stores rows, and keeps which id of the file became which of the database."""
+
+    def __init__(self, agent: Agent, ids: dict[str, set[str]]) -> None:
+        self.agent = agent
+        self.known = ids
+        self.events: dict[int, int] = {}
+        self.renamed = {
+            old: str(uuid.uuid4()) for name, held in ids.items() for old in _taken(MODELS[name], sorted(held))
+        }
+
+    def store(self, model: type[models.Model], numbered: list[tuple[int, dict[str, Any]]]) -> None:
+        objects = [self._object(model, number, row) for number, row in numbered]
+        try:
+            with transaction.atomic():
+                model._default_manager.bulk_create(objects)
+        except (DatabaseError, ValueError) as error:
+            first, last = numbered[0][0], numbered[-1][0]
+            why = str(error).splitlines()[0][:300]
+            raise BadLine(
+                first, f"of the rows of {table_name(model)} up to line {last} one is refused: {why}"
+            ) from error
+        if model is Event:
+            for (_, row), event in zip(numbered, objects, strict=True):
+                self.events[row["id"]] = event.pk
+
+    def _object(self, model: type[models.Model], number: int, row: dict[str, Any]) -> models.Model:
+        values: dict[str, Any] = {}
+        for column in columns(model):
+            value = row[column.attname]
+            if isinstance(column, models.ForeignKey):
+                values[column.attname] = self._reference(number, column, value)
+            elif column.primary_key:
+                if model is not Event:
+                    values[column.attname] = _value(number, column, self.renamed.get(value, value))
+                elif not isinstance(value, int) or value in self.events:
+                    raise BadLine(number, "an event's id is a number of its own.")
+            else:
+                if isinstance(column, models.JSONField) and (model, column.name) not in VERBATIM:
+                    value = self._renamed_inside(value)
+                values[column.attname] = _value(number, column, value)
+        if model is LoopSummary:
+            values["long_term_ids"] = [self._event(number, old) for old in values["long_term_ids"]]
+        if model is AUDIT_TABLE:
+            values["object_id"] = self._object_id(values["object_type"], values["object_id"])
+        if any(column.name == "agent" for column in model._meta.concrete_fields):
+            values["agent_id"] = self.agent.pk
+        return model(**values)
+
+    def _reference(self, number: int, column: models.ForeignKey, value: Any) -> Any:
+        if value is None:
+            if not column.null:
+                raise BadLine(number, f"{column.attname} is missing.")
+            return None
+        target: Any = column.related_model
+        if target is Event:
+            return self._event(number, value)
+        if value not in self.known.get(table_name(target), ()):
+            raise BadLine(number, f"{column.attname} refers to nothing in this file.")
+        return self.renamed.get(value, value)
+
+    def _event(self, number: int, old: Any) -> int:
+        if not isinstance(old, int) or old not in self.events:
+            raise BadLine(number, f"event {str(old)[:40]} is not in this file.")
+        return self.events[old]
+
+    def _object_id(self, kind: str, old: str) -> str:
+        if kind == "agent":
+            return str(self.agent.pk)
+        if kind == "event" and old.isdecimal():
+            return str(self.events.get(int(old), old))
+        return self.renamed.get(old, old)
+
+    def _renamed_inside(self, value: Any) -> Any:
+        """A JSON value in which ids of memories are the new ones."""
+        if isinstance(value, str):
+            return self.renamed.get(value, value)
+        if isinstance(value, list):
+            return [self._renamed_inside(inner) for inner in value]
+        if isinstance(value, dict):
+            inner = {name: self._renamed_inside(held) for name, held in value.items()}
+            if inner.get("type") == "event" and str(inner.get("id", "")).isdecimal():
+                known = self.events.get(int(inner["id"]))
+                if known is not None:
+                    inner["id"] = type(inner["id"])(known)
+            return inner
+        return value
+
+
+def _taken(model: type[models.Model], ids: list[str]) -> Iterator[str]:
+    for start in range(0, len(ids), BATCH):
+        try:
+            found = model._default_manager.filter(pk__in=ids[start : start + BATCH]).values_list("pk", flat=True)
+            yield from map(str, found)
+        except (ValidationError, ValueError) as error:
+            raise Invalid(f"An id of {table_name(model)} is no UUID.", field="file") from error
+
+
+def _value(number: int, column: models.Field, value: Any) -> Any:
+    """A value as the column holds it."""
+    try:
+        if value is None:
+            if not column.null:
+                raise ValidationError("is missing")
+            return None
+        if isinstance(column, models.CharField | models.TextField) and not isinstance(value, str):
+            raise ValidationError("is text")
+        value = column.to_python(value)
+        if column.choices and value not in ("", *(choice for choice, _ in column.flatchoices)):
+            raise ValidationError("is none of its choices")
+        column.run_validators(value)
+    except (ValidationError, ValueError, TypeError, OverflowError) as error:
+        why = error.messages[0] if isinstance(error, ValidationError) else str(error)
+        raise BadLine(number, f"{column.attname}: {why}"[:300]) from error
+    return value
+
+
+def _agreement_check(agent: Agent) -> None:
+    """Whatever derives from an event is of its persona and its loop: a file must not carry words across."""
+    mismatched = LongTermEntry.objects.filter(agent=agent).exclude(
+        persona=models.F("event__persona"), loop_id=models.F("event__loop_id")
+    )
+    if mismatched.exists():
+        raise Invalid("A long-term entry is not of the persona and loop of its event.", field="file")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT EXISTS (
+                SELECT 1 FROM memory_loopsummary loop, unnest(loop.long_term_ids) entry_id
+                JOIN memory_longtermentry entry ON entry.event_id = entry_id
+                WHERE loop.agent_id = %s AND (entry.persona, entry.loop_id) <> (loop.persona, loop.loop_id))
+            OR EXISTS (
+                SELECT 1 FROM memory_episodeevent link
+                JOIN memory_episode episode ON episode.id = link.episode_id
+                JOIN memory_event event ON event.id = link.event_id
+                WHERE episode.agent_id = %s AND episode.persona = 'actor' AND event.persona <> 'actor')
+            """,
+            [agent.pk, agent.pk],
+        )
+        if cursor.fetchone()[0]:
+            raise Invalid("A loop or an episode holds events of another persona.", field="file")
+
+
+def _index(model: type[Any], agent: Agent) -> None:
+    rows = rows_of(model, agent.pk)
+    if model is LongTermEntry:
+        rows = rows.select_related("event")
+    batch = []
+    for row in rows.iterator(BATCH):
+        batch.append(entry_of(row))
+        if len(batch) >= BATCH:
+            index_put(batch)
+            batch = []
+    index_put(batch)

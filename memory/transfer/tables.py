@@ -1,0 +1,83 @@
+"""What an exported agent consists of, table by table, and how one row is written as JSON."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import models
+
+from identity.models import AuditEvent, ChangeProposal, IdentityVersion
+from memory.models import (
+    Censor,
+    Decision,
+    Episode,
+    EpisodeEvent,
+    Event,
+    Fact,
+    FactChange,
+    LongTermEntry,
+    LoopSummary,
+    Procedure,
+    WorkingMemory,
+)
+
+FORMAT = "nous-agent"
+VERSION = 1
+
+TABLES: tuple[type[models.Model], ...] = (
+    IdentityVersion,
+    ChangeProposal,
+    Event,
+    LongTermEntry,
+    LoopSummary,
+    Episode,
+    EpisodeEvent,
+    Fact,
+    FactChange,
+    Decision,
+    Procedure,
+    Censor,
+    WorkingMemory,
+)
+"""In the order of a file: events, whose ids change, come before what refers to them."""
+
+AUDIT_TABLE = AuditEvent
+
+LEFT_OUT = frozenset({"ApiToken", "AuditEvent", "JudgeCall", "SearchItem", "SearchStatistics"})
+"""Tables with rows of an agent that an export does not carry: secrets, the trail unless asked for, what calls
+cost, and what is derived again."""
+
+AGENT_FIELDS = ("slug", "name", "kind", "config", "initiated_at", "created_at")
+
+VERBATIM = frozenset({(Event, "metadata")})
+"""JSON columns in which nothing is looked for: the log is kept word for word."""
+
+
+def table_name(model: type[models.Model]) -> str:
+    return model._meta.model_name or ""
+
+
+def columns(model: type[models.Model]) -> list[models.Field]:
+    """The columns of a row in a file: all but the agent, which the file is of, and numbers nothing refers to."""
+    return [
+        column
+        for column in model._meta.concrete_fields
+        if column.name != "agent" and not (isinstance(column, models.AutoField) and model is not Event)
+    ]
+
+
+def row_of(model: type[models.Model], row: models.Model) -> dict[str, Any]:
+    """One row, ready for JSON; `importing` reads back exactly the same."""
+    return {column.attname: plain(getattr(row, column.attname)) for column in columns(model)}
+
+
+def rows_of(model: type[models.Model], agent_id: int) -> models.QuerySet:
+    """An agent's rows of one table, in an order that is the same every time."""
+    paths = {FactChange: "fact__agent_id", EpisodeEvent: "episode__agent_id"}
+    return model._default_manager.filter(**{paths.get(model, "agent_id"): agent_id}).order_by("pk")
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, UUID) else value

@@ -1,0 +1,267 @@
+"""Export and import of a whole agent: what comes back is what went, row by row."""
+
+import io
+import json
+
+import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
+
+from identity.models import Agent, AuditEvent
+from identity.principal import Principal
+from identity.services.proposals import identity_propose
+from identity.services.tokens import token_create
+from memory.models import (
+    Censor,
+    Decision,
+    Episode,
+    EpisodeEvent,
+    Event,
+    Fact,
+    FactChange,
+    LoopSummary,
+    Procedure,
+    SearchItem,
+    WorkingMemory,
+)
+from memory.search.entries import entry_of
+from memory.search.index import index_put
+from memory.services.erasure import agent_erase
+from memory.services.events import events_record
+from memory.services.facts import fact_learn, fact_supersede
+from memory.services.loops import derived_backfill
+from memory.transfer.exporting import agent_export
+from memory.transfer.tables import AUDIT_TABLE, LEFT_OUT, TABLES, columns, rows_of
+from nousweb.lib.errors import NotAllowed
+
+HARD = 'Zoë said "no"\\n\n\ttab — \u2028 \U0001f600'
+
+
+@pytest.fixture
+def full(ada, actor, bruno, system):
+    """Ada with rows of every table and of both personas."""
+    # Events of somebody else first, so that ids differ when hers come back.
+    events_record(agent=bruno, events=[{"kind": "error", "content": "x"}] * 3, by=system)
+    subconscious = Principal.of_token(token_create(agent=ada, persona="subconscious", name="s", by=system)[0])
+    made = []
+    for by in (actor, subconscious):
+        said = [
+            {
+                "kind": "user_input",
+                "content": HARD,
+                "loop_id": "L",
+                "metadata": {"n": [1.5, None, {"é": "x"}]},
+                "key": "k",
+            },
+            {"kind": "actor_output", "content": "done", "loop_id": "L", "visibility": "private"},
+        ]
+        made += [one.event for one in events_record(agent=ada, events=said, by=by)]
+    derived_backfill()
+    first, second = (
+        fact_learn(agent=ada, content=text, subject="Zoë", tags=["b", "a"], by=actor).fact for text in (HARD, "Yes")
+    )
+    fact_supersede(old=first, new=second, reason="said so", by=system)
+    episode = Episode.objects.create(
+        agent=ada, title=HARD, lessons=["one", "two"], participants=["Zoë"], ended_at=second.recorded_at,
+        started_at=first.recorded_at,
+    )  # fmt: skip
+    for event in made[:2]:
+        EpisodeEvent.objects.create(episode=episode, event=event)
+    Fact.objects.filter(pk=second.pk).update(source_event=made[1], source_episode=episode, contradiction_of=first)
+    decision = Decision.objects.create(agent=ada, description="go", reasons=["a", "b"], episode=episode)
+    procedure = Procedure.objects.create(agent=ada, name="deploy", steps=["x", "y"], success_count=3)
+    index_put(map(entry_of, (episode, decision, procedure)))
+    Censor.objects.create(agent=ada, pattern="key|token", author_kind="person", author_id="1", author_name="bob")
+    WorkingMemory.objects.create(
+        agent=ada, persona="actor", session_id="s",
+        items=[
+            {"id": str(first.pk), "type": "fact", "text": "x"},
+            {"id": str(made[0].pk), "type": "event", "text": "y"},
+            {"id": "free", "type": "note", "text": "z"},
+        ],
+    )  # fmt: skip
+    identity_propose(agent=ada, section="character", content="New.", reason="why", by=actor)
+    Agent.objects.filter(pk=ada.pk).update(config={"stm": {"window": 9}})
+    ada.refresh_from_db()
+    return ada
+
+
+def state(agent, *, audit=False):
+    """Every row of an agent, with events and loops named by what they hold instead of by their numbers."""
+    names = {
+        pk: f"event {place}"
+        for place, pk in enumerate(Event.objects.filter(agent=agent).order_by("pk").values_list("pk", flat=True))
+    }
+    found = {}
+    for model in (*TABLES, *([AUDIT_TABLE] if audit else [])):
+        found[model.__name__] = []
+        for row in rows_of(model, agent.pk):
+            values = {column.attname: getattr(row, column.attname) for column in columns(model)}
+            for name in ("event_id", "source_event_id"):
+                if values.get(name) is not None:
+                    values[name] = names[values[name]]
+            if model is Event:
+                values["id"] = names[values["id"]]
+            if model is LoopSummary:
+                values["long_term_ids"] = [names[pk] for pk in values["long_term_ids"]]
+            if model is WorkingMemory:
+                values["items"] = [
+                    item | {"id": names.get(int(item["id"]), "?")} if item["type"] == "event" else item
+                    for item in values["items"]
+                ]
+            found[model.__name__].append(values)
+    return found
+
+
+def index_of(agent):
+    rows = SearchItem.objects.filter(agent=agent).exclude(item_type="event")
+    return sorted(rows.values_list("persona", "item_type", "item_id", "text", "active", "subject"))
+
+
+@pytest.fixture
+def exported(tmp_path):
+    def exported(slug, **options):
+        path = tmp_path / f"{slug}.jsonl"
+        call_command("exportagent", slug, out=path, **options)
+        return path
+
+    return exported
+
+
+def import_agent(path, **options):
+    call_command("importagent", str(path), stderr=io.StringIO(), **options)
+
+
+def test_every_table_of_an_agent_is_exported_or_left_out_by_name():
+    """A new table with rows of an agent has to be thought of in memory/transfer/tables.py."""
+    held = {
+        model.__name__
+        for model in apps.get_models()
+        if model._meta.app_label in ("identity", "memory")
+        and any(field.name == "agent" for field in model._meta.concrete_fields)
+    }
+    assert held - LEFT_OUT <= {model.__name__ for model in TABLES}
+    assert not LEFT_OUT & {model.__name__ for model in TABLES}
+
+
+def test_what_comes_back_is_what_went(full, exported, system):
+    state_before, index_before = state(full, audit=True), index_of(full)
+    config, initiated = full.config, full.initiated_at
+    assert all(state_before[model.__name__] for model in TABLES), "the test needs a row of every table"
+    path = exported("ada", audit=True)
+    agent_erase(agent=full, by=system, reason="moved")
+    import_agent(path)
+    back = Agent.objects.get(slug="ada")
+    assert (back.config, back.initiated_at, back.name) == (config, initiated, full.name)
+    after = state(back, audit=True)
+    for name, rows in state_before.items():
+        if name != "AuditEvent":
+            assert after[name] == rows, name
+    trail = [row for row in after["AuditEvent"] if row["action"] not in ("agent.import",)]
+    shown = ("at", "action", "author_name", "object_label", "before", "after", "message", "object_type")
+    assert [[row[name] for name in shown] for row in trail] == [
+        [row[name] for name in shown] for row in state_before["AuditEvent"]
+    ]
+    assert index_of(back) == index_before
+    assert set(SearchItem.objects.filter(agent=back).values_list("status", flat=True)) == {"pending"}
+    assert SearchItem.objects.filter(agent=back, item_type="event").count() == 4
+    assert not back.tokens.exists()
+    assert AuditEvent.objects.get(action="agent.import").after["rows"]["event"] == 4
+    assert derived_backfill() == {"long_term": 0, "index": 0, "loops": 0, "summaries": 0}
+
+
+def test_a_copy_beside_the_original_refers_only_to_itself(full, exported):
+    before = state(full)
+    import_agent(exported("ada"), slug="copy")
+    copy = Agent.objects.get(slug="copy")
+    assert state(full) == before
+    assert {name: len(rows) for name, rows in state(copy).items()} == {name: len(rows) for name, rows in before.items()}
+    old, new = Fact.objects.filter(agent=copy).order_by("recorded_at")
+    assert (old.superseded_by, new.contradiction_of) == (new, old)
+    assert new.source_event.agent == new.source_episode.agent == copy
+    assert set(EpisodeEvent.objects.filter(episode__agent=copy).values_list("event__agent", flat=True)) == {copy.pk}
+    assert FactChange.objects.filter(fact__agent=copy, other__isnull=False).exclude(other__agent=copy).count() == 0
+    items = WorkingMemory.objects.get(agent=copy).items
+    assert items[0]["id"] == str(old.pk)
+    assert Event.objects.get(pk=items[1]["id"]).agent == copy
+    assert items[2]["id"] == "free"
+    again = [json.loads(line) for line in agent_export(agent=copy, by=Principal.of_system("tests"))]
+    first = [json.loads(line) for line in agent_export(agent=full, by=Principal.of_system("tests"))]
+    assert again[-1] == first[-1]
+
+
+@pytest.fixture
+def lines(full, exported):
+    with exported("ada").open(encoding="utf-8") as file:
+        return file.readlines()
+
+
+def change(lines, table, **values):
+    """The lines with the first row of `table` changed."""
+    place = next(n for n, line in enumerate(lines) if json.loads(line).get("table") == table)
+    row = json.loads(lines[place])
+    row["row"] |= values
+    return [*lines[:place], json.dumps(row) + "\n", *lines[place + 1 :]]
+
+
+BAD = {
+    "cut short": (lambda lines: lines[:-1], "ends too early"),
+    "a row lost": (lambda lines: [*lines[:5], *lines[6:]], "not as many"),
+    "a row twice": (lambda lines: [*lines[:2], lines[1], *lines[2:]], "there twice"),
+    "cut inside a line": (lambda lines: [*lines[:3], lines[3][:20]], "Line 4: this is not JSON"),
+    "no header": (lambda lines: lines[1:], "Line 1: this is not the beginning"),
+    "empty": (lambda lines: [], "Line 1: this is not the beginning"),
+    "a later version": (lambda lines: [lines[0].replace('"version":1', '"version":2'), *lines[1:]], "version 2"),
+    "more after the end": (lambda lines: [*lines, lines[-1]], "more after the end"),
+    "an unknown table": (
+        lambda lines: [*lines[:1], '{"table":"apitoken","row":{}}\n', *lines[1:]],
+        "no row of a known",
+    ),
+    "an unknown column": (lambda lines: change(lines, "fact", agent_id=1), "adds agent_id"),
+    "a reference to nothing": (lambda lines: change(lines, "decision", episode_id="x"), "refers to nothing"),
+    "an event elsewhere": (lambda lines: change(lines, "episodeevent", event_id=999_999), "not in this file"),
+    "another persona": (lambda lines: change(lines, "longtermentry", persona="subconscious"), "persona and loop"),
+    "a persona that is none": (lambda lines: change(lines, "event", persona="both"), "persona"),
+    "a wrong moment": (lambda lines: change(lines, "event", ts="soon"), "ts"),
+    "a wrong number": (lambda lines: change(lines, "fact", confidence=7), "confidence|refused"),
+    "text that is none": (lambda lines: change(lines, "fact", content=None), "content"),
+    "a NUL": (lambda lines: change(lines, "fact", content="a\x00"), "NUL"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_file_that_is_not_whole_and_right_stores_nothing(lines, tmp_path, kind):
+    spoil, why = BAD[kind]
+    path = tmp_path / "bad.jsonl"
+    path.write_text("".join(spoil(lines)), encoding="utf-8")
+    before = {model: model._default_manager.count() for model in (Agent, *TABLES, SearchItem, AuditEvent)}
+    with pytest.raises(CommandError, match=why):
+        import_agent(path, slug="copy")
+    assert {model: model._default_manager.count() for model in before} == before
+
+
+def test_a_slug_that_is_taken_or_none_is_refused(full, exported):
+    path = exported("ada")
+    with pytest.raises(CommandError, match="There is an agent 'ada' already"):
+        import_agent(path)
+    with pytest.raises(CommandError, match="lower-case"):
+        import_agent(path, slug="Not A Slug")
+    assert Agent.objects.count() == 2
+
+
+def test_no_token_exports_and_only_administrators_do(full, actor, bob, charlie):
+    for by in (actor, Principal.of_user(bob)):
+        with pytest.raises(NotAllowed):
+            agent_export(agent=full, by=by)
+    assert "".join(agent_export(agent=full, by=Principal.of_user(charlie)))
+
+
+def test_an_export_is_for_its_owner_only_and_replaces_nothing(full, exported):
+    path = exported("ada")
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(CommandError, match="there already"):
+        exported("ada")
+    said = io.StringIO()
+    call_command("exportagent", "ada", stdout=said)
+    assert said.getvalue() == path.read_text(encoding="utf-8")
+    assert "digest" not in said.getvalue()

@@ -1,0 +1,232 @@
+"""Importing conversations: each format as events, again and again without doubles, and errors that say where."""
+
+import io
+import json
+from datetime import UTC, datetime
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from memory.models import Event, LongTermEntry, LoopSummary, SearchItem
+from memory.services.loops import derived_backfill
+
+
+@pytest.fixture
+def run(ada, tmp_path):
+    """Run the command over content written as a file; returns what it said."""
+
+    def run(format, content, name="talk.json", **options):
+        path = tmp_path / name
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(content if isinstance(content, str) else json.dumps(content))
+        said = io.StringIO()
+        call_command("importconversation", str(path), agent="ada", format=format, stderr=said, **options)
+        return said.getvalue()
+
+    return run
+
+
+def told():
+    return list(Event.objects.order_by("pk").values_list("kind", "content", "loop_id"))
+
+
+def sample(name, sessions):
+    talk = {"speaker_a": "Ann", "speaker_b": "Ben"}
+    for number, turns in sessions.items():
+        talk[f"session_{number}_date_time"] = f"1:56 pm on {number} May, 2023"
+        talk[f"session_{number}"] = [
+            {"speaker": speaker, "dia_id": f"D{number}:{place}", "text": text, **more}
+            for place, (speaker, text, more) in enumerate(turns, 1)
+        ]
+    return {"sample_id": name, "conversation": talk, "qa": []}
+
+
+LOCOMO = [
+    sample(
+        "c1",
+        {
+            1: [("Ann", "Hi!", {}), ("Ben", "Hello.", {"blip_caption": "a red dog"})],
+            10: [("Ben", "Late.", {})],
+            2: [("Ann", "Two", {})],
+        },
+    ),
+    sample("c2", {1: [("Ann", "Other talk", {})]}),
+]
+
+
+def test_locomo_sessions_become_loops(run):
+    run("locomo", LOCOMO)
+    assert told() == [
+        ("user_input", "Ann: Hi!", "c1/session_1"),
+        ("actor_output", "Ben: Hello. [a red dog]", "c1/session_1"),
+        ("user_input", "Ann: Two", "c1/session_2"),
+        ("actor_output", "Ben: Late.", "c1/session_10"),
+        ("user_input", "Ann: Other talk", "c2/session_1"),
+    ]
+    first = Event.objects.order_by("pk")[0]
+    assert first.ts == datetime(2023, 5, 1, 13, 56, tzinfo=UTC)
+    assert first.metadata == {"speaker": "Ann", "dia_id": "D1:1"}
+    assert LongTermEntry.objects.get(event=first).text == "Ann: Hi!"
+    derived_backfill()
+    loop = LoopSummary.objects.get(loop_id="c1/session_1")
+    assert (loop.summary, loop.event_count, loop.covered_events) == (
+        "Input: Ann: Hi!\nOutput: Ben: Hello. [a red dog]", 2, 2,
+    )  # fmt: skip
+
+
+def test_one_conversation_of_several(run):
+    run("locomo", LOCOMO, conversation="2")
+    assert [loop for _, _, loop in told()] == ["c2/session_1"]
+    assert "1 events stored, 0 were" not in run("locomo", LOCOMO), "the rest follows"
+    assert Event.objects.count() == 5
+    with pytest.raises(CommandError, match="there are 2 conversations"):
+        run("locomo", LOCOMO, conversation="3")
+
+
+def test_running_again_stores_nothing_twice_and_goes_on_where_it_stopped(run, monkeypatch):
+    monkeypatch.setattr("memory.transfer.import_conversation.BATCH", 3)
+    lines = [json.dumps({"kind": "user_input", "content": f"line {n}"}) for n in range(10)]
+    with pytest.raises(CommandError, match=r"line 8: content must not be empty"):
+        run("jsonl", "\n".join([*lines[:7], '{"kind": "error", "content": ""}']), "log.jsonl")
+    assert Event.objects.count() == 6, "whole batches stay"
+    said = run("jsonl", "\n".join(lines), "log.jsonl")
+    assert "4 events stored, 6 were there already." in said
+    said = run("jsonl", "\n".join(lines), "log.jsonl")
+    assert "0 events stored, 10 were there already." in said
+    assert [content for _, content, _ in told()] == [f"line {n}" for n in range(10)]
+    assert SearchItem.objects.count() == LongTermEntry.objects.count() == 10
+    with pytest.raises(CommandError, match=r"line 1: key: 'log\.jsonl:line 1' names another event already"):
+        run("jsonl", '{"kind": "user_input", "content": "something else"}', "log.jsonl")
+
+
+def test_jsonl_takes_every_field_of_an_event(run):
+    line = {
+        "kind": "tool_call", "content": "x", "loop_id": "L", "ts": "2026-01-02T03:04:05Z", "visibility": "private",
+        "metadata": {"a": 1}, "key": "mine",
+    }  # fmt: skip
+    run("jsonl", json.dumps(line) + "\n\n" + json.dumps({"kind": "error", "content": "y"}) + "\n", "log.jsonl")
+    first, second = Event.objects.order_by("pk")
+    assert (first.kind, first.loop_id, first.visibility, first.metadata, first.key) == (
+        "tool_call",
+        "L",
+        "private",
+        {"a": 1},
+        "mine",
+    )
+    assert first.ts == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert (second.loop_id, second.key) == ("log", "log.jsonl:line 3")
+
+
+OPENAI = {
+    "messages": [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": [{"type": "text", "text": "Weather?"}, {"type": "image_url"}], "name": "Zoe"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "t1", "function": {"name": "weather", "arguments": '{"in": "Oslo"}'}}],
+        },
+        {"role": "tool", "tool_call_id": "t1", "content": "rain"},
+        {"role": "assistant", "content": "It rains.", "timestamp": 1_700_000_000},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [OPENAI, OPENAI["messages"], [OPENAI], json.dumps(OPENAI, indent=1), json.dumps(OPENAI) + "\n"],
+    ids=["object", "messages", "list", "indented", "line"],
+)
+def test_openai_messages(run, content):
+    run("openai", content)
+    assert told() == [
+        ("system_event", "Be kind.", "talk/1"),
+        ("user_input", "Weather?\n[image_url]", "talk/1"),
+        ("tool_call", 'weather({"in": "Oslo"})', "talk/1"),
+        ("tool_result", "rain", "talk/1"),
+        ("actor_output", "It rains.", "talk/1"),
+    ]
+    assert Event.objects.get(kind="tool_call").metadata == {"tool": "weather", "id": "t1"}
+    assert Event.objects.get(kind="user_input").metadata == {"speaker": "Zoe"}
+    assert Event.objects.get(kind="actor_output").ts == datetime.fromtimestamp(1_700_000_000, UTC)
+
+
+def test_openai_lines_are_conversations_of_their_own(run):
+    line = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
+    run("openai", f"{line}\n{line}\n")
+    assert [loop for _, _, loop in told()] == ["talk/1", "talk/2"]
+
+
+def test_anthropic_messages(run):
+    run(
+        "anthropic",
+        {
+            "id": "chat-9",
+            "system": "Be kind.",
+            "messages": [
+                {"role": "user", "content": "Weather?"},
+                {"role": "assistant", "content": [
+                    {"type": "thinking", "thinking": "hm"},
+                    {"type": "tool_use", "id": "t", "name": "weather", "input": {"in": "Oslo"}},
+                ]},
+                {"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "rain"}]},
+                    {"type": "tool_result", "tool_use_id": "u", "content": "broken", "is_error": True},
+                ]},
+                {"role": "assistant", "content": [{"type": "text", "text": "It rains."}]},
+            ],
+        },
+    )  # fmt: skip
+    assert told() == [
+        ("system_event", "Be kind.", "chat-9"),
+        ("user_input", "Weather?", "chat-9"),
+        ("actor_output", "hm", "chat-9"),
+        ("tool_call", 'weather({"in": "Oslo"})', "chat-9"),
+        ("tool_result", "rain", "chat-9"),
+        ("error", "broken", "chat-9"),
+        ("actor_output", "It rains.", "chat-9"),
+    ]
+
+
+def test_a_conversation_can_become_memory_of_the_subconscious(run):
+    run("openai", OPENAI, persona="subconscious")
+    assert set(Event.objects.values_list("persona", flat=True)) == {"subconscious"}
+    assert {"subconscious_prompt", "subconscious_output"} <= {kind for kind, _, _ in told()}
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "where"),
+    [
+        ("jsonl", '{"kind": "error", "content": "x"}\n{"kind": ', "line 2: this is not JSON"),
+        ("jsonl", b'{"kind": "error", "content": "\xff"}', "line 1: this is not JSON in UTF-8"),
+        ("jsonl", '{"kind": "shout", "content": "x"}', "line 1: kind is one of"),
+        ("jsonl", '{"kind": "error", "content": "x", "persona": "subconscious"}', "line 1: a field is not known"),
+        ("jsonl", '{"kind": "error", "content": "x", "ts": "2026-01-01T00:00:00"}', "line 1: its time lacks its zone"),
+        ("jsonl", '{"kind": "error", "content": "x", "ts": "soon"}', "line 1: its time is neither"),
+        ("jsonl", '{"kind": "error", "content": 7}', "line 1: content is text"),
+        ("jsonl", "17", "line 1: this is not an object"),
+        ("locomo", '[\n{"a": 1},\n]', "line 3: this is not JSON"),
+        ("locomo", [{"sample_id": "c"}], "c: conversation is missing"),
+        ("locomo", [sample("c", {1: [("Ann", None, {})]})], "c session 1 turn 1: text is missing"),
+        ("openai", {"messages": [{"role": "wizard", "content": "x"}]}, "conversation 1 message 1: role 'wizard'"),
+        ("openai", {"messages": ["x"]}, "conversation 1 message 1: this is not an object"),
+        ("openai", {"talk": []}, "conversation 1: messages is missing"),
+        ("openai", '{"messages": []}\n{"messages": [}', "line 2: this is not JSON"),
+        ("openai", "17", "there are no messages"),
+        ("anthropic", {"messages": [{"role": "user", "content": ["x"]}]}, "message 1: block 1 is not an object"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_the_place(run, format, content, where):
+    with pytest.raises(CommandError) as refused:
+        run(format, content)
+    assert where in str(refused.value)
+    assert not Event.objects.exists()
+
+
+def test_a_file_or_agent_that_is_not_there(run, tmp_path):
+    with pytest.raises(CommandError, match="No such file"):
+        call_command("importconversation", str(tmp_path / "none"), agent="ada", format="jsonl")
+    with pytest.raises(CommandError, match="There is no agent 'nobody'"):
+        call_command("importconversation", str(tmp_path / "none"), agent="nobody", format="jsonl")
