@@ -46,7 +46,8 @@ def _lines(agent: Agent, with_audit: bool) -> Iterator[str]:
         header = {name: plain(getattr(agent, name)) for name in AGENT_FIELDS}
         yield _line({"format": FORMAT, "version": VERSION, "agent": header})
         counts = {}
-        for model in (*TABLES, AUDIT_TABLE) if with_audit else TABLES:
+        tables = (*TABLES, AUDIT_TABLE) if with_audit else TABLES
+        for model in tables:
             name, count = table_name(model), 0
             for row in rows_of(model, agent.pk).iterator(CHUNK):
                 yield _line({"table": name, "row": row_of(model, row)})

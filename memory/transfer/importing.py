@@ -30,7 +30,7 @@ from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import first_unstorable
 
 BATCH = 500
-MODELS = {table_name(model): model for model in (*TABLES, AUDIT_TABLE)}
+MODELS: dict[str, type[models.Model]] = {table_name(model): model for model in (*TABLES, AUDIT_TABLE)}
 PLACES = {name: place for place, name in enumerate(MODELS)}
 
 Progress = Callable[[int, int], None]
@@ -142,16 +142,17 @@ def _agent(header: dict[str, Any], slug: str) -> Agent:
     if not isinstance(header["config"], dict):
         raise BadLine(1, "config is an object.")
     agent = Agent(slug=slug)
-    for name in AGENT_FIELDS:
-        if name != "slug":
-            setattr(agent, name, _value(1, Agent._meta.get_field(name), header[name]))
+    for column in Agent._meta.concrete_fields:
+        if column.name in AGENT_FIELDS and column.name != "slug":
+            setattr(agent, column.name, _value(1, column, header[column.name]))
     agent.save(force_insert=True)
     return agent
 
 
 def _batches(path: Path) -> Iterator[tuple[type[models.Model], list[tuple[int, dict[str, Any]]]]]:
     """The rows of the file with their line numbers, of one table at a time."""
-    name, batch = "", []
+    name = ""
+    batch: list[tuple[int, dict[str, Any]]] = []
     for number, line in _lines(path):
         if "table" not in line:
             continue
@@ -262,7 +263,7 @@ def _taken(model: type[models.Model], ids: list[str]) -> Iterator[str]:
             raise Invalid(f"An id of {table_name(model)} is no UUID.", field="file") from error
 
 
-def _value(number: int, column: models.Field, value: Any) -> Any:
+def _value(number: int, column: Any, value: Any) -> Any:
     """A value as the column holds it."""
     try:
         if value is None:

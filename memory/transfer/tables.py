@@ -41,7 +41,7 @@ TABLES: tuple[type[models.Model], ...] = (
 )
 """In the order of a file: events, whose ids change, come before what refers to them."""
 
-AUDIT_TABLE = AuditEvent
+AUDIT_TABLE: type[models.Model] = AuditEvent
 
 LEFT_OUT = frozenset({"ApiToken", "AuditEvent", "JudgeCall", "SearchItem", "SearchStatistics"})
 """Tables with rows of an agent that an export does not carry: secrets, the trail unless asked for, what calls
