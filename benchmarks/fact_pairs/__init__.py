@@ -1,0 +1,1 @@
+"""Labelled pairs of facts, and what becomes of them without a judge."""

@@ -1,0 +1,1 @@
+"""How memory looks after itself: one handler per file, over a pure core."""

@@ -1,0 +1,244 @@
+"""What the comparison of two facts is sure of: that it never confirms a change matters most."""
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
+from memory.lifecycle import words as w
+from memory.lifecycle.compare import Comparison, FactText, Kind, Outcome, compare_facts
+
+THRESHOLDS = thresholds_of(DEFAULT_MODEL)
+THEN = datetime(2026, 1, 1, tzinfo=UTC)
+PAIRS = [
+    json.loads(line)
+    for line in (Path(__file__).parents[2] / "benchmarks/fact_pairs/pairs.jsonl").read_text().splitlines()
+]
+
+
+def _compared(old: str, new: str, cosine: float = 0.99, *, subjects: tuple[str, str] = ("", "")) -> Comparison:
+    return compare_facts(
+        FactText(old, subject=subjects[0], moment=THEN),
+        FactText(new, subject=subjects[1], moment=THEN + timedelta(days=1)),
+        cosine,
+        THRESHOLDS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Alice lives in Berlin.", "alice resides in berlin"),
+        ("The timeout is thirty seconds.", "The timeout is 30s"),
+        ("The meeting is at 3 pm.", "The meeting is at 15:00."),
+        ("Bob's birthday is May 4.", "Bob's birthday is on 4 May."),
+        ("Alice manages Bob.", "Bob is managed by Alice."),
+        ("Alice is Bob's manager.", "Bob's manager is Alice."),
+        ("On Mondays, the team meets in Oslo.", "The team meets in Oslo on Mondays."),
+        ("The API doesn't support XML.", "The API does not support XML."),
+        ("Alice likes to drink tea.", "Alice likes drinking tea."),
+        ("Anton and Birgit own the bakery.", "Birgit and Anton own the bakery."),
+        ("The limit is 1,000 requests.", "Please note that the limit is 1000 requests."),
+    ],
+)
+def test_harmless_differences_are_the_same_at_any_cosine(old, new):
+    for cosine in (0.99, 0.81, 0.2):
+        assert _compared(old, new, cosine).outcome is Outcome.CONFIRMED
+        assert _compared(new, old, cosine).outcome is Outcome.CONFIRMED
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("The index improves latency by 5%.", "The index regresses latency by 5%.", "antonym"),
+        ("Alice manages Bob.", "Bob manages Alice.", "roles"),
+        ("Alice manages Bob.", "Alice is managed by Bob.", "roles"),
+        ("Data flows from Kafka to Postgres.", "Data flows from Postgres to Kafka.", "roles"),
+        ("The disk holds 100 Mb.", "The disk holds 100 MB.", "number"),
+        ("Use version 1.1 of the client.", "Use version 1.10 of the client.", "number"),
+        ("The race is 10 km long.", "The race is 10 miles long.", "number"),
+        ("All tests pass.", "Some tests pass.", "quantity"),
+        ("Alice has few friends.", "Alice has a few friends.", "quantity"),
+        ("Carol eats meat.", "Carol never eats meat.", "negation"),
+        ("Carol used to eat meat.", "Carol eats meat.", "time"),
+        ("The user writes C.", "The user writes C++.", "name"),
+        ("The path is /etc/Hosts.", "The path is /etc/hosts.", "name"),
+        ("Alice said Bob left in May.", "In May, Alice said Bob left.", "detail"),
+        ("The weekly reports contain errors.", "The weekly report contains errors.", "value"),
+        ("Alice manages Bob and Carol leads Dan.", "Alice manages Carol and Bob leads Dan.", "roles"),
+        ("The server is down.", "Is the server down?", "question"),
+        ("Plan A is approved.", "The plan is approved.", "name"),
+        ("Bob, said Alice, left.", "Bob said Alice left.", "detail"),
+    ],
+)
+def test_what_matters_is_named_and_never_confirmed(old, new, code):
+    for one, other in ((old, new), (new, old)):
+        found = _compared(one, other)
+        assert found.outcome is Outcome.QUEUED
+        assert code in {reason.code for reason in found.reasons}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "attribute", "before", "after"),
+    [
+        ("Alice lives in Berlin.", "Alice lives in Paris.", "home", "Berlin", "Paris"),
+        ("Alice lives in Berlin.", "Alice has moved to Paris.", "home", "Berlin", "Paris"),
+        ("The service runs version 2.3.", "The service runs version 2.4.", "version", "2.3", "2.4"),
+        ("The user prefers Celsius.", "The user prefers Fahrenheit.", "preferred", "Celsius", "Fahrenheit"),
+        ("The team uses Slack for chat.", "The team uses Teams for chat.", "tool chat", "Slack", "Teams"),
+        ("Nora is 34 years old.", "Nora is 35 years old.", "age", "34 years old", "35 years old"),
+        ("Bob works at Initech.", "Bob no longer works at Initech.", "truth", "true", "no longer true"),
+    ],
+)
+def test_an_explicit_change_of_a_single_value_supersedes_when_it_is_later(old, new, attribute, before, after):
+    found = _compared(old, new)
+    assert (found.kind, found.outcome) == (Kind.CHANGED, Outcome.SUPERSEDED)
+    assert (found.attribute, found.old_value, found.new_value) == (attribute, before, after)
+    earlier = compare_facts(FactText(old, moment=THEN), FactText(new, moment=THEN - timedelta(days=1)), 0.9, THRESHOLDS)
+    assert earlier.outcome is Outcome.QUEUED
+    assert compare_facts(FactText(old), FactText(new), 0.9, THRESHOLDS).outcome is Outcome.QUEUED
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Alice lives in Germany.", "Alice lives in Berlin."),
+        ("Alice lives in SF.", "Alice lives in San Francisco."),
+        ("Alice is married to Bob.", "Alice is married to Robert."),
+        ("The service runs version 2.", "The service runs version 2.4."),
+        ("The deadline of the grant is 12 May.", "The deadline of the grant is 12 May 2026."),
+        ("Alice speaks French.", "Alice speaks German."),
+        ("Alice likes pizza.", "Alice likes sushi."),
+        ("Ben has a dog named Rex.", "Ben has a cat named Tom."),
+        ("Dev visited Rome.", "Dev visited Oslo."),
+        ("She lives in Berlin.", "She lives in Paris."),
+        ("Alice lives in Berlin.", "Alice might live in Paris."),
+        ("Alice lives in Berlin.", "Alice lived in Paris."),
+        ("Alice lives in Berlin.", "Alice's brother lives in Paris."),
+        ("The user prefers tea over coffee.", "The user prefers coffee over tea."),
+    ],
+)
+def test_what_is_not_certain_never_supersedes(old, new):
+    assert _compared(old, new).kind not in (Kind.CHANGED, Kind.SAME)
+    assert _compared(new, old).kind not in (Kind.CHANGED, Kind.SAME)
+
+
+def test_the_subject_decides_when_the_sentence_does_not_name_it():
+    assert _compared("Prefers tea.", "Prefers tea.", subjects=("Alice", "Bob")).kind is Kind.DIFFERS
+    assert _compared("Prefers tea.", "Prefers tea.", subjects=("Alice", "")).kind is Kind.DIFFERS
+    assert _compared("Runs Linux.", "Runs Linux.", subjects=("server 1", "server 2")).kind is Kind.DIFFERS
+    assert _compared("Prefers tea.", "Prefers tea.", subjects=("Alice", "alice")).kind is Kind.SAME
+    assert _compared("Alice prefers tea.", "Alice prefers tea.", subjects=("Alice", "")).kind is Kind.SAME
+    assert _compared("He lives in Berlin.", "He lives in Paris.", subjects=("Bob", "Bob")).kind is Kind.CHANGED
+
+
+def test_yesterday_is_another_day_tomorrow():
+    assert _compared("The deploy failed yesterday.", "The deploy failed yesterday.").kind is Kind.DIFFERS
+    same_day = FactText("The deploy failed yesterday.", moment=THEN)
+    assert compare_facts(same_day, same_day, 1.0, THRESHOLDS).kind is Kind.SAME
+
+
+def test_facts_about_different_things_are_unrelated_below_the_check_threshold():
+    assert _compared("Alice lives in Berlin.", "The cache expires daily.", 0.1).outcome is Outcome.STORED
+    assert _compared("Alice likes pizza.", "Alice likes sushi.", 0.6).outcome is Outcome.STORED
+
+
+def test_a_contradiction_is_seen_below_the_check_threshold():
+    for old, new in [
+        ("The function returns a list.", "The function returns a dictionary."),
+        ("The incident is open.", "The incident has been resolved."),
+        ("Carol eats meat.", "Carol never eats meat."),
+    ]:
+        assert _compared(old, new, 0.4).outcome is Outcome.QUEUED
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair['label']}: {pair['new'][:40]}")
+def test_no_labelled_pair_is_treated_as_what_it_is_not(pair):
+    """At every cosine that a model could give; the whole table is printed by `python -m benchmarks.fact_pairs`."""
+    for cosine in (1.0, 0.5):
+        outcome = _compared(pair["old"], pair["new"], cosine).outcome
+        if pair["label"] != "paraphrase":
+            assert outcome is not Outcome.CONFIRMED
+        if pair["label"] not in ("update", "contradiction"):
+            assert outcome is not Outcome.SUPERSEDED
+
+
+NAMES = ["Alice", "Bob", "Chen", "Dana", "Erik", "Farah"]
+YEARS = st.integers(1950, 2020)
+FRAMES = ["The plan is to {} it.", "{} traffic", "It is {}."]
+FACTS = st.one_of(
+    st.builds("{} manages {} in {}.".format, *[st.sampled_from(NAMES)] * 3),
+    st.builds("{} is managed by {}.".format, *[st.sampled_from(NAMES)] * 2),
+    st.builds("On Mondays, {} pays {} {} dollars.".format, *[st.sampled_from(NAMES)] * 2, st.integers(1, 9999)),
+    st.builds("The budget of {} is {} euros.".format, st.sampled_from(NAMES), st.integers(1, 9999)),
+    st.builds("{} and {} like to drink tea at {} pm.".format, *[st.sampled_from(NAMES)] * 2, st.integers(1, 12)),
+    st.builds(
+        "{}'s birthday is {} May {}.".format, st.sampled_from(NAMES), st.integers(1, 28), st.integers(1950, 2020)
+    ),
+    st.builds("The service always improves latency by {}% for {}.".format, st.integers(1, 99), st.sampled_from(NAMES)),
+)
+
+
+@given(FACTS, st.data())
+def test_an_inserted_negation_is_never_the_same(fact, data):
+    words = fact.split()
+    place = data.draw(st.integers(0, len(words)))
+    negation = data.draw(st.sampled_from(["not", "never", "no", "no longer", "hardly", "without", "neither", "isn't"]))
+    denied = " ".join([*words[:place], negation, *words[place:]])
+    assert _compared(fact, denied).kind is not Kind.SAME
+    assert _compared(denied, fact).kind is not Kind.SAME
+
+
+@given(FACTS, st.integers(0, 10**6), st.data())
+def test_a_changed_number_is_never_the_same(fact, number, data):
+    digits = [word for word in fact.split() if any(char.isdigit() for char in word)]
+    assume(digits)
+    word = data.draw(st.sampled_from(digits))
+    old = "".join(char for char in word if char.isdigit())
+    assume(int(old) != number)
+    assert _compared(fact, fact.replace(old, str(number))).kind is not Kind.SAME
+
+
+@given(FACTS, st.data())
+def test_another_name_is_never_the_same(fact, data):
+    name = data.draw(st.sampled_from([name for name in NAMES if name in fact] or ["Mondays"]))
+    assume(name in fact)
+    other = data.draw(st.sampled_from([other for other in [*NAMES, "Zoe", "Initech"] if other != name]))
+    assert _compared(fact, fact.replace(name, other, 1)).kind is not Kind.SAME
+
+
+@given(
+    st.sampled_from(sorted(w.ANTONYMS, key=sorted)),
+    st.sampled_from(["The plan is to {} it.", "{} traffic", "It is {}."]),
+)
+def test_an_antonym_is_never_the_same(pair, frame):
+    assume(len(pair) == 2)
+    one, other = sorted(pair)
+    assert _compared(frame.format(one), frame.format(other)).kind is not Kind.SAME
+
+
+@given(st.one_of(FACTS, st.text(max_size=80)), st.one_of(FACTS, st.text(max_size=80)))
+def test_the_same_is_symmetric_and_nothing_breaks_it(one, other):
+    assert (_compared(one, other).kind is Kind.SAME) == (_compared(other, one).kind is Kind.SAME)
+
+
+@given(FACTS)
+def test_a_fact_is_the_same_as_itself(fact):
+    assert _compared(fact, fact).kind is Kind.SAME
+
+
+@pytest.mark.parametrize(
+    "unit", ["a ", "not ", "12 ", "((((", "Alice's ", "x, ", "May 5 ", "w{} ", "''\"\"", "--", "1:2 "]
+)
+def test_the_longest_facts_are_compared_in_bounded_time(unit):
+    long = "".join(unit.format(place) for place in range(8000))[:8000]
+    began = time.process_time()
+    _compared(long, long[::-1])
+    _compared(long, long[1:] + "b")
+    # Far above what it takes, far below what anything worse than linear would.
+    assert time.process_time() - began < 5
