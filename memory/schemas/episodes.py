@@ -5,8 +5,9 @@ from typing import Annotated
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, BeforeValidator, Field
 
+from memory.schemas.events import Id
 from nousweb.lib.schemas import Input
 
 
@@ -20,8 +21,18 @@ class EpisodeIn(Input):
     started_at: AwareDatetime | None = Field(None, description="Now, unless it began earlier")
 
 
+def _number(given: object) -> object:
+    """The id of an event as a number, whether it came as the text that the API gives or as a number."""
+    return int(given) if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < 20 else given
+
+
+EventNumber = Annotated[int, BeforeValidator(_number), Field(strict=True)]
+
+
 class EpisodeAppendIn(Input):
-    event_ids: list[Annotated[int, Field(strict=True)]] = Field([], description="At most 1,000; each counts once")
+    event_ids: list[EventNumber] = Field(
+        [], description="As POST /api/events gave them; at most 1,000, each counts once"
+    )
     text: str = Field("", description="Goes to the end of the detail")
 
 
@@ -63,7 +74,7 @@ class EpisodeOut(Schema):
 
 
 class TranscriptEvent(Schema):
-    id: int
+    id: Id
     ts: datetime
     kind: str
     loop_id: str

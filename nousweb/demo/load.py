@@ -25,6 +25,7 @@ from identity.services.proposals import (
 from identity.services.tokens import token_create
 from memory.services.facts import fact_learn
 from nousweb.demo import identity_story as story
+from nousweb.demo.memory_load import Caller, Step, memory_finish, memory_steps, told
 from nousweb.lib import clock
 
 DECISIONS: dict[str, Callable[..., Any]] = {
@@ -46,21 +47,22 @@ def demo_load() -> None:
     password = secrets.token_urlsafe(9)
     people = {name: _person(name, group, password) for name, group in LOGINS}
     start = timezone.now()
-    steps: list[tuple[float, Callable[[], Any]]] = []
+    steps: list[Step] = []
     with clock.at(start - timedelta(days=56.5)):
         agent = agent_create(
             slug=story.AGENT_SLUG, name=story.AGENT_NAME, kind=AgentKind.SQUIRE, by=people["admin"],
             prompt=story.CHARACTER_1,
         )  # fmt: skip
         token, secret = token_create(agent=agent, persona=Persona.ACTOR, name="demo", by=people["admin"])
+        _, dreamer = token_create(agent=agent, persona=Persona.SUBCONSCIOUS, name="dream", by=people["admin"])
     actors = {**people, "agent": Principal.of_token(token)}
     for facts, author in ((story.PROFILE_FACTS, people["reviewer"]), (story.OTHER_FACTS, actors["agent"])):
         steps += [(fact[0], _fact_step(agent, fact, author)) for fact in facts]
     for entry in story.STORY:
         steps += _identity_steps(agent, entry, actors)
-    for days_ago, step in sorted(steps, key=lambda pair: -pair[0]):
-        with clock.at(start - timedelta(days=days_ago)):
-            step()
+    steps += memory_steps(start, Caller(secret), Caller(dreamer), people["admin"], agent)
+    told(start, steps)
+    memory_finish()
     demo_file().write_text(json.dumps({"password": password, "token": secret}))
     demo_file().chmod(0o600)
 

@@ -48,7 +48,7 @@ def test_an_episode_from_beginning_to_end(caller, ada):
     assert (episode["ended_at"], episode["outcome"], episode["summary_kind"]) == (None, "unknown", "none")
     ids = happen(ada, "one", "two", "three")
     path = f"/episodes/{episode['id']}"
-    added = caller.post(f"{path}/events", {"event_ids": [ids[2], ids[0], ids[0]]}).json()
+    added = caller.post(f"{path}/events", {"event_ids": [str(ids[2]), ids[0], ids[0]]}).json()
     assert (added["added"], added["already"]) == (2, 0)
     added = caller.post(f"{path}/events", {"event_ids": ids, "text": "Tim nodded."}).json()
     assert (added["added"], added["already"]) == (1, 2)
@@ -59,6 +59,7 @@ def test_an_episode_from_beginning_to_end(caller, ada):
     assert (closed.json()["summary_kind"], closed.json()["title"]) == ("given", "Move the database")
     shown = caller.get(path).json()
     assert [event["content"] for event in shown["transcript"]["events"]] == ["one", "two", "three"]
+    assert [event["id"] for event in shown["transcript"]["events"]] == [str(event_id) for event_id in ids]
     assert (shown["transcript"]["next"], shown["detail"]) == (None, "Tim nodded.")
     assert list(AuditEvent.objects.filter(object_type="episode").order_by("id").values_list("action", flat=True)) == [
         "episode.open", "episode.append", "episode.append", "episode.close",
@@ -118,9 +119,25 @@ def test_the_detail_has_an_end(caller):
 def test_events_of_others_cannot_be_taken(api, caller, ada, bruno, subconscious_token):
     own, foreign, hidden = happen(ada, "a")[0], happen(bruno, "b")[0], happen(ada, "s", persona="subconscious")[0]
     path = f"/episodes/{opened(caller)['id']}"
-    for bad in ([foreign], [hidden], [own, hidden], [10**9], [0], [-1], [2**63], [10**30]):
+    for bad in (
+        [foreign],
+        [hidden],
+        [own, hidden],
+        [10**9],
+        [0],
+        [-1],
+        [2**63],
+        [10**30],
+        ["x"],
+        ["1.0"],
+        [True],
+        [1.0],
+    ):
         refused = caller.post(f"{path}/events", {"event_ids": bad})
         assert_problem(refused, 422, "invalid", field="event_ids")
+    for bad in (["x"], ["1.0"], [True], [1.0], [None]):
+        refused = caller.post(f"{path}/events", {"event_ids": bad})
+        assert_problem(refused, 422, "invalid", field="event_ids.0")
     assert not EpisodeEvent.objects.exists()
     dreams = api.as_token(subconscious_token)
     dream = dreams.post("/episodes", {"title": "a dream"}).json()

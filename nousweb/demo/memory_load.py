@@ -1,0 +1,188 @@
+"""Tells the memory story through the API, as an agent would, each call at the moment at which it happened."""
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from django.test import Client
+
+from identity.models import Agent
+from identity.principal import Principal
+from memory.services.censors import censor_create
+from memory.services.indexing import embeddings_make
+from memory.services.loops import loops_close_idle
+from nousweb.demo import memory_story as story
+from nousweb.lib import clock
+
+Step = tuple[float, Callable[[], Any]]
+
+
+class DemoRefused(RuntimeError):
+    """The API refused a call of the demo; the message holds its answer."""
+
+
+class Caller:
+    """An agent's token, used against the API inside this process: no server runs yet when the demo is made."""
+
+    def __init__(self, token: str) -> None:
+        self._client = Client(SERVER_NAME="localhost", headers={"Authorization": f"Bearer {token}"})
+
+    def __call__(self, method: str, path: str, body: Any) -> Any:
+        answer = self._client.generic(
+            method, f"/api{path}", json.dumps(body), content_type="application/json", secure=True
+        )
+        if answer.status_code >= 400:
+            raise DemoRefused(f"{method} {path}: {answer.content.decode()[:500]}")
+        return answer.json() if answer.content else None
+
+
+def memory_steps(start: datetime, actor: Caller, dreamer: Caller, admin: Principal, agent: Agent) -> list[Step]:
+    """What happened and when, in days before `start`."""
+    events: dict[str, list[int]] = {}
+    facts: list[str] = []
+    steps: list[Step] = []
+    for loop in story.LOOPS:
+        caller = dreamer if loop.persona == "subconscious" else actor
+        steps.append((_end(loop), _loop_step(start, loop, caller, events)))
+    by_id = {loop.loop_id: loop for loop in story.LOOPS}
+    for episode in story.EPISODES:
+        last = min(_end(by_id[loop_id]) for loop_id in episode.loops)
+        steps.append((last - 0.01, _episode_step(start, by_id, episode, actor, events)))
+    for days_ago, decision, review in story.DECISIONS:
+        steps.append((days_ago, _decision_step(decision, review, actor)))
+    for days_ago, procedure, successes, failures in story.PROCEDURES:
+        steps.append((days_ago, _procedure_step(procedure, successes, failures, actor)))
+    for days_ago, who, censor in story.CENSORS:
+        steps.append((days_ago, _censor_step(who, censor, actor, admin, agent)))
+    for days_ago, text in story.CHECKED_TEXTS:
+        steps.append((days_ago, partial(actor, "POST", "/censors/check", {"text": text})))
+    for days_ago, content in story.CHAIN:
+        steps.append((days_ago, _chain_step(content, actor, facts)))
+    for days_ago, subject, content in story.SUBCONSCIOUS_FACTS:
+        body = {"content": content, "subject": subject, "confidence": 0.6}
+        steps.append((days_ago, partial(dreamer, "POST", "/facts", body)))
+    steps.append((1.3, partial(_working, actor)))
+    for days_ago, session, asked, said in story.QUESTIONS:
+        steps.append((days_ago, _question_step(session, asked, said, actor)))
+    return steps
+
+
+def _end(loop: story.Loop) -> float:
+    return loop.days_ago - loop.minutes * len(loop.turns) / 1440
+
+
+def _loop_step(start: datetime, loop: story.Loop, caller: Caller, events: dict[str, list[int]]) -> Callable[[], None]:
+    def record() -> None:
+        begun = start - timedelta(days=loop.days_ago)
+        body = [
+            {
+                "kind": kind,
+                "content": content,
+                "loop_id": loop.loop_id,
+                "ts": (begun + timedelta(minutes=loop.minutes * place)).isoformat(),
+                "metadata": {"speaker": loop.speaker} if loop.speaker and kind == "user_input" else {},
+                "key": f"{loop.loop_id}:{place}",
+            }
+            for place, (kind, content) in enumerate(loop.turns)
+        ]
+        made = caller("POST", "/events", {"events": body})
+        events[loop.loop_id] = [event["id"] for event in made["events"]]
+
+    return record
+
+
+def _episode_step(
+    start: datetime,
+    loops: dict[str, story.Loop],
+    episode: story.EpisodeStory,
+    actor: Caller,
+    events: dict[str, list[int]],
+) -> Callable[[], None]:
+    def tell() -> None:
+        begun = start - timedelta(days=max(loops[loop_id].days_ago for loop_id in episode.loops))
+        made = actor(
+            "POST", "/episodes", {"title": episode.title, "tags": list(episode.tags), "started_at": begun.isoformat()}
+        )
+        ids = [event_id for loop_id in episode.loops for event_id in events[loop_id]]
+        actor("POST", f"/episodes/{made['id']}/events", {"event_ids": ids})
+        closing = {"outcome": episode.outcome, "lessons": list(episode.lessons)}
+        if episode.summary:
+            closing["summary"] = episode.summary
+        actor("POST", f"/episodes/{made['id']}/close", closing)
+
+    return tell
+
+
+def _decision_step(decision: dict[str, Any], review: tuple[str, str] | None, actor: Caller) -> Callable[[], None]:
+    def decide() -> None:
+        made = actor("POST", "/decisions", decision)
+        if review:
+            actor("POST", f"/decisions/{made['id']}/review", {"outcome": review[0], "note": review[1]})
+
+    return decide
+
+
+def _procedure_step(procedure: dict[str, Any], successes: int, failures: int, actor: Caller) -> Callable[[], None]:
+    def use() -> None:
+        made = actor("POST", "/procedures", procedure)
+        for success in [True] * successes + [False] * failures:
+            actor("POST", f"/procedures/{made['id']}/activate", {})
+            actor("POST", f"/procedures/{made['id']}/report", {"success": success})
+
+    return use
+
+
+def _censor_step(who: str, censor: dict[str, Any], actor: Caller, admin: Principal, agent: Agent) -> Callable[[], Any]:
+    if who == "agent":
+        return partial(actor, "POST", "/censors", censor)
+    # People make theirs in the console, through the same service as the API.
+    return partial(censor_create, agent=agent, by=admin, **censor)
+
+
+def _chain_step(content: str, actor: Caller, facts: list[str]) -> Callable[[], None]:
+    def believe() -> None:
+        body = {"content": content, "subject": "checkout", "category": "technical", "confidence": 0.9}
+        if facts:
+            made = actor(
+                "POST", f"/facts/{facts[-1]}/supersede", {"by": body, "reason": "Read from the configuration."}
+            )
+            facts.append(made["new"]["id"])
+        else:
+            facts.append(actor("POST", "/facts", body)["fact"]["id"])
+
+    return believe
+
+
+def _working(actor: Caller) -> None:
+    session = story.WORKING["session"]
+    actor("PUT", f"/working/{session}", {"task": story.WORKING["task"], "frame": story.WORKING["frame"]})
+    for kind, text, relevance in story.WORKING["items"]:
+        actor("POST", f"/working/{session}/items", {"type": kind, "text": text, "relevance": relevance})
+    for text in story.WORKING["threads"]:
+        actor("POST", f"/working/{session}/threads", {"text": text})
+
+
+def _question_step(session: str, asked: str, said: str, actor: Caller) -> Callable[[], None]:
+    def ask() -> None:
+        # What was learned until now has to be searchable, as it would have been.
+        embeddings_make()
+        run = actor("POST", "/context", {"session_id": session, "input": asked})
+        actor("POST", f"/context/{run['id']}/response", {"response": said})
+        actor("POST", f"/context/{run['id']}/outcome", {"outcome": "success"})
+
+    return ask
+
+
+def memory_finish() -> None:
+    """What the worker would have done since: vectors and the loops that went idle."""
+    embeddings_make()
+    loops_close_idle()
+
+
+def told(start: datetime, steps: Iterable[Step]) -> None:
+    """Carry the steps out, the oldest first, each at its own moment."""
+    for days_ago, step in sorted(steps, key=lambda pair: -pair[0]):
+        with clock.at(start - timedelta(days=days_ago)):
+            step()

@@ -1,0 +1,222 @@
+"""What Marlow lived through in seven weeks: incidents as loops of events, and what was learned from them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+Turn = tuple[str, str]
+"""Kind of an event, and its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One stretch of work. `minutes` pass between events; `metadata` goes with each of them."""
+
+    days_ago: float
+    loop_id: str
+    turns: tuple[Turn, ...]
+    speaker: str = ""
+    minutes: float = 2.0
+    persona: str = "actor"
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeStory:
+    """An episode made of loops. Without a summary it waits for the lifecycle to write one."""
+
+    loops: tuple[str, ...]
+    title: str
+    outcome: str
+    summary: str = ""
+    lessons: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+LOOPS: tuple[Loop, ...] = (
+    Loop(46.2, "page-3011", (
+        ("user_input", "Checkout latency alert fired at 02:10 UTC. What is going on?"),
+        ("tool_call", "dashboards.read(service='checkout', panel='latency', since='90m')"),
+        ("tool_result", "p99 rose from 210 ms to 1,900 ms at 02:04 UTC; error rate 0.2 %; Redis CPU 97 %."),
+        ("tool_call", "deploys.last(service='checkout', n=3)"),
+        ("tool_result", "1: 2 h ago, alice, cart expiry 24 h -> 30 d. 2: 3 d ago, bob, metrics. 3: 8 d ago, alice, logging."),
+        ("actor_output", "Finding: Redis is at 97 % CPU since 02:04. Evidence: the cart expiry went from 24 hours to 30 days "
+         "two hours ago, so keys pile up. Next step: roll that deployment back; undo is redeploying it."),
+    ), "Bob"),
+    Loop(45.9, "page-3011-after", (
+        ("user_input", "Rolled back. p99 is at 230 ms. Why did the canary not catch it?"),
+        ("tool_result", "Canary ran for 10 minutes; keys grow by 2 % in that time."),
+        ("actor_output", "The canary ran ten minutes and the harm needs about an hour to show. A check on key growth would "
+         "have caught it in five."),
+    ), "Bob"),
+    Loop(40.1, "page-3058", (
+        ("user_input", "Orders database: replication lag 40 s and rising."),
+        ("tool_call", "db.replication(cluster='orders')"),
+        ("tool_result", "standby replaying a 12 GB transaction from job nightly-archive; synchronous_commit = on"),
+        ("actor_output", "Finding: the nightly archive writes 12 GB in one transaction and the standby cannot replay it fast "
+         "enough. Next step: wait about 6 minutes, then split the job into batches of 50,000 rows."),
+    ), "Bob"),
+    Loop(36.4, "planning-cache", (
+        ("user_input", "Should we move sessions from Redis to PostgreSQL too, or keep two stores?"),
+        ("actor_output", "Keep sessions in Redis for now. Reasons: they are short-lived, losing them is harmless, and the "
+         "orders database has no headroom until it is split."),
+    ), "Alice"),
+    Loop(33.3, "page-3102", (
+        ("user_input", "Search returns nothing for 'blue lamp' since noon."),
+        ("tool_call", "search.status()"),
+        ("tool_result", "index catalogue-7 rebuilding, 61 %; fallback to table: disabled by flag search.fallback=false"),
+        ("error", "search.query('blue lamp') -> 503 index not ready"),
+        ("actor_output", "Finding: the index is being rebuilt and the fallback to the catalogue table was switched off by a "
+         "flag on Monday. Next step: switch search.fallback on; it is reversible at once."),
+    ), "Alice"),
+    Loop(28.6, "handover-oct", (
+        ("user_input", "Sum up the night, please."),
+        ("actor_output", "Two pages. 01:20 mail queue grew to 4,000, the second provider took over after 60 seconds, nothing "
+         "to do. 04:45 certificate of the status page expires in 6 days, ticket made."),
+    ), "Alice"),
+    Loop(21.2, "page-3177", (
+        ("user_input", "Checkout is slow again, p99 at 800 ms."),
+        ("tool_call", "dashboards.read(service='checkout', panel='latency', since='60m')"),
+        ("tool_result", "p99 810 ms since 13:30 UTC; Redis CPU 35 %; payment provider latency 600 ms (normal: 180 ms)."),
+        ("actor_output", "Finding: it is not Redis this time; the payment provider answers in 600 ms instead of 180. Next step: "
+         "raise the payment timeout to 4 s and tell the provider. No rollback: our last release is five days old."),
+    ), "Alice"),
+    Loop(19.4, "page-3190", (
+        ("user_input", "Alert: wrong replica promoted in eu-2? I got sent there twice tonight."),
+        ("actor_output", "I was wrong twice: I named replica eu-2b from an old topology without reading it again. I will read "
+         "the topology before I name a replica."),
+    ), "Bob"),
+    Loop(14.5, "mail-failover", (
+        ("user_input", "How long until the second mail provider takes over?"),
+        ("tool_result", "config mail.failover_seconds = 60"),
+        ("actor_output", "60 seconds after the first error. Mails in flight are sent again, so a few arrive twice."),
+    ), "Charlie"),
+    Loop(9.1, "page-3240", (
+        ("user_input", "Billing queue stuck: 18,000 jobs waiting."),
+        ("tool_call", "queue.peek(name='billing', n=3)"),
+        ("tool_result", "head job 99182: invoice PDF of 48 MB; worker memory limit 512 MB; killed 14 times"),
+        ("actor_output", "Finding: one job of 48 MB kills the worker each time it is retried. Next step: move job 99182 to the "
+         "dead letters; the queue then drains in about 20 minutes."),
+    ), "Charlie"),
+    Loop(5.2, "queue-migration", (
+        ("user_input", "We agreed to move the billing queue from Redis to PostgreSQL. What could go wrong?"),
+        ("actor_output", "Three things: long transactions hold back vacuum, so keep jobs short; LISTEN does not survive a "
+         "failover, so poll as well; and the dead letters need a table of their own before the first run."),
+    ), "Alice"),
+    Loop(1.4, "page-3301", (
+        ("user_input", "Disk of orders-1 is 91 % full."),
+        ("tool_call", "db.size(cluster='orders', by='table')"),
+        ("tool_result", "order_events 410 GB (of 780), oldest row 2023-01; partitions: none"),
+        ("actor_output", "Finding: order_events holds 410 GB without partitions. Next step tonight: extend the volume by 100 GB; "
+         "this week: partition by month and archive what is older than 18 months."),
+    ), "Bob"),
+    Loop(30.0, "learn-oct", (
+        ("subconscious_prompt", "Look through the pages of the last two weeks. What repeats?"),
+        ("subconscious_output", "Three of five pages followed a deployment by less than three hours. Ask for the last deployment "
+         "first. The team trusts short answers more than complete ones."),
+    ), persona="subconscious"),
+    Loop(12.0, "dream-nov", (
+        ("subconscious_prompt", "Which beliefs about the team may be out of date?"),
+        ("subconscious_output", "Bob may not be the only one who knows the databases: Charlie answered two of the last three "
+         "questions about them. Watch this before changing the profile."),
+    ), persona="subconscious"),
+)  # fmt: skip
+
+EPISODES: tuple[EpisodeStory, ...] = (
+    EpisodeStory(
+        ("page-3011", "page-3011-after"), "Checkout slowed by an overfull Redis", "success",
+        "At 02:10 UTC checkout's p99 rose to 1.9 s because a deployment had raised the cart expiry from 24 hours to 30 days "
+        "and keys piled up in Redis. Bob rolled it back; latency was normal after nine minutes. The canary had run for ten "
+        "minutes only, too short for the keys to grow.",
+        ("A canary must watch key growth, not only latency.",), ("checkout", "redis"),
+    ),
+    EpisodeStory(("page-3058",), "Orders standby lagged behind the nightly archive", "success",
+                 "The nightly archive wrote 12 GB in one transaction and the synchronous standby fell 40 s behind. The team "
+                 "waited it out and split the job into batches of 50,000 rows.", (), ("orders database",)),
+    EpisodeStory(("page-3102",), "Search empty while its index was rebuilt", "success",
+                 "Search returned nothing for hours: the index was being rebuilt and the fallback to the catalogue table "
+                 "had been switched off by a flag. Switching search.fallback on helped at once.",
+                 ("Flags that switch off a safety net need an owner and an end date.",), ("search",)),
+    EpisodeStory(("page-3177",), "Checkout slowed by the payment provider", "partial"),
+    EpisodeStory(("page-3240",), "Billing queue blocked by one large invoice", "success"),
+)  # fmt: skip
+
+DECISIONS: tuple[tuple[float, dict[str, Any], tuple[str, str] | None], ...] = (
+    (45.0, {"description": "Watch key growth during every canary of checkout.", "confidence": 0.85, "stakes": "medium",
+            "reasons": ["The expiry change passed a ten-minute canary."], "category": "process"},
+     ("success", "Caught a second expiry change two weeks later.")),
+    (36.3, {"description": "Keep sessions in Redis instead of moving them to PostgreSQL.", "confidence": 0.7, "stakes": "high",
+            "reasons": ["Sessions are short-lived.", "The orders database has no headroom."], "category": "architecture"}, None),
+    (33.0, {"description": "Every flag that disables a fallback gets an owner and an end date.", "confidence": 0.9,
+            "stakes": "low", "reasons": ["Search was empty for five hours."], "category": "process"}, None),
+    (21.0, {"description": "Raise the payment timeout of checkout to 4 seconds.", "confidence": 0.6, "stakes": "high",
+            "reasons": ["The provider answered in 600 ms instead of 180."], "category": "operations"},
+     ("failure", "Threads piled up behind slow payments; set back to 2 seconds after a day.")),
+    (5.1, {"description": "Move the billing queue from Redis to PostgreSQL.", "confidence": 0.8, "stakes": "high",
+           "reasons": ["One store fewer at night.", "Dead letters can be queried."], "category": "architecture"}, None),
+    (1.2, {"description": "Partition order_events by month and archive rows older than 18 months.", "confidence": 0.9,
+           "stakes": "critical", "reasons": ["410 GB in one table.", "Vacuum takes nine hours."], "category": "architecture"},
+     None),
+)  # fmt: skip
+
+PROCEDURES: tuple[tuple[float, dict[str, Any], int, int], ...] = (
+    (44.0, {"name": "Answer a page", "domain": "on-call", "description": "From the alert to one next step.",
+            "steps": ["Read the dashboard of the service for the last 90 minutes.", "Name the last deployment.",
+                      "Check the error budget.", "Propose one step, with its risk and how to undo it."]}, 11, 1),
+    (39.0, {"name": "Split a long transaction", "domain": "databases", "description": "Keep the standby close.",
+            "steps": ["Find the job's key range.", "Write batches of 50,000 rows.", "Pause while the lag is over 5 s."]}, 3, 0),
+    (32.0, {"name": "Switch search to its fallback", "domain": "search", "description": "While the index is rebuilt.",
+            "steps": ["Set search.fallback on.", "Check a query by hand.", "Set a reminder to switch it back."]}, 2, 0),
+    (9.0, {"name": "Free a queue from a poisonous job", "domain": "queues", "description": "One job kills the worker.",
+           "steps": ["Peek at the head of the queue.", "Move the job to the dead letters.", "Watch the queue drain."]}, 1, 1),
+)  # fmt: skip
+
+CENSORS: tuple[tuple[float, str, dict[str, Any]], ...] = (
+    (54.0, "admin", {"pattern": r"api[_-]?key|token|secret|password", "severity": "block", "domain": "secrets",
+                     "reason": "Secrets never leave the vault."}),
+    (50.0, "admin", {"pattern": r"(?i)\bdrop\s+(table|database)\b", "severity": "absolute", "domain": "databases",
+                     "reason": "Nothing is dropped by an agent."}),
+    (30.0, "agent", {"pattern": r"(?i)\bkill\s+-9\b", "severity": "warn", "domain": "operations",
+                     "reason": "Ask for a graceful stop first."}),
+    (17.0, "agent", {"pattern": r"(?i)replica eu-\d[a-z]", "severity": "warn", "domain": "databases",
+                     "reason": "Read the topology before naming a replica."}),
+)  # fmt: skip
+
+CHECKED_TEXTS: tuple[tuple[float, str], ...] = (
+    (25.0, "Run kill -9 on the stuck worker."),
+    (18.0, "Promote replica eu-2b now."),
+    (16.5, "I would promote replica eu-2b."),
+    (8.0, "kill -9 99182"),
+    (3.0, "Export the API_KEY and try again."),
+)
+
+CHAIN: tuple[tuple[float, str], ...] = (
+    (44.5, "The carts of checkout expire after 30 days."),
+    (44.0, "The carts of checkout expire after 24 hours."),
+    (20.5, "The carts of checkout expire after 30 minutes."),
+)
+"""One belief and what replaced it, twice."""
+
+SUBCONSCIOUS_FACTS: tuple[tuple[float, str, str], ...] = (
+    (30.0, "team", "Most pages follow a deployment by less than three hours."),
+    (12.0, "Charlie", "Charlie may know the databases better than the profile says."),
+)
+
+WORKING: dict[str, Any] = {
+    "session": "page-3301",
+    "task": "Keep orders-1 from running out of disk",
+    "frame": "debug",
+    "items": (("fact", "order_events holds 410 GB without partitions.", 0.95), ("note", "Volume extends online.", 0.6)),
+    "threads": ("Who signs off archiving what is older than 18 months?",),
+}
+
+QUESTIONS: tuple[tuple[float, str, str, str], ...] = (
+    (21.3, "page-3177", "Checkout is slow again. What do we know?",
+     "Last time it was Redis: the carts of checkout had an expiry of 30 days. Today Redis CPU is at 35 %, so look at payments."),
+    (9.2, "page-3240", "How do I free the billing queue from a stuck job?",
+     "Peek at the head of the queue, move the job to the dead letters, watch the queue drain."),
+    (5.3, "queue-migration", "What did we decide about the billing queue?",
+     "The billing queue moves from Redis to PostgreSQL by December."),
+    (1.5, "page-3301", "Should we partition order_events or archive first?",
+     "Archive first if the disk is short; partition by month this week."),
+    (0.2, "handover", "What happened yesterday?", "Disk of orders-1 reached 91 %; the volume was extended by 100 GB."),
+)  # fmt: skip
+"""Days ago, session, what the agent was asked, and its answer."""
