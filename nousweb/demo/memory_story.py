@@ -209,13 +209,13 @@ WORKING: dict[str, Any] = {
 }
 
 QUESTIONS: tuple[tuple[float, str, str, str], ...] = (
-    (21.3, "page-3177", "Checkout is slow again. What do we know?",
+    (21.1, "page-3177", "Checkout is slow again. What do we know?",
      "Last time it was Redis: the carts of checkout had an expiry of 30 days. Today Redis CPU is at 35 %, so look at payments."),
-    (9.2, "page-3240", "How do I free the billing queue from a stuck job?",
+    (9.0, "page-3240", "How do I free the billing queue from a stuck job?",
      "Peek at the head of the queue, move the job to the dead letters, watch the queue drain."),
-    (5.3, "queue-migration", "What did we decide about the billing queue?",
+    (5.0, "queue-migration", "What did we decide about the billing queue?",
      "The billing queue moves from Redis to PostgreSQL by December."),
-    (1.5, "page-3301", "Should we partition order_events or archive first?",
+    (1.1, "page-3301", "Should we partition order_events or archive first?",
      "Archive first if the disk is short; partition by month this week."),
     (0.2, "handover", "What happened yesterday?", "Disk of orders-1 reached 91 %; the volume was extended by 100 GB."),
 )  # fmt: skip

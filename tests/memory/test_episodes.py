@@ -138,6 +138,9 @@ def test_events_of_others_cannot_be_taken(api, caller, ada, bruno, subconscious_
     for bad in (["x"], ["1.0"], [True], [1.0], [None]):
         refused = caller.post(f"{path}/events", {"event_ids": bad})
         assert_problem(refused, 422, "invalid", field="event_ids.0")
+    for bad in (["x"], ["1.0"], [True], [1.0], [None]):
+        refused = caller.post(f"{path}/events", {"event_ids": bad})
+        assert_problem(refused, 422, "invalid", field="event_ids.0")
     assert not EpisodeEvent.objects.exists()
     dreams = api.as_token(subconscious_token)
     dream = dreams.post("/episodes", {"title": "a dream"}).json()
