@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from context.assembly import Candidate, SearchedSection
 from context.budget import ContextBudget
@@ -16,6 +16,7 @@ from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.request import MAX_LIMIT, SearchHit, SearchRequest
 from memory.search.search import search
+from memory.stm import stm_search
 
 THRESHOLDS: Mapping[str, float] = {"fact": 0.25}
 """Least relevance by type; the others have the default. Source: seed 008, B3."""
@@ -32,6 +33,10 @@ SEARCHED: tuple[tuple[str, str], ...] = (
 SECTION_OF: Mapping[str, str] = {**SECTION_OF_TYPE, "event": "long_term", "loop": "short_term"}
 EVENT_LIMIT = 12
 LOOP_LIMIT = 3
+LOOPS_SEEN = 10
+LOOP_THRESHOLD = 0.6
+"""Fuzzy similarity is no relevance: any two English sentences share a third of their words."""
+EPISODES_BY_TIME = 8
 KIND_ALIASES: Mapping[str, frozenset[str]] = {
     "user_input": frozenset({"conversation"}),
     "actor_output": frozenset({"conversation"}),
@@ -81,6 +86,7 @@ def candidates_find(
     types = [memory_type for memory_type in limits if memory_type != "loop"]
     if not types or not request.input.strip():
         return Found(())
+    loops = _loops(view, request, limits, now)
     result = search(
         view,
         SearchRequest(
@@ -92,7 +98,9 @@ def candidates_find(
             exclude_categories=PROFILE_CATEGORIES,
         ),
     )
-    found = [_candidate(hit) for hit in result.items]
+    found = [_candidate(hit) for hit in result.items] + loops
+    if plan.days_back is not None:
+        found = _with_recent_episodes(view, found, since=now - timedelta(days=plan.days_back), now=now)
     stats = usage_stats(view.agent, [(one.type, one.id) for one in found], now=now)
     said = duplicates_of([one.text for one in found], request.conversation, window) if plan.queries else {}
     candidates = tuple(
@@ -124,6 +132,59 @@ def _candidate(hit: SearchHit) -> Candidate:
         source=str(hit.metadata.get("source", "")),
         importance=hit.importance,
     )
+
+
+def _loops(view: PersonaMemory, request: ContextRequest, limits: Mapping[str, int], now: datetime) -> list[Candidate]:
+    """The last loops by the fuzzy score of short-term memory; there is none of the past, which keeps no window."""
+    if not limits.get("loop") or request.as_of is not None:
+        return []
+    return [
+        Candidate(
+            section=SECTION_OF["loop"],
+            type="loop",
+            id=hit.loop.loop_id,
+            text=hit.loop.summary,
+            label=f"{hit.loop.last_event_at:%Y-%m-%d}",
+            # How alike the words are; its age has a say in the score by the plan's recency.
+            relevance=hit.score.similarity,
+            lexical=hit.score.similarity,
+            threshold=LOOP_THRESHOLD,
+            happened_at=hit.loop.last_event_at,
+            kinds=kinds_of("loop", hit.loop.kind, ""),
+        )
+        for hit in stm_search(view, request.input, now=now)[:LOOPS_SEEN]
+        # The loop that is going on is the conversation itself.
+        if hit.loop.loop_id != request.session_id
+    ]
+
+
+def _with_recent_episodes(
+    view: PersonaMemory, found: list[Candidate], *, since: datetime, now: datetime
+) -> list[Candidate]:
+    """`found` with the episodes of a span of time, which are wanted whatever their words."""
+    recent = view.episodes.active().filter(started_at__gte=since, started_at__lte=now).order_by("-started_at", "pk")
+    by_id = {episode.pk: episode for episode in recent[:EPISODES_BY_TIME]}
+    known = {one.id for one in found if one.type == "episode"}
+    marked = [replace(one, by_time=one.type == "episode" and one.id in map(str, by_id)) for one in found]
+    return marked + [
+        Candidate(
+            section=SECTION_OF["episode"],
+            type="episode",
+            id=str(episode.pk),
+            text="\n".join(part for part in (episode.title, episode.summary or episode.detail) if part),
+            label=f"{episode.started_at:%Y-%m-%d}",
+            relevance=0.0,
+            threshold=DEFAULT_THRESHOLD,
+            happened_at=episode.started_at,
+            kinds=kinds_of("episode", "summary", episode.outcome),
+            scope=episode.scope,
+            tags=frozenset(episode.tags),
+            importance=episode.importance,
+            by_time=True,
+        )
+        for episode in by_id.values()
+        if str(episode.pk) not in known
+    ]
 
 
 _DATED = frozenset({"event", "episode", "decision"})

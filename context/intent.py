@@ -9,15 +9,17 @@ from dataclasses import dataclass
 MEMORY_TYPES = ("decision", "fact", "procedure", "episode")
 """In the order that breaks ties between hints."""
 
-_RECENCY: tuple[tuple[re.Pattern[str], float], ...] = tuple(
-    (re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), weight)
-    for pattern, weight in (
-        (r"today|just now|right now|currently|at the moment", 1.0),
-        (r"yesterday|recently|lately|this week", 0.8),
-        (r"last week|(?:a )?few days ago", 0.5),
-        (r"last month|a while ago", 0.3),
+_RECENCY: tuple[tuple[re.Pattern[str], float, float], ...] = tuple(
+    (re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), weight, days)
+    for pattern, weight, days in (
+        (r"today|just now|right now|currently|at the moment", 1.0, 1.0),
+        (r"yesterday", 0.8, 2.0),
+        (r"recently|lately|this week", 0.8, 7.0),
+        (r"last week|(?:a )?few days ago", 0.5, 14.0),
+        (r"last month|a while ago", 0.3, 60.0),
     )
 )
+"""Words of time, how strongly they ask for what is recent, and how many days back they reach."""
 
 _HINTS: dict[str, tuple[re.Pattern[str], ...]] = {
     memory_type: tuple(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE) for pattern in patterns)
@@ -51,10 +53,12 @@ MAX_KEYWORDS = 10
 
 @dataclass(frozen=True, slots=True)
 class IntentSignals:
-    """`recency` in [0, 1]; `hints` a weight for each memory type that is asked for; keywords in reading order."""
+    """`recency` in [0, 1]; `days_back` how far the words of time reach, None without any; `hints` a weight for each
+    memory type that is asked for; keywords in reading order."""
 
     frame_id: str
     recency: float = 0.0
+    days_back: float | None = None
     hints: tuple[tuple[str, float], ...] = ()
     is_question: bool = False
     is_greeting: bool = False
@@ -76,9 +80,11 @@ def intent_read(text: str, frame_id: str) -> IntentSignals:
         if (count := sum(bool(pattern.search(stripped)) for pattern in _HINTS[memory_type]))
     )
     keywords = dict.fromkeys(word.lower() for word in _KEYWORD.findall(stripped))
+    times = [(weight, days) for pattern, weight, days in _RECENCY if pattern.search(stripped)]
     return IntentSignals(
         frame_id=frame_id,
-        recency=max((weight for pattern, weight in _RECENCY if pattern.search(stripped)), default=0.0),
+        recency=max((weight for weight, _ in times), default=0.0),
+        days_back=max((days for _, days in times), default=None),
         hints=hints,
         is_question=stripped.endswith("?") or bool(_QUESTION_START.match(stripped)),
         is_greeting=_is_greeting(stripped),

@@ -29,6 +29,8 @@ class RetrievalPlan:
     skip_types: frozenset[str] = frozenset()
     budget_overrides: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     dedup_against_conversation: bool = True
+    # What happened within so many days is wanted for its time, whatever its words.
+    days_back: float | None = None
     reason: str = ""
 
     def limit_of(self, memory_type: str) -> int:
@@ -60,5 +62,6 @@ def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = T
     return RetrievalPlan(
         queries=queries,
         budget_overrides=FRAMES[signals.frame_id].budget_overrides if frame_is_sure else {},
+        days_back=signals.days_back if dominant == "episode" else None,
         reason=f"Asks for {dominant}s most." if dominant else "Asks for no kind of memory in particular.",
     )

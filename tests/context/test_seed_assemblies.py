@@ -42,12 +42,6 @@ FACTS = (
 EPISODES = (
     ("Memory search of Nous tuned", "The team compared vector and keyword memory search for Nous, and fused them."),
     ("Event bus outage", "The event bus stopped for an hour after a deployment; the old version helped."),
-        "The team compared vector and keyword memory search for Nous and chose to fuse them.",
-    ),
-    (
-        "Event bus outage",
-        "The event bus stopped for an hour after a deployment; a restart with the old version helped.",
-    ),
 )
 
 

@@ -128,16 +128,9 @@ def test_events_of_others_cannot_be_taken(api, caller, ada, bruno, subconscious_
         [-1],
         [2**63],
         [10**30],
-        ["x"],
-        ["1.0"],
-        [True],
-        [1.0],
     ):
         refused = caller.post(f"{path}/events", {"event_ids": bad})
         assert_problem(refused, 422, "invalid", field="event_ids")
-    for bad in (["x"], ["1.0"], [True], [1.0], [None]):
-        refused = caller.post(f"{path}/events", {"event_ids": bad})
-        assert_problem(refused, 422, "invalid", field="event_ids.0")
     for bad in (["x"], ["1.0"], [True], [1.0], [None]):
         refused = caller.post(f"{path}/events", {"event_ids": bad})
         assert_problem(refused, 422, "invalid", field="event_ids.0")
