@@ -1,6 +1,6 @@
 # Paths below are relative on purpose: the project's own path may hold spaces, which make cannot quote.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lock
+.PHONY: help demo test check bench lock
 PYTHON ?= python3
 
 define bootstrap
@@ -36,6 +36,16 @@ check: ## Lint, types, dependency direction, migrations, deployment settings
 	.venv/bin/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	NOUS_PRODUCTION=1 NOUS_ALLOWED_HOSTS=nous.example.org .venv/bin/python manage.py check --deploy --fail-level WARNING
 
+LOCOMO ?=
+bench: ## Measure retrieval on LoCoMo (LOCOMO=file in its format) and speed beside its peers (SIZES=1000,10000)
+	$(call bootstrap,--dev)
+	@test -x .venv-bench/bin/python || .venv/bin/python -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt \
+		|| echo 'THE PEERS COULD NOT BE INSTALLED: they are skipped.' >&2
+	.venv/bin/python -m benchmarks.locomo $(LOCOMO)
+	.venv/bin/python -m benchmarks.latency --sizes $(or $(SIZES),1000$(comma)10000)
+
+comma := ,
 UV_COMPILE = .venv/bin/python -m uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock"
 lock: ## Choose the newest allowed dependencies and write both lock files

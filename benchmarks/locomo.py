@@ -16,7 +16,7 @@ import re
 import statistics
 import sys
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,8 @@ def turns_of(conversation: dict[str, Any], variant: str) -> list[dict[str, Any]]
     """Events of one conversation in order, a minute apart within a session."""
     events = []
     for number in sorted(int(key.split("_")[1]) for key in conversation if re.fullmatch(r"session_\d+", key)):
-        started = datetime.strptime(conversation[f"session_{number}_date_time"], "%I:%M %p on %d %B, %Y")
+        said = f"{conversation[f'session_{number}_date_time']} +0000"
+        started = datetime.strptime(said, "%I:%M %p on %d %B, %Y %z")
         for place, turn in enumerate(conversation[f"session_{number}"]):
             text = turn["text"] + (f" [{turn['blip_caption']}]" if turn.get("blip_caption") else "")
             metadata = {"dia_id": turn["dia_id"]}
@@ -48,7 +49,7 @@ def turns_of(conversation: dict[str, Any], variant: str) -> list[dict[str, Any]]
             event = {
                 "kind": "user_input",
                 "content": text,
-                "ts": (started.replace(tzinfo=UTC) + timedelta(minutes=place)).isoformat(),
+                "ts": (started + timedelta(minutes=place)).isoformat(),
                 "metadata": metadata,
             }
             events.append(event if variant == "alone" else event | {"loop_id": f"session_{number}"})
@@ -173,7 +174,7 @@ def main() -> int:
     options = parser.parse_args()
     if not options.file.exists():
         sys.stderr.write(
-            f"There is no file {options.file}. LoCoMo (snap-research/locomo, CC BY-NC 4.0) is not part of this project: "
+            f"There is no file {options.file}. LoCoMo (snap-research/locomo, CC BY-NC 4.0) is no part of this project: "
             "give the path of a file in its format, make bench LOCOMO=/path/to/locomo10.json\n"
         )
         return 2

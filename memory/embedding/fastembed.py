@@ -31,7 +31,11 @@ class FastEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         model = self._load()
-        return normalised(np.stack(list(model.passage_embed(list(texts))))) if texts else np.zeros((0, self.dimension))
+        return (
+            normalised(np.stack(list(model.passage_embed(list(texts)))))
+            if texts
+            else np.zeros((0, self.dimension), np.float32)
+        )
 
     def embed_query(self, text: str) -> Vectors:
         return normalised(np.stack(list(self._load().query_embed([text]))))[0]

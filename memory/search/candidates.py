@@ -197,7 +197,8 @@ def _lexical(view: PersonaMemory, counts: Counts, condition: str, values: dict[s
     present = sorted((n, word) for word, n in counts.df.items() if n)
     if not present:
         return ""
-    rows, keys = 0, []
+    rows = 0
+    keys: list[str] = []
     for n, word in present:
         if keys and rows + n > LEXICAL_ROWS:
             break
