@@ -51,6 +51,8 @@ GET    /api/loops                           401 200 200 200 200 200 404 401 401
 GET    /api/loops/{loop_id}                 401 200 200 200 200 200 404 401 401
 POST   /api/loops/{loop_id}/close           401 403 403 403 200 200 404 401 401
 GET    /api/stm                             401 200 200 200 200 200 404 401 401
+GET    /api/recall                          401 200 200 200 200 200 404 401 401
+GET    /api/index                           401 200 200 200 200 200 404 401 401
 POST   /api/episodes                        401 403 201 201 201 201 404 401 401
 GET    /api/episodes                        401 200 200 200 200 200 404 401 401
 GET    /api/episodes/{episode_id}           401 200 200 200 200 200 404 401 401
@@ -104,6 +106,7 @@ BODIES = {
 QUERIES = {
     "/api/identity/{section}/diff": {"from": "1", "to": "1"},
     "/api/stm": {"q": "hello"},
+    "/api/recall": {"q": "hello"},
 }
 
 # Pages by who looks: "in", "login" (sent to the login page), "no" (403), "405". A bearer token is nobody here.
