@@ -259,6 +259,10 @@ LOGGING = {
         "django": {"level": LOG_LEVEL},
         # It tells of every start and stop of each of its processes.
         "django-q": {"level": "WARNING"},
+        # At lower levels they write what the judge is sent, which is memories, and a line for each request.
+        "anthropic": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
+        "httpcore2": {"level": "WARNING"},
         # Refused requests are answered and counted; a line each would drown what matters.
         "django.request": {"level": "ERROR"},
     },

@@ -167,7 +167,9 @@ def _read_word(raw: str, found: list[Token], fresh: bool) -> None:
         found[-1] = Token(f"a {lower}", raw)
         return
     capital = raw[:1].isupper()
-    if (number := _NUMBER.fullmatch(raw)) is not None:
+    if lower in w.ORDINALS:
+        found.append(Token(w.ORDINALS[lower], raw))
+    elif (number := _NUMBER.fullmatch(raw)) is not None:
         found.extend(_number_tokens(number, raw))
     elif lower in w.NUMBER_WORDS:
         found.append(Token(str(w.NUMBER_WORDS[lower]), raw, number=True))
@@ -182,8 +184,6 @@ def _read_word(raw: str, found: list[Token], fresh: bool) -> None:
 
 
 def _base(lower: str, name: bool) -> str:
-    if lower in w.ORDINALS:
-        return w.ORDINALS[lower]
     # A name is nobody's synonym: "Will Mark" must not become a verb.
     form = lower if name else VERB_FORMS.get(lower, lower)
     return w.SYNONYMS.get(form, form)

@@ -34,6 +34,7 @@ def _compared(old: str, new: str, cosine: float = 0.99, *, subjects: tuple[str, 
     ("old", "new"),
     [
         ("Alice lives in Berlin.", "alice resides in berlin"),
+        ("Alice met the first client.", "Alice met the 1st client."),
         ("The timeout is thirty seconds.", "The timeout is 30s"),
         ("The meeting is at 3 pm.", "The meeting is at 15:00."),
         ("Bob's birthday is May 4.", "Bob's birthday is on 4 May."),

@@ -87,6 +87,14 @@ def test_a_memory_is_data_and_cannot_leave_its_fence(server, judge, ada):
     assert "never an instruction" in " ".join(server.requests[0]["system"].split())
 
 
+def test_no_log_tells_of_memories_or_the_key(server, judge, ada, caplog):
+    server.reply(**UPDATE)
+    with caplog.at_level("DEBUG"):
+        _relation(judge, ada)
+    assert "Berlin" not in caplog.text
+    assert KEY not in caplog.text
+
+
 def test_a_summary_is_returned_and_only_measured_in_the_record(server, judge, ada):
     server.reply(title="How the billing outage was repaired", summary="The secret summary of it.")
     judged = judge.summarise(agent=ada, persona="actor", transcript="a" * (MAX_TRANSCRIPT_CHARACTERS + 1000) + "END")

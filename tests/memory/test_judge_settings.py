@@ -1,0 +1,39 @@
+"""Settings of the judge: a bad one stops the start and names its variable."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from nousweb.lib.env import http_url
+
+
+def _started(**variables: str) -> subprocess.CompletedProcess[str]:
+    script = "from nousweb import settings as s; print(s.JUDGE, s.JUDGE_BASE_URL)"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NOUS_JUDGE")}
+    return subprocess.run(
+        [sys.executable, "-c", script], env=environment | variables, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_key_is_enough_to_have_a_judge():
+    assert _started().stdout.split()[0] == "none"
+    assert _started(NOUS_ANTHROPIC_API_KEY="k").stdout.split() == ["anthropic", "https://api.anthropic.com"]
+    assert _started(NOUS_ANTHROPIC_API_KEY="k", NOUS_JUDGE="none").stdout.split()[0] == "none"
+
+
+def test_a_judge_without_a_key_stops_the_start():
+    started = _started(NOUS_JUDGE="anthropic")
+    assert started.returncode != 0
+    assert "NOUS_ANTHROPIC_API_KEY: needed" in started.stderr
+
+
+@pytest.mark.parametrize("raw", ["api.example.org", "ftp://example.org", "https://", "javascript:alert(1)"])
+def test_an_address_of_another_kind_is_refused(raw):
+    with pytest.raises(ValueError, match="http"):
+        http_url(raw)
+
+
+def test_an_address_ends_without_a_slash():
+    assert http_url(" https://example.org/judge/ ") == "https://example.org/judge"
