@@ -1,0 +1,171 @@
+"""The log in the console: by loop, event by event, and one event."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from identity.models import Agent
+from identity.principal import Principal
+from memory.models import Event, LoopSummary
+from memory.services.events import events_record
+from memory.web import query_without
+from tests.memory.console import browser
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def said(loop: str, kind: str = "user_input", content: str = "Hello.", minutes: int = 0, **more: Any) -> dict[str, Any]:
+    return {"loop_id": loop, "kind": kind, "content": content, "ts": START + timedelta(minutes=minutes), **more}
+
+
+@pytest.fixture
+def log(ada: Agent, actor: Principal) -> list[Event]:
+    events = [
+        said("one", content="Where is <b>Tim</b>?"),
+        said("one", "tool_result", "x" * 700, 1),
+        said("one", "actor_output", "At sea.", 2),
+        said("two/a b", "error", "It broke.", 9, visibility="private"),
+    ]
+    return [each.event for each in events_record(agent=ada, events=events, by=actor)]
+
+
+def loops(user: User, **query: str) -> list[str]:
+    page = browser(user).get(reverse("agent_events", args=["ada"]), query)
+    assert page.status_code == 200
+    return [loop.loop_id for loop, _ in page.context["rows"]]
+
+
+def test_loops_stand_latest_first_and_filters_are_of_their_events(alice: User, log: list[Event]) -> None:
+    assert loops(alice) == ["two/a b", "one"]
+    assert loops(alice, kind="error") == ["two/a b"]
+    assert loops(alice, q="TIM") == ["one"]
+    assert loops(alice, visibility="private") == ["two/a b"]
+    assert loops(alice, loop="on") == ["one"]
+    assert loops(alice, since="2026-03-02") == []
+    assert loops(alice, until="2026-03-01") == ["two/a b", "one"]
+    assert loops(alice, kind="odd") == []
+
+
+def test_a_loop_tells_its_kinds_and_unfolds_its_events(alice: User, log: list[Event]) -> None:
+    page = browser(alice).get(reverse("agent_events", args=["ada"]))
+    kinds = {loop.loop_id: dict(found) for loop, found in page.context["rows"]}
+    assert kinds["one"] == {"Actor output": 1, "Tool result": 1, "User input": 1}
+    part = browser(alice).get(reverse("agent_loop", args=["ada", "one"]), headers={"HX-Request": "true"})
+    text = part.content.decode()
+    assert "<html" not in text
+    assert "Where is &lt;b&gt;Tim&lt;/b&gt;?" in text
+    assert text.index("Where is") < text.index("At sea.")
+
+
+def test_a_loop_of_any_name_has_a_page_with_all_its_events_in_order(alice: User, log: list[Event]) -> None:
+    page = browser(alice).get(reverse("agent_loop", args=["ada", "two/a b"]))
+    assert [event.pk for event in page.context["page"].rows] == [log[3].pk]
+    assert browser(alice).get(reverse("agent_loop", args=["ada", "three"])).status_code == 404
+
+
+def test_each_event_by_itself_keeps_its_length_out_of_the_list(alice: User, log: list[Event]) -> None:
+    page = browser(alice).get(reverse("agent_events", args=["ada"]), {"view": "events"})
+    assert [event.pk for event in page.context["page"].rows] == [event.pk for event in reversed(log)]
+    assert "x" * 601 not in page.content.decode()
+    assert "700 characters" in page.content.decode()
+
+
+def test_an_event_shows_all_that_was_recorded_and_its_neighbours(alice: User, log: list[Event]) -> None:
+    page = browser(alice).get(reverse("agent_event", args=["ada", log[1].pk]))
+    assert "x" * 700 in page.content.decode()
+    assert (page.context["before"], page.context["after"]) == (log[0].pk, log[2].pk)
+    assert browser(alice).get(reverse("agent_event", args=["ada", 10**9])).status_code == 404
+    assert browser(alice).get(reverse("agent_event", args=["ada", log[0].pk]) + "x").status_code == 404
+
+
+def test_what_the_subconscious_does_is_for_those_with_the_right(
+    ada: Agent, subconscious_token: str, alice: User, charlie: User, log: list[Event]
+) -> None:
+    by = Principal.of_token(ada.tokens.get(persona="subconscious"))
+    hidden = events_record(agent=ada, events=[said("night", "subconscious_output", "Secret.", 20)], by=by)[0].event
+    for user in (alice, charlie):
+        assert "night" not in loops(user)
+        assert browser(user).get(reverse("agent_event", args=["ada", hidden.pk])).status_code == 404
+        assert browser(user).get(reverse("agent_loop", args=["ada", "night"])).status_code == 404
+    assert loops(charlie, persona="subconscious") == ["night", "two/a b", "one"]
+    assert browser(alice).get(reverse("agent_events", args=["ada"]), {"persona": "subconscious"}).status_code == 403
+    address = reverse("agent_event", args=["ada", hidden.pk]) + "?persona=subconscious"
+    assert "Secret." in browser(charlie).get(address).content.decode()
+
+
+def walked(client: Any, url: str, query: dict[str, str], step: str) -> tuple[list[int], Any]:
+    """The keys of a page, and the cursor of the page after it in the direction of `step`."""
+    page = client.get(url, query).context["page"]
+    return [row.pk for row in page.rows], page.onward if step == "after" else page.back
+
+
+def test_pages_go_on_and_back_without_losing_a_row(ada: Agent, alice: User) -> None:
+    rows = [
+        Event(
+            agent=ada, persona="actor", ts=START + timedelta(seconds=n // 3), loop_id="l", kind="error", content=str(n)
+        )
+        for n in range(120)
+    ]
+    Event.objects.bulk_create(rows)
+    client, url = browser(alice), reverse("agent_events", args=["ada"])
+    expected = list(Event.objects.order_by("-ts", "-id").values_list("pk", flat=True))
+    seen: list[int] = []
+    query = {"view": "events"}
+    cursors = []
+    while True:
+        keys, cursor = walked(client, url, query, "after")
+        seen += keys
+        if not cursor:
+            break
+        cursors.append(cursor)
+        query = {"view": "events", "after": cursor}
+    assert seen == expected
+    assert len(cursors) == 2
+    back = client.get(url, query).context["page"].back
+    keys, further = walked(client, url, {"view": "events", "before": back}, "before")
+    assert keys == expected[50:100]
+    keys, none = walked(client, url, {"view": "events", "before": further}, "before")
+    assert (keys, none) == (expected[:50], "")
+
+
+@pytest.mark.parametrize("cursor", ["x", "W10", "a" * 300])
+def test_a_foreign_cursor_is_refused_in_words(alice: User, log: list[Event], cursor: str) -> None:
+    answer = browser(alice).get(reverse("agent_events", args=["ada"]), {"after": cursor})
+    assert answer.status_code == 422
+    assert "cursor" in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    "query", [{}, {"q": "999"}, {"kind": "error"}, {"view": "events"}, {"view": "events", "q": "9"}]
+)
+def test_the_number_of_queries_holds_at_ten_thousand_events(
+    ada: Agent, charlie: User, query: dict[str, str], django_assert_max_num_queries: Any
+) -> None:
+    Event.objects.bulk_create(
+        Event(
+            agent=ada,
+            persona="actor",
+            ts=START,
+            loop_id=f"l{n // 10}",
+            kind="error",
+            content=f"{n}",
+            visibility="public",
+        )
+        for n in range(10_000)
+    )
+    LoopSummary.objects.bulk_create(
+        LoopSummary(agent=ada, persona="actor", loop_id=f"l{n}", kind="error", event_count=10, first_event_at=START,
+                    last_event_at=START)
+        for n in range(1_000)
+    )  # fmt: skip
+    client = browser(charlie)
+    client.get("/login/")
+    with django_assert_max_num_queries(10):
+        assert client.get(reverse("agent_events", args=["ada"]), query).status_code == 200
+
+
+def test_the_switch_keeps_the_filters(rf: Any) -> None:
+    assert query_without(rf.get("/?q=a&after=x&persona=subconscious"), "persona") == "q=a"

@@ -1,0 +1,206 @@
+"""The page of one fact, and what reviewers do there."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from identity.models import Agent, AuditEvent
+from identity.principal import Principal
+from memory.clocks import clocks_of, known_spans
+from memory.models import Fact, SearchItem
+from memory.services.events import events_record
+from memory.services.facts import fact_invalidate, fact_learn, fact_restore, fact_supersede
+from nousweb.lib import clock
+from tests.memory.console import browser
+
+URL = "agent_fact"
+
+
+@pytest.fixture
+def subconscious(ada: Agent, subconscious_token: str) -> Principal:
+    return Principal.of_token(ada.tokens.get(persona="subconscious"))
+
+
+@pytest.fixture
+def fact(ada: Agent, actor: Principal) -> Fact:
+    return fact_learn(agent=ada, content="Tim <b>sails</b>.", subject="Tim", tags=["sport"], by=actor).fact
+
+
+def page_of(user: User, fact: Fact, query: str = "") -> Any:
+    return browser(user).get(reverse(URL, args=["ada", fact.pk]) + query)
+
+
+def change(user: User, fact: Fact, what: str, **given: str) -> Any:
+    return browser(user).post(reverse("agent_fact_change", args=["ada", fact.pk, what]), given)
+
+
+def test_a_fact_tells_where_it_is_from_down_to_the_event(ada: Agent, actor: Principal, alice: User, fact: Fact) -> None:
+    said = {"kind": "user_input", "content": "Tim took the boat.", "loop_id": "loop 1/a"}
+    event = events_record(agent=ada, events=[said], by=actor)[0].event
+    Fact.objects.filter(pk=fact.pk).update(source_event=event)
+    text = page_of(alice, fact).content.decode()
+    assert "Tim &lt;b&gt;sails&lt;/b&gt;." in text
+    assert "Tim took the boat." in text
+    assert reverse("agent_event", args=["ada", event.pk]) in text
+    assert reverse("agent_loop", args=["ada", "loop 1/a"]) in text
+
+
+def test_the_chain_stands_in_order_on_each_of_its_facts(ada: Agent, actor: Principal, bob: User, fact: Fact) -> None:
+    by = Principal.of_user(bob)
+    chain = [fact]
+    for content in ("Tim rows.", "Tim swims.", "Tim rests."):
+        new = fact_learn(agent=ada, content=content, by=actor).fact
+        fact_supersede(old=chain[-1], new=new, by=by, reason="Older now.", score=0.875)
+        chain.append(new)
+    alone = fact_learn(agent=ada, content="Tim reads.", by=actor).fact
+    for link in chain:
+        assert [each.pk for each in page_of(bob, link).context["chain"]] == [each.pk for each in chain]
+    text = page_of(bob, chain[0]).content.decode()
+    assert "Older now." in text
+    assert "0.875" in text
+    assert page_of(bob, alone).context["chain"] == []
+
+
+@pytest.mark.parametrize("what", ["confirm", "supersede", "invalidate", "edit"])
+def test_alice_looks_and_changes_nothing(alice: User, fact: Fact, what: str) -> None:
+    text = page_of(alice, fact).content.decode()
+    assert reverse("agent_fact_change", args=["ada", fact.pk, what]) not in text
+    assert change(alice, fact, what, content="Tim rows.").status_code == 403
+    assert Fact.objects.get() == fact
+    assert fact.changes.count() == 1
+
+
+def test_bob_confirms_supersedes_and_restores(bob: User, fact: Fact) -> None:
+    assert change(bob, fact, "confirm", reason="Saw it.").status_code == 302
+    answer = change(bob, fact, "supersede", content="Tim rows.", reason="He sold the boat.")
+    new = Fact.objects.get(content="Tim rows.")
+    assert answer.url == reverse(URL, args=["ada", new.pk])
+    fact.refresh_from_db()
+    assert (fact.superseded_by, fact.confirmation_count, new.subject, new.tags) == (new, 1, "Tim", ["sport"])
+    assert change(bob, fact, "restore").status_code == 302
+    fact.refresh_from_db()
+    assert fact.active
+    assert [each.action for each in fact.changes.all()] == ["restored", "superseded", "confirmed", "stored"]
+
+
+def test_a_refused_replacement_leaves_nothing_learned(bob: User, fact: Fact) -> None:
+    answer = change(bob, fact, "supersede", content="Tim rows.", at="2999-01-01T00:00")
+    assert answer.status_code == 422
+    assert "Tim rows." in answer.content.decode()
+    assert Fact.objects.count() == 1
+
+
+def test_what_was_decided_meanwhile_is_said(bob: User, fact: Fact) -> None:
+    assert change(bob, fact, "invalidate").status_code == 302
+    answer = change(bob, fact, "invalidate", reason="Again.")
+    assert answer.status_code == 409
+    assert "wrong already" in answer.content.decode()
+
+
+def test_filing_anew_keeps_what_the_fact_says(bob: User, fact: Fact) -> None:
+    given = {"category": "person", "scope": "task", "importance": "0.9", "tags": "sea, sport", "content": "Tim rows."}
+    assert change(bob, fact, "edit", **given).status_code == 302
+    fact.refresh_from_db()
+    assert (fact.content, fact.category, fact.scope, fact.tags) == (
+        "Tim <b>sails</b>.",
+        "person",
+        "task",
+        ["sea", "sport"],
+    )
+    assert change(bob, fact, "edit", **{**given, "category": "No Word"}).status_code == 422
+
+
+def test_an_unknown_change_is_not_found(bob: User, fact: Fact) -> None:
+    assert browser(bob).get(reverse("agent_fact_change", args=["ada", fact.pk, "forget"])).status_code == 404
+
+
+def test_the_subconscious_is_for_those_with_the_right(
+    ada: Agent, subconscious: Principal, bob: User, charlie: User
+) -> None:
+    hidden = fact_learn(agent=ada, content="It hesitates.", by=subconscious).fact
+    facts = reverse("agent_facts", args=["ada"])
+    assert "It hesitates." not in browser(charlie).get(facts).content.decode()
+    shown = browser(charlie).get(f"{facts}?persona=subconscious").content.decode()
+    assert "It hesitates." in shown
+    assert "subconscious</span>" in shown
+    assert browser(bob).get(f"{facts}?persona=subconscious").status_code == 403
+    assert page_of(charlie, hidden).status_code == 404
+    assert page_of(charlie, hidden, "?persona=subconscious").status_code == 200
+    assert page_of(bob, hidden, "?persona=subconscious").status_code == 403
+
+
+def test_filters_of_tags_scope_state_and_moment(ada: Agent, actor: Principal, bob: User, fact: Fact) -> None:
+    before = clock.now()
+    wrong = fact_learn(agent=ada, content="Tim flies.", scope="task", by=actor).fact
+    fact_invalidate(fact=wrong, by=Principal.of_user(bob))
+
+    def shown(**query: str) -> list[str]:
+        return [each.content for each in browser(bob).get(reverse("agent_facts", args=["ada"]), query).context["page"]]
+
+    assert shown(tag="sport") == [fact.content]
+    assert shown(scope="task") == []
+    assert shown(scope="task", state="wrong") == ["Tim flies."]
+    assert shown(as_of=before.isoformat()) == [fact.content]
+    assert shown(as_of=(before - timedelta(days=1)).isoformat()) == []
+
+
+def test_both_clocks_follow_what_happened(ada: Agent, actor: Principal, bob: User, fact: Fact) -> None:
+    by = Principal.of_user(bob)
+    fact_restore(fact=fact_invalidate(fact=fact, by=by), by=by)
+    fact.refresh_from_db()
+    changes = list(fact.changes.all())
+    gone, back = changes[1].at, changes[0].at
+    assert known_spans(fact, changes) == [(fact.recorded_at, gone), (back, None)]
+    drawn = clocks_of(fact, changes)
+    assert [bar.end for bar in drawn.known] == [gone, None]
+    assert all(bar.x >= 0 and bar.x + bar.width <= 100.001 for bar in drawn.known + drawn.valid)
+    fact.valid_from, fact.valid_until = clock.now().replace(year=1), clock.now().replace(year=9999)
+    assert clocks_of(fact, changes).valid[0].width == pytest.approx(100, abs=5)
+
+
+@pytest.mark.parametrize("query", [{}, {"state": "all"}, {"tag": "t"}, {"as_of": "2030-01-01T00:00"}])
+def test_a_list_of_ten_thousand_takes_as_many_queries(
+    ada: Agent, charlie: User, query: dict[str, str], django_assert_num_queries: Any
+) -> None:
+    Fact.objects.bulk_create(Fact(agent=ada, content=f"Fact {number}.", tags=["t"]) for number in range(10_000))
+    client = browser(charlie)
+    client.get("/login/")
+    with django_assert_num_queries(10):
+        assert client.get(reverse("agent_facts", args=["ada"]), query).status_code == 200
+
+
+def test_the_page_of_a_fact_takes_a_fixed_number_of_queries(
+    ada: Agent, actor: Principal, bob: User, fact: Fact, django_assert_num_queries: Any
+) -> None:
+    for number in range(5):
+        new = fact_learn(agent=ada, content=f"Tim rows {number}.", by=actor).fact
+        fact = fact_supersede(old=fact, new=new, by=Principal.of_user(bob))[1]
+    client = browser(bob)
+    client.get("/login/")
+    with django_assert_num_queries(13):
+        client.get(reverse(URL, args=["ada", fact.pk]))
+
+
+def test_an_administrator_erases_a_fact_and_gets_a_receipt(bob: User, charlie: User, fact: Fact) -> None:
+    url = reverse("agent_fact_erase", args=["ada", fact.pk])
+    assert browser(bob).get(url).status_code == 403
+    client = browser(charlie)
+    assert client.post(url, {"reason": "Asked by Tim.", "name": "bruno"}).status_code == 422
+    assert Fact.objects.exists()
+    answer = client.post(url, {"reason": "Asked to.", "name": "ada"}, follow=True)
+    assert "Erased for good" in answer.content.decode()
+    assert "sails" not in answer.content.decode()
+    assert not Fact.objects.exists()
+    assert not SearchItem.objects.filter(item_type="fact").exists()
+    assert AuditEvent.objects.filter(action="fact.erase").count() == 1
+
+
+def test_an_administrator_erases_a_subject(ada: Agent, actor: Principal, charlie: User, fact: Fact) -> None:
+    fact_learn(agent=ada, content="Ann rows.", subject="Ann", by=actor)
+    url = f"{reverse('agent_subject_erase', args=['ada'])}?subject=tim"
+    assert browser(charlie).post(url, {"reason": "Asked to.", "name": "tim"}).status_code == 302
+    assert [each.subject for each in Fact.objects.all()] == ["Ann"]
+    assert browser(charlie).get(url).status_code == 404

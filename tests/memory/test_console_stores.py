@@ -1,0 +1,255 @@
+"""The console's pages of episodes, decisions, procedures, censors, working memory, search and the index."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from identity.models import Agent, AuditEvent
+from identity.principal import Principal
+from memory.models import Censor, Decision, Episode, Procedure, SearchItem, WorkingMemory
+from memory.search.entries import IndexEntry
+from memory.search.index import index_put
+from memory.services.censors import censor_create
+from memory.services.decisions import decision_record
+from memory.services.episodes import episode_append, episode_close, episode_open
+from memory.services.events import events_record
+from memory.services.facts import fact_learn
+from memory.services.indexing import embeddings_make
+from memory.services.procedures import procedure_create, procedure_report
+from memory.services.working import working_item_add, working_thread_open
+from tests.memory.console import browser
+
+
+def url(name: str, *more: Any) -> str:
+    return reverse(name, args=["ada", *more])
+
+
+def titles(user: User, name: str, **query: str) -> list[str]:
+    page = browser(user).get(url(name), query)
+    assert page.status_code == 200
+    found = page.context["page"]
+    return [str(row) for row in getattr(found, "rows", found)]
+
+
+@pytest.fixture
+def episode(ada: Agent, actor: Principal) -> Episode:
+    said = [{"kind": "user_input", "content": f"Line {n}.", "loop_id": "l"} for n in range(60)]
+    recorded = events_record(agent=ada, events=said, by=actor)
+    episode = episode_open(agent=ada, title="A night", participants=["Tom"], by=actor)
+    episode_append(episode=episode, event_ids=[each.event.pk for each in recorded], by=actor)
+    return episode
+
+
+@pytest.fixture
+def decision(ada: Agent, actor: Principal, episode: Episode) -> Decision:
+    return decision_record(
+        agent=ada, description="Wait for <Tom>.", reasons=["It is safe."], stakes="high", episode=episode, by=actor
+    )
+
+
+@pytest.fixture
+def censor(ada: Agent, bob: User) -> Censor:
+    by = Principal.of_user(bob)
+    return censor_create(agent=ada, pattern="drop (the )?table", severity="block", reason="Ask first.", by=by)
+
+
+def test_an_episode_shows_its_transcript_a_page_at_a_time(
+    alice: User, actor: Principal, episode: Episode, decision: Decision
+) -> None:
+    episode_close(episode=episode, outcome="partial", summary="All calm.", lessons=["Look twice."], by=actor)
+    client = browser(alice)
+    page = client.get(url("agent_episode", episode.pk))
+    text = page.content.decode()
+    assert "Written by the agent" in text
+    assert "Wait for &lt;Tom&gt;." in text
+    assert "Look twice." in text
+    assert [row.beginning for row in page.context["page"].rows] == [f"Line {n}." for n in range(50)]
+    onward = client.get(url("agent_episode", episode.pk), {"after": page.context["page"].onward})
+    assert [row.beginning for row in onward.context["page"].rows] == [f"Line {n}." for n in range(50, 60)]
+
+
+def test_episodes_are_filtered_by_words_state_and_outcome(
+    ada: Agent, alice: User, actor: Principal, episode: Episode
+) -> None:
+    episode_close(episode=episode, outcome="failure", summary="All lost.", by=actor)
+    episode_open(agent=ada, title="A day", by=actor)
+    assert titles(alice, "agent_episodes") == ["A day", "A night"]
+    assert titles(alice, "agent_episodes", q="LOST") == ["A night"]
+    assert titles(alice, "agent_episodes", state="open") == ["A day"]
+    assert titles(alice, "agent_episodes", outcome="failure", summary="given") == ["A night"]
+    assert titles(alice, "agent_episodes", outcome="odd") == []
+
+
+def test_bob_reviews_a_decision_and_alice_cannot(alice: User, bob: User, decision: Decision) -> None:
+    page = url("agent_decision", decision.pk)
+    assert "Save review" not in browser(alice).get(page).content.decode()
+    assert browser(alice).post(page, {"outcome": "success"}).status_code == 403
+    assert browser(bob).post(page, {"outcome": "odd"}).status_code == 422
+    assert titles(bob, "agent_decisions", review="open", stakes="high") == ["Wait for <Tom>."]
+    assert browser(bob).post(page, {"outcome": "success", "note": "Tom came."}).status_code == 302
+    decision.refresh_from_db()
+    assert (decision.outcome, decision.outcome_note, decision.reviewed_by) == ("success", "Tom came.", "bob")
+    assert titles(bob, "agent_decisions", review="open") == []
+
+
+def test_a_procedure_tells_how_often_it_helped_and_can_be_retired(
+    ada: Agent, alice: User, bob: User, actor: Principal
+) -> None:
+    procedure = procedure_create(agent=ada, name="Wait well", steps=["Sit.", "Wait."], domain="sea", by=actor)
+    for success in (True, True, True, False):
+        procedure_report(procedure=procedure, success=success, by=actor)
+    text = browser(alice).get(url("agent_procedure", procedure.pk)).content.decode()
+    assert "75" in text
+    assert "Retire" not in text
+    use = url("agent_procedure_use", procedure.pk)
+    assert browser(alice).post(use, {"active": "no"}).status_code == 403
+    assert browser(bob).post(use, {"active": "no"}).status_code == 302
+    assert titles(bob, "agent_procedures", state="active") == []
+    assert titles(bob, "agent_procedures", state="retired", domain="SEA") == ["Wait well"]
+    assert browser(bob).post(use, {"active": "yes"}).status_code == 302
+    assert Procedure.objects.get().active
+
+
+def test_the_bench_marks_what_triggers_and_counts_nothing(alice: User, censor: Censor) -> None:
+    answer = browser(alice).post(url("agent_censor_bench"), {"text": "Now <drop the table> at once."})
+    text = answer.content.decode()
+    assert "Would block." in text
+    assert '<mark class="mark-block"><span class="mark-number">1</span>drop the table</mark>' in text
+    assert "Now &lt;" in text
+    assert "Ask first." in text
+    assert "False positive" not in text
+    censor.refresh_from_db()
+    assert censor.activation_count == 0
+    assert not AuditEvent.objects.filter(action="censor.trigger").exists()
+
+
+def test_the_bench_answers_htmx_with_a_part_and_an_address(alice: User, censor: Censor) -> None:
+    client = browser(alice)
+    answer = client.post(url("agent_censor_bench"), {"text": "All calm."}, headers={"HX-Request": "true"})
+    assert "Nothing triggers." in answer.content.decode()
+    assert "<html" not in answer.content.decode()
+    assert answer["HX-Push-Url"] == url("agent_censor_bench") + "?text=All+calm.&domain="
+    assert "Nothing triggers." in client.get(answer["HX-Push-Url"]).content.decode()
+    long = client.post(url("agent_censor_bench"), {"text": "calm " * 500}, headers={"HX-Request": "true"})
+    assert long["HX-Push-Url"] == "false"
+
+
+@pytest.mark.parametrize("given", [{"text": ""}, {"text": "x" * 100_001}, {"text": "x", "domain": "No Word"}])
+def test_the_bench_says_what_it_cannot_try(alice: User, censor: Censor, given: dict[str, str]) -> None:
+    answer = browser(alice).post(url("agent_censor_bench"), given)
+    assert answer.status_code == 422
+    assert "Not tried." in answer.content.decode()
+
+
+def test_bob_makes_edits_and_retires_a_censor(ada: Agent, bob: User) -> None:
+    client = browser(bob)
+    given = {"match": "regex", "pattern": "rm -rf", "severity": "absolute", "escalation_threshold": "3"}
+    assert client.post(url("agent_censor_add"), {**given, "pattern": "(?=x)"}).status_code == 422
+    assert client.post(url("agent_censor_add"), {**given, "similarity_threshold": "0.4"}).status_code == 302
+    censor = Censor.objects.get()
+    assert (censor.severity, censor.author_name, censor.active) == ("absolute", "bob", True)
+    changed = {**given, "severity": "warn", "message": "Too strict."}
+    assert client.post(url("agent_censor_edit", censor.pk), changed).status_code == 302
+    censor.refresh_from_db()
+    assert (censor.severity, censor.active) == ("warn", False)
+    assert titles(bob, "agent_censors", state="active") == []
+    assert AuditEvent.objects.get(action="censor.retire").message == "Too strict."
+
+
+def test_a_false_positive_is_counted_by_reviewers_alone(alice: User, bob: User, censor: Censor) -> None:
+    mistaken = url("agent_censor_false_positive", censor.pk)
+    assert browser(alice).post(mistaken).status_code == 403
+    assert browser(bob).post(mistaken, {"reason": "A quotation."}).status_code == 302
+    censor.refresh_from_db()
+    assert censor.false_positive_count == 1
+    assert browser(bob).get(mistaken).status_code == 405
+
+
+def test_working_memory_shows_the_most_relevant_first(ada: Agent, alice: User, actor: Principal) -> None:
+    for text, relevance in (("Little.", 0.2), ("Much.", 0.9)):
+        working_item_add(agent=ada, session_id="s", text=text, relevance=relevance, by=actor)
+    working_thread_open(agent=ada, session_id="s", text="Ask Tom.", by=actor)
+    text = browser(alice).get(url("agent_working")).content.decode()
+    assert text.index("Much.") < text.index("Little.")
+    assert "Ask Tom." in text
+    assert titles(alice, "agent_working", q="other") == []
+
+
+def test_search_shows_what_is_found_and_what_just_missed(ada: Agent, alice: User, actor: Principal) -> None:
+    tim = fact_learn(agent=ada, content="Tim sails a red boat to Norway.", by=actor).fact
+    fact_learn(agent=ada, content="The kitchen has two ovens.", by=actor)
+    embeddings_make()
+    page = browser(alice).get(url("agent_search"), {"q": "where does Tim sail his boat", "type": "fact"})
+    assert [row["hit"].id for row in page.context["above"]] == [str(tim.pk)]
+    assert url("agent_fact", tim.pk) in page.content.decode()
+    other = browser(alice).get(url("agent_search"), {"q": "where does Tim sail his boat", "type": "episode"})
+    assert other.context["above"] == other.context["below"] == []
+    assert "Nothing found" in other.content.decode()
+
+
+@pytest.mark.parametrize("query", [{"q": ""}, {"q": "x", "type": "odd"}, {"q": "x", "as_of": "soon"}])
+def test_search_marks_what_it_cannot_read(ada: Agent, alice: User, query: dict[str, str]) -> None:
+    page = browser(alice).get(url("agent_search"), query)
+    assert page.status_code == 200
+    assert "Not searched." in page.content.decode()
+
+
+def test_the_index_names_what_failed_and_bob_retries_it(
+    ada: Agent, alice: User, bob: User, charlie: User, actor: Principal, subconscious_token: str
+) -> None:
+    fact_learn(agent=ada, content="Tim sails.", by=actor)
+    fact_learn(agent=ada, content="Hidden.", by=Principal.of_token(ada.tokens.get(persona="subconscious")))
+    SearchItem.objects.update(status="failed", error="The text is too long.", attempts=8)
+    page = browser(alice).get(url("agent_index"))
+    text = page.content.decode()
+    assert page.context["totals"]["failed"] == 1
+    assert "The text is too long." in text
+    assert "Hidden." not in text
+    assert "Retry" not in text
+    both = browser(charlie).get(url("agent_index"), {"persona": "subconscious"})
+    assert both.context["totals"]["failed"] == 2
+    retry = url("agent_index_retry")
+    assert browser(alice).post(retry).status_code == 403
+    assert browser(bob).post(retry).status_code == 302
+    assert set(SearchItem.objects.values_list("status", flat=True)) == {"pending"}
+
+
+def test_an_administrator_erases_an_agent(ada: Agent, bob: User, charlie: User, decision: Decision) -> None:
+    erase = url("agent_erase")
+    assert browser(bob).get(erase).status_code == 403
+    client = browser(charlie)
+    assert (60, "events") in client.get(erase).context["goes"]
+    assert client.post(erase, {"reason": "", "name": "ada"}).status_code == 422
+    answer = client.post(erase, {"reason": "The project ended.", "name": "ada"}, follow=True)
+    assert "The project ended." in answer.content.decode()
+    assert not Agent.objects.filter(slug="ada").exists()
+
+
+LISTS = ("agent_episodes", "agent_decisions", "agent_procedures", "agent_censors", "agent_working", "agent_index")
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_ten_thousand_take_as_many_queries(
+    ada: Agent, charlie: User, name: str, django_assert_max_num_queries: Any
+) -> None:
+    at, many = datetime(2026, 3, 1, tzinfo=UTC), range(10_000)
+    author = {"author_kind": "token", "author_id": "1", "author_name": "x"}
+    rows: dict[str, tuple[Any, Any]] = {
+        "agent_episodes": (Episode, lambda n: {"title": f"E{n}"}),
+        "agent_decisions": (Decision, lambda n: {"description": f"D{n}"}),
+        "agent_procedures": (Procedure, lambda n: {"name": f"P{n}"}),
+        "agent_censors": (Censor, lambda n: {"pattern": f"c{n}", **author}),
+        "agent_working": (WorkingMemory, lambda n: {"session_id": f"s{n}", "persona": "actor"}),
+    }
+    if name == "agent_index":
+        index_put(IndexEntry(ada.pk, "actor", "event", str(n), "t", at, at) for n in many)
+    else:
+        model, fields = rows[name]
+        model.objects.bulk_create(model(agent=ada, **fields(n)) for n in many)
+    client = browser(charlie)
+    client.get("/login/")
+    with django_assert_max_num_queries(11 if name == "agent_index" else 10):
+        assert client.get(url(name)).status_code == 200
