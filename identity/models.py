@@ -27,8 +27,9 @@ class AgentKind(models.TextChoices):
     PEASANT = "peasant", "Peasant: one narrow helper task"
 
 
+SLUG_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,49}$"
 validate_slug = RegexValidator(
-    r"^[a-z0-9][a-z0-9_-]{0,49}$",
+    SLUG_PATTERN,
     "Use 1 to 50 lower-case letters, digits, - or _, beginning with a letter or digit.",
 )
 

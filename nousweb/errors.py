@@ -14,6 +14,9 @@ from nousweb.lib.errors import DomainError
 
 logger = structlog.get_logger(__name__)
 
+NO_FIELDS = ("body", "payload", "query", "path")
+"""Parts of a place that name where a value was sent, not which one."""
+
 
 def problem(request: HttpRequest, status: int, code: str, title: str, detail: str, **extra: Any) -> HttpResponse:
     """A problem document; `extra` members come beside the standard ones and cannot replace them."""
@@ -62,7 +65,7 @@ def register(api: NinjaAPI) -> None:
     def validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
         errors = [
             {
-                "field": ".".join(str(part) for part in item["loc"] if part not in ("body", "payload", "query", "path")),
+                "field": ".".join(str(part) for part in item["loc"] if part not in NO_FIELDS),
                 "message": item["msg"],
             }
             for item in error.errors

@@ -1,8 +1,10 @@
 """Making and changing agents."""
 
+import re
+
 from django.db import IntegrityError, transaction
 
-from identity.models import Agent, AgentKind, validate_slug
+from identity.models import SLUG_PATTERN, Agent, AgentKind, validate_slug
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.seeding import identity_seed
@@ -17,7 +19,7 @@ def agent_create(
     """Make an agent and seed its identity. Raises Invalid for a bad slug, name or kind, Conflict if it exists."""
     by.require("identity.add_agent")
     # Not by calling the validator: its $ lets a line break pass.
-    if not validate_slug.regex.fullmatch(slug):
+    if not re.fullmatch(SLUG_PATTERN, slug):
         raise Invalid(str(validate_slug.message), field="slug")
     name = _name_check(name or slug)
     _kind_check(kind)

@@ -112,7 +112,7 @@ def _give_up() -> None:
 
 
 def strangers_adopt() -> int:
-    """Let rows with a vector of another model than the index's, if any, wait for one of this model; returns how many."""
+    """Let rows with a vector of another model than the index's, if any, wait for one of this; returns how many."""
     active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
     if not active:
         return 0
