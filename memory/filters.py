@@ -144,7 +144,10 @@ class EpisodeFilter(StoreFilter):
     q = django_filters.CharFilter(method="filter_words", label="Words")
     outcome = django_filters.ChoiceFilter(choices=Episode.Outcome.choices, empty_label="Any outcome")
     state = django_filters.ChoiceFilter(
-        method="filter_state", choices=[("open", "Open"), ("closed", "Closed")], empty_label="Open or closed"
+        method="filter_state",
+        choices=[("open", "Open"), ("closed", "Closed")],
+        empty_label="Open or closed",
+        label="State",
     )
     summary = django_filters.ChoiceFilter(
         field_name="summary_kind", choices=Episode.SummaryKind.choices, empty_label="Any summary", label="Summary"
