@@ -84,6 +84,8 @@ DELETE /api/working/{session_id}/items/{item_id} 401 403 403 403 204 204 404 401
 POST   /api/working/{session_id}/threads    401 403 403 403 201 201 404 401 401
 DELETE /api/working/{session_id}/threads/{thread_id} 401 403 403 403 204 204 404 401 401
 POST   /api/context                         401 200 200 200 200 200 404 401 401
+POST   /api/context/{run_id}/response       401 403 200 200 200 200 404 401 401
+POST   /api/context/{run_id}/outcome        401 403 200 200 200 200 404 401 401
 """
 EVENTS = {"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "loop-1"}]}
 BODIES = {
@@ -93,6 +95,8 @@ BODIES = {
     "PATCH /api/facts/{fact_id}": {"importance": 0.9},
     "POST /api/facts/{fact_id}/supersede": {"by": {"content": "Tim rows."}},
     "POST /api/context": {"session_id": "s", "input": "?"},
+    "POST /api/context/{run_id}/response": {"response": "It is sunny."},
+    "POST /api/context/{run_id}/outcome": {"outcome": "success"},
     "POST /api/episodes/{episode_id}/events": {"text": "Tim sails."},
     "POST /api/decisions": {"description": "Sail."},
     "POST /api/decisions/{decision_id}/review": {"outcome": "success"},
@@ -268,7 +272,7 @@ class World:
     def path(self, template):
         filled = template.removeprefix("/api").replace("{section}", "protocols")
         filled = filled.replace("{fact_id}", str(self.fact.pk)).replace("{proposal_id}", str(self.pending.pk))
-        filled = filled.replace("{event_id}", self.event).replace("{loop_id}", "loop-1")
+        filled = filled.replace("{event_id}", self.event).replace("{loop_id}", "loop-1").replace("{run_id}", self.run)
         for name, key in self.keys.items():
             filled = filled.replace(f"{{{name}}}", str(key))
         assert "{" not in filled, f"say what stands for the parameters of {template}"
