@@ -65,14 +65,10 @@ def register(api: NinjaAPI) -> None:
     def validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
         places = ("body", "payload", "query", "path")
         errors = [
-<<<<<<< ours
             {
                 "field": ".".join(str(part) for part in item["loc"] if part not in NO_FIELDS),
                 "message": item["msg"],
             }
-=======
-            {"field": ".".join(str(part) for part in item["loc"] if part not in places), "message": item["msg"]}
->>>>>>> theirs
             for item in error.errors
         ]
         detail = "; ".join(f"{e['field']}: {e['message']}" if e["field"] else e["message"] for e in errors[:5])
