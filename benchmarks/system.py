@@ -35,7 +35,8 @@ class Client:
 
     def _call(self, method: str, path: str, body: bytes | None = None) -> Any:
         for attempt in (1, 2):
-            if self._connection is None:
+            # The server closes idle connections, and a write must not be sent twice.
+            if self._connection is None or method != "GET":
                 self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
             try:
                 self._connection.request(method, path, body, self._headers)
@@ -43,7 +44,6 @@ class Client:
                 answer = response.read()
                 break
             except (http.client.HTTPException, ConnectionError):
-                # The server closes idle connections.
                 self._connection = None
                 if attempt == 2 or method != "GET":
                     raise

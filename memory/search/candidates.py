@@ -23,12 +23,6 @@ LEXICAL_ROWS = 4_000
 COUNTED = 2_000
 """A word that this many items hold is common: counted in the background (memory.search.statistics), not here."""
 MAX_LEXEMES = 64
-TIME_WORDS = (
-    "yesterday | today | tonight | tomorrow | ago | last | next | week | weekend | month | year | day | morning"
-    " | monday | tuesday | wednesday | thursday | friday | saturday | sunday | january | february | march | april"
-    " | may | june | july | august | september | october | november | december | recently | since"
-    " | summer | winter | spring | fall"
-)
 
 PERSONA_OF_TABLE = {
     "memory_searchitem_actor": "actor",
@@ -95,20 +89,15 @@ SELECT
 
 
 def candidates_fetch(
-    view: PersonaMemory,
-    request: SearchRequest,
-    counts: Counts,
-    vector: Vectors | None,
-    *,
-    asks_time: bool,
+    view: PersonaMemory, request: SearchRequest, counts: Counts, vector: Vectors | None
 ) -> list[dict[str, Any]]:
     """Hits of the dense and the lexical search and their neighbours, one statement for all types of items.
 
-    Each row has the index's columns, `cosine` (None without a vector), `tf` (pairs of a lexeme's place among
-    `counts.df` and its count), `says_time`, `wanted` (whether the filters let it pass; neighbours of hits may not)
-    and for hits `before` and `after`, the ids of up to two neighbours on each side, the nearest first.
+    Each row has the index's columns, `cosine` (None without a vector), `held` (for each lexeme of `counts.df` in order
+    whether the item has it), `wanted` (whether the filters let it pass; neighbours of hits may not) and for hits
+    `before` and `after`, the ids of up to two neighbours on each side, the nearest first.
     """
-    statement, values = _fetch_statement(view, request, counts, vector, asks_time=asks_time)
+    statement, values = _fetch_statement(view, request, counts, vector)
     with transaction.atomic(), connection.cursor() as cursor:
         if vector is not None and counts.approximate:
             # The scan goes on until enough rows have passed the filters, in the exact order of their distance.
@@ -124,7 +113,7 @@ def candidates_fetch(
 
 def candidates_explain(view: PersonaMemory, request: SearchRequest, counts: Counts, vector: Vectors | None) -> Any:
     """The query plan of `candidates_fetch` as PostgreSQL's JSON."""
-    statement, values = _fetch_statement(view, request, counts, vector, asks_time=True)
+    statement, values = _fetch_statement(view, request, counts, vector)
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", values)
         plan = cursor.fetchone()[0]
@@ -132,7 +121,7 @@ def candidates_explain(view: PersonaMemory, request: SearchRequest, counts: Coun
 
 
 def _fetch_statement(
-    view: PersonaMemory, request: SearchRequest, counts: Counts, vector: Vectors | None, *, asks_time: bool
+    view: PersonaMemory, request: SearchRequest, counts: Counts, vector: Vectors | None
 ) -> tuple[str, dict[str, Any]]:
     known, known_values = _known(request.as_of)
     wanted, wanted_values = _wanted(request)
@@ -140,9 +129,8 @@ def _fetch_statement(
     values: dict[str, Any] = {
         **known_values,
         **wanted_values,
-        "lexemes": lexemes,
+        **{f"word{place}": _quoted(word) for place, word in enumerate(lexemes)},
         "model": counts.model,
-        "time_words": TIME_WORDS,
     }
     searches = [_lexical(view, counts, f"{known} AND {wanted}", values)]
     cosine = "NULL::double precision"
@@ -160,6 +148,8 @@ def _fetch_statement(
     beside = _source(
         view, "id, position", f"loop_id <> '' AND loop_id = hit.loop_id AND persona = hit.persona AND {known}"
     )
+    words = [f"terms @@ {_tsquery(place)}" for place in range(len(lexemes))]
+    held = f"ARRAY[{', '.join(words)}]::boolean[]"
     statement = f"""
 WITH hits AS MATERIALIZED (
     SELECT id, persona, loop_id, position
@@ -179,9 +169,8 @@ FROM {
             f'''
     id, persona, item_type, item_id, kind, category, scope, subject, loop_id, tags, importance, happened_at,
     recorded_at, words, names, {cosine} AS cosine,
-    ARRAY(SELECT ARRAY[array_position(%(lexemes)s::text[], lexeme), cardinality(positions)]
-          FROM unnest(terms) WHERE lexeme = ANY(%(lexemes)s::text[])) AS tf,
-    {"terms @@ to_tsquery('english', %(time_words)s)" if asks_time else "false"} AS says_time,
+    {held} AS held,
+    says_time,
     ({wanted}) AS wanted''',
             "id IN (SELECT id FROM every)",
         )
@@ -194,6 +183,7 @@ ORDER BY item.id
 
 def _lexical(view: PersonaMemory, counts: Counts, condition: str, values: dict[str, Any]) -> str:
     """The search by words: items that hold the query's rarer words, ranked by the idf of all of them."""
+    place_of = {word: place for place, word in enumerate(counts.df)}
     present = sorted((n, word) for word, n in counts.df.items() if n)
     if not present:
         return ""
@@ -206,10 +196,9 @@ def _lexical(view: PersonaMemory, counts: Counts, condition: str, values: dict[s
         keys.append(f"{int(view.agent.pk)}:{word}")
     values["keys"] = keys
     weights = []
-    for place, (n, word) in enumerate(present):
-        values[f"word{place}"] = "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
+    for n, word in present:
         weight = rarity(min(n, counts.items), counts.items)
-        weights.append(f"(terms @@ %(word{place})s::tsquery)::integer * float8 '{weight:.5f}'")
+        weights.append(f"(terms @@ {_tsquery(place_of[word])})::integer * float8 '{weight:.5f}'")
     # BM25's saturation of a word that occurs once, with the constants of the scoring.
     length = 0.48 / max(counts.mean_words, 1.0)
     holding = f"nous_agent_lexemes(agent_id, terms) && %(keys)s::text[] AND {condition}"
@@ -218,6 +207,15 @@ def _lexical(view: PersonaMemory, counts: Counts, condition: str, values: dict[s
         f"ORDER BY ({' + '.join(weights)}) / (1.72 + words * float8 '{length:.6f}') DESC, id "
         f"LIMIT {HITS}"
     )
+
+
+def _tsquery(place: int) -> str:
+    return f"%(word{place})s::tsquery"
+
+
+def _quoted(lexeme: str) -> str:
+    """A lexeme as a tsquery reads it, whatever characters it has."""
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _known(as_of: datetime | None) -> tuple[str, dict[str, Any]]:

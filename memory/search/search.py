@@ -41,7 +41,7 @@ def search(view: PersonaMemory, request: SearchRequest) -> SearchResult:
     vector, degraded = _embedded(counts, text)
     watch.lap("embed")
     asks_time = bool(ASKS_TIME.search(text))
-    rows = candidates_fetch(view, request, counts, vector, asks_time=asks_time)
+    rows = candidates_fetch(view, request, counts, vector)
     watch.lap("fetch")
     thresholds = thresholds_of(counts.model)
     threshold = thresholds.relevance if request.min_score is None else request.min_score
@@ -74,7 +74,8 @@ def _scored(
         Candidate(
             id=row["id"],
             cosine=None if row["cosine"] is None else calibrated(row["cosine"], thresholds),
-            tf={lexemes[place - 1]: count for place, count in row["tf"]},
+            # How often an item holds a word changes nothing measurable, so it is not asked.
+            tf={word: 1 for word, is_held in zip(lexemes, row["held"], strict=True) if is_held},
             length=row["words"],
             loop=(row["persona"], row["loop_id"]) if row["loop_id"] else None,
             position=positions.get(row["id"]),
