@@ -4,7 +4,7 @@ Both read the physical tables of the view only, and of these the agent's own row
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -93,8 +93,8 @@ def candidates_fetch(
 ) -> list[dict[str, Any]]:
     """Hits of the dense and the lexical search and their neighbours, one statement for all types of items.
 
-    Each row has the index's columns, `cosine` (None without a vector), `held` (for each lexeme of `counts.df` in order
-    whether the item has it), `wanted` (whether the filters let it pass; neighbours of hits may not) and for hits
+    Each row has what the scoring looks at: `cosine` (None without a vector), `held` (for each lexeme of `counts.df` in
+    order whether the item has it), `wanted` (whether the filters let it pass; neighbours of hits may not) and for hits
     `before` and `after`, the ids of up to two neighbours on each side, the nearest first.
     """
     statement, values = _fetch_statement(view, request, counts, vector)
@@ -109,6 +109,15 @@ def candidates_fetch(
         cursor.execute(statement, values)
         names = [column.name for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def details_fetch(view: PersonaMemory, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The other columns of a few rows, by id."""
+    columns = "id, kind, category, scope, subject, tags::json AS tags, importance, happened_at, recorded_at"
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM {_source(view, columns, 'id = ANY(%(ids)s)')} AS item", {"ids": list(ids)})  # noqa: S608
+        names = [column.name for column in cursor.description or ()]
+        return {row[0]: dict(zip(names, row, strict=True)) for row in cursor.fetchall()}
 
 
 def candidates_explain(view: PersonaMemory, request: SearchRequest, counts: Counts, vector: Vectors | None) -> Any:
@@ -167,8 +176,7 @@ FROM {
         _source(
             view,
             f'''
-    id, persona, item_type, item_id, kind, category, scope, subject, loop_id, tags, importance, happened_at,
-    recorded_at, words, names, {cosine} AS cosine,
+    id, persona, item_type, item_id, loop_id, words, names, {cosine} AS cosine,
     {held} AS held,
     says_time,
     ({wanted}) AS wanted''',

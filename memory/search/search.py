@@ -1,6 +1,5 @@
 """Searching memory: one call for every type of item. docs/search.md explains the scores."""
 
-import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ from memory.embedding import EmbeddingFailed, embedder_named, thresholds_of
 from memory.embedding.protocol import Vectors
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.persona import PersonaMemory
-from memory.search.candidates import Counts, candidates_fetch, counts_read
+from memory.search.candidates import Counts, candidates_fetch, counts_read, details_fetch
 from memory.search.load import memories_load
 from memory.search.request import MAX_QUERY_CHARACTERS, SearchHit, SearchRequest, SearchResult
 from memory.search.scoring import Candidate, Query, Scored, Statistics, score
@@ -119,17 +118,18 @@ def _positions(rows: Iterable[Mapping[str, Any]]) -> dict[int, int]:
 
 
 def _loaded(
-    view: PersonaMemory, request: SearchRequest, found: Sequence[tuple[Mapping[str, Any], Scored]]
+    view: PersonaMemory, request: SearchRequest, found: Sequence[tuple[dict[str, Any], Scored]]
 ) -> list[SearchHit]:
     """The first `limit` of `found` that may be shown."""
     hits: list[SearchHit] = []
     for begin in range(0, len(found), request.limit):
         part = found[begin : begin + request.limit]
+        details = details_fetch(view, [row["id"] for row, _ in part])
         memories = memories_load(view, [(row["item_type"], row["item_id"]) for row, _ in part], request.as_of)
         for row, one in part:
             memory = memories.get((row["item_type"], row["item_id"]))
-            if memory is not None and len(hits) < request.limit:
-                hits.append(_hit(row, one, *memory))
+            if memory is not None and row["id"] in details and len(hits) < request.limit:
+                hits.append(_hit(row | details[row["id"]], one, *memory))
         if len(hits) == request.limit:
             break
     return hits
@@ -150,7 +150,7 @@ def _hit(row: Mapping[str, Any], one: Scored, content: str, metadata: Mapping[st
         scope=row["scope"],
         subject=row["subject"],
         loop_id=row["loop_id"],
-        tags=json.loads(row["tags"]) if isinstance(row["tags"], str) else row["tags"],
+        tags=row["tags"],
         importance=row["importance"],
         happened_at=row["happened_at"],
         recorded_at=row["recorded_at"],
