@@ -63,7 +63,6 @@ def register(api: NinjaAPI) -> None:
 
     @api.exception_handler(ValidationError)
     def validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
-        places = ("body", "payload", "query", "path")
         errors = [
             {
                 "field": ".".join(str(part) for part in item["loc"] if part not in NO_FIELDS),
