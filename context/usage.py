@@ -22,7 +22,8 @@ SELECT item_type, item_id, count(*),
        sum(weight) FILTER (WHERE referenced), sum(weight)
 FROM (
     SELECT item_type, item_id, referenced,
-           exp(-ln(2.0) * greatest(extract(epoch FROM %(now)s - at), 0) / 86400 / %(half_life)s) AS weight
+           exp(-ln(2.0::float8) * greatest(extract(epoch FROM %(now)s - at)::float8, 0) / 86400 / %(half_life)s)
+           AS weight
     FROM context_memoryusage
     WHERE agent_id = %(agent)s AND at <= %(now)s
       AND (item_type, item_id) IN (SELECT * FROM unnest(%(types)s::text[], %(ids)s::text[]))

@@ -1,0 +1,90 @@
+"""What memories have been worth so far, decayed in the database."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from context.models import ContextRun, MemoryUsage
+from context.request import ContextRequest
+from context.services.context import context_assemble
+from context.services.response import context_respond
+from context.usage import UsageStats, usage_stats
+from memory.services.facts import fact_learn
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict
+
+NOW = timezone.now()
+
+
+def observe(ada, item_id, *, referenced, days_ago=0.0):
+    run = ContextRun.objects.create(
+        agent=ada, persona="actor", session_id="s", input="?", request={}, system_prompt="", sections=[], tokens=0,
+        duration_ms=1, principal_name="t",
+    )  # fmt: skip
+    return MemoryUsage.objects.create(
+        run=run, agent=ada, persona="actor", item_type="fact", item_id=item_id, referenced=referenced, overlap=0.5,
+        at=NOW - timedelta(days=days_ago),
+    )  # fmt: skip
+
+
+def boost(ada, item_id="a"):
+    found = usage_stats(ada, [("fact", item_id)], now=NOW)
+    return found[("fact", item_id)].boost if found else 1.0
+
+
+def test_one_reference_counts_half_after_a_week(ada):
+    observe(ada, "a", referenced=True, days_ago=7)
+    assert usage_stats(ada, [("fact", "a")], now=NOW)[("fact", "a")].score == pytest.approx(0.5)
+
+
+def test_an_unknown_memory_is_neither_preferred_nor_put_back(ada):
+    assert usage_stats(ada, [("fact", "a")], now=NOW) == {}
+    assert usage_stats(ada, [], now=NOW) == {}
+
+
+@pytest.mark.parametrize(
+    ("references", "factor"),
+    [
+        ([True], 1.0),
+        ([False], 1.0),
+        ([False, False], 0.5),
+        ([True, False], 1.0),
+        ([True, True], 1.5),
+        ([True, True, False, False], 1.0),
+    ],
+)
+def test_the_factor_follows_the_share_of_references(ada, references, factor):
+    for referenced in references:
+        observe(ada, "a", referenced=referenced)
+    assert boost(ada) == pytest.approx(factor)
+
+
+def test_what_was_useful_long_ago_weighs_less_than_what_is_not_now(ada):
+    observe(ada, "a", referenced=True, days_ago=28)
+    observe(ada, "a", referenced=False)
+    assert boost(ada) == pytest.approx(0.5 + (1 / 16) / (1 + 1 / 16))
+
+
+def test_the_future_and_other_memories_have_no_say(ada, bruno):
+    observe(ada, "a", referenced=True, days_ago=-1)
+    observe(ada, "b", referenced=True)
+    observe(bruno, "a", referenced=True)
+    assert usage_stats(ada, [("fact", "a")], now=NOW) == {}
+
+
+def test_stats_of_nothing_are_neutral():
+    assert UsageStats(5, 0.0, 0.0).boost == 1.0
+
+
+def test_an_answer_refers_to_what_it_repeats_and_only_once(ada, actor, system):
+    tea = fact_learn(agent=ada, content="Tim drinks green tea in the morning.", category="person", by=system).fact
+    rain = fact_learn(agent=ada, content="Umbrellas belong to the hallway.", category="person", by=system).fact
+    with clock.at(NOW - timedelta(hours=1)):
+        made = context_assemble(agent=ada, request=ContextRequest("s", "What does Tim drink?"), by=actor)
+    run = ContextRun.objects.get(pk=made.run_id)
+    uses = context_respond(run=run, response="He drinks green tea " + "and so on " * 200, by=actor)
+    assert {use.id: use.referenced for use in uses} == {str(tea.pk): True, str(rain.pk): False}
+    assert MemoryUsage.objects.filter(run=run).count() == 2
+    with pytest.raises(Conflict):
+        context_respond(run=run, response="Tea.", by=actor)

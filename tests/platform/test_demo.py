@@ -1,0 +1,32 @@
+"""The demo: loaded through services and API, rich, and only into an empty database."""
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from context.models import ContextRun, MemoryUsage
+from identity.models import Agent, ChangeProposal, IdentityVersion
+from memory.models import Censor, Decision, Episode, Event, Fact, LongTermEntry, LoopSummary, Procedure, SearchItem
+from nousweb.demo.load import demo_info
+
+
+@pytest.mark.django_db
+def test_the_demo_tells_a_history_of_every_store_and_both_personas(capsys):
+    call_command("loaddemo")
+    agent = Agent.objects.get()
+    assert IdentityVersion.objects.filter(restores__isnull=False).exists()
+    pending = ChangeProposal.objects.pending()
+    assert set(pending.values_list("risk", flat=True)) == {"low", "medium", "high"}
+    assert set(Fact.objects.profile().values_list("category", flat=True)) == {"person", "preference", "rule"}
+    for model in (Event, Fact, LoopSummary):
+        assert set(model.objects.values_list("persona", flat=True)) == {"actor", "subconscious"}, model
+    for model in (Censor, Decision, Episode, Procedure, ContextRun, MemoryUsage):
+        assert model.objects.exists(), model
+    assert LongTermEntry.objects.count() == Event.objects.count()
+    assert not SearchItem.objects.exclude(status="ready").exists()
+    days = (Event.objects.latest("ts").ts - Event.objects.earliest("ts").ts).days
+    assert days > 28
+    info = demo_info()
+    assert info is not None
+    assert agent.slug in info
+    with pytest.raises(CommandError, match="not empty"):
+        call_command("loaddemo")
