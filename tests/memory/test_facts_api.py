@@ -205,6 +205,7 @@ def _cursor(payload):
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
+SOME_ID = "5f0c2b1e-4a55-4a43-9d0e-6d2b8f1f7a10"
 NOW = "2024-01-01T00:00:00+00:00"
 
 
@@ -213,9 +214,9 @@ NOW = "2024-01-01T00:00:00+00:00"
     [
         "x", "%%%", "é", "=", "====", "a" * 5_000,
         _cursor(b"\xff"), _cursor(b"[" * 6_000), _cursor([]), _cursor([NOW]), _cursor([NOW, "1", "2"]), _cursor(17),
-        _cursor({"a": 1, "b": 2}), _cursor([NOW, 5]), _cursor([5, str(uuid4())]), _cursor(["now", str(uuid4())]),
-        _cursor([NOW, "1"]), _cursor([NOW[:19], str(uuid4())]), _cursor([None, None]),
-        _cursor(["0001-01-01T00:00:00+23:00", str(uuid4())]), _cursor(["9999-12-31T23:00:00-23:00", str(uuid4())]),
+        _cursor({"a": 1, "b": 2}), _cursor([NOW, 5]), _cursor([5, SOME_ID]), _cursor(["now", SOME_ID]),
+        _cursor([NOW, "1"]), _cursor([NOW[:19], SOME_ID]), _cursor([None, None]),
+        _cursor(["0001-01-01T00:00:00+23:00", SOME_ID]), _cursor(["9999-12-31T23:00:00-23:00", SOME_ID]),
     ],
     ids=lambda value: value[:24],
 )  # fmt: skip

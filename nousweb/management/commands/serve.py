@@ -9,12 +9,12 @@ from argparse import ArgumentParser, ArgumentTypeError
 from types import FrameType
 from typing import Any
 
-from django.apps import apps
 from django.conf import settings
 from django.core.management import call_command, get_commands
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
+from nousweb.demo.load import demo_wanted
 from nousweb.launch import PROJECT, Child, LaunchProblem, Supervisor, answers
 from nousweb.lib.env import BadSetting, read, whole
 from nousweb.postgres import PostgresProblem, revive
@@ -45,7 +45,9 @@ class Command(BaseCommand):
         _check_port(settings.HOST, settings.PORT)
         self._say("Updating the database ...")
         call_command("migrate", interactive=False)
-        if demo and not apps.get_model("identity", "Agent").objects.exists():
+        # The web server serves this folder too, and says so loudly when it is missing.
+        Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
+        if demo and demo_wanted():
             self._say("Loading the demo data ...")
             call_command("loaddemo")
         # The children have connections of their own; the supervisor needs none while it waits.
