@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
