@@ -1,6 +1,8 @@
 """Configuration of gunicorn: `gunicorn -c python:nousweb.gunicorn`."""
 
+import contextlib
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,22 @@ worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 forwarded_allow_ips = ""
 # A second way in, through a file in the home folder, that nobody asked for.
 control_socket_disable = True
+
+
+def post_worker_init(worker: Any) -> None:
+    """Load the local embedding model beside the first requests, which would otherwise wait a second for it."""
+    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
+
+
+def _warm_up() -> None:
+    from memory.embedding import EmbeddingFailed, embedder_named
+    from memory.embedding.registry import configured_name
+
+    name = configured_name()
+    if name.startswith("local:"):
+        # Searches say what is wrong with an embedder where somebody reads it.
+        with contextlib.suppress(EmbeddingFailed):
+            embedder_named(name).embed_query("warm-up")
 
 
 def child_exit(server: Any, worker: Any) -> None:
