@@ -99,13 +99,13 @@ def candidates_fetch(
     """
     statement, values = _fetch_statement(view, request, counts, vector)
     with transaction.atomic(), connection.cursor() as cursor:
-        if vector is not None and counts.approximate:
-            # The scan goes on until enough rows have passed the filters, in the exact order of their distance.
-            cursor.execute(
-                "SELECT set_config('hnsw.iterative_scan', 'strict_order', true),"
-                " set_config('hnsw.ef_search', %s, true)",
-                [str(HITS)],
-            )
+        # Starting parallel workers takes longer than these short scans. An approximate scan goes on until enough rows
+        # have passed the filters, in the exact order of their distance.
+        cursor.execute(
+            "SELECT set_config('max_parallel_workers_per_gather', '0', true),"
+            " set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw.ef_search', %s, true)",
+            [str(HITS)],
+        )
         cursor.execute(statement, values)
         names = [column.name for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

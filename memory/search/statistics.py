@@ -8,10 +8,10 @@ from memory.models import EmbeddingModel, SearchStatistics
 from memory.search.candidates import COUNTED, PERSONA_OF_TABLE
 from nousweb.lib import clock
 
-COUNT_FROM = 5_000
+COUNT_FROM = 2_000
 """Items of a collection from which its counts are kept."""
-INDEX_FROM = 20_000
-"""Items from which a collection gets an approximate index: below, reading all its vectors is as fast and exact."""
+INDEX_FROM = 5_000
+"""Items from which a collection gets an approximate index. Below, reading all its vectors is quick, and exact."""
 DRIFT = 0.1
 """Counts are renewed when the number of items has changed by this share."""
 MAX_INDEXED_DIMENSION = 4_000
