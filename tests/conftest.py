@@ -11,8 +11,10 @@ import hypothesis
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group, User
+from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
+from pytest_django.plugin import DjangoDbBlocker
 
 from identity.models import Agent, ApiToken
 from identity.policy import DEFAULT_SCOPES, SCOPE_PERMISSIONS
@@ -34,6 +36,17 @@ def _cheap_passwords_and_static_folder() -> Iterator[None]:
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
         yield
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """The test database, dropped at the end even if a browser's last request still holds a connection to it."""
+    yield
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
 
 
 def _person(name: str, *roles: str) -> User:
