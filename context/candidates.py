@@ -8,12 +8,15 @@ from context.assembly import Candidate, SearchedSection
 from context.budget import ContextBudget
 from context.dedup import duplicates_of
 from context.intent import MEMORY_TYPES
+from context.pins import Pins
 from context.plan import SECTION_OF_TYPE, RetrievalPlan
 from context.profiles import Profile
 from context.request import ContextRequest
 from context.usage import usage_stats
+from memory.models import SearchItem
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
+from memory.search.load import memories_load
 from memory.search.request import MAX_LIMIT, SearchHit, SearchRequest
 from memory.search.search import search
 from memory.stm import stm_search
@@ -81,11 +84,15 @@ def candidates_find(
     *,
     window: int,
     now: datetime,
+    pins: Pins = frozenset(),
 ) -> Found:
-    """Search once for all types, then note what the conversation has said already and what usage has taught."""
+    """Search once for all types, then note what the conversation has said already and what usage has taught.
+
+    What is pinned is there whether the search finds it or not.
+    """
     types = [memory_type for memory_type in limits if memory_type != "loop"]
     if not types or not request.input.strip():
-        return Found(())
+        return Found(_pinned(view, request, pins, ()))
     loops = _loops(view, request, limits, now)
     result = search(
         view,
@@ -106,12 +113,54 @@ def candidates_find(
     candidates = tuple(
         replace(
             one,
+            pinned=(one.type, one.id) in pins,
             boost=stats[one.type, one.id].boost if (one.type, one.id) in stats else 1.0,
             duplicate_of=said.get(place),
         )
         for place, one in enumerate(found)
     )
-    return Found(candidates, result.degraded, result.timings)
+    return Found((*candidates, *_pinned(view, request, pins, candidates)), result.degraded, result.timings)
+
+
+def _pinned(
+    view: PersonaMemory, request: ContextRequest, pins: Pins, found: Sequence[Candidate]
+) -> tuple[Candidate, ...]:
+    """What is pinned and was not found, read through the view like anything else."""
+    missing = sorted(pins - {(one.type, one.id) for one in found})
+    if not missing:
+        return ()
+    rows = SearchItem.objects.filter(
+        agent=view.agent, persona__in=view.personas, item_id__in=[item_id for _, item_id in missing]
+    ).exclude(category__in=PROFILE_CATEGORIES)
+    columns = ("item_type", "item_id", "subject", "kind", "category", "scope", "tags", "importance", "happened_at")
+    filed = {(row.item_type, row.item_id): row for row in rows.only(*columns)}
+    loaded = memories_load(view, [key for key in missing if key in filed], request.as_of)
+    return tuple(
+        Candidate(
+            section=SECTION_OF[row.item_type],
+            type=row.item_type,
+            id=row.item_id,
+            text=loaded[key][0],
+            label=_label(row.item_type, row.subject, row.happened_at),
+            relevance=0.0,
+            threshold=THRESHOLDS.get(row.item_type, DEFAULT_THRESHOLD),
+            happened_at=row.happened_at,
+            kinds=kinds_of(row.item_type, row.kind, row.category),
+            scope=row.scope,
+            tags=frozenset(row.tags),
+            importance=row.importance,
+            pinned=True,
+        )
+        for key in missing
+        if key in loaded
+        for row in (filed[key],)
+    )
+
+
+def _label(item_type: str, subject: str, happened_at: datetime) -> str:
+    if item_type == "fact":
+        return subject
+    return f"{happened_at:%Y-%m-%d}" if item_type in _DATED else ""
 
 
 def _candidate(hit: SearchHit) -> Candidate:
@@ -120,7 +169,7 @@ def _candidate(hit: SearchHit) -> Candidate:
         type=hit.type,
         id=hit.id,
         text=hit.content,
-        label=hit.subject if hit.type == "fact" else f"{hit.happened_at:%Y-%m-%d}" if hit.type in _DATED else "",
+        label=_label(hit.type, hit.subject, hit.happened_at),
         relevance=hit.score,
         cosine=hit.cosine,
         lexical=hit.lexical,

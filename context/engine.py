@@ -1,7 +1,7 @@
 """From a request to a prompt: frame, intent, plan, profile, candidates, assembly. Reads only; leaves no trace."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -9,12 +9,14 @@ from typing import Any
 import structlog
 from django.db import DatabaseError
 
-from context.assembly import Assembly, Rules, assemble
+from context.assembly import Assembly, FixedSection, Rules, assemble
 from context.budget import ContextBudget, budget_for
 from context.candidates import Found, candidates_find, limits_of, searched_sections
 from context.fingerprint import Fingerprint, fingerprint_of
 from context.frames import FrameSelection, frame_select
 from context.intent import IntentSignals, intent_read
+from context.overrides import NO_OVERRIDES, Overrides
+from context.pins import Pins, pins_of
 from context.plan import RetrievalPlan, plan_retrieval
 from context.profiles import Profile, compression_of, mentioned_files, tier_weights
 from context.request import ContextRequest
@@ -88,6 +90,27 @@ class Prepared:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """All that a prompt can be assembled from, read once: assembling it reads nothing more."""
+
+    request: ContextRequest
+    now: datetime
+    frame: FrameSelection
+    intent: IntentSignals
+    plan: RetrievalPlan
+    profile: Profile
+    profile_version: int
+    weights: Mapping[str, float]
+    files: tuple[str, ...]
+    limits: Mapping[str, int]
+    budget: ContextBudget
+    fixed: Sequence[FixedSection]
+    found: Found
+    failed: Sequence[tuple[str, str]] = ()
+    laps: Mapping[str, float] = field(default_factory=dict)
+
+
 def context_prepare(view: PersonaMemory, request: ContextRequest) -> Prepared:
     """Assemble the prompt for a request from what `view` may read.
 
@@ -97,6 +120,11 @@ def context_prepare(view: PersonaMemory, request: ContextRequest) -> Prepared:
     4. One search for all searched sections; when it fails they are left out and named.
     5. Assembly, which is pure.
     """
+    return context_finish(context_load(view, request))
+
+
+def context_load(view: PersonaMemory, request: ContextRequest) -> Loaded:
+    """Steps 1 to 4 of `context_prepare`: everything that reads."""
     watch = _Watch()
     now = request.as_of or clock.now()
     frame = frame_select(request.input, request.frame)
@@ -114,44 +142,14 @@ def context_prepare(view: PersonaMemory, request: ContextRequest) -> Prepared:
     limits = limits_of(plan, profile, scale=scale)
     weights = tier_weights(profile, request.mode)
     watch.lap("plan")
-    fixed = fixed_sections(view, request, frame.frame, profile, budget)
+    pins = pins_of(view.agent, request.as_of)
+    fixed = fixed_sections(view, request, frame.frame, profile, budget, pins)
     watch.lap("sections")
-    found, failure = _found(view, request, plan, limits, budget, now)
+    found, failed = _found(view, request, plan, limits, budget, now, pins)
     watch.lap("search")
-    assembly = assemble(
-        fixed,
-        total_budget=budget.total,
-        searched=searched_sections(budget),
-        candidates=found.candidates,
-        rules=Rules(
-            query=request.input,
-            now=now,
-            limits=limits,
-            weights=weights,
-            preferred_kinds=frozenset(profile.preferred_kinds),
-            excluded_kinds=frozenset(profile.excluded_kinds),
-            min_importance=profile.min_importance,
-            compression=compression_of(profile, request.mode),
-            head=profile.preserve_head,
-            tail=profile.preserve_tail,
-            recency_weight=intent.recency,
-            files=files,
-            tags=frozenset(request.tags),
-        ),
-        failed=failure,
-    )
-    watch.lap("assembly")
-    fingerprint = fingerprint_of(
-        assembly,
-        mode=request.mode or "none",
-        frame=frame.frame.id,
-        profile=profile.profile_id,
-        files=files,
-        tags=request.tags,
-    )
-    stages = {f"search.{name}": round(seconds * 1000, 2) for name, seconds in (found.timings or {}).items()}
-    return Prepared(
+    return Loaded(
         request,
+        now,
         frame,
         intent,
         plan,
@@ -161,10 +159,64 @@ def context_prepare(view: PersonaMemory, request: ContextRequest) -> Prepared:
         files,
         limits,
         budget,
+        fixed,
+        found,
+        failed,
+        watch.laps,
+    )
+
+
+def context_finish(loaded: Loaded, overrides: Overrides = NO_OVERRIDES) -> Prepared:
+    """Assemble what was loaded, as it is or as `overrides` would have it. Pure."""
+    watch = _Watch()
+    request, profile = loaded.request, loaded.profile
+    assembly = assemble(
+        overrides.sections(loaded.fixed),
+        total_budget=loaded.budget.total,
+        searched=searched_sections(loaded.budget),
+        candidates=overrides.candidates(loaded.found.candidates),
+        rules=Rules(
+            query=request.input,
+            now=loaded.now,
+            limits=loaded.limits,
+            weights=loaded.weights,
+            preferred_kinds=frozenset(profile.preferred_kinds),
+            excluded_kinds=frozenset(profile.excluded_kinds),
+            min_importance=profile.min_importance,
+            compression=compression_of(profile, request.mode),
+            head=profile.preserve_head,
+            tail=profile.preserve_tail,
+            recency_weight=loaded.intent.recency,
+            files=loaded.files,
+            tags=frozenset(request.tags),
+        ),
+        failed=loaded.failed,
+    )
+    watch.lap("assembly")
+    fingerprint = fingerprint_of(
+        assembly,
+        mode=request.mode or "none",
+        frame=loaded.frame.frame.id,
+        profile=profile.profile_id,
+        files=loaded.files,
+        tags=request.tags,
+    )
+    stages = {f"search.{name}": round(seconds * 1000, 2) for name, seconds in (loaded.found.timings or {}).items()}
+    return Prepared(
+        request,
+        loaded.frame,
+        loaded.intent,
+        loaded.plan,
+        profile,
+        loaded.profile_version,
+        loaded.weights,
+        loaded.files,
+        loaded.limits,
+        loaded.budget,
         assembly,
         fingerprint,
-        found.degraded,
-        {**watch.laps, **stages},
+        loaded.found.degraded,
+        {**loaded.laps, **watch.laps, **stages},
     )
 
 
@@ -175,9 +227,10 @@ def _found(
     limits: Mapping[str, int],
     budget: ContextBudget,
     now: datetime,
+    pins: Pins,
 ) -> tuple[Found, list[tuple[str, str]]]:
     try:
-        return candidates_find(view, request, plan, limits, window=budget.window, now=now), []
+        return candidates_find(view, request, plan, limits, window=budget.window, now=now, pins=pins), []
     except DatabaseError:
         logger.exception("context.search_failed")
         return Found(()), [("Search", "It could not be searched.")]

@@ -10,6 +10,7 @@ from django.db import DatabaseError
 from context.assembly import FixedSection, Item, list_item
 from context.budget import ContextBudget
 from context.frames import Frame
+from context.pins import Pins
 from context.profiles import Profile
 from context.request import ContextRequest
 from identity.models import Agent, IdentityVersion
@@ -44,12 +45,19 @@ IDENTITY_PRIORITY: dict[str, int] = {
 
 
 def fixed_sections(
-    view: PersonaMemory, request: ContextRequest, frame: Frame, profile: Profile, budget: ContextBudget
+    view: PersonaMemory,
+    request: ContextRequest,
+    frame: Frame,
+    profile: Profile,
+    budget: ContextBudget,
+    pins: Pins = frozenset(),
 ) -> list[FixedSection]:
     """All of them, in the order of the prompt. One that fails is marked as failed and costs the others nothing."""
     return [
         _guarded("identity", "Identity", 1, lambda: identity_section(view.agent, budget, request.as_of)),
-        _guarded("user_profile", "User Profile", 1, lambda: profile_section(view, profile, budget, request.as_of)),
+        _guarded(
+            "user_profile", "User Profile", 1, lambda: profile_section(view, profile, budget, request.as_of, pins)
+        ),
         _guarded("censors", "Active Censors", 1, lambda: censor_section(view, budget, request.as_of)),
         frame_section(frame, budget),
         _guarded("working_memory", "Working Memory", 2, lambda: working_section(view, request, budget)),
@@ -74,17 +82,25 @@ def identity_section(agent: Agent, budget: ContextBudget, as_of: datetime | None
 
 
 def profile_section(
-    view: PersonaMemory, profile: Profile, budget: ContextBudget, as_of: datetime | None = None
+    view: PersonaMemory,
+    profile: Profile,
+    budget: ContextBudget,
+    as_of: datetime | None = None,
+    pins: Pins = frozenset(),
 ) -> FixedSection:
     """Tier 1: person, preference and rule facts, surest first, without any search. Source: seed 008, B2.
 
-    Kinds that the profile excludes stay out here too.
+    Kinds that the profile excludes stay out here too, pinned or not. What is pinned comes first.
     """
     facts = view.facts.as_of(as_of) if as_of else view.facts.active()
     facts = facts.profile().surest_first()
     if profile.excluded_kinds:
         facts = facts.exclude(category__in=profile.excluded_kinds).exclude(kind__in=profile.excluded_kinds)
-    loaded = facts.values_list("id", "subject", "content")[:PROFILE_FACTS_LOADED]
+    columns = ("id", "subject", "content")
+    pinned = [item_id for item_type, item_id in pins if item_type == "fact"]
+    first = list(facts.filter(pk__in=pinned).values_list(*columns)) if pinned else []
+    rest = facts.exclude(pk__in=pinned) if pinned else facts
+    loaded = [*first, *rest.values_list(*columns)[:PROFILE_FACTS_LOADED]]
     items = [Item("fact", str(fact_id), list_item(content, subject)) for fact_id, subject, content in loaded]
     return FixedSection("user_profile", "User Profile", 1, budget.of("user_profile"), items)
 
@@ -95,15 +111,15 @@ def censor_section(view: PersonaMemory, budget: ContextBudget, as_of: datetime |
     if as_of:
         censors = censors.filter(created_at__lte=as_of)
     items = [
-        Item(
-            "censor",
-            str(censor.pk),
-            f"- {censor.severity.upper()}: {fence_line(censor.pattern)}"
-            + (f" ({fence_line(censor.reason)})" if censor.reason else ""),
-        )
+        Item("censor", str(censor.pk), censor_line(censor.severity, censor.pattern, censor.reason))
         for censor in censors[:CENSORS_LOADED]
     ]
     return FixedSection("censors", "Active Censors", 1, budget.of("censors"), items)
+
+
+def censor_line(severity: str, pattern: str, reason: str = "") -> str:
+    """A censor as one line of a prompt."""
+    return f"- {severity.upper()}: {fence_line(pattern)}" + (f" ({fence_line(reason)})" if reason else "")
 
 
 def frame_section(frame: Frame, budget: ContextBudget) -> FixedSection:

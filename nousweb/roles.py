@@ -41,6 +41,9 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
         "context.report_context",
         "context.add_contextprofile",
         "context.change_contextprofile",
+        "context.view_contextpin",
+        "context.add_contextpin",
+        "context.delete_contextpin",
     ),
     "Administrator": (
         "identity.add_agent",

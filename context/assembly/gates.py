@@ -47,7 +47,8 @@ def judge(candidates: Iterable[Candidate], rules: Rules) -> tuple[list[Scored], 
     The order of equals is by type and id, so that equal inputs give equal prompts.
     """
     scored = [Scored(candidate, *score_of(candidate, rules)) for candidate in candidates]
-    scored.sort(key=lambda entry: (-entry.score, entry.candidate.type, entry.candidate.id))
+    # What is pinned comes first, so that of two that say the same it is the one that stays.
+    scored.sort(key=lambda entry: (not entry.candidate.pinned, -entry.score, entry.candidate.type, entry.candidate.id))
     passed: list[Scored] = []
     refused: list[Verdict] = []
     seen: dict[str, str] = {}
@@ -73,13 +74,15 @@ def _refusal(entry: Scored, rules: Rules, seen: dict[str, str]) -> Verdict | Non
         )
     if not candidate.active:
         return refuse(VerdictCode.RETIRED, "Retired.", "Restore it, if it is still true.")
-    if not rules.limits.get(candidate.type, 0):
-        return refuse(
-            VerdictCode.NOT_PLANNED, f"The plan retrieves no {candidate.type}s for this input.", "Ask for it in words."
-        )
     if excluded := sorted(candidate.kinds & rules.excluded_kinds):
         return refuse(
             VerdictCode.EXCLUDED_KIND, f"The profile leaves out {', '.join(excluded)}.", "Use another profile."
+        )
+    if candidate.pinned:
+        return None
+    if not rules.limits.get(candidate.type, 0):
+        return refuse(
+            VerdictCode.NOT_PLANNED, f"The plan retrieves no {candidate.type}s for this input.", "Ask for it in words."
         )
     if candidate.importance < rules.min_importance:
         missing = rules.min_importance - candidate.importance

@@ -83,6 +83,8 @@ class Candidate:
     active: bool = True
     superseded_by: str = ""
     duplicate_of: int | None = None
+    # A person wants it told whenever its section has room: no gate of relevance stops it.
+    pinned: bool = False
     # Asked for by time rather than by meaning: its relevance is not what brought it here.
     by_time: bool = False
 

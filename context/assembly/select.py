@@ -1,7 +1,7 @@
 """Choosing among the candidates that passed, within section budgets, shares of scope and the total.
 
-1. Limits by type, from which head and tail are exempt.
-2. The head: the best few, whatever their scope.
+1. Limits by type, from which head, tail and what is pinned are exempt.
+2. What is pinned, then the head: the best few, whatever their scope.
 3. The tail: the most recent few, though they rank low.
 4. The rest by score, each scope within its share of the searched budget.
 5. What a scope left unused goes to whoever was refused for want of share.
@@ -111,7 +111,7 @@ def select(
     return built, included + verdicts, ratio
 
 
-_ORDER = {"head": 0, "tail": 1, "": 2}
+_ORDER = {"pinned": 0, "head": 1, "tail": 2, "": 3}
 
 
 def _key(entry: Scored) -> tuple[str, str]:
@@ -119,8 +119,9 @@ def _key(entry: Scored) -> tuple[str, str]:
 
 
 def _places(passed: Sequence[Scored], rules: Rules) -> dict[tuple[str, str], str]:
-    """Who is head, who is tail, and who is neither."""
-    places = {_key(entry): "" for entry in passed}
+    """Who is pinned, who is head, who is tail, and who is neither."""
+    places = {_key(entry): "pinned" if entry.candidate.pinned else "" for entry in passed}
+    passed = [entry for entry in passed if not entry.candidate.pinned]
     head = passed[: rules.head]
     places.update({_key(entry): "head" for entry in head})
     rest = sorted(
@@ -138,6 +139,9 @@ def _limited(
     kept: list[Scored] = []
     over: list[Verdict] = []
     for entry in passed:
+        if places[_key(entry)] == "pinned":
+            kept.append(entry)
+            continue
         counts[entry.candidate.type] += 1
         limit = rules.limits.get(entry.candidate.type, 0)
         if counts[entry.candidate.type] <= limit or places[_key(entry)] == "tail":
@@ -241,6 +245,7 @@ def _build(
 
 def _why(pick: Chosen) -> str:
     reason = {
+        "pinned": "Pinned: a person wants it told.",
         "head": "Among the best: kept first.",
         "tail": "Among the most recent: kept though it ranks low.",
         "": "Relevant, and within the budget.",

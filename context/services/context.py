@@ -44,7 +44,7 @@ def context_assemble(
     no trace. People with the right may ask for the subconscious `persona`; a token's own cannot be changed.
     """
     by.require(ASSEMBLE, agent)
-    view = _view(agent, by, persona)
+    view = context_view(agent, by, persona)
     prepared = context_prepare(view, request)
     sections = [section_json(section) for section in prepared.assembly.sections]
     candidates = [verdict_json(verdict) for verdict in prepared.assembly.verdicts]
@@ -91,6 +91,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         "tokens": verdict.tokens,
         "compressed": verdict.compressed,
         "place": verdict.place,
+        "pinned": candidate.pinned,
         "factors": [[name, round(factor, 3)] for name, factor in verdict.factors],
         "happened_at": candidate.happened_at.isoformat(),
     }
@@ -107,7 +108,8 @@ def context_runs_purge() -> int:
         total += ContextRun.objects.filter(pk__in=batch).delete()[0]
 
 
-def _view(agent: Agent, by: Principal, persona: str | None) -> PersonaMemory:
+def context_view(agent: Agent, by: Principal, persona: str | None = None) -> PersonaMemory:
+    """The memory that a prompt for `by` is made of; only people with the right may name the subconscious."""
     if by.is_person and persona == "subconscious":
         return subconscious_memory_of(agent, by)
     return memory_of(agent, by)

@@ -1,0 +1,69 @@
+"""Pinning a memory, so that it is told before all others of its section."""
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from context.models import ContextPin
+from context.services.context import context_view
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.models import ItemType
+from memory.search.load import memories_load
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+
+PIN = "context.add_contextpin"
+UNPIN = "context.delete_contextpin"
+MAX_PINS = 20
+"""Pins of one agent: what is always told leaves no room for what is asked."""
+
+
+@transaction.atomic
+def context_pin(*, agent: Agent, item_type: str, item_id: str, by: Principal, persona: str | None = None) -> ContextPin:
+    """Pin an active memory that `by` may read. Pinning it twice changes nothing.
+
+    Raises Invalid for a type that cannot be pinned, NotFound for what is not there, Conflict beyond MAX_PINS.
+    """
+    by.require(PIN, agent)
+    memory_check(agent=agent, item_type=item_type, item_id=item_id, by=by, persona=persona)
+    agent = Agent.objects.select_for_update().get(pk=agent.pk)
+    pins = ContextPin.objects.filter(agent=agent)
+    found = pins.filter(item_type=item_type, item_id=item_id).first()
+    if found is not None:
+        return found
+    if pins.count() >= MAX_PINS:
+        raise Conflict(f"At most {MAX_PINS} memories of an agent are pinned; remove a pin first.")
+    pin = ContextPin.objects.create(
+        agent=agent,
+        item_type=item_type,
+        item_id=item_id,
+        author_kind=by.kind,
+        author_id=by.id,
+        author_name=by.name,
+    )
+    audit_record(by=by, action="context.pin", target=pin, agent=agent, after={"type": item_type, "id": item_id})
+    return pin
+
+
+@transaction.atomic
+def context_unpin(*, agent: Agent, item_type: str, item_id: str, by: Principal) -> None:
+    """Remove a pin. Raises NotFound when there is none."""
+    by.require(UNPIN, agent)
+    pin = ContextPin.objects.select_for_update().filter(agent=agent, item_type=item_type, item_id=item_id).first()
+    if pin is None:
+        raise NotFound("This is not pinned.")
+    audit_record(by=by, action="context.unpin", target=pin, agent=agent, before={"type": item_type, "id": item_id})
+    pin.delete()
+
+
+def memory_check(*, agent: Agent, item_type: str, item_id: str, by: Principal, persona: str | None = None) -> str:
+    """The text of an active memory that `by` may read. Raises Invalid and NotFound."""
+    if item_type not in ItemType.values:
+        raise Invalid(f"A memory is one of {', '.join(ItemType.values)}, not {item_type[:60]!r}.", field="item_type")
+    try:
+        found = memories_load(context_view(agent, by, persona), [(item_type, item_id)])
+    except (ValueError, ValidationError):
+        found = {}
+    if (item_type, item_id) not in found:
+        raise NotFound("There is no such memory, or it is retired.")
+    return found[item_type, item_id][0]

@@ -1,0 +1,19 @@
+"""Asking again: a logged request against today's memory, or with something otherwise. Leaves no trace."""
+
+from dataclasses import replace
+from typing import Any
+
+from context.models import ContextRun
+from context.request import ContextRequest
+from context.services.context import ContextResult, context_assemble
+from identity.principal import Principal
+
+
+def context_replay(*, run: ContextRun, by: Principal, **changes: Any) -> ContextResult:
+    """What the logged request would be answered now; `changes` are fields of ContextRequest, as `frame` or `as_of`.
+
+    The persona is the run's own, which people see only with the right to it. Raises Invalid, NotAllowed, NotFound.
+    """
+    by.require("context.view_contextrun", run.agent)
+    request = replace(ContextRequest.of_json(run.request), **changes)
+    return context_assemble(agent=run.agent, request=request, by=by, log=False, persona=run.persona)
