@@ -10,8 +10,10 @@ from context.models import ContextRun
 from context.schemas import ContextIn, ContextOut, OutcomeIn, OutcomeOut, ResponseIn, ResponseOut
 from context.services.context import context_assemble
 from context.services.response import context_outcome, context_respond
+from identity.models import Persona
 from identity.principal import Principal
 from identity.selectors import agent_for
+from memory.persona import VIEW_SUBCONSCIOUS
 from nousweb.lib.errors import NotFound
 from nousweb.lib.schemas import Problem
 
@@ -66,8 +68,13 @@ def context_outcome_post(request: HttpRequest, run_id: UUID, payload: OutcomeIn)
 
 
 def _run(by: Principal, run_id: UUID) -> ContextRun:
-    """A logged run of the caller's own agent and persona."""
+    """A logged run of the caller's own agent and persona; people see the subconscious's with the right to it."""
     run = ContextRun.objects.select_related("agent").filter(pk=run_id).first()
-    if run is None or (by.token and (by.token.agent_id != run.agent_id or by.persona != run.persona)):
+    hidden = run is None or (
+        (by.token.agent_id != run.agent_id or by.persona != run.persona)
+        if by.token
+        else run.persona == Persona.SUBCONSCIOUS and not by.may(VIEW_SUBCONSCIOUS)
+    )
+    if run is None or hidden:
         raise NotFound("There is no such context. Runs are deleted when their retention ends.")
     return run

@@ -10,7 +10,6 @@ from nousweb.roles import role_of
 
 AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Identity", "agent_identity", "identity.view_identityversion"),
-    ("Context preview", "agent_context", "context.assemble_context"),
     ("Tokens", "agent_tokens", "identity.view_apitoken"),
 )
 """Label, URL name and right of each page of one agent."""
@@ -28,10 +27,18 @@ MEMORY_PAGES: tuple[tuple[str, str, str], ...] = (
 )
 """The pages of one agent's memory, a group of their own."""
 
+CONTEXT_PAGES: tuple[tuple[str, str, str], ...] = (
+    ("Inspector", "agent_context", "context.assemble_context"),
+    ("Log", "agent_context_runs", "context.view_contextrun"),
+    ("Fingerprints", "agent_context_fingerprints", "context.view_contextrun"),
+)
+"""The pages about what one agent is told, a group of their own."""
+
 GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Home", "home", ""),
     ("Review queue", "review", "identity.view_changeproposal"),
     ("Agents", "agents", "identity.view_agent"),
+    ("Profiles", "context_profiles", "context.view_contextprofile"),
     ("Audit trail", "audit", "identity.view_auditevent"),
 )
 
@@ -60,7 +67,15 @@ PARENT_PAGES = {
     "agent_censor_add": "agent_censors",
     "agent_censor_edit": "agent_censors",
     "agent_censor_bench": "agent_censors",
-    "agent_context_run": "agent_context",
+    "agent_context_run": "agent_context_runs",
+    "agent_context_compare": "agent_context_runs",
+    "agent_context_blast": "agent_context",
+    "agent_context_item": "agent_context",
+    "agent_context_pins": "agent_context",
+    "context_profile": "context_profiles",
+    "context_profile_edit": "context_profiles",
+    "context_profile_copy": "context_profiles",
+    "context_profile_history": "context_profiles",
 }
 """The page of the navigation that a page belongs to, where it is none itself."""
 
@@ -93,7 +108,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
             item["count"] = ChangeProposal.objects.waiting().count()
     groups = [{"label": "", "items": general}]
     if current:
-        for label, pages in ((current.name, AGENT_PAGES), ("Memory", MEMORY_PAGES)):
+        for label, pages in ((current.name, AGENT_PAGES), ("Context", CONTEXT_PAGES), ("Memory", MEMORY_PAGES)):
             if found := items(pages, current.slug):
                 groups.append({"label": label, "items": found})
     return {

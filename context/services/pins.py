@@ -1,6 +1,7 @@
 """Pinning a memory, so that it is told before all others of its section."""
 
-from django.core.exceptions import ValidationError
+from uuid import UUID
+
 from django.db import transaction
 
 from context.models import ContextPin
@@ -58,12 +59,21 @@ def context_unpin(*, agent: Agent, item_type: str, item_id: str, by: Principal) 
 
 def memory_check(*, agent: Agent, item_type: str, item_id: str, by: Principal, persona: str | None = None) -> str:
     """The text of an active memory that `by` may read. Raises Invalid and NotFound."""
-    if item_type not in ItemType.values:
-        raise Invalid(f"A memory is one of {', '.join(ItemType.values)}, not {item_type[:60]!r}.", field="item_type")
-    try:
-        found = memories_load(context_view(agent, by, persona), [(item_type, item_id)])
-    except (ValueError, ValidationError):
-        found = {}
+    item_check(item_type, item_id)
+    found = memories_load(context_view(agent, by, persona), [(item_type, item_id)])
     if (item_type, item_id) not in found:
         raise NotFound("There is no such memory, or it is retired.")
     return found[item_type, item_id][0]
+
+
+def item_check(item_type: str, item_id: str) -> None:
+    """Raise Invalid or NotFound unless this could be a memory's type and id, in the form in which ids are kept."""
+    if item_type not in ItemType.values:
+        raise Invalid(f"A memory is one of {', '.join(ItemType.values)}, not {item_type[:60]!r}.", field="item_type")
+    try:
+        usual = str(int(item_id)) if item_type == ItemType.EVENT else str(UUID(item_id))
+    except ValueError:
+        usual = ""
+    # A 64-bit key has at most 19 digits, and the largest of them is refused with the rest.
+    if usual != item_id or (item_type == ItemType.EVENT and not 0 < int(item_id) < 2**63):
+        raise NotFound("There is no such memory.")

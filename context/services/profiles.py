@@ -1,6 +1,7 @@
 """Making, copying and changing profiles, and finding the one in force."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -10,6 +11,7 @@ from context.models import ContextProfile, ContextProfileVersion
 from context.profiles import BUILT_IN, Profile, profile_check, profile_of, profile_values
 from identity.models import Agent
 from identity.principal import Principal
+from identity.services.agents import agent_configure
 from identity.services.audit import audit_record
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -81,6 +83,46 @@ def profile_update(
         message=reason,
     )
     return version
+
+
+@transaction.atomic
+def profile_assign(*, agent: Agent, slug: str, by: Principal) -> Agent:
+    """Make a profile the agent's own; "" goes back to its kind's. Raises NotFound for an unknown one."""
+    if slug:
+        profile_get(slug)
+    return agent_configure(agent=agent, name="profile", value=slug or None, by=by)
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The value in force of one setting, and where it is from: the profile itself, a base, or the defaults."""
+
+    name: str
+    value: Any
+    origin: str
+    base: ContextProfile | None = None
+
+
+def profile_effective(profile: ContextProfile) -> list[Effective]:
+    """Every setting of a profile as it takes effect. One query a level of inheritance."""
+    layers: list[tuple[ContextProfile, dict[str, Any]]] = []
+    step: ContextProfile | None = profile
+    while step is not None and len(layers) <= MAX_DEPTH:
+        version = _current(pk=step.pk)
+        if version is None:
+            break
+        layers.append((version.profile, version.values))
+        base_id = version.profile.base_id
+        step = ContextProfile(pk=base_id) if base_id else None
+    found: list[Effective] = []
+    for name, default in profile_values(Profile("")).items():
+        depth = next((place for place, (_, values) in enumerate(layers) if name in values), None)
+        if depth is None:
+            found.append(Effective(name, default, "default"))
+        else:
+            source, values = layers[depth]
+            found.append(Effective(name, values[name], "base" if depth else "own", source if depth else None))
+    return found
 
 
 def profile_get(slug: str) -> ContextProfile:

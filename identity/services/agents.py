@@ -1,6 +1,7 @@
 """Making and changing agents."""
 
 import re
+from typing import Any
 
 from django.db import IntegrityError, transaction
 
@@ -53,6 +54,22 @@ def agent_update(*, agent: Agent, name: str, kind: str, by: Principal) -> Agent:
         agent.name, agent.kind = name, kind
         agent.save(update_fields=["name", "kind"])
         audit_record(by=by, action="agent.update", target=agent, agent=agent, before=before, after=after)
+    return agent
+
+
+@transaction.atomic
+def agent_configure(*, agent: Agent, name: str, value: Any, by: Principal) -> Agent:
+    """Set one entry of an agent's configuration; None removes it. Other entries stay as they are."""
+    by.require("identity.change_agent", agent)
+    agent = Agent.objects.select_for_update().get(pk=agent.pk)
+    before = agent.config.get(name)
+    if before != value:
+        config = {key: entry for key, entry in agent.config.items() if key != name}
+        agent.config = config if value is None else {**config, name: value}
+        agent.save(update_fields=["config"])
+        audit_record(
+            by=by, action="agent.configure", target=agent, agent=agent, before={name: before}, after={name: value}
+        )
     return agent
 
 

@@ -1,0 +1,32 @@
+"""Where the pieces of a prompt live in the console."""
+
+from django.urls import NoReverseMatch, reverse
+
+from identity.policy import Section
+
+PAGES = {
+    "fact": "agent_fact",
+    "episode": "agent_episode",
+    "decision": "agent_decision",
+    "procedure": "agent_procedure",
+    "event": "agent_event",
+    "censor": "agent_censor",
+}
+"""URL name of the page of each type of item, by agent and id."""
+SECTION_PAGES = {"task": "agent_working", "working": "agent_working", "thread": "agent_working"}
+"""URL name of the page on which such an item stands among others, by agent."""
+
+
+def memory_url(slug: str, item_type: str, item_id: str) -> str:
+    """The page of an item of a prompt; "" where it has none."""
+    section = item_id.split(":", 1)[0]
+    try:
+        if item_type in PAGES:
+            return reverse(PAGES[item_type], args=[slug, item_id])
+        if item_type in SECTION_PAGES:
+            return reverse(SECTION_PAGES[item_type], args=[slug])
+        if item_type == "identity" and section in Section.values:
+            return reverse("section_history", args=[slug, section])
+    except NoReverseMatch:
+        return ""
+    return ""

@@ -1,0 +1,217 @@
+"""A prompt with all that led to it, as the console shows it: a preview, a replay and a logged run alike."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from context.links import memory_url
+from context.models import ContextRun
+from context.services.context import ContextResult
+from context.words import VERDICTS, frame_words, intent_words, plan_words, policy_words
+from nousweb.lib.charts import stacked_bar
+
+SEPARATORS = {"identity": "\n\n"}
+SECTION_BREAK = "\n\n"
+SORTS: Mapping[str, str] = {
+    "score": "Score",
+    "relevance": "Relevance",
+    "cosine": "Cosine",
+    "lexical": "Words",
+    "tokens": "Tokens",
+    "recent": "Most recent",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One item as it stands in the prompt, and where it lives."""
+
+    text: str
+    url: str
+    type: str
+    id: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRow:
+    """One section with its place in the bar."""
+
+    label: str
+    tier: int
+    tokens: int
+    budget: int
+    truncated: bool
+    pieces: tuple[Piece, ...]
+    css_class: str
+    separator: str
+    lead: str
+
+    @property
+    def share(self) -> int:
+        return round(100 * self.tokens / self.budget) if self.budget else 0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the panels of a result need. Sections, candidates and decisions are as they are logged."""
+
+    slug: str
+    system_prompt: str
+    tokens: int
+    budget: int
+    sections: Sequence[Mapping[str, Any]]
+    candidates: Sequence[Mapping[str, Any]]
+    decisions: Mapping[str, Any]
+    fingerprint: Mapping[str, Any] = field(default_factory=dict)
+    failed: Sequence[Sequence[str]] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)
+    as_of: datetime | None = None
+
+    @classmethod
+    def of_result(cls, slug: str, result: ContextResult) -> "Shown":
+        prepared = result.prepared
+        return cls(
+            slug,
+            prepared.assembly.system_prompt,
+            prepared.assembly.tokens,
+            prepared.budget.total,
+            result.sections,
+            result.candidates,
+            prepared.decisions(),
+            prepared.fingerprint.as_json(),
+            prepared.assembly.failed,
+            prepared.timings,
+            prepared.request.as_of,
+        )
+
+    @classmethod
+    def of_run(cls, slug: str, run: ContextRun) -> "Shown":
+        return cls(
+            slug,
+            run.system_prompt,
+            run.tokens,
+            run.budget_tokens,
+            run.sections,
+            run.candidates,
+            run.decisions,
+            run.fingerprint,
+            run.failed_sections,
+            run.timings,
+            run.as_of,
+        )
+
+    @property
+    def share(self) -> int:
+        return round(100 * self.tokens / self.budget) if self.budget else 0
+
+    @property
+    def degraded(self) -> str:
+        return str(self.decisions.get("degraded") or "")
+
+    @cached_property
+    def segments(self) -> list[Any]:
+        """The bar of all sections, of the whole budget."""
+        values = [
+            (str(section["label"]), section["tokens"], f"seg-{place % 8 + 1}")
+            for place, section in enumerate(self.sections)
+        ]
+        return stacked_bar(values, width=1000, height=12, capacity=max(self.tokens, 1))
+
+    @cached_property
+    def rows(self) -> list[SectionRow]:
+        return [
+            SectionRow(
+                section["label"],
+                section["tier"],
+                section["tokens"],
+                section.get("budget", 0),
+                section["truncated"],
+                tuple(
+                    Piece(
+                        item.get("text", ""),
+                        memory_url(self.slug, item["type"], item["id"]),
+                        item["type"],
+                        item["id"],
+                        item.get("tokens", 0),
+                    )
+                    for item in section["items"]
+                ),
+                f"seg-{place % 8 + 1}",
+                SEPARATORS.get(section.get("key", ""), "\n"),
+                SECTION_BREAK if place else "",
+            )
+            for place, section in enumerate(self.sections)
+        ]
+
+    @property
+    def linked(self) -> bool:
+        """Whether the pieces put together are the prompt, letter for letter, so that they can stand for it."""
+        return self.system_prompt == "".join(
+            f"{row.lead}## {row.label}\n{row.separator.join(piece.text for piece in row.pieces)}" for row in self.rows
+        )
+
+    @cached_property
+    def frame(self) -> str:
+        return frame_words(self.decisions.get("frame") or {})
+
+    @property
+    def frame_id(self) -> str:
+        return str((self.decisions.get("frame") or {}).get("id", ""))
+
+    @property
+    def profile_id(self) -> str:
+        return str((self.decisions.get("profile") or {}).get("id", ""))
+
+    @cached_property
+    def intent(self) -> list[str]:
+        return list(intent_words(self.decisions.get("intent") or {}))
+
+    @cached_property
+    def plan(self) -> list[str]:
+        return list(plan_words(self.decisions.get("plan") or {}))
+
+    @cached_property
+    def policy(self) -> list[tuple[str, str]]:
+        return list(policy_words(self.decisions))
+
+    @cached_property
+    def stages(self) -> list[tuple[str, float]]:
+        return [(name, value) for name, value in self.timings.items()]
+
+    @property
+    def milliseconds(self) -> float:
+        """All stages together; the search's own stages are part of it already."""
+        return sum(value for name, value in self.timings.items() if "." not in name)
+
+    def table(self, *, sort: str = "score", verdict: str = "") -> list[dict[str, Any]]:
+        """The candidates in the order asked for, highest first, those with one verdict if `verdict` names it."""
+        found = [one for one in self.candidates if not verdict or one["verdict"] == verdict]
+        key = "happened_at" if sort == "recent" else sort if sort in SORTS else "score"
+        # Included ones first by default, as a reader asks first what is in it.
+        found.sort(
+            key=lambda one: (one.get(key) is not None, one.get(key) or 0 if key != "happened_at" else one[key]),
+            reverse=True,
+        )
+        return [
+            {
+                **one,
+                "kind": VERDICTS.get(one["verdict"], ("neutral", ""))[0],
+                "word": VERDICTS.get(one["verdict"], ("", one["verdict"]))[1],
+                "url": memory_url(self.slug, one["type"], one["id"]),
+            }
+            for one in found
+        ]
+
+    @cached_property
+    def verdicts(self) -> list[dict[str, Any]]:
+        """How many candidates came to each verdict."""
+        counts = Counter(one["verdict"] for one in self.candidates)
+        return [
+            {"code": code, "word": word, "kind": kind, "count": counts[code]}
+            for code, (kind, word) in VERDICTS.items()
+            if counts[code]
+        ]

@@ -1,0 +1,1 @@
+"""The console's home, and its pages about what agents are told."""

@@ -1,0 +1,83 @@
+"""What the engine decided, in words for people. Takes the decisions as they are logged."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+VERDICTS: Mapping[str, tuple[str, str]] = {
+    "included": ("ok", "included"),
+    "below_threshold": ("neutral", "below threshold"),
+    "over_budget": ("warn", "over budget"),
+    "over_limit": ("warn", "over limit"),
+    "duplicate_message": ("neutral", "said already"),
+    "duplicate_item": ("neutral", "duplicate"),
+    "low_importance": ("neutral", "low importance"),
+    "excluded_kind": ("block", "excluded kind"),
+    "not_planned": ("neutral", "not planned"),
+    "superseded": ("removed", "superseded"),
+    "retired": ("removed", "retired"),
+}
+"""Kind of badge and word by verdict, in the order in which they are told."""
+
+
+def frame_words(frame: Mapping[str, Any]) -> str:
+    """Why this frame."""
+    label = frame.get("label") or frame.get("id") or "Unknown"
+    if frame.get("forced"):
+        return f"{label}, because the request says so."
+    hits = frame.get("hits") or []
+    if not hits:
+        return f"{label}, the default: nothing in the input spoke for any frame, so it closes no section."
+    said = ", ".join(f"“{hit}”" for hit in hits)
+    return f"{label}, because of {said}; confidence {frame.get('confidence', 0):.1f}."
+
+
+def intent_words(intent: Mapping[str, Any]) -> Iterator[str]:
+    """What the input was read to ask for, a sentence each."""
+    if intent.get("is_greeting"):
+        yield "A greeting and nothing more."
+    elif intent.get("is_question"):
+        yield "A question."
+    else:
+        yield "A statement or a task, not a question."
+    for memory_type, weight in (intent.get("hints") or {}).items():
+        yield f"Its words hint at {memory_type}s (weight {weight:g})."
+    if recency := intent.get("recency"):
+        yield f"It speaks of time: recency counts for {recency:.0%} of the order."
+    if entities := intent.get("entities"):
+        yield f"It names {', '.join(entities)}."
+    if keywords := intent.get("topic_keywords"):
+        yield f"Its topic: {', '.join(keywords)}."
+
+
+def plan_words(plan: Mapping[str, Any]) -> Iterator[str]:
+    """What was therefore looked for, a sentence each."""
+    if reason := plan.get("reason"):
+        yield str(reason)
+    limits = plan.get("limits") or {}
+    if limits:
+        yield "At most " + ", ".join(f"{limit} {name}s" for name, limit in limits.items()) + "."
+    else:
+        yield "Nothing was searched."
+    if skipped := plan.get("skip_types"):
+        yield f"Left out: {', '.join(f'{name}s' for name in skipped)}."
+    if overrides := plan.get("budget_overrides"):
+        yield "Budgets changed: " + ", ".join(f"{name} {tokens:,}" for name, tokens in overrides.items()) + " tokens."
+
+
+def policy_words(decisions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Profile and policy as label and value."""
+    profile, policy = decisions.get("profile") or {}, decisions.get("policy") or {}
+    yield "Profile", f"{profile.get('id', '–')}, version {profile.get('version', '–')}"
+    yield "Mode", str(policy.get("mode") or "none")
+    if weights := policy.get("weights"):
+        yield "Shares", ", ".join(f"{name} {share:.1%}" for name, share in weights.items())
+    for label, name in (
+        ("Preferred kinds", "preferred_kinds"),
+        ("Excluded kinds", "excluded_kinds"),
+        ("Files", "files"),
+        ("Tags", "tags"),
+    ):
+        yield label, ", ".join(policy.get(name) or []) or "none"
+    yield "Least importance", f"{policy.get('min_importance', 0):.2f}"
+    compression = policy.get("compression") or 0
+    yield "Compression", f"up to {compression:.0%} of an item may go" if compression else "none"
