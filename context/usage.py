@@ -12,6 +12,8 @@ from django.db import connection
 from identity.models import Agent
 
 HALF_LIFE_DAYS = 7.0
+OLDEST_SECONDS = 10 * 365 * 86_400.0
+"""An age beyond which a weight is nothing anyway, and PostgreSQL would refuse so small a number."""
 REFERENCED_AT = 0.15
 """Least share of a memory's words in the answer that counts as a reference."""
 LEAST_OBSERVATIONS = 2
@@ -22,8 +24,8 @@ SELECT item_type, item_id, count(*),
        sum(weight) FILTER (WHERE referenced), sum(weight)
 FROM (
     SELECT item_type, item_id, referenced,
-           exp(-ln(2.0::float8) * greatest(extract(epoch FROM %(now)s - at)::float8, 0) / 86400 / %(half_life)s)
-           AS weight
+           exp(-ln(2.0::float8) * least(greatest(extract(epoch FROM %(now)s - at)::float8, 0), %(oldest)s) / 86400
+               / %(half_life)s::float8) AS weight
     FROM context_memoryusage
     WHERE agent_id = %(agent)s AND at <= %(now)s
       AND (item_type, item_id) IN (SELECT * FROM unnest(%(types)s::text[], %(ids)s::text[]))
@@ -65,6 +67,7 @@ def usage_stats(
             {
                 "now": now,
                 "half_life": HALF_LIFE_DAYS,
+                "oldest": OLDEST_SECONDS,
                 "agent": agent.pk,
                 "types": [memory_type for memory_type, _ in memories],
                 "ids": [memory_id for _, memory_id in memories],

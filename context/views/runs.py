@@ -110,6 +110,7 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     verdict = request.GET.get("verdict", "")
     sort = sort if sort in SORTS else "score"
     uses = {(use.item_type, use.item_id): use for use in run.usages.all()}
+    texts = {(piece.type, piece.id): piece.text for row in shown.rows for piece in row.pieces}
     candidates = shown.table(sort=sort, verdict=verdict if verdict in VERDICTS else "")
     for one in candidates:
         one["use"] = uses.get((one["type"], one["id"]))
@@ -123,8 +124,12 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
             "sort": sort,
             "verdict": verdict,
             "sorts": SORTS,
+            "query": query_without(request, "sort"),
             "candidates": candidates,
-            "uses": sorted(uses.values(), key=lambda use: (-use.overlap, use.pk)),
+            "uses": [
+                (use, texts.get((use.item_type, use.item_id), ""))
+                for use in sorted(uses.values(), key=lambda use: (-use.overlap, use.pk))
+            ],
             "referenced": sum(use.referenced for use in uses.values()),
             "may_report": by.may(REPORT),
             "may_assemble": by.may("context.assemble_context"),
