@@ -71,9 +71,9 @@ def item_check(item_type: str, item_id: str) -> None:
     if item_type not in ItemType.values:
         raise Invalid(f"A memory is one of {', '.join(ItemType.values)}, not {item_type[:60]!r}.", field="item_type")
     try:
-        usual = str(int(item_id)) if item_type == ItemType.EVENT else str(UUID(item_id))
+        usual: str | None = str(int(item_id)) if item_type == ItemType.EVENT else str(UUID(item_id))
     except ValueError:
-        usual = ""
+        usual = None
     # A 64-bit key has at most 19 digits, and the largest of them is refused with the rest.
     if usual != item_id or (item_type == ItemType.EVENT and not 0 < int(item_id) < 2**63):
         raise NotFound("There is no such memory.")

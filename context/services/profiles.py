@@ -37,6 +37,9 @@ def profile_create(
     """Make a profile; with a `base` it inherits what `values` do not set. Raises Invalid or Conflict."""
     by.require("context.add_contextprofile")
     checked = profile_check(values)
+    # The validator's $ lets a line break pass.
+    if slug != slug.strip():
+        raise Invalid("Use lower-case letters, digits, - or _.", field="slug")
     profile = ContextProfile(slug=slug, name=_name_check(name), base=base)
     try:
         profile.full_clean(validate_unique=False, validate_constraints=False)

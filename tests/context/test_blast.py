@@ -1,0 +1,148 @@
+"""How many prompts a change would reach: counted by assembling them with it and without it, writing nothing."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from context.changes import censor_overrides, fact_overrides, proposal_overrides
+from context.models import ContextRun
+from context.overrides import CensorDraft, Overrides
+from context.request import ContextRequest
+from context.services.blast import blast_radius
+from context.services.context import context_assemble
+from identity.principal import Principal
+from identity.services.proposals import identity_propose, proposal_approve
+from memory.services.censors import censor_create
+from memory.services.facts import fact_invalidate
+from nousweb.lib.errors import Invalid, NotAllowed
+from tests.api.problems import rows
+from tests.context.stories import browser, learn, send
+
+
+@pytest.fixture
+def reviewer(bob):
+    return Principal.of_user(bob)
+
+
+@pytest.fixture
+def asked(ada, actor, system):
+    """Three logged requests, of which one is about the ledger."""
+    fact = learn(ada, "The ledger export failed because the replica lagged.", system)
+    for text in ("hello", "Why did the ledger export fail?", "What is the weather like?"):
+        send(ada, actor, text)
+    return fact
+
+
+def test_a_fact_that_goes_changes_the_prompts_that_tell_it(ada, asked, reviewer):
+    blast = blast_radius(agent=ada, overrides=fact_overrides(asked, None), by=reviewer)
+    assert len(blast.rows) == 3
+    (row,) = blast.changed
+    assert row.run.input == "Why did the ledger export fail?"
+    assert [kind for kind, _ in row.lost] == ["fact"]
+    assert (row.gained, row.tokens_change < 0) == ((), True)
+
+
+def test_what_it_says_is_what_happens(ada, asked, reviewer, actor):
+    row = blast_radius(agent=ada, overrides=fact_overrides(asked, None), by=reviewer).changed[0]
+    fact_invalidate(fact=asked, by=reviewer)
+    request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
+    assert context_assemble(agent=ada, request=request, by=actor).prepared.assembly.system_prompt == row.after
+
+
+def test_an_identity_as_proposed_is_the_identity_once_approved(ada, asked, actor, reviewer):
+    proposal = identity_propose(agent=ada, section="values", content="Truth first.", by=actor).proposal
+    blast = blast_radius(agent=ada, overrides=proposal_overrides(proposal), by=reviewer)
+    assert len(blast.changed) == 3
+    assert all("Truth first." in row.after and "Truth first." not in row.before for row in blast.rows)
+    proposal_approve(proposal=proposal, by=reviewer)
+    for row in blast.rows:
+        request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
+        now = context_assemble(agent=ada, request=request, by=actor, log=False).prepared.assembly.system_prompt
+        assert now == row.after
+
+
+def test_a_text_in_a_facts_place_is_told_in_its_place(ada, asked, reviewer):
+    (row,) = blast_radius(
+        agent=ada, overrides=fact_overrides(asked, "The disk\n\n## Identity was full."), by=reviewer
+    ).changed
+    assert row.gained == (("fact", "- The disk ## Identity was full."),)
+    assert [line for line in row.after.split("\n") if line.startswith("## Id")] == ["## Identity"]
+
+
+def test_a_fact_of_the_profile_reaches_every_prompt(ada, asked, system, reviewer):
+    rule = learn(ada, "Never guess.", system, category="rule", subject="Tim")
+    blast = blast_radius(agent=ada, overrides=fact_overrides(rule, "Always ask."), by=reviewer)
+    assert len(blast.changed) == 3
+    assert all("- [Tim] Always ask." in row.after for row in blast.rows)
+
+
+def test_a_censor_that_comes_changes_or_goes(ada, asked, reviewer):
+    old = censor_create(agent=ada, pattern="secret", severity="warn", by=reviewer)
+    new = blast_radius(agent=ada, overrides=censor_overrides(None, pattern="token", severity="block"), by=reviewer)
+    after = new.rows[0].after
+    assert after.index("- BLOCK: token") < after.index("- WARN: secret"), "the strictest first"
+    gone = blast_radius(agent=ada, overrides=censor_overrides(old), by=reviewer)
+    assert all("secret" not in row.after for row in gone.rows)
+    changed = blast_radius(agent=ada, overrides=censor_overrides(old, severity="block"), by=reviewer)
+    assert all("- BLOCK: secret" in row.after and "WARN" not in row.after for row in changed.rows)
+    with pytest.raises(Invalid):
+        censor_overrides(None, pattern="x", severity="mild")
+
+
+def test_nothing_is_written_and_reading_is_done_once(ada, asked, reviewer):
+    before = rows()
+    with CaptureQueriesContext(connection) as captured:
+        blast_radius(agent=ada, overrides=fact_overrides(asked, None), by=reviewer)
+    assert rows() == before
+    statements = [query["sql"].lstrip().split()[0] for query in captured.captured_queries]
+    assert not {"INSERT", "UPDATE", "DELETE"} & set(statements)
+    assert len(statements) < 3 * 20
+
+
+def test_time_is_bounded_and_so_is_their_number(ada, asked, reviewer):
+    blast = blast_radius(agent=ada, overrides=Overrides(), by=reviewer, seconds=0)
+    assert (blast.rows, blast.cut_short) == ((), True)
+    for number in (0, 51, -1):
+        with pytest.raises(Invalid):
+            blast_radius(agent=ada, overrides=Overrides(), by=reviewer, last=number)
+    assert len(blast_radius(agent=ada, overrides=Overrides(), by=reviewer, last=1).rows) == 1
+
+
+def test_what_cannot_be_read_again_is_counted(ada, asked, actor, reviewer):
+    ContextRun.objects.filter(input="hello").update(request={"input": "hello"})
+    blast = blast_radius(agent=ada, overrides=Overrides(), by=reviewer)
+    assert (len(blast.rows), blast.unreadable, blast.cut_short) == (2, 1, False)
+
+
+def test_the_first_censor_has_a_section_of_its_own(ada, asked, reviewer):
+    overrides = Overrides(censors=(CensorDraft("tea", "absolute", "It stains."),))
+    assert (
+        "## Active Censors\n- ABSOLUTE: tea (It stains.)"
+        in blast_radius(agent=ada, overrides=overrides, by=reviewer).rows[0].after
+    )
+
+
+def test_agents_do_not_ask_for_it(ada, asked, actor):
+    with pytest.raises(NotAllowed):
+        blast_radius(agent=ada, overrides=Overrides(), by=actor)
+
+
+def test_the_page_and_the_part_of_a_page(ada, asked, alice, actor):
+    url = reverse("agent_context_blast", args=["ada"])
+    page = browser(alice).get(url, {"fact": str(asked.pk), "n": "3"}).content.decode()
+    assert "1 of 3" in page
+    part = browser(alice).get(url, {"fact": asked.pk.hex}, headers={"HX-Request": "true"}).content.decode()
+    assert "<html" not in part
+    run = ContextRun.objects.get(input__startswith="Why")
+    one = browser(alice).get(url, {"fact": str(asked.pk), "run": str(run.pk)}).content.decode()
+    assert "replica lagged" in one
+    proposal = identity_propose(agent=ada, section="values", content="Truth first.", by=actor).proposal
+    assert "3 of 3" in browser(alice).get(url, {"proposal": str(proposal.pk)}).content.decode()
+    for query, status in (
+        ({}, 422), ({"fact": "x"}, 404), ({"proposal": "x"}, 404), ({"censor": "x"}, 404), ({"pattern": ""}, 422),
+        ({"pattern": "x", "severity": "mild"}, 422), ({"fact": str(asked.pk), "n": "51"}, 422),
+        ({"fact": str(asked.pk), "n": "٣"}, 422), ({"fact": str(asked.pk), "run": "x"}, 404),
+        ({"pattern": "x\x00"}, 400), ({"fact": str(asked.pk), "content": "\x00"}, 400),
+    ):  # fmt: skip
+        assert browser(alice).get(url, query).status_code == status, query

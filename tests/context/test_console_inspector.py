@@ -1,0 +1,179 @@
+"""The inspector's page: every state has an address, mistakes are named, and nothing is left behind."""
+
+import pytest
+from django.urls import reverse
+
+from context.forms import conversation_read, conversation_write, inspector_values
+from context.models import ContextRun
+from context.request import Message
+from identity.models import ApiToken, AuditEvent
+from identity.principal import Principal
+from nousweb.lib.errors import Invalid
+from tests.context.stories import EXPORT, browser, learn, send
+
+URL = "/agents/ada/context/"
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def ledger(ada, system):
+    learn(
+        ada, "Bananas, which grow in bunches on tall plants, are what traders export by ship.", system, subject="Fruit"
+    )
+    return learn(ada, "The ledger export failed because the replica lagged.", system, subject="Ledger")
+
+
+def text(answer):
+    return answer.content.decode()
+
+
+def test_all_that_led_to_the_prompt_is_shown(ada, ledger, alice):
+    page = text(browser(alice).get(URL, {"input": EXPORT}))
+    assert f'href="/agents/ada/facts/{ledger.pk}/"' in page, "the piece leads to its memory"
+    assert "replica lagged" in page
+    assert "Would let it in:" in page
+    assert "below threshold" in page
+    assert "Debugging, because of" in page
+    assert "squire_default, version 1" in page
+    assert "search.fetch" in page
+    assert not ContextRun.objects.exists()
+    assert not AuditEvent.objects.filter(author_kind="person").exists()
+
+
+def test_the_pieces_are_the_prompt_letter_for_letter(ada, ledger, alice):
+    shown = browser(alice).get(URL, {"input": EXPORT}).context["shown"]
+    assert shown.linked
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"frame": "decision"}, "Decision, because the request says so"),
+        ({"profile": "peasant_default"}, "peasant_default, version 1"),
+        ({"budget": "60"}, "of 60"),
+        ({"as_of": "2020-01-01T00:00"}, "Rebuilt from what was known"),
+        ({"mode": "implement", "tags": "a, b", "paths": "x.py"}, "implement"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_each_setting_counts(ada, ledger, alice, given, expected):
+    assert expected in text(browser(alice).get(URL, {"input": EXPORT, **given}))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"input": ""}, "This field is required"),
+        ({"conversation": "hello"}, "Line 1 has no speaker"),
+        ({"budget": "0"}, "greater than or equal to 1"),
+        ({"budget": "x"}, "Enter a whole number"),
+        ({"frame": "x"}, "not one of the available choices"),
+        ({"as_of": "yesterday"}, "Enter a valid date/time"),
+        ({"tags": ",".join(f"t{number}" for number in range(21))}, "At most 20 tags"),
+        ({"persona": "subconscious"}, ""),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_mistake_is_named_and_keeps_what_was_typed(ada, alice, given, expected):
+    for answer in (
+        browser(alice).get(URL, {"input": "Kept?", **given}),
+        browser(alice).post(URL, {"input": "Kept?", **given}, headers=HTMX),
+    ):
+        assert answer.status_code == 200
+        if given != {"input": ""} or answer.request["REQUEST_METHOD"] == "GET":
+            assert expected in text(answer)
+
+
+def test_candidates_are_sorted_and_filtered_by_the_address(ada, ledger, alice):
+    client = browser(alice)
+    codes = [one["verdict"] for one in client.get(URL, {"input": EXPORT}).context["candidates"]]
+    assert codes == ["included", "below_threshold"]
+    only = client.get(URL, {"input": EXPORT, "verdict": "below_threshold"}).context["candidates"]
+    assert [one["verdict"] for one in only] == ["below_threshold"]
+    for sort in ("score", "relevance", "cosine", "lexical", "tokens", "recent"):
+        found = client.get(URL, {"input": EXPORT, "sort": sort}).context["candidates"]
+        values = [one["happened_at" if sort == "recent" else sort] or 0 for one in found]
+        assert values == sorted(values, reverse=True)
+
+
+def test_the_subconscious_is_for_those_with_the_right(ada, subconscious_token, alice, charlie):
+    dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
+    learn(ada, "A dream.", dreamer, category="preference")
+    asked = {"input": "hello", "persona": "subconscious"}
+    page = text(browser(alice).get(URL, asked))
+    assert "A dream." not in page
+    assert 'name="persona"' not in page
+    assert "A dream." in text(browser(charlie).get(URL, asked))
+    assert "A dream." not in text(browser(charlie).get(URL, {"input": "hello"}))
+
+
+def test_a_logged_call_is_a_starting_point(ada, ledger, actor, alice):
+    run = send(ada, actor, conversation=(Message("user", "Hi\nthere"),), tags=("a", "b"), mode="plan", budget=500)
+    page = browser(alice).get(URL, {"run": str(run.pk)})
+    form = page.context["form"]
+    assert form.is_valid(), form.errors
+    request = form.as_request()
+    assert (request.input, request.conversation, request.tags) == (EXPORT, (Message("user", "Hi\nthere"),), ("a", "b"))
+    assert page.context["shown"].system_prompt == run.system_prompt
+    assert inspector_values(run)["budget"] == 500
+    other = browser(alice).get(URL, {"run": str(run.pk), "frame": "decision"})
+    assert other.context["shown"].frame_id == "decision"
+    for wrong in ("x", "00000000-0000-4000-8000-000000000000"):
+        assert browser(alice).get(URL, {"run": wrong}).status_code == 404
+
+
+def test_the_live_part_follows_the_form(ada, ledger, alice):
+    part = browser(alice).post(URL, {"input": EXPORT, "frame": "debug", "session": "preview"}, headers=HTMX)
+    assert "<html" not in text(part)
+    assert part["HX-Replace-Url"] == f"{URL}?input=Why+did+the+ledger+export+fail%3F&frame=debug"
+    assert (
+        browser(alice).get(part["HX-Replace-Url"]).context["shown"].system_prompt == part.context["shown"].system_prompt
+    )
+    empty = browser(alice).post(URL, {"input": ""}, headers=HTMX)
+    assert "Ask something" in text(empty)
+
+
+def test_markup_in_memories_stays_text(ada, system, alice):
+    learn(ada, "<script>ledger</script> export <b>fail</b>", system, subject="<i>x</i>")
+    page = text(browser(alice).get(URL, {"input": EXPORT}))
+    assert "<script>ledger" not in page
+    assert "&lt;script&gt;ledger" in page
+
+
+@pytest.mark.parametrize(
+    ("typed", "messages"),
+    [
+        ("", ()),
+        ("user: Hello.\n\nassistant: Hi: there", (Message("user", "Hello."), Message("assistant", "Hi: there"))),
+        ("User: a\n  b", (Message("user", "a\nb"),)),
+    ],
+)
+def test_conversations_are_lines(typed, messages):
+    assert conversation_read(typed) == messages
+    assert conversation_read(conversation_write(messages)) == messages
+
+
+def test_a_line_without_a_speaker_is_named():
+    with pytest.raises(Invalid, match="Line 2"):
+        conversation_read("user: a\nand so on")
+
+
+def test_the_number_of_queries_holds(ada, system, actor, alice, django_assert_num_queries):
+    client = browser(alice)
+    learn(ada, "The ledger export failed.", system)
+    client.get(URL, {"input": EXPORT})
+    for number in (0, 40):
+        for place in range(number):
+            learn(ada, f"The ledger export failed {place} times.", system)
+        with django_assert_num_queries(21):
+            client.get(URL, {"input": EXPORT})
+
+
+def test_reverse_of_every_type_of_piece(ada):
+    from context.links import memory_url
+
+    assert memory_url("ada", "identity", "values:3") == reverse("section_history", args=["ada", "values"])
+    assert memory_url("ada", "identity", "environment").endswith("/environment/")
+    assert memory_url("ada", "frame", "task") == ""
+    assert memory_url("ada", "fact", "proposed") == ""
+    assert memory_url("ada", "task", "s") == reverse("agent_working", args=["ada"])

@@ -1,0 +1,261 @@
+"""The log of real calls, one run, comparing, and what can be done about a memory."""
+
+from datetime import timedelta
+from urllib.parse import quote
+
+import pytest
+from django.urls import reverse
+
+from context.models import ContextPin, ContextRun
+from identity.models import ApiToken
+from identity.principal import Principal
+from memory.models import Fact
+from nousweb.lib import clock
+from tests.context.stories import EXPORT, browser, learn, send
+
+LOG = "/agents/ada/context/runs/"
+COMPARE = "/agents/ada/context/compare/"
+
+
+@pytest.fixture
+def ledger(ada, system):
+    return learn(ada, "The ledger export failed because the replica lagged.", system, subject="Ledger")
+
+
+@pytest.fixture
+def dreamer(ada, subconscious_token):
+    return Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
+
+
+def text(answer):
+    return answer.content.decode()
+
+
+def shown(client, **query):
+    return [
+        run.input
+        for run in ContextRun.objects.filter(pk__in=[row.pk for row in client.get(LOG, query).context["page"].rows])
+    ]
+
+
+def test_the_log_is_filtered_by_its_address(ada, actor, alice):
+    send(ada, actor, "hello", "s-1")
+    run = send(ada, actor, EXPORT, "s-2")
+    ContextRun.objects.filter(pk=run.pk).update(outcome="failure")
+    client = browser(alice)
+    today = f"{clock.now():%Y-%m-%d}"
+    tomorrow = f"{clock.now() + timedelta(days=2):%Y-%m-%d}"
+    for query in (
+        {"q": "ledger"}, {"frame": "debug"}, {"session": "s-2"}, {"outcome": "failure"},
+        {"min_tokens": str(run.tokens)}, {"fingerprint": run.fingerprint_id},
+    ):  # fmt: skip
+        assert shown(client, **query) == [EXPORT], query
+    assert shown(client, outcome="none") == ["hello"]
+    assert len(shown(client, profile="squire_default", since=today)) == 2
+    assert shown(client, since=tomorrow) == []
+    assert shown(client, frame="x") == []
+    assert client.get(LOG, {"after": "x"}).status_code == 422
+
+
+def test_pages_of_the_log_follow_each_other_without_a_gap(ada, actor, alice, django_assert_num_queries):
+    first = send(ada, actor, "hello")
+    base = ContextRun.objects.values().get(pk=first.pk)
+    base.pop("id")
+    ContextRun.objects.bulk_create(
+        ContextRun(**{**base, "input": f"n{number}", "created_at": clock.now() - timedelta(minutes=number // 3)})
+        for number in range(130)
+    )
+    client = browser(alice)
+    seen, query = [], {}
+    client.get(LOG)
+    while True:
+        with django_assert_num_queries(10):
+            page = client.get(LOG, query).context["page"]
+        seen += [row.pk for row in page.rows]
+        if not page.onward:
+            break
+        query = {"after": page.onward}
+    assert len(seen) == len(set(seen)) == 131
+    assert seen == list(ContextRun.objects.values_list("pk", flat=True))
+
+
+def test_runs_of_the_subconscious_are_for_those_with_the_right(ada, dreamer, alice, charlie):
+    run = send(ada, dreamer, "I dream")
+    assert "I dream" not in text(browser(alice).get(LOG))
+    assert "I dream" in text(browser(charlie).get(LOG))
+    for url, refused in (
+        (f"/agents/ada/context/{run.pk}/", 404),
+        (f"{COMPARE}?a={run.pk}&b=now", 422),
+        (f"/agents/ada/context/?run={run.pk}", 404),
+    ):
+        assert browser(alice).get(url).status_code == refused
+        assert browser(charlie).get(url).status_code == 200
+
+
+def test_a_run_is_shown_from_what_was_kept(ada, ledger, actor, bob, django_assert_num_queries):
+    run = send(ada, actor)
+    client = browser(bob)
+    url = f"/agents/ada/context/{run.pk}/"
+    client.get(url)
+    with django_assert_num_queries(10):
+        page = client.get(url)
+    assert "replica lagged" in text(page)
+    # The pieces lie in the log: what becomes of the memory changes nothing here.
+    Fact.objects.filter(pk=ledger.pk).update(content="Changed behind its back.")
+    assert "Changed behind" not in text(client.get(url))
+    assert f"/agents/ada/context/compare/?a={run.pk}&amp;b=now" in text(page)
+    assert f"/agents/ada/context/?run={run.pk}" in text(page)
+
+
+def test_what_was_referenced_is_shown(api, ada, ledger, actor_token, alice):
+    run = api.as_token(actor_token).post("/context", {"session_id": "s", "input": EXPORT}).json()["id"]
+    url = f"/agents/ada/context/{run}/"
+    assert "has not been reported" in text(browser(alice).get(url))
+    api.as_token(actor_token).post(f"/context/{run}/response", {"response": "The replica lagged."})
+    page = browser(alice).get(url)
+    assert page.context["referenced"] == 1
+    assert "1 of 1 referenced" in text(page)
+
+
+def test_people_say_how_it_ended(ada, actor, alice, bob):
+    run = send(ada, actor)
+    url = reverse("agent_context_outcome", args=["ada", run.pk])
+    assert browser(alice).post(url, {"outcome": "success"}).status_code == 403
+    assert browser(bob).post(url, {"outcome": "success", "note": "Good."}).status_code == 302
+    run.refresh_from_db()
+    assert (run.outcome, run.outcome_note) == ("success", "Good.")
+    page = text(browser(bob).post(url, {"outcome": "maybe"}, follow=True))
+    assert "outcome is success or failure" in page
+
+
+def test_old_runs_without_structure_still_have_a_page(ada, actor, alice):
+    run = send(ada, actor)
+    ContextRun.objects.filter(pk=run.pk).update(
+        decisions={}, candidates=[], fingerprint={}, timings={}, sections=[], fingerprint_id="", frame="", profile=""
+    )
+    page = browser(alice).get(f"/agents/ada/context/{run.pk}/")
+    assert page.status_code == 200
+    assert "calm and exact" in text(page), "the prompt as it was sent, though its pieces are not known"
+
+
+def test_then_and_now(ada, actor, system, alice):
+    run = send(ada, actor)
+    fact = learn(ada, "The ledger export failed because the replica lagged.", system)
+    page = browser(alice).get(COMPARE, {"a": str(run.pk), "b": "now"})
+    (item,) = page.context["comparison"].items
+    assert (item.change, item.id) == ("added", str(fact.pk))
+    assert "+2" in text(page) or page.context["comparison"].diff.added >= 2
+    assert ContextRun.objects.count() == 1
+    back = browser(alice).get(COMPARE, {"a": "now", "b": str(run.pk)}).context["comparison"].items
+    assert [one.change for one in back] == ["removed"]
+
+
+def test_variations_of_one_run(ada, ledger, actor, alice):
+    run = send(ada, actor)
+    client = browser(alice)
+    same = client.get(COMPARE, {"a": str(run.pk), "b": "now"}).context["comparison"]
+    assert (same.items, same.diff.identical, same.tokens_change) == ((), True, 0)
+    past = client.get(COMPARE, {"a": str(run.pk), "b": str(run.pk), "b_as_of": "2020-01-01T00:00"}).context
+    assert str(ledger.pk) in {one.id for one in past["comparison"].items if one.change == "removed"}
+    framed = client.get(COMPARE, {"a": str(run.pk), "b": "now", "b_frame": "decision"}).context["comparison"]
+    assert {one.type for one in framed.items} == {"frame"}
+    profiled = client.get(COMPARE, {"a": str(run.pk), "b": "now", "b_profile": "royalty_default"})
+    assert "profile royalty_default" in text(profiled)
+
+
+@pytest.mark.parametrize(
+    "query", [{"a": "x"}, {"a": "now", "b": "now"}, {"a": "00000000-0000-4000-8000-000000000000", "b": "now"}]
+)
+def test_what_cannot_be_compared_is_said(ada, alice, query):
+    answer = browser(alice).get(COMPARE, query)
+    assert answer.status_code == 422
+    assert "Not compared." in text(answer)
+
+
+def test_a_moved_item_and_a_changed_verdict_are_told(ada):
+    from context.compare import compare
+    from context.shown import Shown
+
+    def side(*ids, verdicts=()):
+        items = [{"type": "fact", "id": one, "text": f"- {one}", "tokens": 1} for one in ids]
+        section = {"label": "Facts", "key": "facts", "tier": 3, "tokens": 1, "budget": 1, "truncated": False}
+        candidates = [
+            {"type": "fact", "id": one, "text": one, "tokens": 0, "verdict": verdict, "score": 0.1}
+            for one, verdict in verdicts
+        ]
+        return Shown("ada", "\n".join(ids), 1, 10, [{**section, "items": items}], candidates, {})
+
+    found = compare(
+        side("a", "b", "c", verdicts=[("x", "over_budget")]),
+        side("new", "b", "a", "c", verdicts=[("x", "below_threshold")]),
+    )
+    assert {(one.id, one.change) for one in found.items} == {
+        ("new", "added"), ("a", "moved"), ("b", "moved"), ("x", "verdict"),
+    }  # fmt: skip
+    assert found.same == 1
+
+
+def test_from_a_candidate_pin_file_anew_mark_wrong_and_try_again(ada, ledger, bob):
+    back = f"input={quote(EXPORT)}&frame=debug"
+    preview = f"/agents/ada/context/?{back}"
+    client = browser(bob)
+    item = f"/agents/ada/context/items/fact/{ledger.pk}/"
+    assert item in text(client.get(preview))
+    url = f"{item}?back={quote(back)}"
+    page = text(client.get(url))
+    assert f'href="{preview.replace("&", "&amp;")}"' in page
+    answer = client.post(url, {"action": "pin"})
+    assert answer.status_code == 302
+    assert preview.replace("&", "&amp;") in text(client.get(answer["Location"]))
+    assert ContextPin.objects.get().item_id == str(ledger.pk)
+    assert "replica" in text(client.get("/agents/ada/context/pins/"))
+    client.post(url, {"action": "category", "category": "rule"})
+    assert Fact.objects.get(pk=ledger.pk).category == "rule"
+    client.post(url, {"action": "unpin"})
+    assert client.post(url, {"action": "unpin"}).status_code == 404
+    client.post(url, {"action": "wrong", "reason": "Nobody said so."})
+    assert not Fact.objects.get(pk=ledger.pk).active
+    assert "replica lagged" not in client.get(preview).context["shown"].system_prompt
+    assert client.get(url).status_code == 200, "it can still be looked at"
+    assert client.post(url, {"action": "wrong"}).status_code == 409
+    assert client.post(url, {"action": "burn"}).status_code == 409
+
+
+def test_a_viewer_changes_nothing(ada, ledger, alice):
+    url = f"/agents/ada/context/items/fact/{ledger.pk}/"
+    page = text(browser(alice).get(url))
+    assert "Pin it" not in page
+    assert "Mark as wrong" not in page
+    for action in ("pin", "unpin", "category", "wrong"):
+        assert browser(alice).post(url, {"action": action, "category": "rule"}).status_code == 403
+    ledger.refresh_from_db()
+    assert (ledger.active, ledger.category) == (True, "technical")
+
+
+def test_another_agents_memory_is_not_there(ada, bruno, ledger, alice, dreamer):
+    dream = learn(ada, "A dream.", dreamer)
+    for url in (
+        f"/agents/bruno/context/items/fact/{ledger.pk}/",
+        f"/agents/ada/context/items/fact/{dream.pk}/",
+        "/agents/ada/context/items/fact/x/",
+    ):
+        assert browser(alice).get(url).status_code == 404
+
+
+def test_fingerprints_say_how_sure_they_are(ada, actor, alice, django_assert_num_queries):
+    runs = [send(ada, actor) for _ in range(4)]
+    for run, outcome in zip(runs, ("success", "success", "failure"), strict=False):
+        ContextRun.objects.filter(pk=run.pk).update(outcome=outcome)
+    client = browser(alice)
+    url = "/agents/ada/context/fingerprints/"
+    client.get(url)
+    with django_assert_num_queries(10):
+        page = client.get(url)
+    (row,) = page.context["rows"]
+    assert (row.runs, row.success, row.failure, row.percent, row.few) == (4, 2, 1, 67, True)
+    assert (row.low, row.high) == (21, 94)
+    assert "n = 3" in text(page)
+    ContextRun.objects.update(created_at=clock.now() - timedelta(days=3))
+    assert client.get(url, {"days": "1"}).context["rows"] == []
+    assert len(client.get(url, {"days": "7"}).context["rows"]) == 1
+    assert client.get(url, {"days": "x"}).status_code == 200

@@ -1,0 +1,141 @@
+"""Pinned memories come first, within what persona, profile and budget allow."""
+
+import pytest
+from django.db import connection
+
+from context.models import ContextPin
+from context.request import ContextRequest
+from context.services import pins as pins_module
+from context.services.context import context_assemble
+from context.services.pins import context_pin, context_unpin
+from identity.models import AuditEvent
+from identity.principal import Principal
+from memory.services.erasure import fact_erase
+from memory.services.facts import fact_invalidate
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
+from tests.context.stories import EXPORT, learn, told
+
+
+def ask(agent, by, text=EXPORT, **more):
+    return context_assemble(agent=agent, request=ContextRequest("s", text, **more), by=by, log=False).prepared.assembly
+
+
+@pytest.fixture
+def reviewer(bob):
+    return Principal.of_user(bob)
+
+
+def test_what_is_pinned_is_told_though_nothing_asks_for_it(ada, system, reviewer):
+    fact = learn(ada, "Bananas are yellow.", system)
+    assert "Bananas" not in ask(ada, system).system_prompt
+    context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
+    assembly = ask(ada, system)
+    assert "- Bananas are yellow." in told(assembly.system_prompt)
+    (verdict,) = [one for one in assembly.verdicts if one.candidate.id == str(fact.pk)]
+    assert (verdict.code, verdict.place) == ("included", "pinned")
+    context_unpin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
+    assert "Bananas" not in ask(ada, system).system_prompt
+    actions = list(
+        AuditEvent.objects.filter(action__startswith="context.").order_by("pk").values_list("action", flat=True)
+    )
+    assert actions == ["context.pin", "context.unpin"]
+
+
+def test_a_pin_comes_before_the_best(ada, system, reviewer):
+    for number in range(6):
+        learn(ada, f"The ledger export failed for reason {number}, as the ledger export does.", system)
+    fact = learn(ada, "Bananas are yellow.", system)
+    context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
+    assembly = ask(ada, system, budgets={"facts": 12})
+    facts = next(section for section in assembly.sections if section.key == "facts")
+    assert [item.id for item in facts.items] == [str(fact.pk)]
+
+
+def test_a_pinned_fact_of_the_profile_is_the_first_of_its_section(ada, system, reviewer):
+    for number in range(120):
+        learn(ada, f"Likes number {number} very much indeed, and says so.", system, category="preference")
+    last = learn(ada, "Likes tea.", system, category="preference", confidence=0.1)
+    assert "Likes tea." not in ask(ada, system).system_prompt
+    context_pin(agent=ada, item_type="fact", item_id=str(last.pk), by=reviewer)
+    profile = next(section for section in ask(ada, system).sections if section.key == "user_profile")
+    assert profile.items[0].id == str(last.pk)
+
+
+def test_a_profile_that_excludes_its_kind_has_the_last_word(ada, system, reviewer):
+    fact = learn(ada, "Bananas are yellow.", system, kind="tool_output")
+    context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
+    assembly = ask(ada, system)
+    assert "Bananas" not in assembly.system_prompt
+    assert {one.candidate.id: one.code for one in assembly.verdicts}[str(fact.pk)] == "excluded_kind"
+
+
+def test_a_retired_memory_stays_out_though_it_is_pinned(ada, system, reviewer):
+    fact = learn(ada, "Bananas are yellow.", system)
+    context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
+    fact_invalidate(fact=fact, by=reviewer)
+    assert "Bananas" not in ask(ada, system).system_prompt
+    with pytest.raises(NotFound):
+        context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
+
+
+def test_a_pin_does_not_carry_the_subconscious_across(ada, system, actor, subconscious_token, reviewer, charlie):
+    from identity.models import ApiToken
+
+    dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
+    dream = learn(ada, "A dream of bananas.", dreamer)
+    with pytest.raises(NotFound):
+        context_pin(agent=ada, item_type="fact", item_id=str(dream.pk), by=reviewer)
+    admin = Principal.of_user(charlie)
+    context_pin(agent=ada, item_type="fact", item_id=str(dream.pk), by=admin, persona="subconscious")
+    assert "dream" not in ask(ada, actor).system_prompt
+    assert "dream" in ask(ada, dreamer).system_prompt
+
+
+def test_of_another_agent_nothing_is_pinned(ada, bruno, system, reviewer):
+    fact = learn(bruno, "Bananas are yellow.", system)
+    with pytest.raises(NotFound):
+        context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
+
+
+@pytest.mark.parametrize("item_id", ["", "x", "1", "٣", "9" * 40, "{" + "0" * 32 + "}"])
+@pytest.mark.parametrize("item_type", ["fact", "event"])
+def test_an_id_of_another_form_is_not_there(ada, reviewer, item_type, item_id):
+    with pytest.raises(NotFound):
+        context_pin(agent=ada, item_type=item_type, item_id=item_id, by=reviewer)
+    with pytest.raises(Invalid):
+        context_pin(agent=ada, item_type="loop", item_id=item_id, by=reviewer)
+
+
+def test_pinning_twice_is_pinning_once_and_there_is_a_limit(ada, system, reviewer, monkeypatch):
+    monkeypatch.setattr(pins_module, "MAX_PINS", 2)
+    facts = [learn(ada, f"Fact {number}.", system) for number in range(3)]
+    for fact in (facts[0], facts[0], facts[1]):
+        context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
+    assert ContextPin.objects.count() == 2
+    with pytest.raises(Conflict):
+        context_pin(agent=ada, item_type="fact", item_id=str(facts[2].pk), by=reviewer)
+
+
+def test_who_may_pin(ada, system, alice, actor):
+    fact = learn(ada, "Bananas are yellow.", system)
+    for by in (Principal.of_user(alice), actor):
+        with pytest.raises(NotAllowed):
+            context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=by)
+    assert not ContextPin.objects.exists()
+
+
+def test_the_pin_of_an_erased_fact_goes_with_it(ada, system, reviewer, charlie):
+    fact = learn(ada, "Bananas are yellow.", system)
+    context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
+    fact_erase(fact=fact, by=Principal.of_user(charlie), reason="Asked to.")
+    assert not ContextPin.objects.exists()
+
+
+def test_a_past_context_has_the_pins_of_its_time(ada, system, reviewer):
+    fact = learn(ada, "Bananas are yellow.", system)
+    pin = context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
+    assert "Bananas" in ask(ada, system, as_of=pin.created_at).system_prompt
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT %s::timestamptz - interval '1 microsecond'", [pin.created_at])
+        (before,) = cursor.fetchone()
+    assert "Bananas" not in ask(ada, system, as_of=before).system_prompt
