@@ -3,6 +3,7 @@
 from django.urls import NoReverseMatch, reverse
 
 from identity.policy import Section
+from memory.models import ItemType
 
 PAGES = {
     "fact": "agent_fact",
@@ -11,10 +12,16 @@ PAGES = {
     "procedure": "agent_procedure",
     "event": "agent_event",
     "censor": "agent_censor",
+    "loop": "agent_loop",
 }
 """URL name of the page of each type of item, by agent and id."""
 SECTION_PAGES = {"task": "agent_working", "working": "agent_working", "thread": "agent_working"}
 """URL name of the page on which such an item stands among others, by agent."""
+
+
+def item_url(slug: str, item_type: str, item_id: str) -> str:
+    """Where something can be done about a memory; "" for what is none by itself, as a loop is."""
+    return reverse("agent_context_item", args=[slug, item_type, item_id]) if item_type in ItemType.values else ""
 
 
 def memory_url(slug: str, item_type: str, item_id: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from context.links import memory_url
+from context.links import item_url, memory_url
 from context.models import ContextRun
 from context.services.context import ContextResult
 from context.words import VERDICTS, frame_words, intent_words, plan_words, policy_words
@@ -202,6 +202,7 @@ class Shown:
                 "kind": VERDICTS.get(one["verdict"], ("neutral", ""))[0],
                 "word": VERDICTS.get(one["verdict"], ("", one["verdict"]))[1],
                 "url": memory_url(self.slug, one["type"], one["id"]),
+                "item_url": item_url(self.slug, one["type"], one["id"]),
             }
             for one in found
         ]

@@ -126,6 +126,22 @@ GET    home                  login in    in    in    login login login login log
 GET    agent_context         login in    in    in    login login login login login
 POST   agent_context         login in    in    in    login login login login login
 GET    agent_context_run     login in    in    in    login login login login login
+GET    agent_context_runs    login in    in    in    login login login login login
+GET    agent_context_compare login in    in    in    login login login login login
+GET    agent_context_fingerprints login in    in    in    login login login login login
+GET    agent_context_blast   login in    in    in    login login login login login
+GET    agent_context_pins    login in    in    in    login login login login login
+GET    agent_context_item    login in    in    in    login login login login login
+POST   agent_context_item    login no    in    in    login login login login login
+POST   agent_context_outcome login no    in    in    login login login login login
+POST   agent_context_profile login no    no    in    login login login login login
+GET    context_profiles      login in    in    in    login login login login login
+GET    context_profile       login in    in    in    login login login login login
+GET    context_profile_edit  login no    in    in    login login login login login
+POST   context_profile_edit  login no    in    in    login login login login login
+GET    context_profile_copy  login no    in    in    login login login login login
+POST   context_profile_copy  login no    in    in    login login login login login
+GET    context_profile_history login in    in    in    login login login login login
 GET    agent_facts           login in    in    in    login login login login login
 GET    agent_fact_add        login no    in    in    login login login login login
 POST   agent_fact_add        login no    in    in    login login login login login
@@ -192,6 +208,7 @@ GET    audit                 login in    in    in    login login login login log
 GET    audit_event           login in    in    in    login login login login login
 """
 FORMS = {
+    "agent_context_item": {"action": "pin"},
     "section_propose": {"content": "Care.", "base_version": "1"},
     "proposal_decide": {"action": "approve"},
     "review_bulk": {"action": "approve"},
@@ -282,8 +299,10 @@ class World:
         if name in ("healthz", "readyz", "metrics"):
             return f"/{name}"
         known = {
-            "slug": "ada", "section": "protocols", "version": 1, "batch": self.batch, "pk": self.pending.pk,
+            "slug": "ada", "profile_slug": "knight_default", "section": "protocols", "version": 1, "batch": self.batch, "pk": self.pending.pk,
         } | {
+            "agent_context_item": {"item_type": "fact", "item_id": str(self.fact.pk)},
+            "agent_context_outcome": {"pk": self.run},
             "agent_token_revoke": {"pk": self.token.pk}, "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
             "agent_context_run": {"pk": self.run}, "proposal_undo": {"pk": self.decided.pk},
             "agent_event": {"pk": self.event}, "agent_loop": {"loop_id": "loop-1"},

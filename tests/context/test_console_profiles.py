@@ -40,7 +40,7 @@ def test_the_difference_is_shown_before_it_is_saved(db, bob):
     client = browser(bob)
     url = f"{URL}knight_default/edit/"
     first = client.get(url)
-    filled = {name: value for name, value in first.context["form"].initial.items()}
+    filled = dict(first.context["form"].initial)
     filled |= {"preserve_head": "9", "base_version": "1", "reason": "More of the best."}
     looked = client.post(url, {**filled, "action": "look"})
     assert (looked.context["diff"].added, looked.context["diff"].removed) == (1, 1)

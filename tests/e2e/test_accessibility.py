@@ -45,7 +45,7 @@ def memory(model: Any, *more: Any, **fields: Any) -> Arguments:
     return lambda: ["ada", model.objects.filter(**fields).earliest("pk").pk, *more]
 
 
-PAGES: dict[str, tuple[str, Arguments, str]] = {
+PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "login": ("login", none, ""),
     "home": ("home", none, ""),
     "queue": ("review", none, ""),
@@ -107,9 +107,39 @@ PAGES: dict[str, tuple[str, Arguments, str]] = {
     "index": ("agent_index", of_ada(), ""),
     "context": ("agent_context", of_ada(), "?input=Hello"),
     "run": ("agent_context_run", lambda: ["ada", ContextRun.objects.latest("created_at").pk], ""),
+    "context, empty": ("agent_context", of_ada(), ""),
+    "context, refused": ("agent_context", of_ada(), "?input=Hello&conversation=nobody"),
+    "context, log": ("agent_context_runs", of_ada(), ""),
+    "context, nothing found": ("agent_context_runs", of_ada(), "?q=nothing"),
+    "context, compare": (
+        "agent_context_compare",
+        of_ada(),
+        lambda: f"?a={ContextRun.objects.latest('created_at').pk}&b=now&b_frame=decision",
+    ),
+    "context, compare nothing": ("agent_context_compare", of_ada(), ""),
+    "context, fingerprints": ("agent_context_fingerprints", of_ada(), ""),
+    "context, blast radius": ("agent_context_blast", of_ada(), "?pattern=tea&severity=block"),
+    "context, blast radius of one": (
+        "agent_context_blast",
+        of_ada(),
+        lambda: f"?pattern=tea&run={ContextRun.objects.latest('created_at').pk}",
+    ),
+    "context, pins": ("agent_context_pins", of_ada(), ""),
+    "context, item": (
+        "agent_context_item",
+        lambda: ["ada", "fact", str(Fact.objects.filter(active=True, persona="actor").latest("recorded_at").pk)],
+        "",
+    ),
+    "profiles": ("context_profiles", none, ""),
+    "profile": ("context_profile", lambda: ["squire_default"], ""),
+    "profile, edit": ("context_profile_edit", lambda: ["squire_default"], ""),
+    "profile, copy": ("context_profile_copy", lambda: ["squire_default"], ""),
+    "profile, history": ("context_profile_history", lambda: ["squire_default"], ""),
     "refused": ("proposal", lambda: ["00000000-0000-4000-8000-000000000000"], ""),
 }
 NO_PAGES = {
+    "agent_context_outcome",
+    "agent_context_profile",
     "agent_censor_false_positive",
     "agent_index_retry",
     "agent_procedure_use",
@@ -182,7 +212,7 @@ def test_no_serious_violation(
         page.context.add_cookies(
             [{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}]
         )
-    page.goto(reverse(url_name, args=arguments()) + query)
+    page.goto(reverse(url_name, args=arguments()) + (query if isinstance(query, str) else query()))
     assert_accessible(page)
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
