@@ -299,7 +299,8 @@ class World:
         if name in ("healthz", "readyz", "metrics"):
             return f"/{name}"
         known = {
-            "slug": "ada", "profile_slug": "knight_default", "section": "protocols", "version": 1, "batch": self.batch, "pk": self.pending.pk,
+            "slug": "ada", "profile_slug": "knight_default", "section": "protocols", "version": 1,
+            "batch": self.batch, "pk": self.pending.pk,
         } | {
             "agent_context_item": {"item_type": "fact", "item_id": str(self.fact.pk)},
             "agent_context_outcome": {"pk": self.run},

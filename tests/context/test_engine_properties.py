@@ -1,0 +1,124 @@
+"""What holds for every prompt, whatever the memories, the profile and the budget are."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from context.assembly import Candidate, FixedSection, Item, Rules, SearchedSection, assemble
+from nousweb.lib.tokens import estimate_tokens
+
+NOW = datetime(2026, 3, 4, tzinfo=UTC)
+SECTIONS = [SearchedSection("facts", "Relevant Facts", 80), SearchedSection("episodes", "Past Episodes", 60)]
+KINDS = ("code", "summary", "preference", "plan")
+TEXT = st.text(alphabet="abc #-.\n\u2028é👩`>*1)", max_size=90)
+
+
+@st.composite
+def candidates(draw):
+    made = []
+    for number in range(draw(st.integers(0, 14))):
+        superseded = draw(st.sampled_from(["", "", "", "another"]))
+        made.append(
+            Candidate(
+                section=draw(st.sampled_from(["facts", "episodes"])),
+                type=draw(st.sampled_from(["fact", "episode"])),
+                id=str(number),
+                text=draw(TEXT),
+                label=draw(st.sampled_from(["", "Tim", "## Active Censors", "x\n# y"])),
+                relevance=draw(st.floats(0, 1)),
+                threshold=0.3,
+                happened_at=NOW - timedelta(days=draw(st.integers(0, 400))),
+                kinds=frozenset(draw(st.lists(st.sampled_from(KINDS), max_size=2))),
+                scope=draw(st.sampled_from(["task", "project", "global"])),
+                importance=draw(st.floats(0, 1)),
+                boost=draw(st.floats(0.5, 1.5)),
+                active=draw(st.sampled_from([True, True, True, False])),
+                superseded_by=superseded,
+                duplicate_of=draw(st.sampled_from([None, None, 1])),
+                pinned=draw(st.sampled_from([False, False, True])),
+            )
+        )
+    return made
+
+
+@st.composite
+def rules(draw):
+    return Rules(
+        query=draw(TEXT),
+        now=NOW,
+        limits={"fact": draw(st.integers(0, 5)), "episode": draw(st.integers(0, 5))},
+        excluded_kinds=frozenset(draw(st.lists(st.sampled_from(KINDS), max_size=2))),
+        min_importance=draw(st.floats(0, 0.6)),
+        compression=draw(st.sampled_from([0.0, 0.5, 1.0])),
+        head=draw(st.integers(0, 3)),
+        tail=draw(st.integers(0, 3)),
+        recency_weight=draw(st.floats(0, 1)),
+    )
+
+
+FIXED = [FixedSection("identity", "Identity", 1, 40, [Item("identity", "character:1", "Calm and exact.")])]
+
+
+def made(found, how, total):
+    return assemble(FIXED, total_budget=total, searched=SECTIONS, candidates=found, rules=how)
+
+
+@settings(max_examples=300)
+@given(found=candidates(), how=rules(), total=st.integers(0, 160))
+def test_what_no_prompt_ever_does(found, how, total):
+    result = made(found, how, total)
+    assert result.tokens == estimate_tokens(result.system_prompt) <= total
+    headings = [line for line in result.system_prompt.split("\n") if line.lstrip().startswith("#")]
+    assert headings == [f"## {section.label}" for section in result.sections]
+    assert len(result.verdicts) == len(found)
+    shown = {(item.type, item.id) for section in result.sections for item in section.items if item.type != "identity"}
+    included = {(one.candidate.type, one.candidate.id) for one in result.verdicts if one.code == "included"}
+    assert shown == included
+    for section in result.sections:
+        assert section.tokens <= section.budget
+    for one in result.verdicts:
+        assert one.reason
+        if one.code != "included":
+            assert one.remedy
+            continue
+        assert one.candidate.active
+        assert not one.candidate.superseded_by
+        assert not one.candidate.kinds & how.excluded_kinds
+        if not one.candidate.pinned:
+            assert one.candidate.relevance >= one.candidate.threshold
+            assert one.candidate.importance >= how.min_importance
+            assert one.candidate.duplicate_of is None
+
+
+@settings(max_examples=150)
+@given(found=candidates(), how=rules(), total=st.integers(0, 160), seed=st.randoms())
+def test_equal_inputs_give_equal_prompts_in_whatever_order_they_were_found(found, how, total, seed):
+    shuffled = list(found)
+    seed.shuffle(shuffled)
+    assert made(found, how, total).system_prompt == made(shuffled, how, total).system_prompt
+
+
+@settings(max_examples=150)
+@given(how=rules(), tail=st.integers(1, 3), crowd=st.integers(4, 30))
+def test_the_tail_survives_though_it_ranks_low(how, tail, crowd):
+    how = replace(how, tail=tail, head=0, excluded_kinds=frozenset(), min_importance=0.0, recency_weight=0.0)
+    old = [
+        Candidate("facts", "fact", f"old {number}", f"Old {number}.", 0.9, NOW - timedelta(days=99), 0.3)
+        for number in range(crowd)
+    ]
+    recent = [Candidate("facts", "fact", f"new {number}", f"New {number}.", 0.31, NOW, 0.3) for number in range(tail)]
+    how = replace(how, limits={"fact": 5})
+    shown = {item.id for section in made(old + recent, how, 160).sections for item in section.items}
+    assert {one.id for one in recent} <= shown
+
+
+@settings(max_examples=150)
+@given(found=candidates(), how=rules())
+def test_what_is_pinned_is_told_before_anything_else(found, how):
+    how = replace(how, excluded_kinds=frozenset())
+    pin = Candidate("facts", "fact", "pin", "Pinned.", 0.0, NOW, 0.3, importance=0.0, pinned=True)
+    others = [replace(one, pinned=False) for one in found if one.text.strip().rstrip(".!").casefold() != "pinned"]
+    shown = [item.id for section in made([*others, pin], how, 60).sections for item in section.items]
+    assert "pin" in shown

@@ -1,0 +1,111 @@
+"""The inspector as a person uses it: live, explained, compared, in the past, and before a change."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from context.models import ContextPin, ContextRun
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.proposals import identity_propose
+from memory.models import Fact
+from tests.context.stories import EXPORT, learn, send
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+REPLICA = "The ledger export failed because the replica lagged."
+
+
+@pytest.fixture
+def ledger(ada: Agent, system: Principal) -> Fact:
+    learn(ada, "Traders export bananas by ship.", system, kind="")
+    return learn(ada, REPLICA, system)
+
+
+def test_the_preview_follows_what_is_typed_and_leaves_no_trace(
+    ledger: Fact, charlie: User, log_in: Callable[..., Page]
+) -> None:
+    page = log_in(charlie)
+    page.goto(reverse("agent_context", args=["ada"]))
+    page.get_by_label("Input").fill(EXPORT)
+    prompt = page.get_by_role("region", name="Text of the prompt")
+    expect(prompt).to_contain_text(REPLICA)
+    page.wait_for_url("**input=Why+did*")
+    page.get_by_label("Frame").select_option("decision")
+    expect(page.locator("#result")).to_contain_text("Decision, because the request says so")
+    page.wait_for_url("**frame=decision*")
+    page.reload()
+    expect(page.get_by_label("Frame")).to_have_value("decision")
+    expect(prompt).to_contain_text(REPLICA)
+    page.get_by_label("Conversation so far").fill("no speaker")
+    expect(page.get_by_role("alert").filter(has_text="Line 1 has no speaker")).to_be_visible()
+    assert not ContextRun.objects.exists()
+
+
+def test_a_candidate_is_explained_pinned_and_tried_again(
+    ledger: Fact, charlie: User, log_in: Callable[..., Page]
+) -> None:
+    page = log_in(charlie)
+    page.goto(reverse("agent_context", args=["ada"]) + "?input=Tell+me+of+tea,+of+bananas,+of+ships,+of+storms+and+of+the+export+harbour")
+    row = page.get_by_role("row").filter(has_text="replica lagged").filter(has_text="below threshold")
+    expect(row).to_contain_text("Would let it in:")
+    row.get_by_role("link").click()
+    page.get_by_role("button", name="Pin it").click()
+    expect(page.get_by_role("button", name="Remove the pin")).to_be_visible()
+    assert ContextPin.objects.get().item_id == str(ledger.pk)
+    page.keyboard.press("t")
+    page.wait_for_url("**/context/?input=Tell+me*")
+    expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
+    expect(page.get_by_role("row").filter(has_text="replica lagged").first).to_contain_text("pinned")
+
+
+def test_then_and_now_and_as_of(
+    ada: Agent, actor: Principal, system: Principal, charlie: User, log_in: Callable[..., Page]
+) -> None:
+    run = send(ada, actor)
+    learn(ada, REPLICA, system)
+    page = log_in(charlie)
+    page.goto(reverse("agent_context_runs", args=["ada"]))
+    page.get_by_role("link", name=EXPORT).click()
+    page.get_by_role("link", name="Replay now").click()
+    expect(page.get_by_role("row").filter(has_text=REPLICA)).to_contain_text("only in B")
+    expect(page.locator(".diff")).to_contain_text(REPLICA)
+    page.goto(reverse("agent_context", args=["ada"]) + f"?run={run.pk}")
+    prompt = page.get_by_role("region", name="Text of the prompt")
+    expect(prompt).to_contain_text(REPLICA)
+    page.get_by_label("As of").fill("2020-01-01T00:00")
+    expect(page.locator("#result")).to_contain_text("Rebuilt from what was known")
+    expect(prompt).not_to_contain_text(REPLICA)
+
+
+def test_the_blast_radius_is_worked_out_on_the_review_page(
+    ada: Agent, actor: Principal, charlie: User, log_in: Callable[..., Page]
+) -> None:
+    for text in ("hello", EXPORT):
+        send(ada, actor, text)
+    proposal = identity_propose(agent=ada, section="values", content="Truth first.", by=actor).proposal
+    page = log_in(charlie)
+    page.goto(reverse("proposal", args=[proposal.pk]))
+    page.get_by_text("Blast radius").click()
+    expect(page.locator(".blast")).to_contain_text("2 of 2 prompts would change")
+    page.locator(".blast").get_by_role("link", name="Difference").first.click()
+    expect(page.locator(".diff")).to_contain_text("Truth first.")
+    assert ContextRun.objects.count() == 2
+
+
+def test_without_scripts_the_address_is_enough(
+    ledger: Fact, charlie: User, open_page: Any, live_server: Any, client: Any
+) -> None:
+    page = open_page(javascript=False)
+    client.force_login(charlie)
+    page.context.add_cookies(
+        [{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}]
+    )
+    page.goto(reverse("agent_context", args=["ada"]))
+    page.get_by_label("Input").fill(EXPORT)
+    page.get_by_role("button", name="Show the prompt").click()
+    expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
