@@ -47,18 +47,19 @@ def test_the_preview_follows_what_is_typed_and_leaves_no_trace(
 
 
 def test_a_candidate_is_explained_pinned_and_tried_again(
-    ledger: Fact, charlie: User, log_in: Callable[..., Page]
+    ada: Agent, system: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
+    fact = learn(ada, REPLICA, system, importance=0.1)
     page = log_in(charlie)
-    page.goto(reverse("agent_context", args=["ada"]) + "?input=Tell+me+of+tea,+of+bananas,+of+ships,+of+storms+and+of+the+export+harbour")
-    row = page.get_by_role("row").filter(has_text="replica lagged").filter(has_text="below threshold")
+    page.goto(reverse("agent_context", args=["ada"]) + "?input=Why+did+the+ledger+export+fail%3F")
+    row = page.get_by_role("row").filter(has_text="replica lagged").filter(has_text="low importance")
     expect(row).to_contain_text("Would let it in:")
     row.get_by_role("link").click()
     page.get_by_role("button", name="Pin it").click()
     expect(page.get_by_role("button", name="Remove the pin")).to_be_visible()
-    assert ContextPin.objects.get().item_id == str(ledger.pk)
+    assert ContextPin.objects.get().item_id == str(fact.pk)
     page.keyboard.press("t")
-    page.wait_for_url("**/context/?input=Tell+me*")
+    page.wait_for_url("**/context/?input=Why+did*")
     expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
     expect(page.get_by_role("row").filter(has_text="replica lagged").first).to_contain_text("pinned")
 
