@@ -110,7 +110,7 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     verdict = request.GET.get("verdict", "")
     sort = sort if sort in SORTS else "score"
     uses = {(use.item_type, use.item_id): use for use in run.usages.all()}
-    texts = {(piece.type, piece.id): piece.text for row in shown.rows for piece in row.pieces}
+    texts = {(piece.type, piece.id): piece.text.removeprefix("- ") for row in shown.rows for piece in row.pieces}
     candidates = shown.table(sort=sort, verdict=verdict if verdict in VERDICTS else "")
     for one in candidates:
         one["use"] = uses.get((one["type"], one["id"]))
