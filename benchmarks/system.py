@@ -17,6 +17,8 @@ from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 RESULTS = PROJECT / "benchmarks" / "results"
+REUSED_SECONDS = 2.0
+"""How long a connection may have been idle to be used for a write; well below the server's own patience."""
 
 
 class Client:
@@ -26,6 +28,13 @@ class Client:
         self._port = port
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._connection: http.client.HTTPConnection | None = None
+        self._used = 0.0
+
+    def again(self) -> "Client":
+        """Another connection as the same agent."""
+        client = Client(self._port, "")
+        client._headers = self._headers
+        return client
 
     def get(self, path: str, **query: Any) -> Any:
         return self._call("GET", f"/api{path}?{urllib.parse.urlencode(query, doseq=True)}")
@@ -36,12 +45,14 @@ class Client:
     def _call(self, method: str, path: str, body: bytes | None = None) -> Any:
         for attempt in (1, 2):
             # The server closes idle connections, and a write must not be sent twice.
-            if self._connection is None or method != "GET":
+            fresh = time.monotonic() - self._used < REUSED_SECONDS
+            if self._connection is None or not (method == "GET" or fresh):
                 self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
             try:
                 self._connection.request(method, path, body, self._headers)
                 response = self._connection.getresponse()
                 answer = response.read()
+                self._used = time.monotonic()
                 break
             except (http.client.HTTPException, ConnectionError):
                 self._connection = None
@@ -60,14 +71,14 @@ class System:
         self.folder = folder
         self.web = web
 
-    def agent(self, slug: str) -> Client:
-        """A new agent's actor, over HTTP."""
+    def agent(self, slug: str, *, prompt: str = "You are an agent of a benchmark.") -> Client:
+        """A new agent's actor, over HTTP; a squire, whose profile searches all layers of memory."""
         from identity.principal import Principal
         from identity.services.agents import agent_create
         from identity.services.tokens import token_create
 
         by = Principal.of_system("benchmark")
-        agent = agent_create(slug=slug, name=slug, prompt="You are an agent of a benchmark.", by=by)
+        agent = agent_create(slug=slug, name=slug, prompt=prompt, by=by)
         return Client(self.port, token_create(agent=agent, persona="actor", name="benchmark", by=by)[1])
 
     def embed_all(self) -> int:
@@ -92,7 +103,7 @@ class System:
 
 
 @contextlib.contextmanager
-def system(*, web_workers: int = 1, threads: int = 4) -> Iterator[System]:
+def system(*, web_workers: int = 1, threads: int = 4, log_level: str = "WARNING") -> Iterator[System]:
     """Start everything, and remove it at the end. BENCH_DATABASE_URL names an empty database to use instead."""
     sys.path.insert(0, str(PROJECT))
     from nousweb.postgres import EmbeddedServer
@@ -115,7 +126,7 @@ def system(*, web_workers: int = 1, threads: int = 4) -> Iterator[System]:
             "DATABASE_URL": url,
             "NOUS_DATA_DIR": str(folder),
             "NOUS_PORT": str(port),
-            "NOUS_LOG_LEVEL": "WARNING",
+            "NOUS_LOG_LEVEL": log_level,
             "NOUS_WEB_WORKERS": str(web_workers),
             "NOUS_WEB_THREADS": str(threads),
             "PROMETHEUS_MULTIPROC_DIR": str(metrics),

@@ -27,8 +27,9 @@ from nousweb.lib import clock
 
 logger = structlog.get_logger(__name__)
 
-TOKENS_PER_SCALE = 1_000
-"""An explicit budget beyond this asks for more items than the plan's numbers, in proportion."""
+TOKENS_PER_SCALE = 500
+"""An explicit budget beyond this asks for more items than the plan's numbers, in proportion: those numbers fill about
+as many tokens with memories of ordinary length. Thresholds keep out what is not worth its room."""
 
 
 @dataclass(frozen=True, slots=True)

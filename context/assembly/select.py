@@ -3,10 +3,12 @@
 1. Limits by type, from which head, tail and what is pinned are exempt.
 2. What is pinned, then the head: the best few, whatever their scope.
 3. The tail: the most recent few, though they rank low.
-4. The rest by score, each scope within its share of the searched budget.
+4. The rest by what their room is worth, each scope within its share of the searched budget: a long item takes the
+   place of several short ones, so its score counts by the square root of its length. They are shown by score.
 5. What a scope left unused goes to whoever was refused for want of share.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,7 +94,7 @@ def select(
     places = _places(passed, rules)
     limited, over_limit = _limited(passed, places, rules)
 
-    order = sorted(limited, key=lambda entry: _ORDER[places[_key(entry)]])
+    order = sorted(limited, key=lambda entry: (_ORDER[places[_key(entry)]], -_worth(entry)))
     chosen: dict[tuple[str, str], Chosen] = {}
     waiting: list[Scored] = []
     for entry in order:
@@ -112,6 +114,10 @@ def select(
 
 
 _ORDER = {"pinned": 0, "head": 1, "tail": 2, "": 3}
+
+
+def _worth(entry: Scored) -> float:
+    return entry.score / math.sqrt(len(entry.candidate.line()))
 
 
 def _key(entry: Scored) -> tuple[str, str]:

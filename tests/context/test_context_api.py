@@ -192,3 +192,16 @@ def test_the_log_is_kept_for_its_time_and_no_longer(api, ada, actor_token, setti
         ContextRun.objects.filter(pk=run_id).update(created_at=timezone.now() - timedelta(days=days))
     assert context_runs_purge() == 1
     assert str(ContextRun.objects.get().pk) == run_id
+
+
+def test_a_larger_budget_takes_more_memories_than_the_plan_by_itself(api, ada, system, actor_token):
+    for place in range(30):
+        fact_learn(agent=ada, content=f"Fact {place} about the lighthouse of Tarn.", category="technical", by=system)
+    counts = []
+    for budget in (500, 1_000, 2_000):
+        body = api.as_token(actor_token).post(
+            "/context", {"session_id": "s", "input": "lighthouse of Tarn", "budget": budget, "dry_run": True}
+        )
+        assert body.json()["tokens"] <= budget
+        counts.append(sum(len(one["items"]) for one in body.json()["sections"] if one["key"] == "facts"))
+    assert counts[0] < counts[1] < counts[2]
