@@ -62,7 +62,12 @@ class ContextRun(models.Model):
         ]
         indexes = [
             models.Index(fields=["agent", "-created_at", "-id"]),
-            models.Index(fields=["created_at"]),
+            # Holds what the figures of a period need, so that they are counted without the wide rows themselves.
+            models.Index(
+                fields=["created_at"],
+                include=["agent", "persona", "tokens", "duration_ms", "responded_at", "outcome"],
+                name="context_run_figures",
+            ),
             models.Index(fields=["agent", "fingerprint_id", "-created_at"]),
         ]
 
@@ -93,6 +98,9 @@ class MemoryUsage(models.Model):
         indexes = [
             models.Index(fields=["agent", "item_type", "item_id", "-at"]),
             models.Index(fields=["agent", "-at"]),
+            models.Index(
+                fields=["at"], include=["agent", "persona", "section", "tokens", "referenced"], name="usage_figures"
+            ),
         ]
 
     def __str__(self) -> str:

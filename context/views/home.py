@@ -4,18 +4,23 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from context.selectors import Overview, overview, worker_health
+from context.dashboard import CHOICES, dashboard
 from identity.services.proposals import REVIEW
 from identity.web import principal_of
 
 
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    """What waits, what changed, how the agents are."""
+    """Is everything well, and what needs me? Agent and period live in the address."""
     by = principal_of(request)
-    shown: Overview = overview(by)
     return render(
         request,
         "context/home.html",
-        {"overview": shown, "worker": worker_health(), "may_review": by.may(REVIEW)},
+        {
+            "board": dashboard(by, request.GET),
+            "periods": CHOICES,
+            "may_review": by.may(REVIEW),
+            "may_add_agent": by.may("identity.add_agent"),
+            "may_add_token": by.may("identity.add_apitoken"),
+        },
     )

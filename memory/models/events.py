@@ -66,6 +66,7 @@ class Event(models.Model):
             models.Index(fields=["agent", "persona", "-id"]),
             models.Index(fields=["agent", "persona", "ts", "id"]),
             models.Index(fields=["agent", "persona", "loop_id", "ts", "id"]),
+            models.Index(fields=["recorded_at"], include=["agent", "persona"], name="event_figures"),
         ]
 
     def __str__(self) -> str:

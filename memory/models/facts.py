@@ -121,6 +121,10 @@ class Fact(models.Model):
                 condition=Q(active=True),
                 name="fact_profile",
             ),
+            # The figures of the home page, counted without the rows.
+            models.Index(
+                fields=["recorded_at"], include=["agent", "persona", "active", "invalidated_at"], name="fact_figures"
+            ),
             models.Index(fields=["superseded_by"], condition=Q(superseded_by__isnull=False), name="fact_chain"),
         ]
 

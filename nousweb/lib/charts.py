@@ -1,5 +1,6 @@
 """Geometry of the console's charts. Numbers only: colours are CSS classes, drawing is a template's."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -83,3 +84,64 @@ def span_bars(
         width = max(right - left, 0.5)
         bars.append(SpanBar(start, stop, round(min(left, 100 - width), 3), round(width, 3)))
     return bars
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One column: ``x`` and ``width`` in percent of the chart, ``y`` and ``height`` in its own units from the top."""
+
+    value: float
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def nice_top(value: float) -> float:
+    """The least of 1, 2 and 5 times a power of ten that is not below ``value``: the end of an axis from 0.
+
+    Whole steps need at least 2; of nothing at all, too, the axis ends at 2.
+    """
+    if value <= 2:
+        return 2.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next((power * step for step in (1, 2, 5) if power * step >= value), power * 10)
+
+
+def bars(values: Sequence[float], height: float, *, top: float, gap: float = 0.25, least: float = 1.0) -> list[Bar]:
+    """Columns of equal width that stand on the chart's lower edge.
+
+    ``top`` is the value of the upper edge, beyond which nothing is drawn; ``gap`` the share of a column's place that
+    stays empty. What is more than nothing gets at least ``least`` units of height, so that it can be seen.
+    """
+    place = 100 / len(values) if values else 0.0
+    columns: list[Bar] = []
+    for number, value in enumerate(values):
+        tall = height * min(max(value, 0) / top, 1) if top > 0 else 0.0
+        tall = max(tall, least) if value > 0 else 0.0
+        columns.append(
+            Bar(
+                value=value,
+                x=round(place * (number + gap / 2), 3),
+                y=round(height - tall, 3),
+                width=round(place * (1 - gap), 3),
+                height=round(tall, 3),
+            )
+        )
+    return columns
+
+
+def lines(
+    values: Sequence[float | None], width: float, height: float, *, top: float
+) -> list[list[tuple[float, float]]]:
+    """The points of a line through the middles of columns of equal width, as one run of points for each stretch
+    without a gap. None is a gap: nothing was measured there."""
+    place = width / len(values) if values else 0.0
+    runs: list[list[tuple[float, float]]] = [[]]
+    for number, value in enumerate(values):
+        if value is None:
+            runs.append([])
+            continue
+        share = min(max(value, 0) / top, 1) if top > 0 else 0.0
+        runs[-1].append((round(place * (number + 0.5), 3), round(height * (1 - share), 3)))
+    return [run for run in runs if run]

@@ -1,4 +1,4 @@
-"""Home, the preview of a context, and what was really sent."""
+"""The preview of a context, and what was really sent."""
 
 from typing import Any
 from uuid import uuid4
@@ -12,7 +12,6 @@ from context.request import ContextRequest
 from context.services.context import context_assemble
 from identity.models import Agent
 from identity.principal import Principal
-from identity.services.proposals import identity_propose
 from memory.models import Fact
 
 PREVIEW = ("agent_context", ["ada"])
@@ -27,39 +26,6 @@ def browser(user: User) -> Client:
 def send(agent: Agent, by: Principal, text: str = "Hello") -> ContextRun:
     found = context_assemble(agent=agent, request=ContextRequest("s", text), by=by)
     return ContextRun.objects.get(pk=found.run_id)
-
-
-def test_home_tells_what_waits_and_how_the_agents_are(ada: Agent, actor: Principal, bob: User) -> None:
-    identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
-    identity_propose(agent=ada, section="preferences", content="Tea.", by=actor)
-    Fact.objects.create(agent=ada, content="Likes tea.")
-    send(ada, actor)
-    page = browser(bob).get(reverse("home"))
-    overview = page.context["overview"]
-    assert {row.risk: row.count for row in overview.waiting} == {"high": 1, "medium": 0, "low": 0}
-    assert overview.applied == 1
-    (row,) = overview.agents
-    assert (row.facts, row.calls, row.waiting) == (1, 1, 1)
-    assert "Review 1" in page.content.decode()
-
-
-def test_home_without_a_role_says_so(ada: Agent, db: None) -> None:
-    page = browser(User.objects.create_user("nobody")).get(reverse("home"))
-    assert page.status_code == 200
-    assert "Your account has no role" in page.content.decode()
-    assert "Ada" not in page.content.decode()
-
-
-def test_the_number_of_queries_of_home_holds(
-    ada: Agent, actor: Principal, bob: User, django_assert_num_queries: Any
-) -> None:
-    client = browser(bob)
-    client.get(reverse("home"))
-    for number in (0, 10_000):
-        Fact.objects.bulk_create(Fact(agent=ada, content=f"Fact {place}.") for place in range(number))
-        Agent.objects.bulk_create(Agent(slug=f"a{place}", name=f"A{place}") for place in range(number // 500))
-        with django_assert_num_queries(12):
-            assert client.get(reverse("home")).status_code == 200
 
 
 def test_a_preview_shows_the_prompt_and_leaves_no_trace(ada: Agent, actor: Principal, alice: User) -> None:

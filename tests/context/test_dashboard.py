@@ -1,0 +1,483 @@
+"""The home page: its figures on a history that is told, who sees what, and what it costs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.http import QueryDict
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django_q.models import OrmQ
+
+from context.dashboard import Dashboard, dashboard
+from context.dashboard.calls import RUNS_READ
+from context.dashboard.health import ERROR_CHARACTERS
+from context.dashboard.period import Period, Trend
+from context.models import ContextRun, MemoryUsage
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.proposals import identity_propose
+from memory.models import EmbeddingModel, Event, Fact, IndexStatus, JudgeCall, SearchItem
+from memory.services.decisions import decision_record
+from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
+from nousweb.lib import clock
+
+NOON = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
+"""A Tuesday. All that is told here ends there."""
+DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+
+
+def ago(days: float = 0, hours: float = 0) -> datetime:
+    return NOON - timedelta(days=days, hours=hours)
+
+
+@contextmanager
+def noon() -> Iterator[None]:
+    with clock.at(NOON):
+        yield
+
+
+def board(user: User, **query: str) -> Dashboard:
+    """What this person sees at noon."""
+    asked = QueryDict(mutable=True)
+    asked.update(query)
+    with noon():
+        return dashboard(Principal.of_user(user), asked)
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def run(agent: Agent, at: datetime, tokens: int = 100, **fields: Any) -> ContextRun:
+    sections = [
+        {"label": "Identity", "tier": 1, "tokens": tokens // 2, "items": []},
+        {"label": "Relevant Facts", "tier": 3, "tokens": tokens - tokens // 2, "items": []},
+    ]
+    given = {
+        "agent": agent,
+        "persona": "actor",
+        "session_id": "s",
+        "input": "Hello",
+        "request": {},
+        "system_prompt": "",
+        "sections": sections,
+        "tokens": tokens,
+        "duration_ms": 10.0,
+        "principal_name": "tests",
+        "created_at": at,
+    }
+    return ContextRun.objects.create(**(given | fields))
+
+
+def use(of: ContextRun, item: str, tokens: int, referenced: bool, at: datetime) -> None:
+    MemoryUsage.objects.create(
+        run=of, agent=of.agent, persona=of.persona, item_type="fact", item_id=item, referenced=referenced,
+        overlap=1.0, tokens=tokens, section="Relevant Facts", at=at,
+    )  # fmt: skip
+
+
+def health(shown: Dashboard, name: str) -> Any:
+    return next(part for part in shown.health if part.name == name)
+
+
+def growth(shown: Dashboard, key: str) -> Any:
+    return next(row for row in shown.memory if row.kind.key == key)
+
+
+def states(shown: Dashboard, key: str) -> dict[str, float]:
+    return {state.label: state.value for state in growth(shown, key).states}
+
+
+# Periods
+
+
+def test_a_week_is_whole_days_up_to_now_and_compares_with_the_week_before() -> None:
+    period = Period(7, NOON)
+    assert period.start == datetime(2026, 3, 4, tzinfo=UTC)
+    assert period.moments[-1] == datetime(2026, 3, 10, tzinfo=UTC)
+    assert len(period.moments) == 7
+    assert period.earlier == datetime(2026, 2, 25, tzinfo=UTC)
+    assert period.name(period.moments[-1]) == "Tue 10 Mar"
+
+
+def test_a_day_is_whole_hours_up_to_now() -> None:
+    period = Period(1, NOON + timedelta(minutes=20))
+    assert period.moments[0] == datetime(2026, 3, 9, 13, tzinfo=UTC)
+    assert period.moments[-1] == NOON
+    assert len(period.moments) == 24
+    assert period.earlier == datetime(2026, 3, 8, 13, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "arrow", "words"),
+    [
+        (12, 10, "↑", "20 % from 10"),
+        (9, 10, "↓", "10 % from 10"),
+        (5, 5, "", "as before"),
+        (0, 0, "", "as before"),
+        (3, 0, "↑", "from 0"),
+        (2.5, 1.25, "↑", "100 % from 1.2"),
+        (2_000, 1_204, "↑", "66 % from 1,204"),
+        (500, 10, "↑", "from 10"),
+        (None, 5, "", "as before"),
+        (5, None, "", "nothing to compare with"),
+    ],
+)
+def test_a_trend_says_how_a_figure_moved(now: float | None, before: float | None, arrow: str, words: str) -> None:
+    assert (Trend(now, before).arrow, Trend(now, before).words) == (arrow, words)
+
+
+# What waits
+
+
+def test_what_waits_comes_with_its_age_and_the_page_that_deals_with_it(
+    ada: Agent, bruno: Agent, actor: Principal, bob: User
+) -> None:
+    with clock.at(ago(days=3)):
+        identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
+    with clock.at(ago(days=1)):
+        identity_propose(agent=ada, section="preferences", content="Tea.", by=actor)
+    shown = board(bob)
+    assert [(line.word, line.count, line.oldest, line.url) for line in shown.waiting] == [
+        ("High risk", 1, ago(days=3), "/review/?risk=high"),
+        ("Applied", 1, ago(days=1), "/review/?status=applied"),
+    ]
+    assert shown.count == 2
+    assert next(line.url for line in board(bob, agent="ada").waiting) == "/review/?risk=high&agent=ada"
+    assert board(bob, agent="bruno").waiting == []
+    assert browser(bob).get(shown.waiting[0].url).status_code == 200
+
+
+def test_rows_that_failed_to_be_indexed_wait_for_a_person(ada: Agent, system: Principal, bob: User) -> None:
+    with clock.at(ago(days=2)):
+        fact_learn(agent=ada, content="Likes tea.", by=system)
+    with clock.at(ago(hours=1)):
+        fact_learn(agent=ada, content="Lives in Oslo.", by=system)
+    failed = SearchItem.objects.order_by("recorded_at").first()
+    assert failed is not None
+    SearchItem.objects.filter(pk=failed.pk).update(status=IndexStatus.FAILED, error="refused")
+    shown = board(bob)
+    (line,) = shown.waiting
+    assert (line.count, line.oldest, line.url) == (1, ago(days=2), "/agents/ada/index/")
+    assert line.what == "memory of Ada could not be indexed"
+    index = health(shown, "Search index")
+    assert (index.kind, index.detail, index.at) == ("block", "1 failed, 1 pending", ago(hours=1))
+    assert shown.word == "not well"
+
+
+# Memory
+
+
+def test_memory_is_counted_by_state_and_by_when_it_came(ada: Agent, system: Principal, bob: User) -> None:
+    with clock.at(ago(days=10)):
+        old = fact_learn(agent=ada, content="Lives in Bergen.", by=system).fact
+        wrong = fact_learn(agent=ada, content="Hates tea.", by=system).fact
+    with clock.at(ago(days=2)):
+        new = fact_learn(agent=ada, content="Lives in Oslo.", by=system).fact
+        fact_supersede(old=old, new=new, by=system)
+        fact_invalidate(fact=wrong, reason="A joke.", by=system)
+        decision_record(agent=ada, description="Use Postgres.", by=system)
+    shown = board(bob)
+    assert states(shown, "fact") == {"active": 1, "found wrong": 1, "superseded": 1}
+    assert states(shown, "decision") == {"to review": 1}
+    facts = growth(shown, "fact")
+    assert (facts.total, facts.new) == (3, Trend(1, 2))
+    assert [(label, count) for label, count, _ in facts.added if count] == [("Sun 8 Mar", 1)]
+    assert growth(shown, "event").total == 0
+    assert growth(board(bob, days="1"), "fact").new == Trend(0, 0)
+    assert growth(board(bob, days="30"), "fact").new == Trend(3, 0)
+    assert dict(shown.memory_rows)["Sun 8 Mar"][0] == 1
+
+
+def test_what_the_subconscious_holds_is_counted_for_those_who_may_see_it(ada: Agent, bob: User, charlie: User) -> None:
+    Fact.objects.create(agent=ada, content="Seems tired.", persona="subconscious", recorded_at=ago(days=1))
+    run(ada, ago(hours=2), persona="subconscious")
+    assert growth(board(bob), "fact").total == 0
+    assert growth(board(charlie), "fact").total == 1
+    mine, all_of_it = board(bob).calls, board(charlie).calls
+    assert mine is not None
+    assert all_of_it is not None
+    assert (mine.calls.now, all_of_it.calls.now) == (0, 1)
+
+
+# Calls
+
+
+def test_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, bob: User) -> None:
+    run(ada, ago(hours=1), tokens=300, duration_ms=10, responded_at=ago(hours=1), outcome="success")
+    run(ada, ago(days=1, hours=1), tokens=100, duration_ms=30)
+    run(bruno, ago(days=1, hours=1), tokens=200, duration_ms=20, outcome="failure")
+    run(ada, ago(days=8), tokens=150, duration_ms=40)
+    # Later in the day than now, a week earlier: the two periods have the same length.
+    run(ada, ago(days=7) + HOUR)
+    run(ada, ago(days=40))
+    calls = board(bob).calls
+    assert calls is not None
+    assert calls.calls == Trend(3, 1)
+    assert calls.tokens == Trend(200, 150)
+    assert calls.p95 == Trend(pytest.approx(29), 40)
+    assert calls.answered == Trend(pytest.approx(33.3), 0)
+    assert calls.success == Trend(50, None)
+    by_day = {column.label: column for column in calls.columns}
+    assert (by_day["Tue 10 Mar"].calls, by_day["Mon 9 Mar"].calls, by_day["Mon 9 Mar"].calls_before) == (1, 2, 1)
+    assert (by_day["Mon 9 Mar"].tokens, by_day["Sun 8 Mar"].tokens) == (150, None)
+    assert calls.busiest.label == "Mon 9 Mar"
+    assert by_day["Mon 9 Mar"].bar.height == 120
+    alone = board(bob, agent="ada").calls
+    assert alone is not None
+    assert alone.calls == Trend(2, 1)
+    in_a_day = board(bob, days="1").calls
+    assert in_a_day is not None
+    assert in_a_day.calls == Trend(1, 2)
+
+
+def test_sections_tell_their_tokens_and_what_of_them_answers_referred_to(ada: Agent, bob: User) -> None:
+    first, second = run(ada, ago(hours=3), tokens=100), run(ada, ago(hours=2), tokens=300)
+    use(first, "a", 30, True, ago(hours=3))
+    use(first, "b", 10, False, ago(hours=3))
+    use(second, "a", 40, False, ago(hours=2))
+    earlier = run(ada, ago(days=8), tokens=80)
+    use(earlier, "a", 20, True, ago(days=8))
+    ContextRun.objects.filter(pk=first.pk).update(failed_sections=[["episodes", "timeout"]])
+    calls = board(bob).calls
+    assert calls is not None
+    found = {section.label: section for section in calls.sections}
+    assert found["Identity"].tokens == Trend(100, 40)
+    assert found["Identity"].share == Trend(None, None)
+    assert found["Relevant Facts"].share == Trend(37.5, 100)
+    assert (found["Relevant Facts"].width, found["Relevant Facts"].referenced_width) == (100, 37.5)
+    assert calls.referenced == Trend(37.5, 100)
+    assert (calls.runs_read, calls.failed_sections) == (2, 1)
+
+
+def test_of_many_calls_the_latest_are_read(ada: Agent, bob: User) -> None:
+    old = run(ada, ago(days=2), tokens=10)
+    copies = []
+    for number in range(RUNS_READ):
+        copy = ContextRun(**{f.name: getattr(old, f.name) for f in ContextRun._meta.fields if f.name != "id"})
+        copy.created_at = ago(hours=1) + timedelta(milliseconds=number)
+        copy.sections = [{"label": "Identity", "tier": 1, "tokens": 500, "items": []}]
+        copies.append(copy)
+    ContextRun.objects.bulk_create(copies)
+    shown = board(bob)
+    assert shown.calls is not None
+    assert [(section.label, section.tokens.now) for section in shown.calls.sections] == [("Identity", 500)]
+    assert shown.calls.runs_read == RUNS_READ
+
+
+# Health
+
+
+def test_a_worker_that_is_silent_is_said_to_be(ada: Agent, bob: User) -> None:
+    OrmQ.objects.all().delete()
+    shown = board(bob)
+    assert (health(shown, "Background worker").kind, health(shown, "Background worker").word) == ("block", "not seen")
+    assert health(shown, "Background worker").detail == "Nothing queued"
+    OrmQ.objects.create(key="nous", payload="", lock=ago(hours=2))
+    OrmQ.objects.create(key="nous", payload="", lock=NOON + HOUR)
+    worker = health(board(bob), "Background worker")
+    assert (worker.detail, worker.at) == ("1 task waiting", ago(hours=2))
+
+
+def test_an_index_that_is_behind_is_said_to_be(ada: Agent, system: Principal, bob: User) -> None:
+    assert health(board(bob), "Search index").word == "complete"
+    with clock.at(ago(hours=2)):
+        fact_learn(agent=ada, content="Likes tea.", by=system)
+    index = health(board(bob), "Search index")
+    assert (index.kind, index.word, index.at) == ("warn", "behind", ago(hours=2))
+    assert index.detail == "1 memory waits for its vector"
+
+
+def test_the_model_of_the_index_is_named_and_where_it_moves(ada: Agent, bob: User, settings: Any) -> None:
+    EmbeddingModel.objects.all().delete()
+    assert health(board(bob), "Embedding model").word == "not used yet"
+    settings.EMBEDDER, settings.EMBED_MODEL = "openai", "new"
+    EmbeddingModel.objects.create(name="openai:old", dimension=1_536, state="active")
+    assert health(board(bob), "Embedding model").word == "not as set"
+    EmbeddingModel.objects.create(name="openai:new", dimension=768, state="building")
+    assert health(board(bob), "Embedding model").word == "moving"
+    settings.EMBED_MODEL = "old"
+    EmbeddingModel.objects.filter(state="building").delete()
+    assert health(board(bob), "Embedding model").detail == "openai:old, 1,536 numbers a vector"
+
+
+def test_the_judge_tells_its_spending_and_its_last_error(ada: Agent, bob: User, settings: Any) -> None:
+    assert health(board(bob), "Judge").word == "off"
+    settings.JUDGE = "anthropic"
+    settings.JUDGE_DAILY_TOKENS = 0
+
+    def call(at: datetime, tokens: int, error: str = "", persona: str = "actor") -> None:
+        JudgeCall.objects.create(
+            agent=ada, persona=persona, task="relation", model="m", prompt_version="1", attempts=1,
+            tokens_in=tokens, duration_ms=1, error=error, created_at=at,
+        )  # fmt: skip
+
+    call(ago(days=8), 500)
+    call(ago(days=1), 300)
+    assert (health(board(bob), "Judge").kind, health(board(bob), "Judge").trend) == ("ok", Trend(300, 500))
+    call(ago(hours=2), 0, error="x" * 500)
+    call(ago(hours=1), 0, error="of the subconscious", persona="subconscious")
+    judge = health(board(bob), "Judge")
+    assert (judge.kind, judge.at) == ("warn", ago(hours=2))
+    assert judge.detail.endswith("1 failed, the last: " + "x" * ERROR_CHARACTERS)
+    # The budget is of the real day, whatever day is told.
+    call(datetime.now(UTC), 1_000)
+    settings.JUDGE_DAILY_TOKENS = 1_000
+    assert health(board(bob), "Judge").word == "spent"
+    assert "1,000 of 1,000 (100 %) tokens today" in health(board(bob), "Judge").detail
+
+
+# Changes and agents
+
+
+def test_what_changed_since_yesterday_is_counted_and_listed(ada: Agent, system: Principal, bob: User) -> None:
+    for days in (0.1, 0.5, 1.5, 3):
+        with clock.at(ago(days=days)):
+            fact_learn(agent=ada, content=f"Fact of {days}.", by=system)
+    changes = board(bob).changes
+    assert changes is not None
+    assert changes.total == Trend(2, 1)
+    assert [(action.name, action.count) for action in changes.actions] == [("fact.store", Trend(2, 1))]
+    assert [event.at for event in changes.latest] == [ago(days=0.1), ago(days=0.5)]
+    assert browser(bob).get(changes.actions[0].url).status_code == 200
+    alone = board(bob, agent="ada").changes
+    assert alone is not None
+    assert alone.total == Trend(2, 1)
+
+
+def test_agents_are_listed_with_what_waits_first(ada: Agent, bruno: Agent, actor: Principal, bob: User) -> None:
+    run(bruno, ago(hours=1))
+    Fact.objects.create(agent=bruno, content="Likes tea.")
+    with clock.at(ago(days=1)):
+        identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
+    rows = board(bob).agents
+    assert rows is not None
+    assert [(row.agent.slug, row.waiting, row.facts, row.calls, row.last_call) for row in rows] == [
+        ("ada", 1, 0, Trend(0, 0), None),
+        ("bruno", 0, 1, Trend(1, 0), ago(hours=1)),
+    ]
+
+
+# The page
+
+
+def test_home_shows_the_figures_and_leads_on(ada: Agent, actor: Principal, bob: User) -> None:
+    identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
+    run(ada, clock.now() - HOUR, tokens=1_234)
+    fact_learn(agent=ada, content="Likes tea.", by=Principal.of_system("tests"))
+    page = browser(bob).get(reverse("home"), {"days": "1", "agent": "ada"}).content.decode()
+    assert "change of identity to decide" in page
+    assert 'href="/review/?risk=high&amp;agent=ada"' in page
+    assert "≈ 1,234" in page
+    assert '<option value="ada" selected>' in page
+    assert 'href="?days=30&amp;agent=ada"' in page
+    assert 'href="/agents/ada/facts/"' in page
+    assert "style=" not in page
+
+
+def test_home_ignores_a_period_that_is_not_offered_and_refuses_an_agent_that_is_not_there(
+    ada: Agent, bob: User
+) -> None:
+    for days in ("", "0", "-1", "8", "seven", "٧"):
+        assert board(bob, days=days).period.days == 7
+    client = browser(bob)
+    assert client.get(reverse("home"), {"agent": "nobody"}).status_code == 404
+    assert client.get(reverse("home"), {"agent": "a\x00"}).status_code == 400
+
+
+def test_home_without_a_role_says_so_and_shows_nothing(ada: Agent, db: None) -> None:
+    run(ada, clock.now() - HOUR)
+    client = browser(User.objects.create_user("nobody"))
+    page = client.get(reverse("home"))
+    assert page.status_code == 200
+    assert "Your account has no role" in page.content.decode()
+    assert "Ada" not in page.content.decode()
+    assert client.get(reverse("home"), {"agent": "ada"}).status_code == 403
+
+
+def test_each_part_asks_for_the_right_of_its_own_page(ada: Agent, actor: Principal, db: None) -> None:
+    identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
+    run(ada, ago(hours=1))
+    Fact.objects.create(agent=ada, content="Likes tea.")
+    person = User.objects.create_user("dora")
+
+    def may(*codenames: str) -> Dashboard:
+        person.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+        return board(User.objects.get(pk=person.pk))
+
+    shown = may("view_agent")
+    assert (shown.waiting, shown.memory, shown.calls, shown.changes) == ([], [], None, None)
+    assert [part.name for part in shown.health] == ["Background worker"]
+    assert shown.agents is not None
+    assert (shown.agents[0].facts, shown.agents[0].calls) == (0, Trend(0, 0))
+    assert [row.kind.key for row in may("view_fact").memory] == ["fact"]
+    assert may("view_fact").agents is None
+    assert [line.word for line in may("view_changeproposal").waiting] == ["High risk"]
+    assert may("view_contextrun").calls is not None
+    assert may("view_auditevent").changes is not None
+    assert len(may("view_searchitem").health) == 3
+
+
+def test_a_new_installation_is_told_the_next_step(bob: User, charlie: User) -> None:
+    assert reverse("agent_new") in browser(charlie).get(reverse("home")).content.decode()
+    page = browser(bob).get(reverse("home")).content.decode()
+    assert "An administrator makes the first one" in page
+    assert reverse("agent_new") not in page
+
+
+def test_a_silent_agent_is_given_a_token_next(ada: Agent, bob: User, charlie: User) -> None:
+    page = browser(charlie).get(reverse("home")).content.decode()
+    assert "Nothing is remembered yet" in page
+    assert f'href="{reverse("agent_tokens", args=["ada"])}"' in page
+    assert reverse("agent_tokens", args=["ada"]) not in browser(bob).get(reverse("home")).content.decode()
+    Fact.objects.create(agent=ada, content="Likes tea.")
+    assert "Nothing is remembered yet" not in browser(charlie).get(reverse("home")).content.decode()
+
+
+# What it costs
+
+
+def test_the_number_of_queries_of_home_holds(ada: Agent, bob: User, django_assert_num_queries: Any) -> None:
+    client = browser(bob)
+    url = reverse("home")
+    client.get(url)
+    now = clock.now()
+    for number in (0, 400):
+        Fact.objects.bulk_create(
+            Fact(agent=ada, content=f"Fact {place}.", recorded_at=now - place * HOUR) for place in range(number)
+        )
+        Event.objects.bulk_create(
+            Event(agent=ada, persona="actor", ts=now, loop_id="l", kind="user_input", visibility="self", content="x")
+            for _ in range(number)
+        )
+        Agent.objects.bulk_create(Agent(slug=f"a{place}", name=f"A{place}") for place in range(number // 10))
+        for place in range(number // 20):
+            use(run(ada, now - place * HOUR), f"i{place}", 5, True, now - place * HOUR)
+        for days in ("1", "7", "30", "90"):
+            with django_assert_num_queries(QUERIES):
+                assert client.get(url, {"days": days}).status_code == 200
+    with django_assert_num_queries(QUERIES + 1):
+        assert client.get(url, {"agent": "ada"}).status_code == 200
+
+
+def test_every_query_of_home_reads_one_period_or_counts(ada: Agent, bob: User) -> None:
+    client = browser(bob)
+    client.get(reverse("home"))
+    with CaptureQueriesContext(connection) as queries:
+        client.get(reverse("home"))
+    runs = [query["sql"] for query in queries if 'FROM "context_contextrun"' in query["sql"]]
+    assert runs
+    assert all('"created_at" >=' in sql and '"created_at" <' in sql for sql in runs)
+
+
+QUERIES = 23
+"""Of one page for a reviewer: five of the session and the console's frame, the rest as told in each reader."""
