@@ -110,7 +110,11 @@ def context_calls(personas: tuple[str, ...], agent: Agent | None, period: Period
         return Trend(totals[name], totals[f"{name}_before"])
 
     def share_trend(part: str, whole: str) -> Trend:
-        return Trend(percent(totals[part], totals[whole]), percent(totals[f"{part}_before"], totals[f"{whole}_before"]))
+        return Trend(
+            percent(totals[part], totals[whole]),
+            percent(totals[f"{part}_before"], totals[f"{whole}_before"]),
+            points=True,
+        )
 
     return Calls(
         calls=trend("calls"),
@@ -212,7 +216,7 @@ def _shares(usage: QuerySet[MemoryUsage], period: Period) -> dict[str, Trend]:
     names = ("sent", "used", "sent_before", "used_before")
     found[""] = {name: sum(row[name] or 0 for row in found.values()) for name in names}
     return {
-        section: Trend(percent(row["used"], row["sent"]), percent(row["used_before"], row["sent_before"]))
+        section: Trend(percent(row["used"], row["sent"]), percent(row["used_before"], row["sent_before"]), points=True)
         for section, row in found.items()
     }
 

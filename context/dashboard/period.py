@@ -1,7 +1,7 @@
 """The stretch of time that the dashboard is about, and the one before it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -101,14 +101,27 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """A figure beside the same of the period before; None where there was nothing to measure."""
+    """A figure beside the same of the period before; None where there was nothing to measure.
+
+    `points` says that it is a percentage itself, whose moves are counted in points.
+    """
 
     now: float | None
     before: float | None
+    points: bool = field(default=False, compare=False)
+
+    @property
+    def _move(self) -> int | None:
+        """How far it moved, in percent or in points; None where there is nothing to move from."""
+        if self.now is None or self.before is None or (not self.before and not self.points):
+            return None
+        moved = abs(self.now - self.before)
+        return round(moved if self.points else 100 * moved / self.before)
 
     @property
     def arrow(self) -> str:
-        if self.now is None or self.before is None or self.now == self.before:
+        """Which way it moved; empty for less than half a percent or point."""
+        if self.now is None or self.before is None or self.now == self.before or self._move == 0:
             return ""
         return "↑" if self.now > self.before else "↓"
 
@@ -117,11 +130,11 @@ class Trend:
         """How it moved: "20 % from 1,204"; without an arrow what there is to say instead."""
         if self.before is None:
             return "nothing to compare with"
-        if self.now is None or self.now == self.before:
+        if not self.arrow:
             return "as before"
-        if not self.before:
-            return "from 0"
-        share = round(100 * abs(self.now - self.before) / self.before)
         before = f"{round(self.before, 1):,g}" if self.before < 10 else f"{round(self.before):,}"
+        move = self._move
+        if self.points:
+            return f"{move} point{'' if move == 1 else 's'} from {before} %"
         # A thousandfold says nothing as a percentage.
-        return f"{share} % from {before}" if share < 1_000 else f"from {before}"
+        return f"{move} % from {before}" if move is not None and move < 1_000 else f"from {before}"

@@ -130,10 +130,17 @@ def test_a_day_is_whole_hours_up_to_now() -> None:
         (500, 10, "↑", "from 10"),
         (None, 5, "", "as before"),
         (5, None, "", "nothing to compare with"),
+        (1_001, 1_000, "", "as before"),
     ],
 )
 def test_a_trend_says_how_a_figure_moved(now: float | None, before: float | None, arrow: str, words: str) -> None:
     assert (Trend(now, before).arrow, Trend(now, before).words) == (arrow, words)
+
+
+def test_a_share_moves_in_points() -> None:
+    assert (Trend(35, 40, points=True).arrow, Trend(35, 40, points=True).words) == ("↓", "5 points from 40 %")
+    assert Trend(1, 0, points=True).words == "1 point from 0 %"
+    assert Trend(40.2, 40, points=True).words == "as before"
 
 
 # What waits
