@@ -25,6 +25,10 @@ THRESHOLDS: Mapping[str, float] = {"fact": 0.25}
 """Least relevance by type; the others have the default. Source: seed 008, B3."""
 DEFAULT_THRESHOLD = 0.3
 
+NEAR_MISS = 0.12
+"""About half a threshold: what is less relevant is considered, and shown with a verdict, only among the best few."""
+LEAST_CONSIDERED = 30
+
 SEARCHED: tuple[tuple[str, str], ...] = (
     ("decisions", "Related Decisions"),
     ("facts", "Relevant Facts"),
@@ -84,6 +88,7 @@ def candidates_find(
     *,
     window: int,
     now: datetime,
+    scale: float = 1.0,
     pins: Pins = frozenset(),
 ) -> Found:
     """Search once for all types, then note what the conversation has said already and what usage has taught.
@@ -100,12 +105,14 @@ def candidates_find(
             query=request.input,
             types=types,
             limit=MAX_LIMIT,
-            min_score=0.0,
+            min_score=min(NEAR_MISS, THRESHOLDS["fact"] / scale),
+            least=LEAST_CONSIDERED,
+            metadata=False,
             as_of=request.as_of,
             exclude_categories=PROFILE_CATEGORIES,
         ),
     )
-    found = [_candidate(hit) for hit in result.items] + loops
+    found = _widened([_candidate(hit) for hit in result.items], scale) + loops
     if plan.days_back is not None:
         found = _with_recent_episodes(view, found, since=now - timedelta(days=plan.days_back), now=now)
     stats = usage_stats(view.agent, [(one.type, one.id) for one in found], now=now)
@@ -120,6 +127,17 @@ def candidates_find(
         for place, one in enumerate(found)
     )
     return Found((*candidates, *_pinned(view, request, pins, candidates)), result.degraded, result.timings)
+
+
+def _widened(found: list[Candidate], scale: float) -> list[Candidate]:
+    """`found` with thresholds that suit a budget `scale` times the usual.
+
+    Who pays for more tokens wants what is less certain too, so thresholds fall in proportion; but only when something
+    passes its full threshold. Else the memory holds nothing about the input, and more of it would not help.
+    """
+    if scale <= 1.0 or not any(one.relevance >= one.threshold for one in found):
+        return found
+    return [replace(one, threshold=one.threshold / scale, weak=one.relevance < one.threshold) for one in found]
 
 
 def _pinned(

@@ -146,7 +146,7 @@ def context_load(view: PersonaMemory, request: ContextRequest) -> Loaded:
     pins = pins_of(view.agent, request.as_of)
     fixed = fixed_sections(view, request, frame.frame, profile, budget, pins)
     watch.lap("sections")
-    found, failed = _found(view, request, plan, limits, budget, now, pins)
+    found, failed = _found(view, request, plan, limits, budget, now, pins, scale)
     watch.lap("search")
     return Loaded(
         request,
@@ -229,9 +229,11 @@ def _found(
     budget: ContextBudget,
     now: datetime,
     pins: Pins,
+    scale: float,
 ) -> tuple[Found, list[tuple[str, str]]]:
     try:
-        return candidates_find(view, request, plan, limits, window=budget.window, now=now, pins=pins), []
+        found = candidates_find(view, request, plan, limits, window=budget.window, now=now, scale=scale, pins=pins)
+        return found, []
     except DatabaseError:
         logger.exception("context.search_failed")
         return Found(()), [("Search", "It could not be searched.")]

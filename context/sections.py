@@ -67,8 +67,8 @@ def fixed_sections(
 
 def identity_section(agent: Agent, budget: ContextBudget, as_of: datetime | None = None) -> FixedSection:
     """Tier 1: who the agent is, a piece a section; the environment's prompt while there is no identity."""
-    versions = IdentityVersion.objects.filter(agent=agent)
-    found = list(versions.as_of(as_of) if as_of else versions.current().in_prompt_order())
+    versions = IdentityVersion.objects.filter(agent=agent).only("section", "version", "content")
+    found = list(versions.as_of(as_of) if as_of else versions.current().order_by())
     found.sort(key=lambda version: list(IdentitySection.values).index(version.section))
     items = [
         Item("identity", f"{version.section}:{version.version}", text, IDENTITY_PRIORITY[version.section])
@@ -112,7 +112,7 @@ def censor_section(view: PersonaMemory, budget: ContextBudget, as_of: datetime |
         censors = censors.filter(created_at__lte=as_of)
     items = [
         Item("censor", str(censor.pk), censor_line(censor.severity, censor.pattern, censor.reason))
-        for censor in censors[:CENSORS_LOADED]
+        for censor in censors.only("severity", "pattern", "reason")[:CENSORS_LOADED]
     ]
     return FixedSection("censors", "Active Censors", 1, budget.of("censors"), items)
 

@@ -87,6 +87,8 @@ class Candidate:
     pinned: bool = False
     # Asked for by time rather than by meaning: its relevance is not what brought it here.
     by_time: bool = False
+    # Below the usual threshold, and considered only since the budget is larger than usual.
+    weak: bool = False
 
     def line(self, text: str | None = None) -> str:
         """The candidate as a list item of a prompt; `text` in place of its own when it was shortened."""

@@ -2,7 +2,7 @@
 
 1. Limits by type, from which head, tail and what is pinned are exempt.
 2. What is pinned, then the head: the best few, whatever their scope.
-3. The tail: the most recent few, though they rank low.
+3. The tail: the most recent few, though they rank low; not the weak, which nothing but a large budget brought here.
 4. The rest by what their room is worth, each scope within its share of the searched budget: a long item takes the
    place of several short ones, so its score counts by the square root of its length. They are shown by score.
 5. What a scope left unused goes to whoever was refused for want of share.
@@ -131,7 +131,7 @@ def _places(passed: Sequence[Scored], rules: Rules) -> dict[tuple[str, str], str
     head = passed[: rules.head]
     places.update({_key(entry): "head" for entry in head})
     rest = sorted(
-        passed[rules.head :],
+        (entry for entry in passed[rules.head :] if not entry.candidate.weak),
         key=lambda entry: (-entry.candidate.happened_at.timestamp(), entry.candidate.type, entry.candidate.id),
     )
     places.update({_key(entry): "tail" for entry in rest[: rules.tail]})

@@ -170,6 +170,8 @@ def _current(**lookup: Any) -> ContextProfileVersion | None:
             is_current=True, **{f"profile__{name}": value for name, value in lookup.items()}
         )
         .select_related("profile")
+        .only("version", "values", "profile__slug", "profile__name", "profile__base")
+        .order_by("pk")
         .first()
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 
 from memory.embedding.protocol import Vectors
 from memory.persona import PersonaMemory
@@ -98,15 +98,16 @@ def candidates_fetch(
     `before` and `after`, the ids of up to two neighbours on each side, the nearest first.
     """
     statement, values = _fetch_statement(view, request, counts, vector)
-    with transaction.atomic(), connection.cursor() as cursor:
-        # Starting parallel workers takes longer than these short scans. An approximate scan goes on until enough rows
-        # have passed the filters, in the exact order of their distance.
-        cursor.execute(
-            "SELECT set_config('max_parallel_workers_per_gather', '0', true),"
-            " set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw.ef_search', %s, true)",
-            [str(HITS)],
-        )
-        cursor.execute(statement, values)
+    # Starting parallel workers takes longer than these short scans. An approximate scan goes on until enough rows
+    # have passed the filters, in the exact order of their distance. Sent together, both statements are one
+    # transaction and one round trip.
+    settings = (
+        "SELECT set_config('max_parallel_workers_per_gather', '0', true),"
+        f" set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw.ef_search', '{HITS}', true)"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(f"{settings}; {statement}", values)
+        cursor.nextset()
         names = [column.name for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 

@@ -20,6 +20,8 @@ class SearchRequest:
     """One search. Empty filters let everything pass; several values of one filter are alternatives.
 
     `min_score` lies in [0, 1]; None stands for the threshold of the embedding model, 0 for everything, ranked.
+    So many as `least` are answered whatever their score, within the limit. Without `metadata` hits have of it no more
+    than the source.
     `as_of` asks for what was known, and by what is recorded true, at that moment. Raises Invalid, naming the field.
     """
 
@@ -27,6 +29,8 @@ class SearchRequest:
     types: Sequence[str] = ()
     limit: int = 10
     min_score: float | None = None
+    least: int = 0
+    metadata: bool = True
     as_of: datetime | None = None
     kinds: Sequence[str] = ()
     categories: Sequence[str] = ()

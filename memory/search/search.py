@@ -13,7 +13,7 @@ from memory.embedding.protocol import Vectors
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.persona import PersonaMemory
 from memory.search.candidates import Counts, candidates_fetch, counts_read, details_fetch
-from memory.search.load import memories_load
+from memory.search.load import memories_load, texts_load
 from memory.search.request import MAX_QUERY_CHARACTERS, SearchHit, SearchRequest, SearchResult
 from memory.search.scoring import Candidate, Query, Scored, Statistics, score
 
@@ -46,7 +46,8 @@ def search(view: PersonaMemory, request: SearchRequest) -> SearchResult:
     threshold = thresholds.relevance if request.min_score is None else request.min_score
     scored = _scored(rows, counts, thresholds, asks_time=asks_time)
     by_id = {row["id"]: row for row in rows}
-    found = [(by_id[one.id], one) for one in scored if one.score >= threshold and by_id[one.id]["wanted"]]
+    wanted = ((by_id[one.id], one) for one in scored if by_id[one.id]["wanted"])
+    found = [pair for place, pair in enumerate(wanted) if pair[1].score >= threshold or place < request.least]
     watch.lap("score")
     items = _loaded(view, request, found)
     watch.lap("load")
@@ -125,7 +126,11 @@ def _loaded(
     for begin in range(0, len(found), request.limit):
         part = found[begin : begin + request.limit]
         details = details_fetch(view, [row["id"] for row, _ in part])
-        memories = memories_load(view, [(row["item_type"], row["item_id"]) for row, _ in part], request.as_of)
+        keys = [(row["item_type"], row["item_id"]) for row, _ in part]
+        if request.metadata or request.as_of:
+            memories = memories_load(view, keys, request.as_of)
+        else:
+            memories = texts_load(view, keys)
         for row, one in part:
             memory = memories.get((row["item_type"], row["item_id"]))
             if memory is not None and row["id"] in details and len(hits) < request.limit:

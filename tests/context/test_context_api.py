@@ -14,6 +14,7 @@ from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose
 from identity.services.tokens import token_create
 from memory.models import Fact
+from memory.services.decisions import decision_record
 from memory.services.facts import fact_learn
 from tests.api.problems import assert_problem, rows
 
@@ -205,3 +206,17 @@ def test_a_larger_budget_takes_more_memories_than_the_plan_by_itself(api, ada, s
         assert body.json()["tokens"] <= budget
         counts.append(sum(len(one["items"]) for one in body.json()["sections"] if one["key"] == "facts"))
     assert counts[0] < counts[1] < counts[2]
+
+
+def test_the_number_of_queries_holds_however_much_there_is(api, ada, system, actor_token, django_assert_num_queries):
+    client = api.as_token(actor_token)
+    for number in (1, 40):
+        for place in range(number):
+            fact_learn(agent=ada, content=f"The ledger export failed {number + place} times.", by=system)
+            fact_learn(agent=ada, content=f"Ann likes ledger {number + place}.", category="preference", by=system)
+            decision_record(agent=ada, description=f"Mend the ledger export {number + place}.", by=system)
+        client.post("/context", {"session_id": "s", "input": "Why did the ledger export fail?"})
+        # The token, the profile, seven of pins, fixed sections and loops, four of the search, usage, and the log.
+        with django_assert_num_queries(14):
+            answer = client.post("/context", {"session_id": "s", "input": "Why did the ledger export fail?"})
+        assert answer.status_code == 200

@@ -105,3 +105,17 @@ def test_a_technical_query_on_the_same_store_gets_all_sections(api, nous, actor_
 def test_what_a_session_has_in_mind_is_told(api, nous, actor_token, system):
     working_set(agent=nous, session_id="s-1", task="Plan the trip to Oslo", by=system)
     assert "Current task: Plan the trip to Oslo" in ask(api, actor_token, "tell me about weather")["system_prompt"]
+
+
+def test_a_large_budget_finds_no_more_about_what_the_memory_knows_nothing_of(api, nous, actor_token):
+    body = ask(api, actor_token, "tell me about weather", budget=8_000)
+    assert {section["tier"] for section in body["sections"]} == {1, 2}
+
+
+def test_a_large_budget_takes_what_is_less_certain_about_what_it_knows(api, nous, actor_token):
+    question = "how does the memory search of Nous work with PostgreSQL and pgvector?"
+    usual, large = (
+        {(one["type"], one["id"]) for one in body["candidates"] if one["verdict"] == "included"}
+        for body in (ask(api, actor_token, question), ask(api, actor_token, question, budget=8_000))
+    )
+    assert usual < large
