@@ -66,6 +66,8 @@ SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
             "memory.view_censor",
             "memory.view_workingmemory",
             "memory.view_searchitem",
+            "memory.view_memoryreview",
+            "memory.view_lifecyclerun",
         }
     ),
     "memory:write": frozenset(
@@ -102,8 +104,13 @@ PEOPLE_ONLY_PERMISSIONS = frozenset(
         "identity.revoke_apitoken",
         "memory.change_fact",
         "memory.change_censor",
+        "memory.review_memory",
+        "memory.change_lifecyclerun",
         "memory.view_subconscious",
         "memory.erase_memory",
     }
 )
 """Rights that only a signed-in person can hold, whatever a token's scopes say."""
+
+APPROVING_PERMISSIONS = frozenset({"identity.review_changeproposal", "memory.review_memory"})
+"""Of these not even the product itself makes use: what waits for a person is answered by a person."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from identity.policy import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
+from identity.policy import APPROVING_PERMISSIONS, PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
 from nousweb.lib.errors import NotAllowed, NotFound
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Principal:
             return permission not in PEOPLE_ONLY_PERMISSIONS and any(
                 permission in SCOPE_PERMISSIONS.get(scope, ()) for scope in self.token.scopes
             )
-        return self.kind == "system" and permission != "identity.review_changeproposal"
+        return self.kind == "system" and permission not in APPROVING_PERMISSIONS
 
     def require(self, permission: str, agent: Agent | None = None) -> None:
         """Raise unless this principal holds `permission`, and may act on `agent`.

@@ -8,5 +8,8 @@ class MemoryConfig(AppConfig):
     def ready(self) -> None:
         from identity.services.seeding import profile_sources
         from memory.selectors import profile_texts
+        from memory.services.erasure import erasers
+        from memory.services.forgetting import questions_erase
 
         profile_sources.append(profile_texts)
+        erasers.append(questions_erase)

@@ -16,8 +16,10 @@ from memory.models import (
     EpisodeEvent,
     Event,
     Fact,
+    LifecycleRun,
     LongTermEntry,
     LoopSummary,
+    MemoryReview,
     Procedure,
     WorkingMemory,
 )
@@ -26,6 +28,7 @@ from memory.models.episodes import EpisodeQuerySet
 from memory.models.events import EventQuerySet, LoopSummaryQuerySet
 from memory.models.experience import DecisionQuerySet, ProcedureQuerySet
 from memory.models.facts import FactQuerySet
+from memory.models.lifecycle import LifecycleRunQuerySet, MemoryReviewQuerySet
 from nousweb.lib.errors import NotAllowed, NotFound
 
 VIEW_SUBCONSCIOUS = "memory.view_subconscious"
@@ -82,6 +85,14 @@ class PersonaMemory:
     @property
     def working(self) -> QuerySet[WorkingMemory]:
         return WorkingMemory.objects.filter(agent=self.agent, persona__in=self.personas)
+
+    @property
+    def reviews(self) -> MemoryReviewQuerySet:
+        return MemoryReview.objects.filter(agent=self.agent, persona__in=self.personas)
+
+    @property
+    def runs(self) -> LifecycleRunQuerySet:
+        return LifecycleRun.objects.filter(agent=self.agent, persona__in=self.personas)
 
 
 class ActorMemory(PersonaMemory):

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from django.db import connection
 
 from identity.models import Agent, Persona
-from memory.models import Fact
+from memory.models import Fact, MemoryReview
+from memory.models.lifecycle import MemoryReviewQuerySet
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 
@@ -50,3 +51,9 @@ def fact_chain(memory: PersonaMemory, fact: Fact) -> list[Fact]:
     if not others:
         return []
     return list(memory.facts.filter(pk__in=[fact.pk, *others]).order_by("recorded_at", "id"))
+
+
+def questions_of(both_personas: bool) -> MemoryReviewQuerySet:
+    """The questions about memories that wait, of the actors alone or of both personas."""
+    found = MemoryReview.objects.pending()
+    return found if both_personas else found.filter(persona=Persona.ACTOR)

@@ -2,9 +2,11 @@
 
 from identity.principal import Principal
 from memory.search.statistics import statistics_refresh
+from memory.services import lifecycle, schedule
 from memory.services.indexing import embeddings_make, index_retry, strangers_adopt
-from memory.services.loops import loops_close_idle, loops_summarise
+from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise
 from memory.services.reembedding import reembed_continue
+from memory.services.reviews import reviews_expire
 
 
 def derive_from_events(loop_ids: list[int]) -> int:
@@ -36,3 +38,38 @@ def refresh_search_statistics() -> int:
     """Renew the counts and the vector indexes of large collections; returns how many changed."""
     strangers_adopt()
     return statistics_refresh()
+
+
+def lifecycle_run(run_id: int) -> str:
+    """Run what the lifecycle has queued under this id; returns what came of it."""
+    return lifecycle.lifecycle_run(run_id)
+
+
+def sweep_lifecycle() -> int:
+    """Tell again of runs that are due: another attempt, a killed worker, a lost message; returns how many."""
+    return lifecycle.runs_sweep()
+
+
+def retry_judgements() -> int:
+    """Let the judge in force answer what waited for one; returns how many questions and episodes."""
+    return schedule.judgements_retry()
+
+
+def dream() -> int:
+    """Queue the dream cycle of every agent, once a day; returns how many runs are new."""
+    return schedule.dream_queue()
+
+
+def backfill_layers() -> dict[str, int]:
+    """Make what is missing between the log, the long-term entries and the loops' summaries."""
+    return derived_backfill()
+
+
+def expire_reviews() -> int:
+    """Close questions about memories that nobody answered in time; returns how many."""
+    return reviews_expire(by=Principal.of_system("schedule"))
+
+
+def purge_runs() -> int:
+    """Delete the records of runs that were done long ago; returns how many."""
+    return lifecycle.runs_purge()

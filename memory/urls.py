@@ -2,11 +2,23 @@
 
 from django.urls import path
 
-from memory.views import censors, erasure, events, experience, fact_changes, facts, index, search
+from memory.views import censors, erasure, events, experience, fact_changes, facts, index, lifecycle, reviews, search
 
 AGENT = "agents/<slug:slug>/"
 
 urlpatterns = [
+    path("review/memory/", reviews.memory_review, name="memory_review"),
+    path("review/memory/decide/", reviews.memory_review_bulk, name="memory_review_bulk"),
+    path("review/memory/undo/<uuid:batch>/", reviews.memory_review_batch_undo, name="memory_review_batch_undo"),
+    path("review/memory/<uuid:pk>/", reviews.memory_question, name="memory_question"),
+    path("review/memory/<uuid:pk>/decide/", reviews.memory_question_decide, name="memory_question_decide"),
+    path("review/memory/<uuid:pk>/undo/", reviews.memory_question_undo, name="memory_question_undo"),
+    path("lifecycle/", lifecycle.lifecycle, name="lifecycle"),
+    path("lifecycle/runs/<int:pk>/retry/", lifecycle.lifecycle_retry, name="lifecycle_retry"),
+    path("lifecycle/schedules/<int:pk>/", lifecycle.lifecycle_schedule, name="lifecycle_schedule"),
+    path(f"{AGENT}supersessions/", lifecycle.agent_supersessions, name="agent_supersessions"),
+    path(f"{AGENT}supersessions/<int:pk>/undo/", lifecycle.agent_supersession_undo, name="agent_supersession_undo"),
+    path(f"{AGENT}subjects/<path:subject>/", lifecycle.agent_subject, name="agent_subject"),
     path(f"{AGENT}search/", search.agent_search, name="agent_search"),
     path(f"{AGENT}events/", events.agent_events, name="agent_events"),
     path(f"{AGENT}events/<int:pk>/", events.agent_event, name="agent_event"),

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from django.db.models import Count, Value
 from django.http import HttpRequest
 from django.urls import reverse
 
 from identity.models import Agent, ChangeProposal
+from memory.persona import VIEW_SUBCONSCIOUS
+from memory.selectors import questions_of
 from nousweb.roles import role_of
 
 AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
@@ -17,6 +20,7 @@ AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
 MEMORY_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Search", "agent_search", "memory.view_searchitem"),
     ("Facts", "agent_facts", "memory.view_fact"),
+    ("Supersessions", "agent_supersessions", "memory.view_factchange"),
     ("Events", "agent_events", "memory.view_event"),
     ("Episodes", "agent_episodes", "memory.view_episode"),
     ("Decisions", "agent_decisions", "memory.view_decision"),
@@ -37,8 +41,10 @@ CONTEXT_PAGES: tuple[tuple[str, str, str], ...] = (
 GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Home", "home", ""),
     ("Review queue", "review", "identity.view_changeproposal"),
+    ("Memory questions", "memory_review", "memory.view_memoryreview"),
     ("Agents", "agents", "identity.view_agent"),
     ("Profiles", "context_profiles", "context.view_contextprofile"),
+    ("Lifecycle", "lifecycle", "memory.view_lifecyclerun"),
     ("Audit trail", "audit", "identity.view_auditevent"),
 )
 
@@ -53,6 +59,8 @@ PARENT_PAGES = {
     "proposal": "review",
     "audit_event": "audit",
     "agent_fact_add": "agent_facts",
+    "memory_question": "memory_review",
+    "agent_subject": "agent_facts",
     "agent_fact": "agent_facts",
     "agent_fact_change": "agent_facts",
     "agent_fact_erase": "agent_facts",
@@ -102,10 +110,9 @@ def console(request: HttpRequest) -> dict[str, Any]:
         ]
 
     general = items(GENERAL_PAGES)
-    review_url = reverse("review")
+    waiting = _waiting(both_personas=user.has_perm(VIEW_SUBCONSCIOUS))
     for item in general:
-        if item["url"] == review_url:
-            item["count"] = ChangeProposal.objects.waiting().count()
+        item["count"] = waiting.get(item["url"])
     groups = [{"label": "", "items": general}]
     if current:
         for label, pages in ((current.name, AGENT_PAGES), ("Context", CONTEXT_PAGES), ("Memory", MEMORY_PAGES)):
@@ -128,3 +135,14 @@ def console(request: HttpRequest) -> dict[str, Any]:
             "groups": groups,
         },
     }
+
+
+def _waiting(*, both_personas: bool) -> dict[str, int]:
+    """How much waits on each of the pages where something can wait, in one query."""
+    counts = {reverse("review"): 0, reverse("memory_review"): 0}
+    queues = zip(counts, (ChangeProposal.objects.waiting(), questions_of(both_personas)), strict=True)
+    parts = [
+        rows.order_by().annotate(page=Value(url)).values("page").annotate(rows=Count("pk")).values_list("page", "rows")
+        for url, rows in queues
+    ]
+    return counts | dict(parts[0].union(parts[1], all=True))

@@ -7,6 +7,12 @@ SCHEDULES: dict[str, tuple[str, int]] = {
     "Go on moving the index to another model": ("memory.tasks.continue_reembedding", 1),
     "Renew the counts of large collections": ("memory.tasks.refresh_search_statistics", 10),
     "Try failed embeddings again": ("memory.tasks.retry_failed_embeddings", 60),
+    "Tell again of lifecycle runs that are due": ("memory.tasks.sweep_lifecycle", 1),
+    "Ask the judge about what waited for one": ("memory.tasks.retry_judgements", 10),
+    "Dream: staleness, core facts, compaction, flags": ("memory.tasks.dream", 60),
+    "Fill gaps in derived memories": ("memory.tasks.backfill_layers", 60),
+    "Expire questions nobody answered": ("memory.tasks.expire_reviews", 10),
+    "Delete records of runs done long ago": ("memory.tasks.purge_runs", 24 * 60),
     "Delete context runs past their retention": ("context.tasks.purge_context_runs", 24 * 60),
 }
 """Name to the task's dotted path and its period in minutes."""

@@ -8,7 +8,7 @@ import structlog
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from nousweb.lib.env import BadSetting, flag, http_url, one_of, read, whole, words
+from nousweb.lib.env import BadSetting, broker, flag, http_url, one_of, read, whole, words
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -46,6 +46,10 @@ try:
     CONTEXT_RETENTION_DAYS = read("NOUS_CONTEXT_RETENTION_DAYS", whole(1, 3650), 30)
     LOOP_IDLE_MINUTES = read("NOUS_LOOP_IDLE_MINUTES", whole(1, 30 * 24 * 60), 30)
     METRICS_TOKEN = read("NOUS_METRICS_TOKEN", str, "")
+    BROKER = read("NOUS_BROKER", broker, "orm")
+    REVIEW_EXPIRY_DAYS = read("NOUS_REVIEW_EXPIRY_DAYS", whole(1, 3650), 90)
+    WEBHOOK_URL = read("NOUS_WEBHOOK_URL", http_url, "")
+    WEBHOOK_SECRET = read("NOUS_WEBHOOK_SECRET", str, "")
 
     EMBEDDER = read("NOUS_EMBEDDER", one_of("local", "fastembed", "openai"), "local")
     EMBED_MODEL = read("NOUS_EMBED_MODEL", str, "")
@@ -71,6 +75,8 @@ if "postgresql" not in str(DATABASES["default"]["ENGINE"]):
     raise ImproperlyConfigured("DATABASE_URL: expected a postgresql:// address; no other database is supported")
 if JUDGE == "anthropic" and not ANTHROPIC_API_KEY:
     raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_JUDGE is anthropic")
+if WEBHOOK_URL and len(WEBHOOK_SECRET) < 16:
+    raise ImproperlyConfigured("NOUS_WEBHOOK_SECRET: needed with NOUS_WEBHOOK_URL, 16 characters or more")
 if PRODUCTION and DEBUG:
     raise ImproperlyConfigured("NOUS_DEBUG: must be off when NOUS_PRODUCTION is on")
 
@@ -217,6 +223,9 @@ Q_CLUSTER = {
     "cache": "heartbeat",
     "label": "Background tasks",
 }
+if BROKER != "orm":
+    del Q_CLUSTER["orm"]
+    Q_CLUSTER["redis"] = BROKER
 
 NINJA_PAGINATION_MAX_LIMIT = 200
 

@@ -70,7 +70,8 @@ def review(request: HttpRequest) -> HttpResponse:
                     "count": counts.get(status),
                 }
                 for status, label in STATUSES.items()
-            ],
+            ]
+            + [{"label": "Memory questions", "url": reverse("memory_review"), "active": False, "count": None}],
             "today": counts["today"],
             "waiting": waiting,
             "whole": counts["today"] + waiting,

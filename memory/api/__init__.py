@@ -7,9 +7,11 @@ from memory.api.decisions import router as decisions_router
 from memory.api.episodes import router as episodes_router
 from memory.api.events import router as events_router
 from memory.api.facts import router as facts_router
+from memory.api.lifecycle import router as lifecycle_router
 from memory.api.loops import router as loops_router
 from memory.api.procedures import router as procedures_router
 from memory.api.recall import router as recall_router
+from memory.api.reviews import router as reviews_router
 from memory.api.working import router as working_router
 
 router = Router(tags=["memory"])
@@ -22,3 +24,5 @@ router.add_router("", decisions_router)
 router.add_router("", episodes_router)
 router.add_router("", procedures_router)
 router.add_router("", working_router)
+router.add_router("", reviews_router)
+router.add_router("", lifecycle_router)

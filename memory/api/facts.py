@@ -41,8 +41,15 @@ INHERITED = ("subject", "category", "kind", "scope", "tags")
 @router.post("/facts", response={201: LearnOut, **REFUSALS}, summary="Learn a fact")
 def facts_post(request: HttpRequest, payload: FactIn, agent: str = "") -> Any:
     found, by, _ = caller(request, agent, "memory.add_fact")
+    """Learn what is new, confirm what is known, and let what has certainly changed take the old one's place.
+
+    What may be a duplicate or a contradiction is stored with a question to people, or to the judge.
+    """
     result = fact_learn(agent=found, by=by, **payload.dict())
-    return Status(201, {"action": result.action, "fact": result.fact})
+    superseded = [fact.pk for fact in result.superseded]
+    return Status(
+        201, {"action": result.action, "fact": result.fact, "review": result.review, "superseded": superseded}
+    )
 
 
 @router.get("/facts", response={200: FactPage, **REFUSALS}, summary="List facts")
@@ -118,11 +125,13 @@ def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeI
     """Let another fact take this one's place: this one was true until then, and stays in the history."""
     found, by, memory = caller(request, agent, "memory.add_fact")
     old = row_of(memory.facts, fact_id, "fact")
+    given: dict[str, Any] = {}
+    if payload.by is not None:
+        given = {name: getattr(old, name) for name in INHERITED} | payload.by.dict(exclude_unset=True)
     # One transaction: a replacement that is refused leaves nothing learned.
     with transaction.atomic():
         if payload.by is not None:
-            given = {name: getattr(old, name) for name in INHERITED} | payload.by.dict(exclude_unset=True)
-            new: Fact = fact_learn(agent=found, by=by, **given).fact
+            new: Fact = fact_learn(agent=found, by=by, exclude=[old.pk], **given).fact
         else:
             new = row_of(memory.facts, payload.fact_id, "fact")
         old, new = fact_supersede(old=old, new=new, by=by, reason=payload.reason, at=payload.at)

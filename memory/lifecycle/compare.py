@@ -205,7 +205,7 @@ class _Reading:
 
     def change(self) -> tuple[str, str, str, str] | None:
         """Attribute, old value, new value and reason code of an explicit change."""
-        if _subjects_clash(self.old, self.new) or self._who_is_unclear():
+        if subjects_clash(self.old, self.new) or self._who_is_unclear():
             return None
         if self._ended():
             return ("truth", "true", "no longer true", "ended")
@@ -242,7 +242,7 @@ class _Reading:
         def add(code: str, old: str = "", new: str = "") -> None:
             found.setdefault(code, Reason(code, _SAYS[code], old, new))
 
-        if _subjects_clash(self.old, self.new):
+        if subjects_clash(self.old, self.new):
             add("subject", self.old.subject, self.new.subject)
         if self._relative_time_moved():
             add("relative_time")
@@ -289,7 +289,7 @@ class _Reading:
         return self.old.moment.date() != self.new.moment.date()
 
 
-def _subjects_clash(old: FactText, new: FactText) -> bool:
+def subjects_clash(old: FactText, new: FactText) -> bool:
     """Whether the two may be about different things by what they are filed under.
 
     Filed differently they are about the same only where their sentences name it themselves.

@@ -7,6 +7,7 @@ from memory.models.events import Event, EventKind, LongTermEntry, LoopSummary
 from memory.models.experience import Decision, Procedure
 from memory.models.facts import Fact, FactChange
 from memory.models.judge import JudgeCall, JudgeTask
+from memory.models.lifecycle import LifecycleRun, MemoryReview
 from memory.models.search import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchStatistics
 from memory.models.working import WorkingMemory
 
@@ -25,9 +26,11 @@ __all__ = [
     "ItemType",
     "JudgeCall",
     "JudgeTask",
+    "LifecycleRun",
     "LongTermEntry",
     "LoopSummary",
     "Memory",
+    "MemoryReview",
     "Procedure",
     "Scope",
     "SearchItem",

@@ -141,9 +141,10 @@ class FactChange(AuthorFields):
         SUPERSEDED = "superseded", "Superseded"
         INVALIDATED = "invalidated", "Found wrong"
         RESTORED = "restored", "Restored"
+        MERGED = "merged", "Merged into another"
         EDITED = "edited", "Edited"
 
-    TURNS = (Action.SUPERSEDED, Action.INVALIDATED, Action.RESTORED)
+    TURNS = (Action.SUPERSEDED, Action.INVALIDATED, Action.MERGED, Action.RESTORED)
     """The changes that decide whether a fact is held to be true."""
 
     fact = models.ForeignKey(Fact, on_delete=models.PROTECT, related_name="changes")
@@ -154,9 +155,12 @@ class FactChange(AuthorFields):
     reason = models.TextField(blank=True)
     # What the changed fields held before, by name; moments in ISO form.
     before = models.JSONField(default=dict)
+    # What it rests on: the differences that were found, the judge's verdict, the question that a person answered.
+    evidence = models.JSONField(default=dict)
 
     class Meta:
         ordering = ["-id"]
+        indexes = [models.Index(fields=["-at"], condition=Q(action="superseded"), name="fact_supersessions")]
 
     def __str__(self) -> str:
         return f"{self.get_action_display()}: {self.fact}"

@@ -55,8 +55,13 @@ class FactOut(Schema):
 
 
 class LearnOut(Schema):
-    action: Literal["stored"]
+    action: Literal["stored", "confirmed", "superseded", "queued"] = Field(
+        description="confirmed: known already, `fact` is the known one; superseded: it took the place of an old fact; "
+        "queued: stored, and people are asked what it is to an old one"
+    )
     fact: FactOut
+    review: UUID | None = Field(None, description="The question that waits about it, if one does")
+    superseded: list[UUID] = Field([], description="The facts whose place it took")
 
 
 class FactPage(Schema):

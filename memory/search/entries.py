@@ -6,7 +6,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from memory.lifecycle.policy import COMPACT_EPISODES
 from memory.models import Decision, Episode, Fact, ItemType, LongTermEntry, Procedure, Scope
+from nousweb.lib import clock
 
 MAX_TEXT_CHARACTERS = 20_000
 """Indexed of one memory; embedding models read less still."""
@@ -84,7 +86,8 @@ def _of_fact(fact: Fact) -> IndexEntry:
 
 
 def _of_episode(episode: Episode) -> IndexEntry:
-    text = "\n".join(part for part in (episode.title, episode.summary or episode.detail, *episode.lessons) if part)
+    told = _shortened(episode.summary, episode.ended_at) or episode.detail
+    text = "\n".join(part for part in (episode.title, told, *episode.lessons) if part)
     return IndexEntry(
         agent_id=episode.agent_id,
         persona=episode.persona,
@@ -100,6 +103,16 @@ def _of_episode(episode: Episode) -> IndexEntry:
         importance=episode.importance,
         active=episode.active,
     )
+
+
+def _shortened(summary: str, ended_at: datetime | None) -> str:
+    """So much of a summary as search reads of an episode of that age."""
+    if ended_at is None or not summary:
+        return summary
+    age = clock.now() - ended_at
+    words = min((limit for since, limit in COMPACT_EPISODES if age >= since), default=0)
+    parts = summary.split()
+    return " ".join(parts[:words]) + " …" if words and len(parts) > words else summary
 
 
 def _of_procedure(procedure: Procedure) -> IndexEntry:

@@ -40,11 +40,12 @@ ON CONFLICT (persona, item_type, item_id) DO UPDATE SET
 _WAITING = "SELECT EXISTS (SELECT 1 FROM memory_searchitem WHERE status = 'pending' AND due_at IS NULL)"
 
 
-def index_put(entries: Iterable[IndexEntry]) -> None:
+def index_put(entries: Iterable[IndexEntry], *, tell: bool = True) -> None:
     """Insert or update rows of the index; a row whose text changed waits for a new embedding.
 
     The last of several entries of one item counts. The worker is told in the same transaction, unless rows that it
-    has yet to take up show that it has been told already: many writes need no task each.
+    has yet to take up show that it has been told already: many writes need no task each. With `tell` off it is not
+    told at all, because the caller brings the vectors itself.
     """
     latest = {(entry.persona, entry.item_type, entry.item_id): entry for entry in entries}
     if not latest:
@@ -58,7 +59,7 @@ def index_put(entries: Iterable[IndexEntry]) -> None:
         cursor.execute(_WAITING)
         told = cursor.fetchone()[0]
         cursor.execute(_UPSERT, columns)
-        if not told:
+        if tell and not told:
             cursor.execute(_WAITING)
             if cursor.fetchone()[0]:
                 async_task("memory.tasks.embed_pending")

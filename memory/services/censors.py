@@ -13,6 +13,7 @@ from memory.censoring.matching import Outcome, Rule, Similarities, text_match
 from memory.censoring.meaning import default_threshold, semantic_similarities
 from memory.censoring.patterns import meaning_check, pattern_check
 from memory.checks import choice_check, text_check, unit_check, whole_check, word_check
+from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor
 from memory.persona import change_check, memory_of
 from memory.policy import (
@@ -23,6 +24,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
 )
 from memory.services.changes import row_change, row_lock
+from memory.services.queue import lifecycle_queue
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from nousweb.lib.text import unstorable_reason
@@ -195,6 +197,11 @@ def _count(outcome: Outcome, agent: Agent, by: Principal, now: datetime) -> None
     # Locked in one order first, so that two checks at once cannot wait for each other.
     list(Censor.objects.select_for_update().filter(pk__in=matched).order_by("pk").values_list("pk"))
     Censor.objects.filter(pk__in=matched).update(activation_count=F("activation_count") + 1, last_activated_at=now)
+    for censor in Censor.objects.filter(
+        pk__in=matched, severity__in=ESCALATES_TO, activation_count__gte=F("escalation_threshold")
+    ):
+        key = f"censor_escalate:{censor.pk}:{censor.activation_count}"
+        lifecycle_queue("censor_escalate", agent=agent, persona=censor.persona, subject=censor, key=key)
     audit_record(
         by=by,
         action="censor.trigger",

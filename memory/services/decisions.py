@@ -125,3 +125,26 @@ def decision_update(
         index_put([entry_of(decision)])
         audit_record(by=by, action="decision.update", target=decision, agent=decision.agent, before=before, after=after)
     return decision
+
+
+@transaction.atomic
+def decisions_link(*, episode: Episode, by: Principal) -> int:
+    """Link the decisions that were made during a closed episode, and belong to none, to it; returns how many."""
+    change_check(episode, by, "memory.change_decision")
+    if episode.ended_at is None:
+        return 0
+    during = Decision.objects.filter(
+        agent=episode.agent,
+        persona=episode.persona,
+        episode__isnull=True,
+        created_at__gte=episode.started_at,
+        created_at__lte=episode.ended_at,
+    )
+    linked = 0
+    for decision in during.select_for_update(of=("self",)).select_related("agent").order_by("pk")[:100]:
+        row_change(decision, {"episode": episode})
+        audit_record(
+            by=by, action="decision.link", target=decision, agent=decision.agent, after={"episode": str(episode.pk)}
+        )
+        linked += 1
+    return linked

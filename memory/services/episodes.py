@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
-from identity.models import Agent
+from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.checks import choice_check, past_check, tags_check, text_check, texts_check, unit_check
@@ -17,6 +17,7 @@ from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_EVE
 from memory.search.entries import entry_of
 from memory.search.index import index_put, index_remove
 from memory.services.changes import row_change, row_lock
+from memory.services.queue import lifecycle_queue
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 
@@ -141,6 +142,7 @@ def episode_close(
         raise Invalid("ended_at must not be earlier than started_at.", field="ended_at")
     before, after = row_change(episode, given | {"ended_at": ended})
     _index(episode)
+    lifecycle_queue("episode_close", agent=episode.agent, persona=episode.persona, subject=episode)
     audit_record(by=by, action="episode.close", target=episode, agent=episode.agent, before=before, after=after)
     return episode
 
@@ -170,6 +172,35 @@ def episode_update(
         _index(episode)
         audit_record(by=by, action="episode.update", target=episode, agent=episode.agent, before=before, after=after)
     return episode
+
+
+@transaction.atomic
+def episode_describe(*, episode: Episode, by: Principal, title: str, summary: str, kind: str) -> Episode:
+    """Give an episode a title if it has none, and a summary of `kind` unless the agent wrote one; "" leaves it alone.
+
+    Where the title was made of the episode's own sentences too, the judge's takes its place.
+    """
+    change_check(episode, by, "memory.change_episode")
+    episode = row_lock(episode)
+    given: dict[str, Any] = {}
+    replaced = episode.summary_kind == SummaryKind.EXTRACTIVE and kind == SummaryKind.JUDGE
+    if title and (not episode.title or (replaced and _title_was_made(episode))):
+        given["title"] = text_check("title", title, MAX_TITLE_CHARACTERS)
+    if summary and (episode.summary_kind == SummaryKind.NONE or replaced):
+        given["summary"] = text_check("summary", summary, MAX_CONTENT_CHARACTERS)
+        given["summary_kind"] = kind
+    before, after = row_change(episode, given)
+    if after:
+        _index(episode)
+        audit_record(by=by, action="episode.describe", target=episode, agent=episode.agent, before=before, after=after)
+    return episode
+
+
+def _title_was_made(episode: Episode) -> bool:
+    """Whether the lifecycle gave the episode its title, as the audit trail tells."""
+    records = AuditEvent.objects.of_object("episode", episode.pk).filter(after__has_key="title").order_by("-id")
+    last = records.first()
+    return last is not None and last.action == "episode.describe"
 
 
 def _texts(*, title: str | None, summary: str | None) -> dict[str, Any]:

@@ -237,7 +237,7 @@ def _unlink(facts: Sequence[Fact]) -> None:
     naming = list(FactChange.objects.filter(other__in=erased).exclude(fact__in=erased))
     _delete(FactChange, '"id" = ANY(%s)', [[change.pk for change in naming]])
     for change in naming:
-        change.other, change.reason = None, ""
+        change.other, change.reason, change.evidence = None, "", {}
     FactChange.objects.bulk_create(naming)
 
 

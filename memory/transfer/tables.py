@@ -43,7 +43,9 @@ TABLES: tuple[type[models.Model], ...] = (
 
 AUDIT_TABLE: type[models.Model] = AuditEvent
 
-LEFT_OUT = frozenset({"ApiToken", "AuditEvent", "JudgeCall", "SearchItem", "SearchStatistics"})
+LEFT_OUT = frozenset(
+    {"ApiToken", "AuditEvent", "JudgeCall", "LifecycleRun", "MemoryReview", "SearchItem", "SearchStatistics"}
+)
 """Tables with rows of an agent that an export does not carry: secrets, the trail unless asked for, what calls
 cost, and what is derived again."""
 

@@ -40,7 +40,9 @@ def _confirm(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
 def _supersede(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
     # One transaction: a replacement that is refused leaves nothing learned.
     kept = {name: getattr(fact, name) for name in INHERITED}
-    learned = fact_learn(agent=fact.agent, by=by, content=given["content"], source=f"console: {by.name}", **kept).fact
+    learned = fact_learn(
+        agent=fact.agent, by=by, content=given["content"], source=f"console: {by.name}", exclude=[fact.pk], **kept
+    ).fact
     return fact_supersede(old=fact, new=learned, by=by, reason=given["reason"], at=given["at"])[1]
 
 

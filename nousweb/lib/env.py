@@ -76,3 +76,10 @@ def http_url(raw: str) -> str:
     if not address.startswith(("http://", "https://")) or not urlsplit(address).hostname:
         raise ValueError("expected an address that starts with http:// or https://")
     return address
+
+
+def broker(raw: str) -> str:
+    """Parse where tasks are queued: `orm`, the database itself, or the address of a Redis."""
+    if raw != "orm" and not (raw.startswith(("redis://", "rediss://")) and urlsplit(raw).hostname):
+        raise ValueError("expected orm, or an address that starts with redis:// or rediss://")
+    return raw

@@ -11,15 +11,18 @@ from django.db import transaction
 from django.test import Client
 from django.urls import get_resolver, reverse
 from django.urls.resolvers import URLResolver
+from django_q.models import Schedule
 
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
+from memory.models import FactChange
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create
+from memory.services.queue import lifecycle_queue
 from memory.services.working import working_item_add, working_thread_open
 from nousweb.api import api as the_api
 from tests.http import ApiClient, signed_in
@@ -83,6 +86,11 @@ POST   /api/working/{session_id}/items      401 403 403 403 201 201 404 401 401
 DELETE /api/working/{session_id}/items/{item_id} 401 403 403 403 204 204 404 401 401
 POST   /api/working/{session_id}/threads    401 403 403 403 201 201 404 401 401
 DELETE /api/working/{session_id}/threads/{thread_id} 401 403 403 403 204 204 404 401 401
+GET    /api/reviews                         401 200 200 200 200 200 404 401 401
+GET    /api/reviews/{review_id}             401 200 200 200 200 200 404 401 401
+POST   /api/reviews/{review_id}/resolve     401 403 200 200 403 403 404 401 401
+POST   /api/reviews/{review_id}/undo        401 403 409 409 403 403 404 401 401
+GET    /api/lifecycle                       401 200 200 200 200 200 404 401 401
 POST   /api/context                         401 200 200 200 200 200 404 401 401
 POST   /api/context/{run_id}/response       401 403 200 200 200 200 404 401 401
 POST   /api/context/{run_id}/outcome        401 403 200 200 200 200 404 401 401
@@ -94,6 +102,7 @@ BODIES = {
     "POST /api/facts": {"content": "Tim sails."},
     "PATCH /api/facts/{fact_id}": {"importance": 0.9},
     "POST /api/facts/{fact_id}/supersede": {"by": {"content": "Tim rows."}},
+    "POST /api/reviews/{review_id}/resolve": {"resolution": "both"},
     "POST /api/context": {"session_id": "s", "input": "?"},
     "POST /api/context/{run_id}/response": {"response": "It is sunny."},
     "POST /api/context/{run_id}/outcome": {"outcome": "success"},
@@ -178,6 +187,18 @@ POST   agent_erase           login no    no    in    login login login login log
 POST   agent_censor_false_positive login no    in    in    login login login login login
 POST   agent_procedure_use   login no    in    in    login login login login login
 POST   agent_index_retry     login no    in    in    login login login login login
+GET    memory_review         login in    in    in    login login login login login
+GET    memory_question       login in    in    in    login login login login login
+POST   memory_question_decide login no   in    in    login login login login login
+POST   memory_question_undo  login no    in    in    login login login login login
+POST   memory_review_bulk    login no    in    in    login login login login login
+POST   memory_review_batch_undo login no in    in    login login login login login
+GET    agent_supersessions   login in    in    in    login login login login login
+POST   agent_supersession_undo login no  in    in    login login login login login
+GET    agent_subject         login in    in    in    login login login login login
+GET    lifecycle             login in    in    in    login login login login login
+POST   lifecycle_retry       login no    in    in    login login login login login
+POST   lifecycle_schedule    login no    in    in    login login login login login
 GET    agents                login in    in    in    login login login login login
 GET    agent_new             login no    no    in    login login login login login
 POST   agent_new             login no    no    in    login login login login login
@@ -260,6 +281,11 @@ class World:
         proposal = identity_propose(agent=ada, section="protocols", content="Check.", by=by, wait=True).proposal
         proposal_approve(proposal=proposal, by=bob)
         self.fact = fact_learn(agent=ada, content="Tim is a pilot.", by=by).fact
+        fact_learn(agent=ada, content="Tim lives in Rome.", subject="Tim", by=by)
+        fact_learn(agent=ada, content="Tim lives in Oslo.", subject="Tim", by=by)
+        fact_learn(agent=ada, content="Tim never swims in the sea.", subject="Tim", by=by)
+        self.review = fact_learn(agent=ada, content="Tim sometimes swims in the sea.", subject="Tim", by=by).review
+        self.retried = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
         self.token = ApiToken.objects.get(agent=ada, name="actor")
         told = ApiClient().as_token(request.getfixturevalue("actor_token")).post("/events", EVENTS)
         self.event = str(told.json()["events"][0]["id"])
@@ -273,6 +299,7 @@ class World:
             "decision_id": decision_record(agent=ada, description="Sail.", by=by).pk,
             "procedure_id": procedure_create(agent=ada, name="Sail", by=by).pk,
             "censor_id": censor_create(agent=ada, pattern="sail", by=by).pk,
+            "review_id": self.review,
             "session_id": "s",
             "item_id": working_item_add(**mind).item["id"],
             "thread_id": working_thread_open(**mind)[1]["id"],
@@ -306,9 +333,14 @@ class World:
             "agent_context_outcome": {"pk": self.run},
             "agent_token_revoke": {"pk": self.token.pk}, "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
             "agent_context_run": {"pk": self.run}, "proposal_undo": {"pk": self.decided.pk},
+            "agent_subject": {"subject": "Tim"}, "lifecycle_retry": {"pk": self.retried.pk},
+            "lifecycle_schedule": {"pk": Schedule.objects.earliest("pk").pk},
+            "agent_supersession_undo": {"pk": FactChange.objects.filter(action="superseded").latest("pk").pk},
             "agent_event": {"pk": self.event}, "agent_loop": {"loop_id": "loop-1"},
         }.get(name, {})  # fmt: skip
-        memories = {"agent_fact": self.fact.pk} | {f"agent_{key[:-3]}": pk for key, pk in self.keys.items()}
+        memories = {"agent_fact": self.fact.pk, "memory_question": self.review} | {
+            f"agent_{key[:-3]}": pk for key, pk in self.keys.items()
+        }
         memory = next((pk for prefix, pk in memories.items() if name == prefix or name.startswith(f"{prefix}_")), None)
         known |= {"change": "confirm"} | ({"pk": memory} if memory else {})
         pattern = next(key for key in get_resolver().reverse_dict if key == name)

@@ -98,8 +98,8 @@ def test_a_person_costs_the_session_the_person_and_their_rights(api, ada, alice)
 
 WRITES = {
     "PUT /identity/values": 6,
-    "POST /facts": 7,
-    "POST /context": 10,
+    "POST /facts": 15,
+    "POST /context": 15,
 }
 BODIES = {
     "PUT /identity/values": {"content": "Truth.", "mode": "propose"},

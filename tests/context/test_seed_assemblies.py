@@ -66,7 +66,8 @@ def nous(ada, system, charlie):
         by=system,
     )
     censor_create(agent=ada, pattern="api.key|token|password|secret", severity="block", by=person)
-    assert embeddings_make() == 14
+    # The facts bring their vectors with them.
+    assert embeddings_make() == 6
     return ada
 
 

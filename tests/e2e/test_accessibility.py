@@ -14,13 +14,15 @@ from context.services.context import context_assemble
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
-from memory.models import Censor, Decision, Episode, Event, Fact, Procedure, SearchItem
+from memory.models import Censor, Decision, Episode, Event, Fact, LifecycleRun, MemoryReview, Procedure, SearchItem
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from memory.services.procedures import procedure_create
+from memory.services.questions import escalation_announce
+from memory.services.queue import lifecycle_queue
 from memory.services.working import working_item_add, working_thread_open
 from tests.e2e.conftest import assert_accessible
 
@@ -43,6 +45,10 @@ def of_ada(*more: Any) -> Arguments:
 
 def memory(model: Any, *more: Any, **fields: Any) -> Arguments:
     return lambda: ["ada", model.objects.filter(**fields).earliest("pk").pk, *more]
+
+
+def question(**fields: Any) -> Arguments:
+    return lambda: [MemoryReview.objects.filter(**fields).earliest("created_at").pk]
 
 
 PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
@@ -71,6 +77,17 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "roll back": ("section_rollback", of_ada("values", 1), ""),
     "tokens": ("agent_tokens", of_ada(), ""),
     "revoke": ("agent_token_revoke", lambda: ["ada", ApiToken.objects.latest("pk").pk], ""),
+    "questions": ("memory_review", none, ""),
+    "questions, answered": ("memory_review", none, "?status=decided"),
+    "questions, empty": ("memory_review", none, "?agent=nobody"),
+    "question": ("memory_question", question(subject="harbour"), ""),
+    "question, escalation": ("memory_question", question(kind="escalation"), ""),
+    "supersessions": ("agent_supersessions", of_ada(), ""),
+    "supersessions, nothing found": ("agent_supersessions", of_ada(), "?subject=nothing"),
+    "subject": ("agent_subject", of_ada("Ms Lind"), ""),
+    "subject, as of": ("agent_subject", of_ada("Ms Lind"), "?at=500"),
+    "lifecycle": ("lifecycle", none, ""),
+    "lifecycle, given up": ("lifecycle", none, "?status=dead"),
     "facts": ("agent_facts", of_ada(), ""),
     "facts, nothing found": ("agent_facts", of_ada(), "?q=nothing"),
     "add fact": ("agent_fact_add", of_ada(), ""),
@@ -143,6 +160,13 @@ NO_PAGES = {
     "agent_censor_false_positive",
     "agent_index_retry",
     "agent_procedure_use",
+    "agent_supersession_undo",
+    "lifecycle_retry",
+    "lifecycle_schedule",
+    "memory_question_decide",
+    "memory_question_undo",
+    "memory_review_batch_undo",
+    "memory_review_bulk",
     "logout",
     "review_bulk",
     "review_batch_undo",
@@ -195,6 +219,13 @@ def remember(ada: Agent, actor: Principal, by: Principal) -> None:
     censor_create(agent=ada, pattern="drop (the )?table", severity="block", reason="No.", by=by)
     working_item_add(agent=ada, session_id="s", text="It rains.", by=actor)
     working_thread_open(agent=ada, session_id="s", text="Ask Tom.", by=actor)
+    learn = {"agent": ada, "subject": "harbour", "by": actor}
+    fact_learn(content="The harbour never closes at night.", **learn)
+    fact_learn(content="The harbour sometimes closes at night.", **learn)
+    censor = censor_create(agent=ada, pattern="harbour master", by=actor)
+    escalation_announce(censor=censor, by=Principal.of_system("lifecycle"))
+    given_up = lifecycle_queue("fact_check", agent=ada, persona="actor", subject=ada)
+    LifecycleRun.objects.filter(pk=given_up.pk).update(status="dead", attempts=5, error="It could not be done.")
     first = SearchItem.objects.filter(item_type="fact").earliest("pk")
     SearchItem.objects.filter(pk=first.pk).update(status="failed", error="The text is too long.", attempts=8)
 

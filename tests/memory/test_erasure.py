@@ -12,7 +12,7 @@ from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, Identit
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.proposals import identity_propose
-from memory.models import Episode, EpisodeEvent, Event, Fact, FactChange, SearchItem, WorkingMemory
+from memory.models import Episode, EpisodeEvent, Event, Fact, FactChange, MemoryReview, SearchItem, WorkingMemory
 from memory.services.erasure import agent_erase, fact_erase, subject_erase
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
@@ -268,6 +268,7 @@ def test_the_rules_hold_again_after_an_erasure(ada, actor, admin):
 def test_every_reference_to_a_fact_is_one_that_erasure_knows():
     """A new table that refers to facts has to be thought of in memory/services/erasure.py."""
     known = {(Fact, "superseded_by"), (Fact, "contradiction_of"), (FactChange, "fact"), (FactChange, "other")}
+    known |= {(MemoryReview, "old"), (MemoryReview, "new")}
     relations = [one for one in Fact._meta.get_fields(include_hidden=True) if one.auto_created and one.is_relation]
     assert {(one.related_model, one.field.name) for one in relations} == known
 
@@ -291,3 +292,12 @@ def test_the_command_asks_first(ada, monkeypatch):
     with pytest.raises(CommandError, match="Nothing was erased"):
         call_command("erase", "agent", "ada", reason="x")
     assert Agent.objects.exists()
+
+
+def test_questions_and_runs_about_a_fact_go_with_it(ada, actor, charlie):
+    fact_learn(agent=ada, content="The job never fails at night.", subject="job", by=actor)
+    learned = fact_learn(agent=ada, content="The job sometimes fails at night.", subject="job", by=actor)
+    assert MemoryReview.objects.filter(new=learned.fact).exists()
+    fact_erase(fact=learned.fact, by=Principal.of_user(charlie), reason="Asked for.")
+    assert not MemoryReview.objects.exists()
+    assert not any("sometimes" in str(row) for row in FactChange.objects.values_list("evidence", flat=True))

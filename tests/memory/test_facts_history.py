@@ -30,12 +30,8 @@ def person(bob):
 @pytest.fixture
 def chain(ada, actor):
     """A from day 0, replaced by B on day 5, replaced by C on day 10."""
-    facts = [learn(ada, actor, f"Tim lives in {town}.", at) for town, at in (("Rome", DAY[0]), ("Oslo", DAY[5]))]
-    with clock.at(DAY[5]):
-        fact_supersede(old=facts[0], new=facts[1], by=actor)
-    facts.append(learn(ada, actor, "Tim lives in Lima.", DAY[10]))
-    with clock.at(DAY[10]):
-        fact_supersede(old=facts[1], new=facts[2], by=actor)
+    towns = (("Rome", DAY[0]), ("Oslo", DAY[5]), ("Lima", DAY[10]))
+    facts = [learn(ada, actor, f"Tim lives in {town}.", at) for town, at in towns]
     return [Fact.objects.get(pk=fact.pk) for fact in facts]
 
 

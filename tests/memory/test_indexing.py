@@ -13,7 +13,7 @@ from identity.principal import Principal
 from memory.embedding import embedder_named
 from memory.models import EmbeddingModel, Fact, SearchItem
 from memory.services import indexing
-from memory.services.facts import fact_learn
+from memory.services.facts import Probe, fact_learn
 from memory.services.indexing import MAX_ATTEMPTS, embeddings_make, index_retry, pause_after
 from memory.services.reindexing import index_rebuild
 from nousweb.lib.errors import NotAllowed
@@ -33,7 +33,8 @@ def served(db, settings):
 
 @pytest.fixture
 def learn(ada, actor):
-    return lambda *texts: [fact_learn(agent=ada, content=text, by=actor).fact for text in texts]
+    """Facts that come without their vectors."""
+    return lambda *texts: [fact_learn(agent=ada, content=text, by=actor, probe=Probe()).fact for text in texts]
 
 
 def states():
@@ -159,7 +160,7 @@ def test_two_workers_embed_every_row_once(settings, ada, actor):
         name = f"openai:two-{running.url.rpartition(':')[2]}"
         EmbeddingModel.objects.create(name=name, dimension=running.dimension, state="active")
         for number in range(150):
-            fact_learn(agent=ada, content=f"fact number {number}", by=actor)
+            fact_learn(agent=ada, content=f"fact number {number}", by=actor, probe=Probe())
         made = []
 
         def work():

@@ -1,97 +1,43 @@
-"""Every way in which a fact changes: learned, confirmed, superseded, found wrong, restored, edited.
+"""Every way in which a known fact changes: confirmed, superseded, merged, found wrong, restored, edited.
 
 Each service locks the facts that it changes, always in the order of their keys, and leaves a FactChange, the
 index row and its audit record in the same transaction.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
 
-from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.checks import choice_check, moment_check, past_check, tags_check, text_check, unit_check, word_check
+from memory.checks import choice_check, past_check, tags_check, text_check, unit_check, word_check
 from memory.models import Fact, FactChange, Scope
 from memory.persona import change_check
-from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
+from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.search.entries import entry_of
 from memory.search.index import index_put
 from memory.services.changes import row_change, row_lock
+from memory.services.facts.history import change_record, iso
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 Action = FactChange.Action
 
 
-@dataclass(frozen=True, slots=True)
-class LearnResult:
-    """What learning came to: "stored" for a new row."""
-
-    action: str
-    fact: Fact
-
-
 @transaction.atomic
-def fact_learn(
+def fact_confirm(
     *,
-    agent: Agent,
-    content: str,
+    fact: Fact,
     by: Principal,
-    subject: str = "",
-    category: str = DEFAULT_CATEGORY,
-    kind: str = "",
-    scope: str = Scope.GLOBAL,
-    tags: Sequence[str] = (),
-    confidence: float = 1.0,
-    importance: float = 0.5,
-    source: str = "",
-    valid_from: datetime | None = None,
-    valid_until: datetime | None = None,
-) -> LearnResult:
-    """Store a fact in the memory of the persona that `by` acts as.
-
-    `confidence` and `importance` lie in [0, 1]. Raises Invalid, naming the field, or NotAllowed.
-    """
-    by.require("memory.add_fact", agent)
-    if category in CATEGORY_PERMISSIONS:
-        by.require(CATEGORY_PERMISSIONS[category], agent)
-    fact = Fact(
-        agent=agent,
-        persona=by.persona,
-        content=text_check("content", content, MAX_CONTENT_CHARACTERS, required=True),
-        subject=text_check("subject", subject, 200),
-        category=word_check("category", category),
-        kind=word_check("kind", kind) if kind else "",
-        scope=choice_check("scope", scope, Scope.values),
-        tags=tags_check(tags),
-        confidence=unit_check("confidence", confidence),
-        importance=unit_check("importance", importance),
-        source=text_check("source", source, 200),
-        valid_from=moment_check("valid_from", valid_from),
-        valid_until=moment_check("valid_until", valid_until),
-    )
-    if valid_from and valid_until and valid_until <= valid_from:
-        raise Invalid("valid_until must be later than valid_from.", field="valid_until")
-    fact.save(force_insert=True)
-    _remember(fact, Action.STORED, by)
-    index_put([entry_of(fact)])
-    audit_record(
-        by=by,
-        action="fact.store",
-        target=fact,
-        agent=agent,
-        after={"content": fact.content, "subject": fact.subject, "category": fact.category},
-    )
-    return LearnResult("stored", fact)
-
-
-@transaction.atomic
-def fact_confirm(*, fact: Fact, by: Principal, score: float | None = None, reason: str = "") -> Fact:
+    score: float | None = None,
+    reason: str = "",
+    evidence: Mapping[str, Any] | None = None,
+) -> Fact:
     """Count that a fact was heard again. `score` is the similarity, 0 to 1, of what was heard, if one was measured.
+
+    `evidence` is what the change rests on, ready for JSON.
 
     Raises Conflict when the fact is no longer held to be true.
     """
@@ -100,11 +46,11 @@ def fact_confirm(*, fact: Fact, by: Principal, score: float | None = None, reaso
     fact = row_lock(fact)
     if not fact.active:
         raise Conflict("This fact is retired; only what is held to be true can be confirmed.")
-    before = {"confirmation_count": fact.confirmation_count, "last_confirmed_at": _iso(fact.last_confirmed_at)}
+    before = {"confirmation_count": fact.confirmation_count, "last_confirmed_at": iso(fact.last_confirmed_at)}
     fact.confirmation_count += 1
     fact.last_confirmed_at = clock.now()
     fact.save(update_fields=["confirmation_count", "last_confirmed_at"])
-    _remember(fact, Action.CONFIRMED, by, score=score, reason=reason, before=before)
+    change_record(fact, Action.CONFIRMED, by, score=score, reason=reason, before=before, evidence=evidence)
     audit_record(
         by=by,
         action="fact.confirm",
@@ -113,7 +59,7 @@ def fact_confirm(*, fact: Fact, by: Principal, score: float | None = None, reaso
         before=before,
         after={
             "confirmation_count": fact.confirmation_count,
-            "last_confirmed_at": _iso(fact.last_confirmed_at),
+            "last_confirmed_at": iso(fact.last_confirmed_at),
         },
         message=reason,
     )
@@ -129,6 +75,7 @@ def fact_supersede(
     reason: str = "",
     at: datetime | None = None,
     score: float | None = None,
+    evidence: Mapping[str, Any] | None = None,
 ) -> tuple[Fact, Fact]:
     """Let `new` take the place of `old`, which was true until `at`; returns both as they are now.
 
@@ -167,14 +114,16 @@ def fact_supersede(
             f"The old fact is true only since {old.valid_from.isoformat()}: if it never was, mark it as wrong.",
             field="at",
         )
-    before = {"valid_until": _iso(old.valid_until), "active": True}
+    before = {"valid_until": iso(old.valid_until), "active": True}
     old.active, old.retired_at, old.valid_until, old.superseded_by = False, now, ended, new
     old.save(update_fields=["active", "retired_at", "valid_until", "superseded_by"])
-    _remember(old, Action.SUPERSEDED, by, other=new, score=score, reason=reason, before=before, at=now)
+    change_record(
+        old, Action.SUPERSEDED, by, other=new, score=score, reason=reason, before=before, at=now, evidence=evidence
+    )
     if new.valid_from is None and (new.valid_until is None or new.valid_until > begun):
         new.valid_from = begun
         new.save(update_fields=["valid_from"])
-        _remember(new, Action.EDITED, by, other=old, before={"valid_from": None}, at=now)
+        change_record(new, Action.EDITED, by, other=old, before={"valid_from": None}, at=now)
     index_put([entry_of(old), entry_of(new)])
     audit_record(
         by=by,
@@ -183,7 +132,7 @@ def fact_supersede(
         agent=old.agent,
         before=before | {"content": old.content},
         after={
-            "valid_until": _iso(old.valid_until),
+            "valid_until": iso(old.valid_until),
             "active": False,
             "superseded_by": str(new.pk),
             "content": new.content,
@@ -191,6 +140,51 @@ def fact_supersede(
         message=reason,
     )
     return old, new
+
+
+@transaction.atomic
+def fact_merge(
+    *,
+    duplicate: Fact,
+    into: Fact,
+    by: Principal,
+    reason: str = "",
+    score: float | None = None,
+    evidence: Mapping[str, Any] | None = None,
+) -> tuple[Fact, Fact]:
+    """Retire `duplicate`, because `into` says it too; returns both as they are now.
+
+    Unlike a superseded fact it did not end in the world: its span stays as it was told. Raises Conflict when
+    either is retired already, Invalid for a fact merged into itself or into another memory's.
+    """
+    change_check(duplicate, by, "memory.add_fact")
+    change_check(into, by, "memory.add_fact")
+    if duplicate.category in CATEGORY_PERMISSIONS:
+        by.require(CATEGORY_PERMISSIONS[duplicate.category], duplicate.agent)
+    if duplicate.pk == into.pk or (duplicate.agent_id, duplicate.persona) != (into.agent_id, into.persona):
+        raise Invalid("A fact is merged into another fact of the same memory.", field="fact_id")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    duplicate, into = _lock_pair(duplicate, into)
+    if not duplicate.active or not into.active:
+        raise Conflict("Only facts that are held to be true can be merged.")
+    now = clock.now()
+    before = {"active": True, "valid_until": iso(duplicate.valid_until)}
+    duplicate.active, duplicate.retired_at, duplicate.superseded_by = False, now, into
+    duplicate.save(update_fields=["active", "retired_at", "superseded_by"])
+    change_record(
+        duplicate, Action.MERGED, by, other=into, score=score, reason=reason, before=before, at=now, evidence=evidence
+    )
+    index_put([entry_of(duplicate)])
+    audit_record(
+        by=by,
+        action="fact.merge",
+        target=duplicate,
+        agent=duplicate.agent,
+        before=before | {"content": duplicate.content},
+        after={"active": False, "superseded_by": str(into.pk), "content": into.content},
+        message=reason,
+    )
+    return duplicate, into
 
 
 @transaction.atomic
@@ -205,11 +199,11 @@ def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     if fact.invalidated_at is not None:
         raise Conflict("This fact is marked as wrong already.")
     now = clock.now()
-    before = {"active": fact.active, "retired_at": _iso(fact.retired_at), "valid_until": _iso(fact.valid_until)}
+    before = {"active": fact.active, "retired_at": iso(fact.retired_at), "valid_until": iso(fact.valid_until)}
     # What was superseded before has left the agent's mind then, and not now.
     fact.active, fact.retired_at, fact.invalidated_at = False, fact.retired_at or now, now
     fact.save(update_fields=["active", "retired_at", "invalidated_at"])
-    _remember(fact, Action.INVALIDATED, by, reason=reason, before=before, at=now)
+    change_record(fact, Action.INVALIDATED, by, reason=reason, before=before, at=now)
     index_put([entry_of(fact)])
     audit_record(
         by=by,
@@ -217,7 +211,7 @@ def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
         target=fact,
         agent=fact.agent,
         before=before,
-        after={"active": False, "invalidated_at": _iso(now)},
+        after={"active": False, "invalidated_at": iso(now)},
         message=reason,
     )
     return fact
@@ -243,18 +237,18 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
         raise Conflict("This fact has changed in the meantime; look again.")
     before = {
         "active": False,
-        "retired_at": _iso(fact.retired_at),
-        "invalidated_at": _iso(fact.invalidated_at),
-        "valid_until": _iso(fact.valid_until),
+        "retired_at": iso(fact.retired_at),
+        "invalidated_at": iso(fact.invalidated_at),
+        "valid_until": iso(fact.valid_until),
         "superseded_by": str(fact.superseded_by_id) if fact.superseded_by_id else None,
     }
     fact.valid_until = _span_end_before_retirement(fact)
     fact.active, fact.retired_at, fact.invalidated_at, fact.superseded_by = True, None, None, None
     fact.save(update_fields=["active", "retired_at", "invalidated_at", "superseded_by", "valid_until"])
-    _remember(fact, Action.RESTORED, by, other=successor, reason=reason, before=before)
+    change_record(fact, Action.RESTORED, by, other=successor, reason=reason, before=before)
     changed = [fact]
     if successor is not None and _begins_as_successor(successor, fact):
-        _remember(successor, Action.EDITED, by, other=fact, before={"valid_from": _iso(successor.valid_from)})
+        change_record(successor, Action.EDITED, by, other=fact, before={"valid_from": iso(successor.valid_from)})
         successor.valid_from = None
         successor.save(update_fields=["valid_from"])
         changed.append(successor)
@@ -265,7 +259,7 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
         target=fact,
         agent=fact.agent,
         before=before,
-        after={"active": True, "valid_until": _iso(fact.valid_until)},
+        after={"active": True, "valid_until": iso(fact.valid_until)},
         message=reason,
     )
     return fact
@@ -280,9 +274,11 @@ def fact_edit(
     importance: float | None = None,
     category: str | None = None,
     scope: str | None = None,
+    confidence: float | None = None,
     reason: str = "",
+    evidence: Mapping[str, Any] | None = None,
 ) -> Fact:
-    """Change how a fact is filed, never what it says; None leaves a field alone."""
+    """Change how a fact is filed and how sure it is, never what it says; None leaves a field alone."""
     change_check(fact, by, "memory.change_fact")
     for name in (fact.category, category or fact.category):
         if name in CATEGORY_PERMISSIONS:
@@ -294,12 +290,13 @@ def fact_edit(
         {
             "tags": None if tags is None else tags_check(tags),
             "importance": None if importance is None else unit_check("importance", importance),
+            "confidence": None if confidence is None else unit_check("confidence", confidence),
             "category": None if category is None else word_check("category", category),
             "scope": None if scope is None else choice_check("scope", scope, Scope.values),
         },
     )
     if after:
-        _remember(fact, Action.EDITED, by, reason=reason, before=before)
+        change_record(fact, Action.EDITED, by, reason=reason, before=before, evidence=evidence)
         index_put([entry_of(fact)])
         audit_record(
             by=by, action="fact.edit", target=fact, agent=fact.agent, before=before, after=after, message=reason
@@ -322,7 +319,7 @@ def _span_end_before_retirement(fact: Fact) -> datetime | None:
     restored = [place for place, turn in enumerate(turns) if turn.action == Action.RESTORED]
     since = turns[restored[-1] + 1 :] if restored else turns
     # A fact that came without its history keeps the span that it came with.
-    held = since[0].before.get("valid_until") if since else _iso(fact.valid_until)
+    held = since[0].before.get("valid_until") if since else iso(fact.valid_until)
     return datetime.fromisoformat(held) if held else None
 
 
@@ -330,32 +327,3 @@ def _begins_as_successor(fact: Fact, of: Fact) -> bool:
     """Whether `fact` had no beginning of its own before it took the place of `of`."""
     last = FactChange.objects.filter(fact=fact, other=of, action=Action.EDITED).order_by("-id").first()
     return last is not None and last.before == {"valid_from": None}
-
-
-def _remember(
-    fact: Fact,
-    action: FactChange.Action,
-    by: Principal,
-    *,
-    other: Fact | None = None,
-    score: float | None = None,
-    reason: str = "",
-    before: dict[str, Any] | None = None,
-    at: datetime | None = None,
-) -> None:
-    FactChange.objects.create(
-        fact=fact,
-        action=action,
-        other=other,
-        score=score,
-        reason=reason,
-        before=before or {},
-        at=at or clock.now(),
-        author_kind=by.kind,
-        author_id=by.id,
-        author_name=by.name,
-    )
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None

@@ -1,0 +1,30 @@
+"""What a handler of the lifecycle is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memory.models import LifecycleRun
+
+
+class NotNow(Exception):
+    """What a handler needs cannot be had now; it is tried again at `retry_at`, which counts as no failure."""
+
+    def __init__(self, said: str, *, retry_at: datetime | None = None) -> None:
+        super().__init__(said)
+        self.retry_at = retry_at
+
+
+def nothing(run: LifecycleRun) -> Any:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """`prepare` runs outside of every transaction, may ask models and may run more than once. `apply` makes the effect
+    out of what was prepared, in the transaction that marks the run done, so once; it returns the run's result, ready
+    for JSON and without quoting memories."""
+
+    apply: Callable[[LifecycleRun, Any], dict[str, Any]]
+    prepare: Callable[[LifecycleRun], Any] = nothing

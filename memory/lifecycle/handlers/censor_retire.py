@@ -1,0 +1,36 @@
+"""Retiring censors that are mostly mistaken, as people's feedback tells. Source: seed 009.1, part 4."""
+
+from typing import Any
+
+from django.db.models import F
+
+from identity.principal import Principal
+from memory.lifecycle.handler import Handler
+from memory.lifecycle.policy import CENSOR_FALSE_SHARE, CENSOR_MIN_ACTIVATIONS
+from memory.models import Censor, LifecycleRun
+from memory.services.censors import censor_retire
+
+BY = Principal.of_system("lifecycle")
+
+
+def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
+    mistaken = (
+        Censor.objects.active()
+        .filter(
+            agent=run.agent,
+            activation_count__gte=CENSOR_MIN_ACTIVATIONS,
+            false_positive_count__gt=F("activation_count") * CENSOR_FALSE_SHARE,
+        )
+        .exclude(severity=Censor.Severity.ABSOLUTE)
+        .select_related("agent")
+        .order_by("pk")
+    )
+    retired = []
+    for censor in mistaken:
+        said = f"{censor.false_positive_count} of {censor.activation_count} matches were found mistaken."
+        censor_retire(censor=censor, by=BY, message=said)
+        retired.append(str(censor.pk))
+    return {"retired": retired}
+
+
+CENSOR_RETIRE = Handler(apply=_apply)

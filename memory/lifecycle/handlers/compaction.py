@@ -1,0 +1,85 @@
+"""Proposing to merge the facts of a subject that has gathered many of them."""
+
+import hashlib
+from typing import Any
+
+from django.db.models import Count
+from django.db.models.functions import Lower
+
+from identity.principal import Principal
+from memory.judge import JudgeFailed, judge_in_force
+from memory.lifecycle.handler import Handler
+from memory.lifecycle.policy import COMPACTION_FACTS, COMPACTION_LISTED
+from memory.models import Fact, LifecycleRun, MemoryReview
+from memory.services.facts.probe import for_judge
+from memory.services.questions import question_ask
+
+BY = Principal.of_system("lifecycle")
+MAX_PROPOSALS = 5
+
+Crowded = list[tuple[str, str, list[Fact], str]]
+
+
+def _prepare(run: LifecycleRun) -> Crowded:
+    """Persona, subject, facts and the judge's text, or "", of the subjects that nobody was asked about yet."""
+    counts = (
+        Fact.objects.active()
+        .filter(agent=run.agent)
+        .exclude(subject="")
+        .values("persona", named=Lower("subject"))
+        .annotate(facts=Count("pk"))
+        .filter(facts__gt=COMPACTION_FACTS)
+        .order_by("-facts", "named")
+    )
+    found: Crowded = []
+    judge = judge_in_force()
+    for row in counts[:200]:
+        about = _about(run, row["persona"], row["named"], row["facts"])
+        if MemoryReview.objects.filter(about=about).exists():
+            continue
+        facts = list(
+            Fact.objects.active()
+            .filter(agent=run.agent, persona=row["persona"], subject__iexact=row["named"])
+            .order_by("recorded_at", "id")[:COMPACTION_LISTED]
+        )
+        text = ""
+        if judge is not None:
+            try:
+                judged = judge.merge(agent=run.agent, persona=row["persona"], facts=[for_judge(each) for each in facts])
+                text, run.tokens = judged.value.content, run.tokens + judged.tokens
+            except JudgeFailed:
+                judge = None
+        found.append((row["persona"], about, facts, text))
+        if len(found) >= MAX_PROPOSALS:
+            break
+    return found
+
+
+def _about(run: LifecycleRun, persona: str, subject: str, facts: int) -> str:
+    """Asked about again only when the subject has grown by as much once more."""
+    named = hashlib.sha256(subject.encode()).hexdigest()[:24]
+    return f"compaction:{run.agent_id}:{persona}:{named}:{facts // (COMPACTION_FACTS + 1)}"
+
+
+def _apply(run: LifecycleRun, crowded: Crowded) -> dict[str, Any]:
+    asked = 0
+    for persona, about, facts, text in crowded:
+        if len(facts) < 2:
+            continue
+        asked += (
+            question_ask(
+                agent=run.agent,
+                persona=persona,
+                kind=MemoryReview.Kind.COMPACTION,
+                about=about,
+                by=BY,
+                subject=facts[0].subject,
+                facts=[each.pk for each in facts],
+                proposal=text,
+            )
+            is not None
+        )
+    return {"asked": asked}
+
+
+COMPACTION = Handler(apply=_apply, prepare=_prepare)

@@ -1,0 +1,40 @@
+"""Raising the importance of facts that keep being confirmed. Source: seed "Agentic Memory System", dream cycle.
+
+Days are counted, not confirmations: an agent that repeats what it was shown a moment ago says nothing new.
+"""
+
+from typing import Any
+
+from django.db.models import Count, Q
+from django.db.models.functions import TruncDate
+
+from identity.principal import Principal
+from memory.lifecycle.handler import Handler
+from memory.lifecycle.policy import CORE_CONFIRMATIONS, CORE_IMPORTANCE
+from memory.models import Fact, FactChange, LifecycleRun
+from memory.services.facts import fact_edit
+
+BY = Principal.of_system("lifecycle")
+
+
+def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
+    confirmed = Count(TruncDate("changes__at"), distinct=True, filter=Q(changes__action=FactChange.Action.CONFIRMED))
+    often = (
+        Fact.objects.active()
+        .filter(agent=run.agent, importance__lt=CORE_IMPORTANCE, confirmation_count__gte=CORE_CONFIRMATIONS)
+        .annotate(days=confirmed)
+        .filter(days__gte=CORE_CONFIRMATIONS)
+        .order_by("pk")
+    )
+    keys = list(often.values_list("pk", flat=True)[:500])
+    for fact in Fact.objects.select_related("agent").filter(pk__in=keys).order_by("pk"):
+        fact_edit(
+            fact=fact,
+            by=BY,
+            importance=CORE_IMPORTANCE,
+            reason=f"Confirmed on {CORE_CONFIRMATIONS} days or more: a core fact.",
+        )
+    return {"raised": len(keys)}
+
+
+CORE_FACTS = Handler(apply=_apply)

@@ -1,0 +1,155 @@
+"""Giving a closed episode its title, its summary and the facts worth keeping. Source: seed 009.1, part 3.
+
+With a judge, title and summary are its own, and at most five facts are learned. Without one, or when it fails, both are
+made of the episode's own sentences and marked so, and the run says that the judge is still to be asked; it is run again
+when there is one. What the agent wrote itself is never replaced.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from identity.principal import Principal
+from memory.judge import ExtractedFact, Judge, JudgeFailed, judge_in_force
+from memory.lifecycle.extract import extract_summary, extract_title
+from memory.lifecycle.handler import Handler
+from memory.lifecycle.policy import LOW_CONFIDENCE
+from memory.models import Episode, Fact, LifecycleRun, MemoryReview
+from memory.persona import VIEWS
+from memory.policy import MAX_DETAIL_CHARACTERS
+from memory.services.decisions import decisions_link
+from memory.services.episodes import episode_describe
+from memory.services.facts import Probe, fact_learn, fact_probe
+from memory.services.questions import question_ask
+
+BY = Principal.of_system("lifecycle")
+Kind = Episode.SummaryKind
+PENDING = "pending"
+
+
+@dataclass(slots=True)
+class Prepared:
+    """`judge` is "done", "pending" when it is to be asked again, or why it will not be."""
+
+    title: str = ""
+    summary: str = ""
+    kind: str = ""
+    judge: str = "done"
+    facts: list[tuple[ExtractedFact, Probe]] = field(default_factory=list)
+    skipped: bool = False
+
+
+def transcript_of(episode: Episode) -> str:
+    """What happened in an episode, as one text: its events in their order, then its free text."""
+    events = VIEWS[episode.persona](episode.agent).transcript(episode)
+    parts: list[str] = []
+    room = MAX_DETAIL_CHARACTERS * 2
+    for kind, content in events.values_list("kind", "content").iterator(chunk_size=500):
+        parts.append(f"{kind.replace('_', ' ')}: {content}" if kind else content)
+        room -= len(content)
+        if room < 0:
+            break
+    return "\n".join([*parts, episode.detail] if episode.detail else parts)
+
+
+def _prepare(run: LifecycleRun) -> Prepared:
+    episode = Episode.objects.select_related("agent").filter(pk=run.subject_id, ended_at__isnull=False).first()
+    if episode is None:
+        return Prepared(skipped=True)
+    text = transcript_of(episode)
+    plain = episode.detail or "\n".join(
+        VIEWS[episode.persona](episode.agent).transcript(episode).values_list("content", flat=True)[:500]
+    )
+    if not text.strip():
+        return Prepared(skipped=True)
+    found = Prepared()
+    judge = judge_in_force()
+    if judge is None:
+        found.judge = PENDING
+    else:
+        _ask(judge, run, episode, text, found)
+    if not found.summary and episode.summary_kind == Kind.NONE:
+        found.title, found.summary, found.kind = extract_title(plain), extract_summary(plain), Kind.EXTRACTIVE
+    elif not found.title and not episode.title:
+        found.title = extract_title(episode.summary or plain)
+    return found
+
+
+def _ask(judge: Judge, run: LifecycleRun, episode: Episode, text: str, found: Prepared) -> None:
+    try:
+        summary = episode.summary
+        if episode.summary_kind in (Kind.NONE, Kind.EXTRACTIVE) or not episode.title:
+            judged = judge.summarise(agent=episode.agent, persona=episode.persona, transcript=text)
+            run.tokens += judged.tokens
+            found.title = judged.value.title
+            if episode.summary_kind != Kind.GIVEN:
+                summary = found.summary = judged.value.summary
+                found.kind = Kind.JUDGE
+        if "facts" not in run.result:
+            extracted = judge.extract_facts(
+                agent=episode.agent, persona=episode.persona, summary=summary, transcript=text
+            )
+            run.tokens += extracted.tokens
+            found.facts = [(each, fact_probe(_draft(episode, each), waiting=False)) for each in extracted.value.facts]
+    except JudgeFailed as error:
+        found.judge = PENDING if error.retryable else str(error)
+
+
+def _draft(episode: Episode, extracted: ExtractedFact) -> Fact:
+    return Fact(
+        agent=episode.agent,
+        persona=episode.persona,
+        content=extracted.content,
+        subject=extracted.subject,
+        category=extracted.category,
+    )
+
+
+def _apply(run: LifecycleRun, found: Prepared) -> dict[str, Any]:
+    if found.skipped:
+        return {"skipped": "There is nothing to summarise."}
+    episode = Episode.objects.select_related("agent").get(pk=run.subject_id)
+    episode_describe(episode=episode, by=BY, title=found.title, summary=found.summary, kind=found.kind)
+    result: dict[str, Any] = {
+        "judge": found.judge,
+        "summary": found.kind or episode.summary_kind,
+        "decisions_linked": decisions_link(episode=episode, by=BY),
+    }
+    if "facts" in run.result:
+        result["facts"] = run.result["facts"]
+    elif found.judge != PENDING:
+        result["facts"] = _learn(episode, found.facts)
+    return result
+
+
+def _learn(episode: Episode, facts: Sequence[tuple[ExtractedFact, Probe]]) -> dict[str, int]:
+    actions: dict[str, int] = {}
+    for each, probe in facts:
+        learned = fact_learn(
+            agent=episode.agent,
+            persona=episode.persona,
+            content=each.content,
+            subject=each.subject,
+            category=each.category,
+            confidence=each.confidence,
+            source=f"episode:{episode.pk}",
+            source_episode=episode,
+            by=BY,
+            probe=probe,
+        )
+        actions[learned.action] = actions.get(learned.action, 0) + 1
+        if learned.action != "confirmed" and each.confidence < LOW_CONFIDENCE:
+            question_ask(
+                agent=episode.agent,
+                persona=episode.persona,
+                kind=MemoryReview.Kind.LOW_CONFIDENCE,
+                about=f"low:{learned.fact.pk}",
+                by=BY,
+                new=learned.fact,
+                subject=learned.fact.subject,
+                score=each.confidence,
+            )
+    return actions
+
+
+EPISODE_CLOSE = Handler(apply=_apply, prepare=_prepare)

@@ -1,0 +1,24 @@
+"""Letting search read less of old episodes; their summaries are kept whole. Source: seed "Agentic Memory System"."""
+
+from typing import Any
+
+from memory.lifecycle.handler import Handler
+from memory.lifecycle.policy import COMPACT_EPISODES
+from memory.models import Episode, LifecycleRun
+from memory.search.entries import entry_of
+from memory.search.index import index_put
+from nousweb.lib import clock
+
+BATCH = 2_000
+
+
+def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
+    youngest = min(age for age, _ in COMPACT_EPISODES)
+    old = Episode.objects.closed().filter(agent=run.agent, ended_at__lt=clock.now() - youngest).order_by("-ended_at")
+    entries = [entry for entry in map(entry_of, old[:BATCH]) if entry.text]
+    # Rows whose text is the same keep their vectors.
+    index_put(entries)
+    return {"looked_at": len(entries)}
+
+
+EPISODE_COMPACT = Handler(apply=_apply)

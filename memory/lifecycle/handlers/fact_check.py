@@ -1,0 +1,68 @@
+"""Comparing by meaning, later, a fact that was stored while its embedding could not be had."""
+
+from typing import Any
+
+from identity.principal import Principal
+from memory.embedding import thresholds_of
+from memory.lifecycle.fact_dedup import decide, evidence_of
+from memory.lifecycle.handler import Handler, NotNow
+from memory.models import Fact, LifecycleRun
+from memory.services.facts.candidates import Vector, candidates_compare
+from memory.services.facts.change import fact_confirm, fact_merge, fact_supersede
+from memory.services.facts.learn import learning_lock
+from memory.services.facts.probe import vector_of
+from memory.services.questions import pair_ask
+from nousweb.lib.errors import Conflict, Invalid
+
+BY = Principal.of_system("lifecycle")
+
+
+def _prepare(run: LifecycleRun) -> Vector | None:
+    fact = Fact.objects.filter(pk=run.subject_id, active=True).first()
+    if fact is None:
+        return None
+    vector = vector_of(fact.content)
+    if vector is None:
+        raise NotNow("The embedding model cannot be reached.")
+    return vector
+
+
+def _apply(run: LifecycleRun, vector: Vector | None) -> dict[str, Any]:
+    learning_lock(run.agent, run.persona)
+    fact = Fact.objects.select_related("agent").filter(pk=run.subject_id, active=True).first()
+    if fact is None or vector is None:
+        return {"action": "gone"}
+    compared = candidates_compare(fact, vector=vector, thresholds=thresholds_of(vector.model))
+    # Only what was known before this fact: the later ones were compared with it when they came, or will be.
+    earlier = set(
+        Fact.objects.filter(pk__in=[each.fact_id for each in compared], recorded_at__lte=fact.recorded_at).values_list(
+            "pk", flat=True
+        )
+    )
+    decision = decide([each for each in compared if each.fact_id in earlier], {})
+    olds = Fact.objects.select_related("agent").in_bulk(list(earlier))
+    if decision.confirm is not None:
+        known = fact_confirm(fact=olds[decision.confirm.fact_id], by=BY, reason="Learned again in other words.")
+        evidence = evidence_of(decision.confirm.comparison)
+        fact_merge(duplicate=fact, into=known, by=BY, reason="Known already.", evidence=evidence)
+        return {"action": "confirmed"}
+    ask = list(decision.ask)
+    superseded = 0
+    for each in decision.supersede:
+        try:
+            fact_supersede(
+                old=olds[each.fact_id],
+                new=fact,
+                by=BY,
+                reason=each.comparison.reasons[0].words,
+                score=round(each.comparison.cosine, 4),
+                evidence=evidence_of(each.comparison),
+            )
+            superseded += 1
+        except (Invalid, Conflict):
+            ask.append(each)
+    asked = [pair_ask(old=olds[each.fact_id], new=fact, comparison=each.comparison, by=BY) for each in ask]
+    return {"action": decision.action, "superseded": superseded, "asked": sum(each is not None for each in asked)}
+
+
+FACT_CHECK = Handler(apply=_apply, prepare=_prepare)

@@ -1,0 +1,60 @@
+"""Asking the judge what two facts are to each other, where nobody waits for the answer.
+
+What it says answers the question only where it may: see `settles`; else the person who answers it sees the verdict.
+"""
+
+from typing import Any
+
+from identity.principal import Principal
+from memory.embedding.thresholds import UNKNOWN
+from memory.judge import Judged, JudgeFailed, JudgeUnavailable, RelationVerdict, judge_in_force
+from memory.lifecycle.compare import Comparison, FactText, compare_facts
+from memory.lifecycle.fact_dedup import settles
+from memory.lifecycle.handler import Handler, NotNow
+from memory.models import Fact, LifecycleRun, MemoryReview
+from memory.services.facts.candidates import moment_of
+from memory.services.facts.probe import for_judge
+from memory.services.reviews import verdict_apply
+
+BY = Principal.of_system("judge")
+
+
+def _prepare(run: LifecycleRun) -> Judged[RelationVerdict] | str:
+    review = MemoryReview.objects.pending().select_related("old", "new", "agent").filter(pk=run.subject_id).first()
+    if review is None or review.old is None or review.new is None:
+        return "answered"
+    judge = judge_in_force()
+    if judge is None:
+        return "no judge"
+    try:
+        judged = judge.relation(
+            agent=review.agent, persona=review.persona, old=for_judge(review.old), new=for_judge(review.new)
+        )
+    except JudgeUnavailable as error:
+        raise NotNow(str(error), retry_at=error.retry_at) from error
+    except JudgeFailed as error:
+        if error.retryable:
+            raise
+        return str(error)
+    run.tokens += judged.tokens
+    return judged
+
+
+def _apply(run: LifecycleRun, judged: Judged[RelationVerdict] | str) -> dict[str, Any]:
+    if isinstance(judged, str):
+        return {"judge": judged}
+    review = MemoryReview.objects.select_related("old", "new").filter(pk=run.subject_id).first()
+    if review is None or review.old is None or review.new is None:
+        return {"judge": "answered"}
+    comparison = _compared(review.old, review.new, review.score or 0.0)
+    comes_to = settles(comparison, judged.value)
+    answer = verdict_apply(review=review, judged=judged, comes_to=str(comes_to) if comes_to else None, by=BY)
+    return {"judge": str(judged.value.relation), "confidence": judged.value.confidence, "answer": answer}
+
+
+def _compared(old: Fact, new: Fact, cosine: float) -> Comparison:
+    texts = [FactText(each.content, each.subject, each.category, moment_of(each)) for each in (old, new)]
+    return compare_facts(texts[0], texts[1], cosine, UNKNOWN)
+
+
+FACT_JUDGE = Handler(apply=_apply, prepare=_prepare)

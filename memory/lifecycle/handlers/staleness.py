@@ -1,0 +1,46 @@
+"""Lowering the confidence of facts that nobody has confirmed for long, but not of those that do not age."""
+
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q
+
+from identity.principal import Principal
+from memory.lifecycle.handler import Handler
+from memory.lifecycle.policy import NEVER_STALE, STALE_AFTER, STALE_CONFIDENCE_FLOOR, STALE_CONFIDENCE_STEP
+from memory.models import Fact, FactChange, LifecycleRun
+from memory.services.facts import fact_edit
+from nousweb.lib import clock
+
+BY = Principal.of_system("lifecycle")
+
+
+def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
+    horizon = clock.now() - STALE_AFTER
+    lowered = FactChange.objects.filter(fact=OuterRef("pk"), at__gt=horizon, evidence__has_key="staleness")
+    stale = (
+        Fact.objects.active()
+        .filter(
+            Q(last_confirmed_at__lt=horizon) | Q(last_confirmed_at__isnull=True),
+            ~Exists(lowered),
+            agent=run.agent,
+            recorded_at__lt=horizon,
+            confidence__gt=STALE_CONFIDENCE_FLOOR,
+        )
+        .exclude(category__in=NEVER_STALE)
+        .select_related("agent")
+        .order_by("pk")[:500]
+    )
+    count = 0
+    for fact in stale:
+        fact_edit(
+            fact=fact,
+            by=BY,
+            confidence=round(max(fact.confidence - STALE_CONFIDENCE_STEP, STALE_CONFIDENCE_FLOOR), 4),
+            reason=f"Not confirmed for {STALE_AFTER.days} days.",
+            evidence={"staleness": True},
+        )
+        count += 1
+    return {"lowered": count}
+
+
+STALENESS = Handler(apply=_apply)

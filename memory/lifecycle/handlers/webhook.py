@@ -1,0 +1,70 @@
+"""Telling an address of the operator's that work waits: signed, tried again, and without quoting memories.
+
+At least once: a worker that is killed between the answer and its record sends it again, under the same id.
+"""
+
+import hashlib
+import hmac
+import http.client
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+from django.conf import settings
+
+from memory.lifecycle.handler import Handler
+from memory.models import LifecycleRun, MemoryReview
+
+TIMEOUT_SECONDS = 10
+
+
+class WebhookFailed(Exception):
+    """The address did not take the message."""
+
+
+def signature_of(body: bytes, secret: str) -> str:
+    """What X-Nous-Signature holds: `sha256=` and the HMAC-SHA256 of the body in hexadecimal."""
+    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def _prepare(run: LifecycleRun) -> str:
+    if not settings.WEBHOOK_URL:
+        return "no address"
+    review = MemoryReview.objects.select_related("agent").filter(pk=run.subject_id).first()
+    if review is None or review.status != MemoryReview.Status.PENDING:
+        return "answered"
+    body = json.dumps(
+        {
+            "event": "memory_review.waiting",
+            "id": str(review.pk),
+            "agent": review.agent.slug,
+            "kind": review.kind,
+            "created_at": review.created_at.isoformat(),
+            "path": f"/review/memory/{review.pk}/",
+        }
+    ).encode()
+    request = urllib.request.Request(  # noqa: S310  (the scheme is checked where the setting is read)
+        settings.WEBHOOK_URL,
+        body,
+        {
+            "Content-Type": "application/json",
+            "X-Nous-Delivery": str(review.pk),
+            "X-Nous-Signature": signature_of(body, settings.WEBHOOK_SECRET),
+        },
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+            return f"answered {answer.status}"
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise WebhookFailed(f"The webhook's address answered {error.code}.") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise WebhookFailed(f"The webhook's address cannot be reached ({type(error).__name__}).") from error
+
+
+def _apply(run: LifecycleRun, said: str) -> dict[str, Any]:
+    return {"webhook": said}
+
+
+WEBHOOK = Handler(apply=_apply, prepare=_prepare)

@@ -1,0 +1,43 @@
+"""Rules of the lifecycle, declared as data."""
+
+from datetime import timedelta
+
+MAX_ATTEMPTS = 5
+FIRST_PAUSE = timedelta(seconds=15)
+LONGEST_PAUSE = timedelta(hours=1)
+LEASE = timedelta(minutes=3)
+"""A worker ends a task after two minutes, so after three whoever held a run is gone."""
+LOST_AFTER = timedelta(minutes=2)
+"""A queued run that nobody took up for so long has lost its message, and is told again."""
+SWEEP_BATCH = 500
+KEEP_DONE_RUNS = timedelta(days=90)
+
+LOW_CONFIDENCE = 0.5
+"""An extracted fact less sure than this is shown to people."""
+
+STALE_AFTER = timedelta(days=180)
+STALE_CONFIDENCE_STEP = 0.1
+STALE_CONFIDENCE_FLOOR = 0.3
+NEVER_STALE = ("rule", "preference", "person", "concept")
+"""What people are and want does not fade by not being mentioned. Source: the pitfalls of earlier systems, 12."""
+
+CORE_CONFIRMATIONS = 5
+CORE_IMPORTANCE = 0.9
+
+COMPACT_EPISODES = ((timedelta(days=30), 80), (timedelta(days=90), 40))
+"""From which age on, by how many words of its summary search reads an episode; the summary itself is kept."""
+
+PROCEDURE_MIN_USES = 5
+PROCEDURE_FLAGS = ((0.4, "ineffective"), (0.8, "effective"))
+"""Flagged "ineffective" up to the first share of successes, "effective" from the second on."""
+
+CENSOR_MIN_ACTIVATIONS = 5
+CENSOR_FALSE_SHARE = 0.5
+"""A censor with more false positives than this share of its activations is retired. Source: seed 009.1, phase 2."""
+
+COMPACTION_FACTS = 10
+"""A subject with more active facts than this is proposed for compaction."""
+COMPACTION_LISTED = 30
+
+ESCALATES_TO = {"warn": "block"}
+"""The one step that a censor may rise by itself; to absolute only a person lifts it. Source: seed 009.1, part 4."""

@@ -1,0 +1,149 @@
+"""What the lifecycle has run, and what it asks people."""
+
+import uuid
+from datetime import datetime
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+
+from identity.models import Agent, Persona
+from memory.models.censors import Censor
+from memory.models.facts import Fact
+from memory.models.judge import JudgeCall
+from nousweb.lib import clock
+
+
+class LifecycleRunQuerySet(models.QuerySet["LifecycleRun"]):
+    def due(self, moment: datetime) -> "LifecycleRunQuerySet":
+        """Runs that somebody should take up: waiting, or taken by a worker whose lease is over."""
+        return self.filter(status__in=LifecycleRun.OPEN, next_attempt_at__lte=moment)
+
+
+class LifecycleRun(models.Model):
+    """One reaction to one event, however often its message is delivered. The source of truth of the queue.
+
+    `next_attempt_at` is when a waiting run is tried at the earliest; of a running one it is the end of its lease,
+    after which another worker takes it over. `duration_ms` and `tokens` are of the last attempt and of all of them.
+    """
+
+    class Status(models.TextChoices):
+        QUEUED = "queued", "Queued"
+        RUNNING = "running", "Running"
+        DONE = "done", "Done"
+        FAILED = "failed", "Failed, tried again"
+        DEAD = "dead", "Given up"
+
+    OPEN = (Status.QUEUED, Status.FAILED, Status.RUNNING)
+
+    key = models.CharField(max_length=200, unique=True)
+    handler = models.CharField(max_length=50)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="lifecycle_runs")
+    persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
+    subject_type = models.CharField(max_length=30, blank=True)
+    subject_id = models.CharField(max_length=40, blank=True)
+    status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    queued_at = models.DateTimeField(default=clock.now)
+    next_attempt_at = models.DateTimeField(default=clock.now)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    duration_ms = models.PositiveIntegerField(null=True)
+    tokens = models.PositiveIntegerField(default=0)
+    result = models.JSONField(default=dict)
+    error = models.TextField(blank=True)
+
+    objects = LifecycleRunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-queued_at", "-id"]
+        indexes = [
+            models.Index(
+                fields=["next_attempt_at"], condition=~Q(status__in=["done", "dead"]), name="lifecycle_run_due"
+            ),
+            models.Index(fields=["agent", "persona", "-queued_at", "-id"]),
+            models.Index(fields=["status", "-queued_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.handler} of {self.subject_type} {self.subject_id}"
+
+
+class MemoryReviewQuerySet(models.QuerySet["MemoryReview"]):
+    def pending(self) -> "MemoryReviewQuerySet":
+        return self.filter(status=MemoryReview.Status.PENDING)
+
+
+class MemoryReview(models.Model):
+    """A question about memories that waits for a person, and the answer.
+
+    `old` and `new` are a pair of facts, `new` learned later; a fact that is questioned alone is `new`. A pair is asked
+    about once: its answer is remembered. `facts` are those of a compaction. `reasons` is what the comparison found,
+    `verdict` what a judge said. `before` is what the answer changed, so that it can be taken back.
+    """
+
+    class Kind(models.TextChoices):
+        DUPLICATE = "duplicate", "Possible duplicate"
+        CONTRADICTION = "contradiction", "Possible contradiction"
+        ESCALATION = "escalation", "Censor escalated"
+        LOW_CONFIDENCE = "low_confidence", "Uncertain fact"
+        COMPACTION = "compaction", "Many facts on one subject"
+
+    class Status(models.TextChoices):
+        PENDING = "pending", "Waiting"
+        RESOLVED = "resolved", "Answered"
+        EXPIRED = "expired", "Expired"
+
+    class Resolution(models.TextChoices):
+        SAME = "same", "Same"
+        REPLACE = "replace", "New replaces old"
+        OLD_WRONG = "old_wrong", "Old was wrong"
+        NEW_WRONG = "new_wrong", "New is wrong"
+        BOTH = "both", "Both true"
+        MERGE = "merge", "Merged"
+        KEEP = "keep", "Kept"
+        REVERSE = "reverse", "Reversed"
+        MOOT = "moot", "Settled elsewhere"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="memory_reviews")
+    persona = models.CharField(max_length=20, choices=Persona)
+    kind = models.CharField(max_length=20, choices=Kind)
+    status = models.CharField(max_length=10, choices=Status, default=Status.PENDING)
+    old = models.ForeignKey(Fact, on_delete=models.PROTECT, null=True, related_name="+")
+    new = models.ForeignKey(Fact, on_delete=models.PROTECT, null=True, related_name="+")
+    censor = models.ForeignKey(Censor, on_delete=models.PROTECT, null=True, related_name="reviews")
+    subject = models.CharField(max_length=200, blank=True)
+    facts = ArrayField(models.UUIDField(), default=list)
+    # What it is about, in a form that is the same whenever the same is asked; one question each.
+    about = models.CharField(max_length=200, unique=True)
+    score = models.FloatField(null=True)
+    reasons = models.JSONField(default=list)
+    verdict = models.JSONField(default=dict)
+    judge_call = models.ForeignKey(JudgeCall, on_delete=models.PROTECT, null=True, related_name="+")
+    proposal = models.TextField(blank=True)
+    resolution = models.CharField(max_length=12, choices=Resolution, blank=True)
+    comment = models.TextField(blank=True)
+    resolver_kind = models.CharField(max_length=10, blank=True)
+    resolver_id = models.CharField(max_length=100, blank=True)
+    resolver_name = models.CharField(max_length=200, blank=True)
+    resolved_at = models.DateTimeField(null=True)
+    before = models.JSONField(default=dict)
+    batch = models.UUIDField(null=True)
+    created_at = models.DateTimeField(default=clock.now)
+    expires_at = models.DateTimeField()
+
+    objects = MemoryReviewQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["created_at", "id"]
+        permissions = [("review_memory", "Can answer questions about memories")]
+        indexes = [
+            models.Index(fields=["created_at", "id"], condition=Q(status="pending"), name="memory_review_waiting"),
+            models.Index(fields=["agent", "persona", "-created_at", "-id"]),
+            models.Index(fields=["batch"], condition=Q(batch__isnull=False), name="memory_review_batch"),
+        ]
+
+    def __str__(self) -> str:
+        about = self.subject or (self.new or self.censor or "")
+        return f"{self.get_kind_display()}: {about}"[:200]

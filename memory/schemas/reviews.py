@@ -1,0 +1,90 @@
+"""What the API takes and gives of questions about memories, and of the lifecycle's runs."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import Field
+
+from nousweb.lib.schemas import Input
+
+
+class ReviewReasonOut(Schema):
+    code: str
+    words: str
+    old: str = ""
+    new: str = ""
+
+
+class ReviewFactOut(Schema):
+    id: UUID
+    content: str
+    subject: str
+    category: str
+    confidence: float
+    source: str
+    active: bool
+    recorded_at: datetime
+    valid_from: datetime | None
+    valid_until: datetime | None
+
+
+class ReviewOut(Schema):
+    id: UUID
+    persona: str
+    kind: str
+    status: str
+    subject: str
+    old: ReviewFactOut | None = Field(None, description="The fact that was known")
+    new: ReviewFactOut | None = Field(None, description="The fact that was learned later, or the one in question")
+    censor: UUID | None = Field(None, alias="censor_id")
+    facts: list[UUID] = Field([], description="Those of a compaction")
+    score: float | None = Field(description="Cosine of the pair, or the confidence of a single fact")
+    reasons: list[ReviewReasonOut] = Field([], description="What differs between the two, the weightiest first")
+    verdict: dict[str, Any] = Field({}, description="What the judge said, if it was asked")
+    proposal: str = ""
+    resolution: str
+    comment: str
+    resolver_name: str
+    resolved_at: datetime | None
+    created_at: datetime
+    expires_at: datetime
+
+
+class ReviewPage(Schema):
+    items: list[ReviewOut]
+    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+
+
+class ReviewResolveIn(Input):
+    resolution: str = Field(
+        description="same, replace, old_wrong, new_wrong, both or merge of a pair; keep or reverse of a censor"
+    )
+    comment: str = ""
+    content: str = Field("", description="The text of a merge")
+
+
+class RunOut(Schema):
+    id: int
+    handler: str
+    persona: str
+    subject_type: str
+    subject_id: str
+    status: str
+    attempts: int
+    queued_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    next_attempt_at: datetime
+    duration_ms: int | None
+    tokens: int
+    result: dict[str, Any]
+    error: str
+
+
+class LifecycleOut(Schema):
+    counts: dict[str, int] = Field(description="Runs by status")
+    waiting: int = Field(description="Questions that wait for people")
+    items: list[RunOut]
+    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")

@@ -1,0 +1,25 @@
+"""Facts: learned, and changed in every way a fact can change."""
+
+from memory.services.facts.change import (
+    fact_confirm,
+    fact_edit,
+    fact_invalidate,
+    fact_merge,
+    fact_restore,
+    fact_supersede,
+)
+from memory.services.facts.learn import LearnResult, fact_learn
+from memory.services.facts.probe import Probe, fact_probe
+
+__all__ = [
+    "LearnResult",
+    "Probe",
+    "fact_confirm",
+    "fact_edit",
+    "fact_invalidate",
+    "fact_learn",
+    "fact_merge",
+    "fact_probe",
+    "fact_restore",
+    "fact_supersede",
+]

@@ -1,0 +1,41 @@
+"""Writing a fact's history, inside the transaction of the change."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from identity.principal import Principal
+from memory.models import Fact, FactChange
+from nousweb.lib import clock
+
+
+def change_record(
+    fact: Fact,
+    action: FactChange.Action,
+    by: Principal,
+    *,
+    other: Fact | None = None,
+    score: float | None = None,
+    reason: str = "",
+    before: Mapping[str, Any] | None = None,
+    at: datetime | None = None,
+    evidence: Mapping[str, Any] | None = None,
+) -> FactChange:
+    """Keep what happened to `fact`; `before` and `evidence` are ready for JSON."""
+    return FactChange.objects.create(
+        fact=fact,
+        action=action,
+        other=other,
+        score=score,
+        reason=reason,
+        before=dict(before or {}),
+        evidence=dict(evidence or {}),
+        at=at or clock.now(),
+        author_kind=by.kind,
+        author_id=by.id,
+        author_name=by.name,
+    )
+
+
+def iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None

@@ -1,0 +1,187 @@
+"""Running what the lifecycle has queued: claimed once, done once, tried again with growing pauses, given up visibly."""
+
+import time
+from datetime import datetime, timedelta
+
+import structlog
+from django.db import transaction
+from django.db.models import F, Q
+
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.embedding import EmbeddingFailed
+from memory.judge import JudgeFailed
+from memory.lifecycle.handler import Handler, NotNow
+from memory.lifecycle.policy import (
+    FIRST_PAUSE,
+    KEEP_DONE_RUNS,
+    LEASE,
+    LONGEST_PAUSE,
+    LOST_AFTER,
+    MAX_ATTEMPTS,
+    SWEEP_BATCH,
+)
+from memory.models import LifecycleRun
+from memory.services.queue import run_tell
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, DomainError
+
+log = structlog.get_logger(__name__)
+Status = LifecycleRun.Status
+CHANGE = "memory.change_lifecyclerun"
+
+
+def lifecycle_run(run_id: int) -> str:
+    """Run one queued run; returns its new status, or "not ours" when somebody else has it or has done it.
+
+    1. Claim it, so that of two workers with the same message one goes on.
+    2. Prepare outside of every transaction: this is where models are asked.
+    3. Apply the effect and mark the run done in one transaction, if the claim still holds.
+    """
+    run = _claim(run_id)
+    if run is None:
+        return "not ours"
+    began = time.monotonic()
+    try:
+        handler = _handler(run)
+        prepared = handler.prepare(run)
+        with transaction.atomic():
+            if not _still_ours(run):
+                return "not ours"
+            run.result = handler.apply(run, prepared)
+            _finish(run, Status.DONE, began)
+    except NotNow as later:
+        _postpone(run, later, began)
+    except Exception as error:  # One handler that fails must not end the worker that runs the others.
+        log.exception("lifecycle_run_failed", run=run.pk, handler=run.handler)
+        _fail(run, error, began)
+    return run.status
+
+
+def pause_after(attempts: int) -> timedelta:
+    """How long a run waits after its n-th failed attempt: doubling from FIRST_PAUSE to LONGEST_PAUSE."""
+    return min(FIRST_PAUSE * 2 ** min(attempts - 1, 20), LONGEST_PAUSE)
+
+
+def runs_sweep() -> int:
+    """Send the messages of runs that are due and were not taken up; returns how many. Run by the clock.
+
+    Covers runs that wait for another attempt, those whose worker was killed, and those whose message was lost.
+    """
+    now = clock.now()
+    with transaction.atomic():
+        gone = LifecycleRun.objects.filter(status=Status.RUNNING, attempts__gte=MAX_ATTEMPTS, next_attempt_at__lte=now)
+        gone.update(status=Status.DEAD, finished_at=now, error=f"Its worker was ended {MAX_ATTEMPTS} times.")
+        due = (
+            LifecycleRun.objects.due(now)
+            .filter(~Q(status=Status.QUEUED) | Q(next_attempt_at__lte=now - LOST_AFTER) | Q(attempts__gt=0))
+            .select_for_update(skip_locked=True)
+            .order_by("next_attempt_at", "id")[:SWEEP_BATCH]
+        )
+        found = [run.pk for run in due]
+        # Told now: if nobody takes these up, they are told again after a while, and not at every sweep.
+        LifecycleRun.objects.filter(pk__in=found).exclude(status=Status.RUNNING).update(
+            next_attempt_at=now + LOST_AFTER, status=Status.QUEUED
+        )
+        for run_id in found:
+            run_tell(run_id)
+    return len(found)
+
+
+def runs_purge() -> int:
+    """Delete the rows of runs that were done long ago; returns how many. Those given up stay."""
+    old = LifecycleRun.objects.filter(status=Status.DONE, finished_at__lt=clock.now() - KEEP_DONE_RUNS)
+    return old.delete()[0]
+
+
+@transaction.atomic
+def run_retry(*, run: LifecycleRun, by: Principal) -> LifecycleRun:
+    """Let a run that was given up, or waits for its next attempt, be tried now from the start.
+
+    Raises NotAllowed, or Conflict for a run that is not one of these.
+    """
+    by.require(CHANGE, run.agent)
+    run = LifecycleRun.objects.select_for_update(of=("self",)).select_related("agent").get(pk=run.pk)
+    if run.status not in (Status.DEAD, Status.FAILED):
+        raise Conflict(f"This run is {run.get_status_display().lower()}: there is nothing to try again.")
+    before = {"status": run.status, "attempts": run.attempts, "error": run.error}
+    run.status, run.attempts, run.next_attempt_at, run.finished_at = Status.QUEUED, 0, clock.now(), None
+    run.save(update_fields=["status", "attempts", "next_attempt_at", "finished_at"])
+    audit_record(
+        by=by, action="lifecycle.retry", target=run, agent=run.agent, before=before, after={"status": run.status}
+    )
+    run_tell(run.pk)
+    return run
+
+
+@transaction.atomic
+def run_again(run: LifecycleRun) -> bool:
+    """Queue a done run anew, because there is something new to find; False when it is not done."""
+    now = clock.now()
+    done = LifecycleRun.objects.filter(pk=run.pk, status__in=[Status.DONE, Status.DEAD])
+    if not done.update(status=Status.QUEUED, attempts=0, queued_at=now, next_attempt_at=now, error=""):
+        return False
+    run_tell(run.pk)
+    return True
+
+
+def _claim(run_id: int) -> LifecycleRun | None:
+    now = clock.now()
+    free = Q(status__in=[Status.QUEUED, Status.FAILED]) | Q(status=Status.RUNNING, next_attempt_at__lte=now)
+    mine = LifecycleRun.objects.filter(free, pk=run_id, attempts__lt=MAX_ATTEMPTS).update(
+        status=Status.RUNNING, attempts=F("attempts") + 1, started_at=now, next_attempt_at=now + LEASE
+    )
+    return LifecycleRun.objects.select_related("agent").get(pk=run_id) if mine else None
+
+
+def _still_ours(run: LifecycleRun) -> bool:
+    """Whether no other worker has taken the run over; locked until the transaction ends."""
+    held = LifecycleRun.objects.filter(
+        pk=run.pk, status=Status.RUNNING, attempts=run.attempts, started_at=run.started_at
+    )
+    return held.select_for_update().first() is not None
+
+
+def _handler(run: LifecycleRun) -> Handler:
+    # Imported here: handlers call services, which queue runs.
+    from memory.lifecycle.handlers import HANDLERS
+
+    return HANDLERS[run.handler]
+
+
+def _finish(run: LifecycleRun, status: Status, began: float, error: str = "") -> None:
+    run.status, run.finished_at, run.error = status, clock.now(), error
+    run.duration_ms = round((time.monotonic() - began) * 1000)
+    run.save(update_fields=["status", "finished_at", "error", "duration_ms", "tokens", "result"])
+
+
+def _fail(run: LifecycleRun, error: Exception, began: float) -> None:
+    # The words of an error that nobody foresaw may quote a memory; the log has them.
+    foreseen = isinstance(error, DomainError | EmbeddingFailed | JudgeFailed)
+    said = str(error)[:1000] if foreseen else f"Unexpected {type(error).__name__}; the log tells more."
+    dead = run.attempts >= MAX_ATTEMPTS
+    _release(run, Status.DEAD if dead else Status.FAILED, clock.now() + pause_after(run.attempts), said, began)
+
+
+def _postpone(run: LifecycleRun, later: NotNow, began: float) -> None:
+    """What cannot be asked now is no failure of the run, and counts as no attempt."""
+    at = later.retry_at or clock.now() + pause_after(max(run.attempts, 3))
+    _release(run, Status.FAILED, at, str(later)[:1000], began, attempts=run.attempts - 1)
+
+
+def _release(
+    run: LifecycleRun, status: Status, at: datetime, error: str, began: float, attempts: int | None = None
+) -> None:
+    held = LifecycleRun.objects.filter(
+        pk=run.pk, status=Status.RUNNING, attempts=run.attempts, started_at=run.started_at
+    )
+    run.status, run.error, run.next_attempt_at, run.finished_at = status, error, at, clock.now()
+    held.update(
+        status=status,
+        error=error,
+        next_attempt_at=at,
+        finished_at=run.finished_at,
+        attempts=run.attempts if attempts is None else attempts,
+        duration_ms=round((time.monotonic() - began) * 1000),
+        tokens=run.tokens,
+    )

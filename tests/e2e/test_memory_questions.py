@@ -1,0 +1,82 @@
+"""The tour: a contradicting fact comes by the API, is answered by key, followed in the trail, and undone."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from memory.models import Fact, MemoryReview
+from tests.http import ApiClient
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+OLD, NEW = "The nightly job never touches the archive.", "The nightly job sometimes touches the archive."
+
+
+def test_from_a_contradiction_to_both_clocks(log_in: Callable[..., Page], actor_token: str, bob: User) -> None:
+    agent = ApiClient().as_token(actor_token)
+    for content in (OLD, NEW):
+        told = json.loads(agent.post("/facts", {"content": content, "subject": "nightly job"}).content)
+    assert told["action"] == "queued"
+
+    page = log_in(bob)
+    page.goto("/review/memory/")
+    expect(page.get_by_role("link", name="Memory questions 1 waiting")).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Possible contradiction")
+    page.wait_for_load_state("load")
+    page.keyboard.press("?")
+    for words in ("New replaces old", "Both true", "Merge into one text"):
+        expect(page.locator("#keyhelp")).to_contain_text(words)
+    page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    expect(page.locator(".review-undo")).to_contain_text("New replaces old")
+    assert [fact.content for fact in Fact.objects.active()] == [NEW]
+
+    page.goto("/agents/ada/supersessions/?subject=nightly&way=person")
+    expect(page.locator(".diff del")).to_have_text("never")
+    expect(page.locator(".diff ins")).to_have_text("sometimes")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("The old fact holds again")).to_be_visible()
+    assert {fact.content for fact in Fact.objects.active()} == {OLD, NEW}
+    assert MemoryReview.objects.get().status == "pending"
+
+    page.goto("/agents/ada/subjects/nightly%20job/")
+    for column in ("True from", "True until", "Learned", "Retired"):
+        expect(page.get_by_role("columnheader", name=column)).to_be_visible()
+    expect(page.locator(".timeline-svg g.holds")).to_have_count(2)
+    page.get_by_label("As of").fill("0")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**/?at=0")
+    # At the beginning of the axis neither of them was known.
+    expect(page.get_by_text("Nothing that was known then")).to_be_visible()
+    expect(page.locator(".timeline-svg g.holds")).to_have_count(0)
+
+
+def test_answers_advance_and_are_taken_back_by_key(log_in: Callable[..., Page], actor_token: str, bob: User) -> None:
+    agent = ApiClient().as_token(actor_token)
+    for thing in ("archive", "ledger"):
+        for often in ("never", "sometimes"):
+            agent.post("/facts", {"content": f"The {thing} job {often} fails at night.", "subject": f"{thing} job"})
+    assert MemoryReview.objects.pending().count() == 2
+    page = log_in(bob)
+    page.goto("/review/memory/")
+    page.get_by_role("link", name="Start answering").click()
+    page.wait_for_load_state("load")
+    page.keyboard.press("b")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("ledger job")
+    page.wait_for_load_state("load")
+    page.keyboard.press("u")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("archive job")
+    expect(page.get_by_text("Took back the answer")).to_be_visible()
+    page.wait_for_load_state("load")
+    page.keyboard.press("m")
+    page.get_by_label("Merged text").fill("The archive job rarely fails at night.")
+    page.get_by_role("button", name="Save merged text").click()
+    expect(page.locator(".review-undo")).to_contain_text("Merged")
+    page.goto("/review/memory/?status=decided")
+    expect(page.get_by_text("Merged").first).to_be_visible()
+    assert Fact.objects.active().filter(content="The archive job rarely fails at night.").exists()

@@ -1,0 +1,191 @@
+"""Learning a fact over HTTP: stored, confirmed, in the place of an old one, or with a question to people."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from memory.models import Fact, FactChange, JudgeCall, LifecycleRun, MemoryReview
+from memory.services.lifecycle import lifecycle_run
+from tests.judge_server import JudgeServer
+
+
+@pytest.fixture
+def learn(api, actor_token):
+    client = api.as_token(actor_token)
+
+    def learn(content, **fields):
+        answer = client.post("/facts", {"content": content, **fields})
+        assert answer.status_code == 201, answer.content
+        return answer.json()
+
+    return learn
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    with JudgeServer() as server, server.in_force():
+        yield server
+
+
+BERLIN, PARIS = "Alice lives in Berlin.", "Alice lives in Paris."
+
+
+def test_a_first_fact_is_stored_with_its_vector(learn):
+    told = learn(BERLIN, subject="Alice")
+    assert (told["action"], told["review"], told["superseded"]) == ("stored", None, [])
+    assert not LifecycleRun.objects.exists()
+
+
+@pytest.mark.parametrize("again", [BERLIN, "  Alice   lives in Berlin", "Alice lives in Berlin!"])
+def test_the_same_again_confirms_the_one_row(learn, again):
+    first = learn(BERLIN, subject="Alice")
+    told = learn(again, subject="alice")
+    assert (told["action"], told["fact"]["id"]) == ("confirmed", first["fact"]["id"])
+    assert told["fact"]["confirmation_count"] == 1
+    assert Fact.objects.count() == 1
+
+
+def test_the_same_words_about_somebody_else_are_another_fact(learn):
+    learn("Prefers tea.", subject="Alice")
+    told = learn("Prefers tea.", subject="Bob")
+    assert told["action"] == "stored"
+    assert Fact.objects.active().count() == 2
+
+
+def test_a_certain_change_takes_the_place_of_the_old(learn):
+    old = learn(BERLIN, subject="Alice")
+    told = learn(PARIS, subject="Alice")
+    assert (told["action"], told["superseded"]) == ("superseded", [old["fact"]["id"]])
+    before = Fact.objects.get(pk=old["fact"]["id"])
+    assert (before.active, str(before.superseded_by_id)) == (False, told["fact"]["id"])
+    assert before.valid_until is not None
+    change = FactChange.objects.get(fact=before, action="superseded")
+    assert change.evidence["kind"] == "changed"
+    assert change.author_kind == "token"
+
+
+def test_what_may_contradict_is_stored_with_a_question(learn):
+    old = learn("The nightly job never touches the archive.", subject="nightly job")
+    told = learn("The nightly job sometimes touches the archive.", subject="nightly job")
+    assert told["action"] == "queued"
+    review = MemoryReview.objects.get(pk=told["review"])
+    assert (str(review.old_id), str(review.new_id)) == (old["fact"]["id"], told["fact"]["id"])
+    assert review.reasons
+    assert Fact.objects.active().count() == 2
+
+
+def test_different_subjects_raise_no_question(learn):
+    learn("The rent is 900 euros.", subject="Flat in Graz")
+    told = learn("The rent is 950 euros.", subject="Office in Linz")
+    assert told["action"] == "stored"
+    assert not MemoryReview.objects.exists()
+
+
+def test_other_times_of_the_world_do_not_compete(learn):
+    learn(BERLIN, subject="Alice", valid_from="2010-01-01T00:00:00Z", valid_until="2012-01-01T00:00:00Z")
+    told = learn(PARIS, subject="Alice", valid_from="2015-01-01T00:00:00Z")
+    assert told["action"] == "stored"
+
+
+ALIKE = ("Tim commutes to work in a small red car.", "Tim drives to work in a little red car.")
+
+
+def test_the_judge_confirms_a_paraphrase(learn, server):
+    learn(ALIKE[0], subject="Tim")
+    server.reply(relation="duplicate", confidence=0.95, reason="Both say that they play.")
+    told = learn(ALIKE[1], subject="Tim")
+    assert (told["action"], len(server.requests)) == ("confirmed", 1)
+    assert Fact.objects.count() == 1
+    assert FactChange.objects.get(action="confirmed").evidence["judge"]["relation"] == "duplicate"
+
+
+@pytest.mark.parametrize(
+    ("relation", "confidence", "action", "waits"),
+    [
+        ("update", 0.9, "superseded", False),
+        ("update", 0.4, "queued", True),
+        ("contradiction", 0.9, "queued", True),
+        ("refinement", 0.9, "stored", False),
+        ("unrelated", 0.9, "stored", False),
+        # Numbers differ: no judge may call that the same.
+        ("duplicate", 0.99, "queued", True),
+    ],
+)
+def test_a_verdict_decides_only_where_it_may(learn, server, relation, confidence, action, waits):
+    learn("Tim never goes to the gym on Mondays with Ann.", subject="Tim")
+    server.reply(relation=relation, confidence=confidence, reason="So it is.")
+    told = learn("Tim sometimes goes to the gym on Mondays with Ann.", subject="Tim")
+    assert len(server.requests) == 1
+    assert told["action"] == action
+    assert (told["review"] is not None) is waits
+    if waits:
+        assert MemoryReview.objects.get().verdict["relation"] == relation
+
+
+def test_a_judge_that_fails_loses_nothing_and_is_asked_again(learn, server):
+    learn("Tim never goes to the gym on Mondays with Ann.", subject="Tim")
+    server.fail(529)
+    told = learn("Tim sometimes goes to the gym on Mondays with Ann.", subject="Tim")
+    assert told["action"] == "queued"
+    run = LifecycleRun.objects.get(handler="fact_judge")
+    server.reply(relation="update", confidence=0.9, reason="He took it up.")
+    assert lifecycle_run(run.pk) == "done"
+    review = MemoryReview.objects.get(pk=told["review"])
+    assert (review.status, review.resolution, review.resolver_name) == ("resolved", "replace", "judge")
+    assert [fact.content for fact in Fact.objects.active()] == ["Tim sometimes goes to the gym on Mondays with Ann."]
+    change = FactChange.objects.get(action="superseded")
+    assert change.evidence["judge"]["relation"] == "update"
+    assert JudgeCall.objects.count() == 2
+    run.refresh_from_db()
+    assert run.tokens == 120
+
+
+@pytest.fixture
+def no_embedder(monkeypatch):
+    """The model's file is not the one that it should be, so nothing can be embedded."""
+    with monkeypatch.context() as patched:
+        patched.setattr("memory.embedding.local.MODEL_SHA256", "0" * 64)
+        patched.setattr("memory.embedding.registry._made", {})
+        yield patched
+
+
+def test_without_an_embedder_it_is_stored_and_compared_later(learn, no_embedder):
+    old = learn("Postgres holds the billing data.", subject="billing")
+    told = learn("The invoices and payments live in the relational store.", subject="billing")
+    assert told["action"] == "stored"
+    runs = LifecycleRun.objects.filter(handler="fact_check")
+    assert [lifecycle_run(run.pk) for run in runs] == ["failed", "failed"]
+    assert {run.attempts for run in runs.all()} == {0}
+    no_embedder.undo()
+    assert [lifecycle_run(run.pk) for run in runs.all()] == ["done", "done"]
+    assert Fact.objects.active().filter(pk=old["fact"]["id"]).exists()
+
+
+def test_exact_words_are_confirmed_also_without_an_embedder(learn, no_embedder):
+    learn(BERLIN)
+    assert learn(BERLIN)["action"] == "confirmed"
+    assert Fact.objects.count() == 1
+    assert LifecycleRun.objects.filter(handler="fact_check").count() == 1
+
+
+def test_a_pair_is_asked_about_once(learn):
+    learn("The nightly job never touches the archive.", subject="nightly job")
+    told = learn("The nightly job sometimes touches the archive.", subject="nightly job")
+    again = learn("The nightly job sometimes touches the archive.", subject="nightly job")
+    assert again["action"] == "confirmed"
+    assert MemoryReview.objects.count() == 1
+    assert told["review"] is not None
+
+
+def test_a_subconscious_fact_is_never_compared_with_the_actors(learn, api, subconscious_token):
+    learn(BERLIN, subject="Alice")
+    answer = api.as_token(subconscious_token).post("/facts", {"content": BERLIN, "subject": "Alice"})
+    assert answer.json()["action"] == "stored"
+
+
+def test_a_chain_keeps_both_clocks(learn):
+    for city in ("Berlin", "Paris", "Rome"):
+        learn(f"Alice lives in {city}.", subject="Alice")
+    facts = list(Fact.objects.order_by("recorded_at"))
+    assert [fact.active for fact in facts] == [False, False, True]
+    assert Fact.objects.as_of(facts[1].recorded_at).get() == facts[1]

@@ -1,0 +1,70 @@
+"""Many who learn at once: nothing twice, nothing lost, no contradiction confirmed."""
+
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import close_old_connections, connection
+
+from memory.models import Fact, MemoryReview
+from memory.services.facts import fact_learn
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+CLIENTS = 8
+PEOPLE = 200
+SAYINGS = (
+    "Keeps {} bees behind the old mill.",
+    "Was born in the year 19{:02}.",
+    "Plays chess in the club of street {}.",
+    "Owes the library {} books.",
+    "Never drinks coffee after {} o'clock.",
+)
+
+
+def at_once(work, items):
+    def each(item):
+        close_old_connections()
+        try:
+            return work(item)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        return list(pool.map(each, items))
+
+
+def test_two_transactions_learn_the_same_at_once(ada, actor):
+    start = threading.Barrier(2)
+
+    def learn(_):
+        start.wait(30)
+        return fact_learn(agent=ada, content="Alice lives in Berlin.", by=actor).action
+
+    assert sorted(at_once(learn, range(2))) == ["confirmed", "stored"]
+    assert Fact.objects.get().confirmation_count == 1
+
+
+def test_a_thousand_facts_twice_from_eight_clients(ada, actor):
+    facts = [(f"Person {place}", said.format(place % 90 + 5)) for place in range(PEOPLE) for said in SAYINGS]
+    # Each contradicts one of the facts; some are learned before it, some between its two times, some after.
+    against = [(f"Person {place}", f"Keeps {place + 40} bees behind the old mill.") for place in range(20)]
+    work = facts + facts[::-1]
+    for place, pair in enumerate(against):
+        work.insert(place * 97 % len(work), pair)
+
+    def learn(pair):
+        subject, content = pair
+        return content, fact_learn(agent=ada, content=content, subject=subject, by=actor)
+
+    results = at_once(learn, work)
+    learned = Counter(Fact.objects.values_list("subject", "content"))
+    assert all(learned[pair] == 1 for pair in {*facts, *against})
+    for subject, content in against:
+        # Not lost, not taken for what it contradicts: a row of its own, and a question or the other's place.
+        fact = Fact.objects.get(subject=subject, content=content)
+        asked = MemoryReview.objects.filter(old=fact) | MemoryReview.objects.filter(new=fact)
+        assert asked.exists() or fact.superseded_by_id or Fact.objects.filter(superseded_by=fact).exists(), content
+    for content, result in results:
+        assert result.action != "confirmed" or result.fact.content == content

@@ -1,0 +1,436 @@
+"""Runs of the lifecycle: once in effect, tried again, given up visibly; and what each handler does."""
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.test import override_settings
+
+from identity.principal import Principal
+from memory.lifecycle.extract import MAX_SUMMARY_WORDS, extract_summary, extract_title
+from memory.lifecycle.handler import Handler, NotNow
+from memory.lifecycle.handlers import DREAM, HANDLERS
+from memory.lifecycle.handlers.censor_escalate import escalated
+from memory.lifecycle.handlers.procedure_flags import flag_of
+from memory.lifecycle.handlers.webhook import signature_of
+from memory.lifecycle.policy import LOST_AFTER, MAX_ATTEMPTS, STALE_AFTER
+from memory.models import Censor, Decision, Episode, Fact, FactChange, LifecycleRun, MemoryReview, SearchItem
+from memory.services.censors import censor_check, censor_create, censor_false_positive
+from memory.services.decisions import decision_record
+from memory.services.episodes import episode_close, episode_open
+from memory.services.facts import fact_learn
+from memory.services.lifecycle import lifecycle_run, pause_after, run_retry, runs_sweep
+from memory.services.queue import lifecycle_queue
+from memory.services.reviews import review_resolve, review_undo
+from memory.services.schedule import dream_queue, judgements_retry, schedule_pause, schedule_resume, schedule_run
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, NotAllowed
+from tests.judge_server import JudgeServer
+
+pytestmark = pytest.mark.django_db
+DETAIL = (
+    "We looked at why invoices were sent twice. The nightly job had been started by two schedulers. "
+    "Bob moved the lock of the nightly job into the database. We decided to watch the invoices for a week. "
+    "The lunch was late. Invoices have been sent once since then."
+)
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    with JudgeServer() as server, server.in_force():
+        yield server
+
+
+@pytest.fixture
+def handler(monkeypatch):
+    """A handler of the test's own, called "test"; `queue` queues a run of it."""
+
+    def put(apply=lambda run, prepared: {}, prepare=lambda run: None):
+        monkeypatch.setitem(HANDLERS, "test", Handler(apply=apply, prepare=prepare))
+
+    return put
+
+
+def run_of(**fields):
+    return LifecycleRun.objects.get(**fields)
+
+
+def fails(run, *_):
+    raise RuntimeError("secret words of a memory")
+
+
+def test_a_run_is_queued_once_for_its_key(ada, handler):
+    handler()
+    assert lifecycle_queue("test", agent=ada, persona="actor", subject=ada) is not None
+    assert lifecycle_queue("test", agent=ada, persona="actor", subject=ada) is None
+    assert LifecycleRun.objects.count() == 1
+
+
+def test_a_message_that_comes_twice_has_one_effect(ada, handler):
+    calls = []
+    handler(apply=lambda run, _: calls.append(1) or {"did": "it"})
+    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    assert [lifecycle_run(run.pk), lifecycle_run(run.pk)] == ["done", "not ours"]
+    assert (calls, run_of(pk=run.pk).result) == ([1], {"did": "it"})
+
+
+def test_a_failure_is_tried_again_with_growing_pauses_until_it_is_given_up(ada, handler, bob):
+    handler(apply=fails)
+    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        expected = "dead" if attempt == MAX_ATTEMPTS else "failed"
+        assert lifecycle_run(run.pk) == expected
+    run = run_of(pk=run.pk)
+    assert (run.status, run.attempts) == ("dead", MAX_ATTEMPTS)
+    assert "secret" not in run.error
+    assert [pause_after(n) for n in (1, 2, 3)] == [timedelta(seconds=15), timedelta(seconds=30), timedelta(seconds=60)]
+    assert lifecycle_run(run.pk) == "not ours"
+    handler()
+    run_retry(run=run, by=Principal.of_user(bob))
+    assert lifecycle_run(run.pk) == "done"
+    with pytest.raises(Conflict):
+        run_retry(run=run, by=Principal.of_user(bob))
+
+
+def test_only_people_try_again(ada, actor, alice, handler):
+    handler(apply=fails)
+    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    lifecycle_run(run.pk)
+    for by in (actor, Principal.of_user(alice)):
+        with pytest.raises(NotAllowed):
+            run_retry(run=run, by=by)
+
+
+def test_a_failing_handler_leaves_no_half_effect(ada, handler):
+    def half(run, _):
+        Fact.objects.create(agent=ada, content="Half.")
+        raise RuntimeError
+
+    handler(apply=half)
+    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    assert lifecycle_run(run.pk) == "failed"
+    assert not Fact.objects.exists()
+
+
+def test_what_cannot_be_asked_now_is_no_attempt(ada, handler):
+    at = clock.now() + timedelta(hours=5)
+
+    def later(run):
+        raise NotNow("Spent.", retry_at=at)
+
+    handler(prepare=later)
+    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    assert lifecycle_run(run.pk) == "failed"
+    run = run_of(pk=run.pk)
+    assert (run.attempts, run.next_attempt_at, run.error) == (0, at, "Spent.")
+
+
+def test_a_killed_workers_run_is_taken_over_after_its_lease(ada, handler):
+    handler(apply=lambda run, _: {"by": "another"})
+    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    LifecycleRun.objects.filter(pk=run.pk).update(
+        status="running", attempts=1, next_attempt_at=clock.now() + timedelta(minutes=1)
+    )
+    assert lifecycle_run(run.pk) == "not ours"
+    LifecycleRun.objects.filter(pk=run.pk).update(next_attempt_at=clock.now() - timedelta(seconds=1))
+    assert runs_sweep() == 1
+    assert lifecycle_run(run.pk) == "done"
+
+
+def test_a_worker_that_wakes_up_after_its_lease_has_no_effect(ada, handler):
+    def overtaken(run):
+        # Meanwhile another worker has taken the run over.
+        LifecycleRun.objects.filter(pk=run.pk).update(attempts=2, started_at=clock.now())
+
+    handler(prepare=overtaken, apply=lambda run, _: {"late": True})
+    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    assert lifecycle_run(run.pk) == "not ours"
+    assert run_of(pk=run.pk).result == {}
+
+
+def test_a_run_whose_message_was_lost_is_told_again(ada, handler):
+    from django_q.models import OrmQ
+
+    handler()
+    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    OrmQ.objects.all().delete()
+    assert runs_sweep() == 0
+    LifecycleRun.objects.filter(pk=run.pk).update(next_attempt_at=clock.now() - LOST_AFTER)
+    assert runs_sweep() == 1
+    assert OrmQ.objects.count() == 1
+    assert runs_sweep() == 0
+
+
+def test_one_that_ends_its_worker_again_and_again_is_given_up(ada, handler):
+    handler()
+    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    LifecycleRun.objects.filter(pk=run.pk).update(
+        status="running", attempts=MAX_ATTEMPTS, next_attempt_at=clock.now() - timedelta(seconds=1)
+    )
+    runs_sweep()
+    assert run_of(pk=run.pk).status == "dead"
+
+
+# Episodes
+
+
+def closed(ada, actor, detail=DETAIL, **fields):
+    episode = episode_open(agent=ada, by=actor, detail=detail)
+    decision_record(agent=ada, description="Watch the invoices.", by=actor)
+    episode_close(episode=episode, by=actor, **fields)
+    return episode, run_of(handler="episode_close", subject_id=str(episode.pk))
+
+
+def test_without_a_judge_an_episode_is_described_by_its_own_sentences(ada, actor):
+    episode, run = closed(ada, actor)
+    assert lifecycle_run(run.pk) == "done"
+    episode.refresh_from_db()
+    assert episode.title == "We looked at why invoices were sent twice"
+    assert episode.summary_kind == "extractive"
+    assert episode.summary.startswith("We looked")
+    assert episode.summary.endswith("since then.")
+    assert not Fact.objects.exists()
+    assert Decision.objects.get().episode_id == episode.pk
+    assert episode.active
+
+
+def test_with_a_judge_title_summary_and_facts_are_its_own(ada, actor, server):
+    fact_learn(agent=ada, content="Bob keeps the nightly job.", subject="Bob", by=actor)
+    server._replies.clear()
+    server.reply(title="Invoices that were sent twice", summary="The lock was moved.")
+    fact = {"subject": "Bob", "content": "Bob keeps the nightly job.", "category": "concept", "confidence": 0.9}
+    unsure = {"subject": "lunch", "content": "Lunch tends to be late.", "category": "concept", "confidence": 0.2}
+    server.reply(facts=[fact, unsure])
+    episode, run = closed(ada, actor)
+    assert lifecycle_run(run.pk) == "done"
+    episode.refresh_from_db()
+    assert (episode.title, episode.summary, episode.summary_kind) == (
+        "Invoices that were sent twice", "The lock was moved.", "judge",
+    )  # fmt: skip
+    run.refresh_from_db()
+    assert run.result["facts"] == {"confirmed": 1, "stored": 1}
+    learned = Fact.objects.get(content="Lunch tends to be late.")
+    assert (learned.source_episode_id, learned.source) == (episode.pk, f"episode:{episode.pk}")
+    assert MemoryReview.objects.get().kind == "low_confidence"
+    assert run.tokens == 240
+
+
+def test_an_extractive_summary_is_replaced_when_the_judge_comes(ada, actor, server):
+    server.fail(500)
+    episode, run = closed(ada, actor)
+    assert lifecycle_run(run.pk) == "done"
+    episode.refresh_from_db()
+    assert episode.summary_kind == "extractive"
+    assert judgements_retry() == 1
+    server.reply(title="Invoices sent twice", summary="By the judge.")
+    server.reply(facts=[])
+    assert lifecycle_run(run.pk) == "done"
+    episode.refresh_from_db()
+    assert (episode.title, episode.summary, episode.summary_kind) == ("Invoices sent twice", "By the judge.", "judge")
+    assert judgements_retry() == 0
+
+
+def test_what_the_agent_wrote_is_never_replaced(ada, actor, server):
+    episode, run = closed(ada, actor, title="Mine", summary="My own words.")
+    server.reply(facts=[])
+    assert lifecycle_run(run.pk) == "done"
+    episode.refresh_from_db()
+    assert (episode.title, episode.summary, episode.summary_kind) == ("Mine", "My own words.", "given")
+
+
+def test_an_episode_without_anything_is_skipped(ada, actor):
+    _, run = closed(ada, actor, detail="")
+    assert lifecycle_run(run.pk) == "done"
+    assert "skipped" in run_of(pk=run.pk).result
+
+
+def test_a_summary_stays_within_its_words():
+    text = ". ".join(f"Sentence {n} tells of matter {n % 7} and of thing {n % 3}" for n in range(300))
+    assert len(extract_summary(text).split()) <= MAX_SUMMARY_WORDS
+    assert len(extract_summary("word " * 1000).split()) <= MAX_SUMMARY_WORDS
+    assert extract_summary(" \n ") == extract_title("...") == ""
+    assert len(extract_title("x" * 500)) <= 200
+
+
+# Censors
+
+
+def trigger(ada, actor, times):
+    for _ in range(times):
+        censor_check(text="here is my auth token", agent=ada, by=actor, count=True)
+        for run in LifecycleRun.objects.filter(handler="censor_escalate", status="queued"):
+            assert lifecycle_run(run.pk) == "done"
+
+
+def test_a_warning_becomes_a_block_at_its_threshold_and_a_person_can_reverse_it(ada, actor, bob):
+    by = Principal.of_user(bob)
+    censor = censor_create(agent=ada, pattern="token", by=actor)
+    trigger(ada, actor, 4)
+    censor.refresh_from_db()
+    assert censor.severity == "warn"
+    trigger(ada, actor, 1)
+    censor.refresh_from_db()
+    assert censor.severity == "block"
+    review = MemoryReview.objects.get(kind="escalation")
+    review_resolve(review=review, resolution="reverse", by=by)
+    trigger(ada, actor, 4)
+    censor.refresh_from_db()
+    assert (censor.severity, censor.escalation_threshold) == ("warn", 10)
+    review_undo(review=review, by=by)
+    censor.refresh_from_db()
+    assert (censor.severity, censor.escalation_threshold) == ("block", 5)
+
+
+def test_a_block_never_changes(ada, actor):
+    censor = censor_create(agent=ada, pattern="token", severity="block", by=actor)
+    trigger(ada, actor, 12)
+    censor.refresh_from_db()
+    assert censor.severity == "block"
+    assert not MemoryReview.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("severity", "count", "author", "higher"),
+    [("warn", 4, "token", ""), ("warn", 5, "token", "block"), ("warn", 9, "person", "block"),
+     ("block", 9, "person", ""), ("absolute", 99, "person", "")],
+)  # fmt: skip
+def test_a_censor_rises_one_step_within_its_authors_cap(severity, count, author, higher):
+    assert escalated(severity, count, 5, author) == higher
+
+
+# The dream cycle
+
+
+def dream(*names):
+    for run in LifecycleRun.objects.filter(handler__in=names or DREAM, status="queued"):
+        assert lifecycle_run(run.pk) == "done", run_of(pk=run.pk).error
+
+
+def test_the_dream_is_queued_once_a_day(ada, bruno):
+    assert dream_queue() == 2 * len(DREAM)
+    assert dream_queue() == 0
+    dream()
+    assert set(LifecycleRun.objects.values_list("status", flat=True)) == {"done"}
+
+
+def test_old_facts_fade_but_not_those_that_do_not_age(ada, actor):
+    with clock.at(clock.now() - STALE_AFTER - timedelta(days=1)):
+        for category in ("technical", "preference", "person", "concept"):
+            fact_learn(agent=ada, content=f"A thing of {category}.", category=category, subject=category, by=actor)
+    dream_queue()
+    dream()
+    found = dict(Fact.objects.values_list("category", "confidence"))
+    assert found == {"technical": 0.9, "preference": 1.0, "person": 1.0, "concept": 1.0}
+    LifecycleRun.objects.all().delete()
+    dream_queue()
+    dream()
+    assert Fact.objects.get(category="technical").confidence == 0.9
+
+
+def test_facts_confirmed_on_many_days_become_core(ada, actor):
+    moments = [clock.now() - timedelta(days=day) for day in range(8, 1, -1)]
+    for moment in moments:
+        with clock.at(moment):
+            fact_learn(agent=ada, content="Deploys happen on Tuesdays.", by=actor)
+    for _ in range(9):
+        fact_learn(agent=ada, content="Backups run at night.", by=actor)
+    dream_queue()
+    dream()
+    assert Fact.objects.get(content="Deploys happen on Tuesdays.").importance == 0.9
+    assert Fact.objects.get(content="Backups run at night.").importance == 0.5
+
+
+def test_search_reads_less_of_old_episodes_and_their_summaries_stay(ada, actor):
+    summary = " ".join(f"word{n}" for n in range(150))
+    for days in (10, 40, 100):
+        with clock.at(clock.now() - timedelta(days=days)):
+            episode = episode_open(agent=ada, by=actor, title=f"of {days}")
+            episode_close(episode=episode, by=actor, summary=summary)
+    dream_queue()
+    dream("episode_compact")
+    words = {item.text.split()[1]: len(item.text.split()) for item in SearchItem.objects.filter(item_type="episode")}
+    assert words == {"10": 152, "40": 83, "100": 43}
+    assert set(Episode.objects.values_list("summary", flat=True)) == {summary}
+
+
+@pytest.mark.parametrize(("good", "bad", "flag"), [(4, 0, ""), (5, 0, "effective"), (2, 3, "ineffective"), (3, 2, "")])
+def test_procedures_are_flagged_by_how_often_they_helped(good, bad, flag):
+    assert flag_of(good, bad) == flag
+
+
+def test_mistaken_censors_retire(ada, actor, bob):
+    censor = censor_create(agent=ada, pattern="token", severity="block", by=actor)
+    trigger(ada, actor, 5)
+    for _ in range(3):
+        censor_false_positive(censor=censor, by=Principal.of_user(bob))
+    dream_queue()
+    dream()
+    assert not Censor.objects.active().exists()
+
+
+def test_a_crowded_subject_is_proposed_for_compaction_and_merged(ada, actor, bob):
+    things = ["apples", "bread", "cheese", "dates", "eggs", "figs", "grapes", "honey", "ink", "jam", "kale"]
+    for thing in things:
+        fact_learn(agent=ada, content=f"Tim likes {thing}.", subject="Tim", by=actor)
+    assert Fact.objects.active().count() == 11
+    dream_queue()
+    dream()
+    review = MemoryReview.objects.get(kind="compaction")
+    by = Principal.of_user(bob)
+    review_resolve(review=review, resolution="merge", content="Tim likes all kinds of food.", by=by)
+    assert [fact.content for fact in Fact.objects.active()] == ["Tim likes all kinds of food."]
+    assert FactChange.objects.filter(action="merged").count() == 11
+    review_undo(review=review, by=by)
+    assert Fact.objects.active().count() == 11
+
+
+# Schedules and the webhook
+
+
+def test_a_schedule_can_rest_and_be_run_now(bob, alice):
+    from django_q.models import OrmQ, Schedule
+
+    by = Principal.of_user(bob)
+    schedule = Schedule.objects.get(func="memory.tasks.dream")
+    assert schedule_pause(schedule=schedule, by=by).repeats == 0
+    with pytest.raises(Conflict):
+        schedule_pause(schedule=schedule, by=by)
+    assert schedule_resume(schedule=schedule, by=by).repeats == -1
+    schedule_run(schedule=schedule, by=by)
+    assert OrmQ.objects.count() == 1
+    with pytest.raises(NotAllowed):
+        schedule_run(schedule=schedule, by=Principal.of_user(alice))
+
+
+def test_the_webhook_is_signed_and_tried_again(ada, actor):
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    answers, got = [500, 200], []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"]))
+            got.append((body, self.headers["x-nous-signature"]))
+            self.send_response(answers.pop(0))
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    receiver = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    url, secret = f"http://127.0.0.1:{receiver.server_address[1]}", "a secret of the test"
+    try:
+        with override_settings(WEBHOOK_URL=url, WEBHOOK_SECRET=secret):
+            fact_learn(agent=ada, content="The job never touches the archive.", subject="job", by=actor)
+            fact_learn(agent=ada, content="The job sometimes touches the archive.", subject="job", by=actor)
+            run = run_of(handler="webhook")
+            assert [lifecycle_run(run.pk), lifecycle_run(run.pk)] == ["failed", "done"]
+    finally:
+        receiver.shutdown()
+        receiver.server_close()
+    assert len(got) == 2
+    assert all(signature == signature_of(body, secret) for body, signature in got)
+    assert b"archive" not in got[0][0]

@@ -1,0 +1,134 @@
+"""Questions about memories: read by agents, answered by people, each answer with its own effect, all taken back."""
+
+import pytest
+
+from identity.principal import Principal
+from memory.models import Fact, FactChange, MemoryReview
+from memory.services.facts import fact_learn
+from memory.services.reviews import review_resolve, reviews_expire
+
+OLD, NEW = "Tim never goes to the gym on Mondays with Ann.", "Tim sometimes goes to the gym on Mondays with Ann."
+
+
+@pytest.fixture
+def review(ada, actor):
+    fact_learn(agent=ada, content=OLD, subject="Tim", by=actor)
+    result = fact_learn(agent=ada, content=NEW, subject="Tim", by=actor)
+    assert result.action == "queued"
+    return MemoryReview.objects.get(pk=result.review)
+
+
+@pytest.fixture
+def resolve(api, bob, review):
+    client = api.as_person(bob)
+
+    def resolve(resolution, **more):
+        return client.request(
+            "POST", f"/reviews/{review.pk}/resolve", body={"resolution": resolution, **more}, query={"agent": "ada"}
+        )
+
+    return resolve
+
+
+def active():
+    return sorted(Fact.objects.active().values_list("content", flat=True))
+
+
+@pytest.mark.parametrize(
+    ("resolution", "more", "left", "action"),
+    [
+        ("same", {}, [OLD], "merged"),
+        ("replace", {}, [NEW], "superseded"),
+        ("old_wrong", {}, [NEW], "invalidated"),
+        ("new_wrong", {}, [OLD], "invalidated"),
+        ("both", {}, [OLD, NEW], None),
+        ("merge", {"content": "Tim rarely goes to the gym."}, ["Tim rarely goes to the gym."], "merged"),
+    ],
+)
+def test_each_answer_has_its_effect_and_can_be_taken_back(review, resolve, api, bob, resolution, more, left, action):
+    answer = resolve(resolution, comment="As Ann says.", **more)
+    assert answer.status_code == 200, answer.content
+    assert (answer.json()["status"], answer.json()["resolution"]) == ("resolved", resolution)
+    assert active() == left
+    changes = FactChange.objects.filter(action=action) if action else FactChange.objects.none()
+    assert changes.exists() is (action is not None)
+    known = set(FactChange.objects.values_list("pk", flat=True))
+
+    undone = api.as_person(bob).request("POST", f"/reviews/{review.pk}/undo", query={"agent": "ada"})
+    assert undone.status_code == 200, undone.content
+    assert undone.json()["status"] == "pending"
+    assert active() == [OLD, NEW]
+    assert known <= set(FactChange.objects.values_list("pk", flat=True))
+
+
+def test_replacing_ends_the_old_where_the_new_begins(review, resolve):
+    resolve("replace")
+    old, new = Fact.objects.get(content=OLD), Fact.objects.get(content=NEW)
+    assert old.valid_until == new.valid_from == new.recorded_at
+    assert old.superseded_by == new
+
+
+def test_the_same_confirms_the_old_and_keeps_its_span(review, resolve):
+    resolve("same")
+    old, new = Fact.objects.get(content=OLD), Fact.objects.get(content=NEW)
+    assert (old.confirmation_count, new.superseded_by, new.valid_until) == (1, old, None)
+
+
+def test_a_second_answer_is_refused(review, resolve):
+    assert resolve("both").status_code == 200
+    assert resolve("replace").status_code == 409
+    assert active() == [OLD, NEW]
+
+
+@pytest.mark.parametrize("resolution", ["reverse", "keep", "moot", "", "x"])
+def test_an_answer_that_the_question_does_not_take_is_refused(review, resolve, resolution):
+    assert resolve(resolution).status_code == 422
+    assert MemoryReview.objects.pending().count() == 1
+
+
+def test_a_merge_needs_a_text(review, resolve):
+    assert resolve("merge").status_code == 422
+
+
+def test_facts_that_were_settled_elsewhere_cannot_be_decided(review, resolve, system):
+    from memory.services.facts import fact_invalidate
+
+    fact_invalidate(fact=review.old, by=system)
+    assert resolve("same").status_code == 409
+    assert reviews_expire(by=system) == 1
+    review.refresh_from_db()
+    assert (review.status, review.resolution) == ("resolved", "moot")
+
+
+def test_agents_read_their_own_and_answer_none(review, api, actor_token, all_scopes_token, other_token):
+    page = api.as_token(actor_token).get("/reviews").json()
+    assert [item["id"] for item in page["items"]] == [str(review.pk)]
+    assert page["items"][0]["old"]["content"] == OLD
+    assert api.as_token(other_token).get("/reviews").json()["items"] == []
+    assert api.as_token(other_token).get(f"/reviews/{review.pk}").status_code == 404
+    for secret in (actor_token, all_scopes_token):
+        answer = api.as_token(secret).post(f"/reviews/{review.pk}/resolve", {"resolution": "both"})
+        assert answer.status_code == 403
+
+
+def test_the_system_itself_answers_no_question_of_people(review, system):
+    from nousweb.lib.errors import NotAllowed
+
+    with pytest.raises(NotAllowed):
+        review_resolve(review=review, resolution="both", by=system)
+
+
+def test_a_pair_that_both_are_true_is_never_asked_again(review, resolve, ada, actor, bob):
+    resolve("both")
+    assert fact_learn(agent=ada, content=NEW, subject="Tim", by=actor).action == "confirmed"
+    assert MemoryReview.objects.count() == 1
+
+
+def test_a_question_that_nobody_answers_expires(review, system):
+    MemoryReview.objects.update(expires_at=review.created_at)
+    assert reviews_expire(by=system) == 1
+    review.refresh_from_db()
+    assert review.status == "expired"
+    # It can still be answered.
+    by = Principal.of_system("tests")
+    assert by.may("memory.review_memory") is False
