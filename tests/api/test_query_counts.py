@@ -99,7 +99,7 @@ def test_a_person_costs_the_session_the_person_and_their_rights(api, ada, alice)
 WRITES = {
     "PUT /identity/values": 6,
     "POST /facts": 15,
-    "POST /context": 15,
+    "POST /context": 12,
 }
 BODIES = {
     "PUT /identity/values": {"content": "Truth.", "mode": "propose"},
