@@ -66,10 +66,13 @@ class Client:
 class System:
     """A running Nous Web. Django is set up in this process too, for what has no endpoint."""
 
-    def __init__(self, port: int, folder: Path, web: subprocess.Popen[bytes]) -> None:
+    def __init__(
+        self, port: int, folder: Path, web: subprocess.Popen[bytes], worker: subprocess.Popen[bytes] | None = None
+    ) -> None:
         self.port = port
         self.folder = folder
         self.web = web
+        self.worker = worker
 
     def agent(self, slug: str, *, prompt: str = "You are an agent of a benchmark.") -> Client:
         """A new agent's actor, over HTTP; a squire, whose profile searches all layers of memory."""
@@ -94,16 +97,26 @@ class System:
 
     def memory_of_web(self) -> int:
         """Resident bytes of the web server's processes."""
-        total = 0
-        for entry in Path("/proc").iterdir():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                if os.getpgid(int(entry.name)) == self.web.pid:
-                    total += int((entry / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        return total
+        return _memory_of_group(self.web.pid)
+
+    def memory_of_worker(self) -> int:
+        """Resident bytes of the worker's processes; 0 without one."""
+        return _memory_of_group(self.worker.pid) if self.worker else 0
+
+
+def _memory_of_group(group: int) -> int:
+    total = 0
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if os.getpgid(int(entry.name)) == group:
+                total += int((entry / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return total
 
 
 @contextlib.contextmanager
-def system(*, web_workers: int = 1, threads: int = 4, log_level: str = "WARNING") -> Iterator[System]:
+def system(
+    *, web_workers: int = 1, threads: int = 4, log_level: str = "WARNING", worker: bool = False
+) -> Iterator[System]:
     """Start everything, and remove it at the end. BENCH_DATABASE_URL names an empty database to use instead."""
     sys.path.insert(0, str(PROJECT))
     from nousweb.postgres import EmbeddedServer
@@ -111,7 +124,7 @@ def system(*, web_workers: int = 1, threads: int = 4, log_level: str = "WARNING"
     folder = Path(tempfile.mkdtemp(prefix="nous-bench-"))
     folder.chmod(0o755)
     server = None if os.environ.get("BENCH_DATABASE_URL") else EmbeddedServer(folder, say=lambda line: None)
-    web = None
+    web = background = None
     try:
         url = server.start() if server else os.environ["BENCH_DATABASE_URL"]
         with socket.socket() as probe:
@@ -146,13 +159,22 @@ def system(*, web_workers: int = 1, threads: int = 4, log_level: str = "WARNING"
             stdout=subprocess.DEVNULL,
             stderr=(folder / "web.log").open("wb"),
         )
+        if worker:
+            background = subprocess.Popen(
+                [sys.executable, "manage.py", "qcluster"],
+                cwd=PROJECT,
+                start_new_session=True,
+                stdout=subprocess.DEVNULL,
+                stderr=(folder / "worker.log").open("wb"),
+            )
         _wait(port, web, folder)
-        yield System(port, folder, web)
+        yield System(port, folder, web, background)
         connections.close_all()
     finally:
-        if web is not None:
-            web.terminate()
-            web.wait(30)
+        for process in (web, background):
+            if process is not None:
+                process.terminate()
+                process.wait(30)
         if server is not None:
             server.destroy()
         shutil.rmtree(folder, ignore_errors=True)
