@@ -1,6 +1,6 @@
 # Paths below are relative on purpose: the project's own path may hold spaces, which make cannot quote.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench lock
+.PHONY: help demo test check bench bench-context lock
 PYTHON ?= python3
 
 define bootstrap
@@ -14,7 +14,7 @@ exit 1
 endef
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile
 
 demo: ## Run the product with demo data at http://localhost:8000/ (NOUS_PORT, NOUS_DATA_DIR)
 	$(call bootstrap)
@@ -44,6 +44,12 @@ bench: ## Measure retrieval on LoCoMo (LOCOMO=file in its format) and speed besi
 		|| echo 'THE PEERS COULD NOT BE INSTALLED: they are skipped.' >&2
 	.venv/bin/python -m benchmarks.locomo $(LOCOMO)
 	.venv/bin/python -m benchmarks.latency --sizes $(or $(SIZES),1000$(comma)10000)
+
+bench-context: ## Measure prompts: evidence by budget (LOCOMO=file), speed (SIZES=10000), mixed load (MINUTES=10)
+	$(call bootstrap,--dev)
+	.venv/bin/python -m benchmarks.context_curve $(LOCOMO)
+	.venv/bin/python -m benchmarks.context_speed --sizes $(or $(SIZES),10000)
+	.venv/bin/python -m benchmarks.mixed_load --minutes $(or $(MINUTES),10)
 
 comma := ,
 UV_COMPILE = .venv/bin/python -m uv pip compile --universal --python-version 3.11 --generate-hashes \
