@@ -71,8 +71,7 @@ def timeline_of(facts: Sequence[Fact], holding: Collection[object], moment: date
                 fact.pk in holding,
             )
         )
-    ticks = tuple(
-        Tick(round(WIDTH * share, 1), f"{begins + (ends - begins) * share:%Y-%m-%d}")
-        for share in (0.0, 0.25, 0.5, 0.75)
-    )
+    form = "%Y-%m-%d" if ends - begins > timedelta(days=4) else "%m-%d %H:%M"
+    places = (0.0, 0.25, 0.5, 0.75)
+    ticks = tuple(Tick(round(WIDTH * share, 1), (begins + (ends - begins) * share).strftime(form)) for share in places)
     return Timeline(tuple(bars), ticks, TOP + len(bars) * ROW, begins, ends, x(moment, ends))
