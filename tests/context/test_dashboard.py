@@ -169,6 +169,7 @@ def test_rows_that_failed_to_be_indexed_wait_for_a_person(ada: Agent, system: Pr
         fact_learn(agent=ada, content="Likes tea.", by=system)
     with clock.at(ago(hours=1)):
         fact_learn(agent=ada, content="Lives in Oslo.", by=system)
+    SearchItem.objects.update(status=IndexStatus.PENDING)
     failed = SearchItem.objects.order_by("recorded_at").first()
     assert failed is not None
     SearchItem.objects.filter(pk=failed.pk).update(status=IndexStatus.FAILED, error="refused")
@@ -299,6 +300,7 @@ def test_an_index_that_is_behind_is_said_to_be(ada: Agent, system: Principal, bo
     assert health(board(bob), "Search index").word == "complete"
     with clock.at(ago(hours=2)):
         fact_learn(agent=ada, content="Likes tea.", by=system)
+    SearchItem.objects.update(status=IndexStatus.PENDING)
     index = health(board(bob), "Search index")
     assert (index.kind, index.word, index.at) == ("warn", "behind", ago(hours=2))
     assert index.detail == "1 memory waits for its vector"
@@ -347,9 +349,10 @@ def test_the_judge_tells_its_spending_and_its_last_error(ada: Agent, bob: User, 
 
 
 def test_what_changed_since_yesterday_is_counted_and_listed(ada: Agent, system: Principal, bob: User) -> None:
-    for days in (0.1, 0.5, 1.5, 3):
+    told = {3: "Green tea is in the kitchen.", 1.5: "Oslo has trams.", 0.5: "Alice sings.", 0.1: "Rain fell on Sunday."}
+    for days, content in told.items():
         with clock.at(ago(days=days)):
-            fact_learn(agent=ada, content=f"Fact of {days}.", by=system)
+            fact_learn(agent=ada, content=content, by=system)
     changes = board(bob).changes
     assert changes is not None
     assert changes.total == Trend(2, 1)
