@@ -68,7 +68,7 @@ def test_the_bench_shows_the_match(log_in: LogIn, ada: Agent, bob: User, javascr
     censor_create(agent=ada, pattern="drop (the )?table", severity="block", reason="Ask a person.", by=by)
     page = log_in(bob, javascript=javascript)
     page.goto("/agents/ada/censors/bench/")
-    page.get_by_label("Text").fill("First drop the table, <i>then</i> rest.")
+    page.get_by_label("Text", exact=True).fill("First drop the table, <i>then</i> rest.")
     page.get_by_role("button", name="Try").click()
     expect(page.locator("mark")).to_contain_text("drop the table")
     expect(page.get_by_text("Would block.")).to_be_visible()

@@ -172,14 +172,3 @@ def test_an_audit_row_unfolds_to_before_and_after(
     page.goto("/audit/?action=proposal.create")
     page.get_by_text("Before and after").first.click()
     expect(page.locator(".audit-states .diff-text.is-added").first).to_contain_text(TEXTS["protocols"])
-
-
-def test_a_context_preview_follows_the_input(log_in: LogIn, ada: Agent, alice: User) -> None:
-    page = log_in(alice)
-    page.goto("/agents/ada/context/")
-    page.get_by_label("Input").fill("Hello")
-    page.get_by_role("button", name="Show the prompt").click()
-    expect(page.get_by_label("The assembled prompt")).to_contain_text("You are Ada")
-    page.wait_for_url("**/context/?input=Hello&session=preview")
-    page.reload()
-    expect(page.get_by_label("The assembled prompt")).to_contain_text("You are Ada")
