@@ -30,7 +30,13 @@ def _principal(request: HttpRequest) -> Principal:
 def context_post(request: HttpRequest, payload: ContextIn, agent: str = "") -> Any:
     """The prompt for `input`, its sections and the memories in them; the answer is logged under its `id`."""
     by = _principal(request)
-    result = context_assemble(agent=agent_for(by, agent), request=payload.as_request(), by=by, log=not payload.dry_run)
+    result = context_assemble(
+        agent=agent_for(by, agent),
+        request=payload.as_request(),
+        by=by,
+        log=not payload.dry_run,
+        explain=payload.explain,
+    )
     prepared = result.prepared
     decisions = prepared.decisions()
     return {

@@ -16,6 +16,7 @@ from context.usage import usage_stats
 from memory.models import SearchItem
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
+from memory.search.candidates import Asked
 from memory.search.load import memories_load
 from memory.search.request import MAX_LIMIT, SearchHit, SearchRequest
 from memory.search.search import search
@@ -59,11 +60,15 @@ KIND_ALIASES: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Candidates of one search; `degraded` says why the vectors had no part in it; timings in seconds."""
+    """Candidates of one search; `degraded` says why the vectors had no part in it; timings in seconds.
+
+    `asked` is what the search made of the query, None when there was none.
+    """
 
     candidates: tuple[Candidate, ...]
     degraded: str = ""
     timings: Mapping[str, float] | None = None
+    asked: Asked | None = None
 
 
 def searched_sections(budget: ContextBudget) -> list[SearchedSection]:
@@ -126,7 +131,9 @@ def candidates_find(
         )
         for place, one in enumerate(found)
     )
-    return Found((*candidates, *_pinned(view, request, pins, candidates)), result.degraded, result.timings)
+    return Found(
+        (*candidates, *_pinned(view, request, pins, candidates)), result.degraded, result.timings, result.asked
+    )
 
 
 def _widened(found: list[Candidate], scale: float) -> list[Candidate]:
@@ -159,7 +166,7 @@ def _pinned(
             type=row.item_type,
             id=row.item_id,
             text=loaded[key][0],
-            label=_label(row.item_type, row.subject, row.happened_at),
+            label=label_of(row.item_type, row.subject, row.happened_at),
             relevance=0.0,
             threshold=THRESHOLDS.get(row.item_type, DEFAULT_THRESHOLD),
             happened_at=row.happened_at,
@@ -175,7 +182,7 @@ def _pinned(
     )
 
 
-def _label(item_type: str, subject: str, happened_at: datetime) -> str:
+def label_of(item_type: str, subject: str, happened_at: datetime) -> str:
     if item_type == "fact":
         return subject
     return f"{happened_at:%Y-%m-%d}" if item_type in _DATED else ""
@@ -187,7 +194,7 @@ def _candidate(hit: SearchHit) -> Candidate:
         type=hit.type,
         id=hit.id,
         text=hit.content,
-        label=_label(hit.type, hit.subject, hit.happened_at),
+        label=label_of(hit.type, hit.subject, hit.happened_at),
         relevance=hit.score,
         cosine=hit.cosine,
         lexical=hit.lexical,

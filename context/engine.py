@@ -20,6 +20,7 @@ from context.pins import Pins, pins_of
 from context.plan import RetrievalPlan, plan_retrieval
 from context.profiles import Profile, compression_of, mentioned_files, tier_weights
 from context.request import ContextRequest
+from context.retired import with_retired
 from context.sections import fixed_sections
 from context.services.profiles import profile_in_force
 from memory.persona import PersonaMemory
@@ -112,7 +113,7 @@ class Loaded:
     laps: Mapping[str, float] = field(default_factory=dict)
 
 
-def context_prepare(view: PersonaMemory, request: ContextRequest) -> Prepared:
+def context_prepare(view: PersonaMemory, request: ContextRequest, *, explain: bool = False) -> Prepared:
     """Assemble the prompt for a request from what `view` may read.
 
     1. Frame and intent from the words of the input.
@@ -120,11 +121,13 @@ def context_prepare(view: PersonaMemory, request: ContextRequest) -> Prepared:
     3. Fixed sections, each failing alone.
     4. One search for all searched sections; when it fails they are left out and named.
     5. Assembly, which is pure.
+
+    To `explain` it, what was replaced or retired is looked up too, which changes nothing in the prompt.
     """
-    return context_finish(context_load(view, request))
+    return context_finish(context_load(view, request, explain=explain))
 
 
-def context_load(view: PersonaMemory, request: ContextRequest) -> Loaded:
+def context_load(view: PersonaMemory, request: ContextRequest, *, explain: bool = False) -> Loaded:
     """Steps 1 to 4 of `context_prepare`: everything that reads."""
     watch = _Watch()
     now = request.as_of or clock.now()
@@ -148,6 +151,9 @@ def context_load(view: PersonaMemory, request: ContextRequest) -> Loaded:
     watch.lap("sections")
     found, failed = _found(view, request, plan, limits, budget, now, pins, scale)
     watch.lap("search")
+    if explain:
+        found = with_retired(view, found)
+        watch.lap("explain")
     return Loaded(
         request,
         now,

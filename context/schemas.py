@@ -99,6 +99,7 @@ class CandidateOut(Schema):
     place: str = Field(description="head, tail or nothing")
     factors: list[tuple[str, float]]
     happened_at: datetime
+    superseded_by: str = Field(description="Id of the fact that replaced it, else empty")
 
 
 class ContextOut(Schema):

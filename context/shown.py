@@ -15,6 +15,7 @@ from nousweb.lib.charts import stacked_bar
 
 SEPARATORS = {"identity": "\n\n"}
 SECTION_BREAK = "\n\n"
+GONE = ("superseded", "retired")
 SORTS: Mapping[str, str] = {
     "score": "Score",
     "relevance": "Relevance",
@@ -202,7 +203,8 @@ class Shown:
                 "kind": VERDICTS.get(one["verdict"], ("neutral", ""))[0],
                 "word": VERDICTS.get(one["verdict"], ("", one["verdict"]))[1],
                 "url": memory_url(self.slug, one["type"], one["id"]),
-                "item_url": item_url(self.slug, one["type"], one["id"]),
+                "item_url": item_url(self.slug, one["type"], one["id"]) if one["verdict"] not in GONE else "",
+                "successor_url": memory_url(self.slug, "fact", one.get("superseded_by") or ""),
             }
             for one in found
         ]

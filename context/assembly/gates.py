@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC
 
 from context.assembly.parts import Candidate, Rules, Verdict, VerdictCode
 
@@ -9,6 +10,8 @@ PREFERRED_FACTOR = 1.15
 FILE_FACTOR = 1.25
 TAG_FACTOR = 1.1
 RECENCY_HALF_LIFE_DAYS = 7.0
+SHOWN_CHARACTERS = 120
+"""Of what took a memory's place, in the reason of a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +72,20 @@ def _refusal(entry: Scored, rules: Rules, seen: dict[str, str]) -> Verdict | Non
         return Verdict(candidate, code, entry.score, reason, remedy, factors=entry.factors)
 
     if candidate.superseded_by:
+        by = f"“{_short(candidate.successor_text)}”" if candidate.successor_text else candidate.superseded_by
         return refuse(
-            VerdictCode.SUPERSEDED, f"Replaced by {candidate.superseded_by}.", "Restore it, if the new one is wrong."
+            VerdictCode.SUPERSEDED,
+            f"Replaced{_on(candidate)} by {by}.",
+            f"{_in_the_past(candidate)}Restore it, if the new one is wrong.",
         )
     if not candidate.active:
-        return refuse(VerdictCode.RETIRED, "Retired.", "Restore it, if it is still true.")
+        if candidate.found_wrong:
+            return refuse(VerdictCode.RETIRED, f"Found wrong{_on(candidate)}.", "Restore it, if it is true after all.")
+        return refuse(
+            VerdictCode.RETIRED,
+            f"Retired{_on(candidate)}.",
+            f"{_in_the_past(candidate)}Restore it, if it is still true.",
+        )
     if excluded := sorted(candidate.kinds & rules.excluded_kinds):
         return refuse(
             VerdictCode.EXCLUDED_KIND, f"The profile leaves out {', '.join(excluded)}.", "Use another profile."
@@ -107,6 +119,26 @@ def _refusal(entry: Scored, rules: Rules, seen: dict[str, str]) -> Verdict | Non
     if same := seen.get(_normal(candidate.text)):
         return refuse(VerdictCode.DUPLICATE_ITEM, f"Says the same as {same}.", "Words of its own.")
     return None
+
+
+def _on(candidate: Candidate) -> str:
+    return f" on {candidate.retired_at:%Y-%m-%d}" if candidate.retired_at else ""
+
+
+def _in_the_past(candidate: Candidate) -> str:
+    """The date as of which it would have been considered, if its relevance then had been enough."""
+    if candidate.told_until is None:
+        return ""
+    moment = f"{candidate.told_until.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    if candidate.relevance < candidate.threshold:
+        short = f"though its relevance of {candidate.relevance:.2f} is below the threshold of {candidate.threshold:.2f}"
+        return f"A date before {moment}, {short}. "
+    return f"A date before {moment}. "
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_CHARACTERS else f"{line[: SHOWN_CHARACTERS - 1].rstrip()}…"
 
 
 def _normal(text: str) -> str:

@@ -62,6 +62,9 @@ class Candidate:
     `relevance`, `cosine` and `lexical` lie in [0, 1] and mean something by themselves; `threshold` is the least
     relevance that counts. `boost` is the usage feedback's factor, 0.5 to 1.5. `duplicate_of` is the place of the
     conversation's message that says the same already, counted from 1.
+
+    What is not active is never shown. `superseded_by` is the id of what replaced it, `successor_text` what that says,
+    and `told_until` the moment before which a context of the past still tells it, if there is one.
     """
 
     section: str
@@ -82,6 +85,10 @@ class Candidate:
     boost: float = 1.0
     active: bool = True
     superseded_by: str = ""
+    successor_text: str = ""
+    retired_at: datetime | None = None
+    found_wrong: bool = False
+    told_until: datetime | None = None
     duplicate_of: int | None = None
     # A person wants it told whenever its section has room: no gate of relevance stops it.
     pinned: bool = False

@@ -36,16 +36,23 @@ class ContextResult:
 
 
 def context_assemble(
-    *, agent: Agent, request: ContextRequest, by: Principal, log: bool = True, persona: str | None = None
+    *,
+    agent: Agent,
+    request: ContextRequest,
+    by: Principal,
+    log: bool = True,
+    explain: bool = False,
+    persona: str | None = None,
 ) -> ContextResult:
     """Assemble the prompt for a request from the memory that `by` may read.
 
     With `log` the run is kept for CONTEXT_RETENTION_DAYS and told to the log as `context_assembled`; a dry run leaves
-    no trace. People with the right may ask for the subconscious `persona`; a token's own cannot be changed.
+    no trace. With `explain` there are verdicts on what was replaced or retired too. People with the right may ask for
+    the subconscious `persona`; a token's own cannot be changed.
     """
     by.require(ASSEMBLE, agent)
     view = context_view(agent, by, persona)
-    prepared = context_prepare(view, request)
+    prepared = context_prepare(view, request, explain=explain)
     sections = [section_json(section) for section in prepared.assembly.sections]
     candidates = [verdict_json(verdict) for verdict in prepared.assembly.verdicts]
     run_id = _log(view, prepared, sections, candidates, by) if log else None
@@ -92,6 +99,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         "compressed": verdict.compressed,
         "place": verdict.place,
         "pinned": candidate.pinned,
+        "superseded_by": candidate.superseded_by,
         "factors": [[name, round(factor, 3)] for name, factor in verdict.factors],
         "happened_at": candidate.happened_at.isoformat(),
     }
@@ -154,7 +162,7 @@ def _log(
         profile_id=prepared.profile.profile_id,
         fingerprint=prepared.fingerprint.as_json(),
         items_selected=sum(len(section["items"]) for section in sections),
-        items_available=len(candidates),
+        items_available=sum(verdict.candidate.active for verdict in prepared.assembly.verdicts),
         budget_tokens=prepared.budget.total,
         duration_ms=run.duration_ms,
     )

@@ -16,4 +16,4 @@ def context_replay(*, run: ContextRun, by: Principal, **changes: Any) -> Context
     """
     by.require("context.view_contextrun", run.agent)
     request = replace(ContextRequest.of_json(run.request), **changes)
-    return context_assemble(agent=run.agent, request=request, by=by, log=False, persona=run.persona)
+    return context_assemble(agent=run.agent, request=request, by=by, log=False, explain=True, persona=run.persona)

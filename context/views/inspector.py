@@ -83,7 +83,9 @@ def _preview(form: InspectorForm, agent: Agent, by: Principal) -> Shown | None:
         return None
     try:
         persona = form.cleaned_data.get("persona") or None
-        result = context_assemble(agent=agent, request=form.as_request(), by=by, log=False, persona=persona)
+        result = context_assemble(
+            agent=agent, request=form.as_request(), by=by, log=False, explain=True, persona=persona
+        )
     except Invalid as error:
         form_refuse(form, error, **FIELDS_OF_REQUEST)
         return None

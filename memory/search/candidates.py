@@ -1,11 +1,12 @@
-"""The two statements of a search: counts about the collection, then everything that the scoring looks at.
+"""The two statements of a search: counts about the collection, then everything that the scoring looks at; and one more
+for explanations, about what is no longer told.
 
-Both read the physical tables of the view only, and of these the agent's own rows.
+All read the physical tables of the view only, and of these the agent's own rows.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +24,8 @@ LEXICAL_ROWS = 4_000
 COUNTED = 2_000
 """A word that this many items hold is common: counted in the background (memory.search.statistics), not here."""
 MAX_LEXEMES = 64
+RETIRED_ROWS = 30
+"""So many retired rows are scored for an explanation, the likeliest by meaning and by words."""
 
 PERSONA_OF_TABLE = {
     "memory_searchitem_actor": "actor",
@@ -42,6 +45,15 @@ class Counts:
     mean_words: float
     df: Mapping[str, int]
     approximate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a search made of its query, for another look at the same collection."""
+
+    request: SearchRequest
+    counts: Counts
+    vector: Vectors | None
 
 
 def _source(view: PersonaMemory, columns: str, condition: str) -> str:
@@ -119,6 +131,52 @@ def details_fetch(view: PersonaMemory, ids: Sequence[int]) -> dict[int, dict[str
         cursor.execute(f"SELECT * FROM {_source(view, columns, 'id = ANY(%(ids)s)')} AS item", {"ids": list(ids)})  # noqa: S608
         names = [column.name for column in cursor.description or ()]
         return {row[0]: dict(zip(names, row, strict=True)) for row in cursor.fetchall()}
+
+
+def retired_fetch(view: PersonaMemory, asked: Asked) -> list[dict[str, Any]]:
+    """The likeliest of what has been replaced or retired, as of the request's moment, with what the scoring looks at.
+
+    Of facts also their clocks and the fact that replaced them. Categories that searches leave out are included: what is
+    always told is replaced like anything else.
+    """
+    request, counts, vector = asked.request, asked.counts, asked.vector
+    wanted, values = _wanted(replace(request, exclude_categories=()))
+    gone = "NOT active"
+    if request.as_of is not None:
+        gone = "retired_at <= %(as_of)s AND recorded_at <= %(as_of)s"
+        values["as_of"] = request.as_of
+    lexemes = list(counts.df)
+    values |= {f"word{place}": _quoted(word) for place, word in enumerate(lexemes)}
+    values |= {"agent": view.agent.pk, "personas": list(view.personas), "model": counts.model}
+    held = f"ARRAY[{', '.join(f'terms @@ {_tsquery(place)}' for place in range(len(lexemes)))}]::boolean[]"
+    cosine = "NULL::double precision"
+    if vector is not None:
+        values["vector"] = "[" + ",".join(f"{number:.6g}" for number in vector) + "]"
+        size = f"halfvec({len(vector)})"
+        cosine = f"CASE WHEN model = %(model)s THEN -(embedding::{size} <#> %(vector)s::{size}) END"
+    columns = f"""
+        id, item_type, item_id, kind, category, scope, subject, tags::json AS tags, importance, happened_at,
+        recorded_at, retired_at, text, words, names, says_time, {cosine} AS cosine, {held} AS held"""
+    statement = f"""
+WITH gone AS MATERIALIZED (
+    SELECT * FROM {_source(view, columns, f"{gone} AND {wanted}")} AS item
+    ORDER BY coalesce(cosine, 0) + cardinality(array_positions(held, true)) / greatest(cardinality(held), 1)::float8
+        DESC, id
+    LIMIT {RETIRED_ROWS}
+)
+SELECT gone.*, fact.content, fact.valid_from, fact.valid_until, fact.invalidated_at IS NOT NULL AS found_wrong,
+    heir.id AS successor, heir.content AS successor_text
+FROM gone
+LEFT JOIN memory_fact AS fact ON fact.id = CASE WHEN item_type = 'fact' THEN item_id::uuid END
+    AND fact.agent_id = %(agent)s AND fact.persona = ANY(%(personas)s)
+LEFT JOIN memory_fact AS heir ON heir.id = fact.superseded_by_id
+    AND heir.agent_id = %(agent)s AND heir.persona = ANY(%(personas)s)
+ORDER BY gone.id
+"""  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def candidates_explain(view: PersonaMemory, request: SearchRequest, counts: Counts, vector: Vectors | None) -> Any:

@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memory.checks import moment_check
 from memory.models import ItemType, Scope
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unstorable_reason
+
+if TYPE_CHECKING:
+    from memory.search.candidates import Asked
 
 MAX_LIMIT = 100
 MAX_QUERY_CHARACTERS = 4_000
@@ -92,6 +95,7 @@ class SearchResult:
     """Hits, best first. `degraded` says why the vectors had no part in it, else it is empty.
 
     `timings` are seconds by stage: plan (counts), embed, fetch (candidates), score, load (the memories themselves).
+    `asked` lets `retired_search` look once more, at what is no longer told.
     """
 
     items: list[SearchHit]
@@ -99,3 +103,4 @@ class SearchResult:
     degraded: str = ""
     considered: int = 0
     timings: Mapping[str, float] = field(default_factory=dict)
+    asked: "Asked | None" = None

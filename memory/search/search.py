@@ -12,7 +12,7 @@ from memory.embedding import EmbeddingFailed, embedder_named, thresholds_of
 from memory.embedding.protocol import Vectors
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.persona import PersonaMemory
-from memory.search.candidates import Counts, candidates_fetch, counts_read, details_fetch
+from memory.search.candidates import Asked, Counts, candidates_fetch, counts_read, details_fetch
 from memory.search.load import memories_load, texts_load
 from memory.search.request import MAX_QUERY_CHARACTERS, SearchHit, SearchRequest, SearchResult
 from memory.search.scoring import Candidate, Query, Scored, Statistics, score
@@ -51,7 +51,7 @@ def search(view: PersonaMemory, request: SearchRequest) -> SearchResult:
     watch.lap("score")
     items = _loaded(view, request, found)
     watch.lap("load")
-    return SearchResult(items, threshold, degraded, len(rows), watch.laps)
+    return SearchResult(items, threshold, degraded, len(rows), watch.laps, Asked(request, counts, vector))
 
 
 def _embedded(counts: Counts, text: str) -> tuple[Vectors | None, str]:

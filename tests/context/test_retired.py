@@ -1,0 +1,151 @@
+"""What is no longer told is explained when somebody asks, and is in no prompt."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from context.models import ContextRun
+from context.request import ContextRequest
+from context.services.context import context_assemble
+from context.services.pins import context_pin
+from identity.models import ApiToken
+from identity.principal import Principal
+from memory.models import ItemType
+from memory.services.decisions import decision_record, decision_update
+from memory.services.erasure import fact_erase
+from memory.services.facts import fact_invalidate, fact_supersede
+from memory.services.indexing import embeddings_make
+from tests.context.stories import EXPORT, browser, learn
+from tests.http import ApiClient
+
+OLD = "The ledger export failed because the disk was full."
+NEW = "The ledger export failed because the replica lagged."
+URL = "/agents/ada/context/"
+
+
+def replace(agent, old, content, by, **more):
+    """Learn `content` in the place of a fact."""
+    _, new = fact_supersede(old=old, new=learn(agent, content, by, **more), by=by)
+    old.refresh_from_db()
+    return new
+
+
+@pytest.fixture
+def replaced(ada, system):
+    """A fact and the one that took its place, with their vectors."""
+    old = learn(ada, OLD, system)
+    new = replace(ada, old, NEW, system)
+    embeddings_make()
+    return old, new
+
+
+def explained(agent, by, text=EXPORT, **more):
+    result = context_assemble(agent=agent, request=ContextRequest("s", text, **more), by=by, log=False, explain=True)
+    return result, {one["id"]: one for one in result.candidates}
+
+
+def test_a_replaced_memory_says_by_what_and_until_when_it_was_told(ada, replaced, actor):
+    old, new = replaced
+    result, found = explained(ada, actor)
+    verdict = found[str(old.pk)]
+    assert verdict["verdict"] == "superseded"
+    assert verdict["superseded_by"] == str(new.pk)
+    assert NEW in verdict["reason"]
+    assert f"{old.retired_at:%Y-%m-%d}" in verdict["reason"]
+    assert OLD not in result.prepared.assembly.system_prompt
+    assert found[str(new.pk)]["verdict"] == "included"
+
+
+def test_the_date_that_would_have_let_it_in_does(ada, replaced, actor):
+    old, _ = replaced
+    _, found = explained(ada, actor)
+    said = found[str(old.pk)]["remedy"].removeprefix("A date before ").split(" UTC")[0]
+    moment = datetime.strptime(said, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    assert moment <= old.valid_until < moment + timedelta(seconds=1)
+    then, found_then = explained(ada, actor, as_of=old.valid_until - timedelta(microseconds=1))
+    assert OLD in then.prepared.assembly.system_prompt
+    assert found_then[str(old.pk)]["verdict"] == "included"
+    after, found_after = explained(ada, actor, as_of=old.retired_at)
+    assert OLD not in after.prepared.assembly.system_prompt
+    assert found_after[str(old.pk)]["verdict"] == "superseded"
+
+
+def test_explaining_changes_nothing_in_the_prompt_and_costs_one_statement(ada, replaced, actor):
+    request = ContextRequest("s", EXPORT)
+    counts, prompts = [], []
+    for explain in (False, True):
+        with CaptureQueriesContext(connection) as queries:
+            result = context_assemble(agent=ada, request=request, by=actor, log=False, explain=explain)
+        counts.append(len(queries))
+        prompts.append(result.prepared.assembly.system_prompt)
+    assert prompts[0] == prompts[1]
+    assert counts[1] == counts[0] + 1
+
+
+def test_a_call_that_asks_for_no_explanation_gets_none(api, ada, replaced, actor_token):
+    old, _ = replaced
+    caller = api.as_token(actor_token)
+    caller.post("/context", {"session_id": "s", "input": EXPORT})
+    assert str(old.pk) not in {one["id"] for one in ContextRun.objects.get().candidates}
+    body = caller.post("/context", {"session_id": "s", "input": EXPORT, "explain": True, "dry_run": True}).json()
+    assert [one["verdict"] for one in body["candidates"] if one["id"] == str(old.pk)] == ["superseded"]
+
+
+def test_a_fact_that_is_always_told_is_explained_too(ada, system, actor):
+    old = learn(ada, "Tim drinks tea in the morning.", system, category="preference", subject="Tim")
+    new = replace(ada, old, "Tim drinks coffee in the morning.", system, category="preference", subject="Tim")
+    result, found = explained(ada, actor, "What does Tim drink in the morning?")
+    assert found[str(old.pk)]["superseded_by"] == str(new.pk)
+    assert "tea" not in result.prepared.assembly.system_prompt
+
+
+def test_what_was_found_wrong_or_retired_has_no_date_that_lets_it_in(ada, system, actor):
+    wrong = learn(ada, OLD, system)
+    fact_invalidate(fact=wrong, by=system, reason="It was not.")
+    decision = decision_record(agent=ada, description="Export the ledger by night.", by=system)
+    decision_update(decision=decision, by=system, active=False)
+    result, found = explained(ada, actor)
+    assert found[str(wrong.pk)]["verdict"] == found[str(decision.pk)]["verdict"] == "retired"
+    assert found[str(wrong.pk)]["reason"].startswith("Found wrong")
+    assert not any("A date" in found[str(one.pk)]["remedy"] for one in (wrong, decision))
+    assert "disk was full" not in result.prepared.assembly.system_prompt
+
+
+def test_a_pin_does_not_bring_back_what_was_replaced(ada, system, actor, bob):
+    old = learn(ada, OLD, system)
+    context_pin(agent=ada, item_type=ItemType.FACT, item_id=str(old.pk), by=Principal.of_user(bob))
+    replace(ada, old, NEW, system)
+    result, found = explained(ada, actor)
+    assert found[str(old.pk)]["verdict"] == "superseded"
+    assert OLD not in result.prepared.assembly.system_prompt
+
+
+def test_of_the_subconscious_and_of_others_nothing_is_explained(ada, bruno, system, actor, subconscious_token):
+    dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
+    dream = learn(ada, OLD, dreamer)
+    replace(ada, dream, "The ledger export failed in a dream.", dreamer)
+    other = learn(bruno, OLD, system)
+    replace(bruno, other, "The ledger export failed at Bruno's.", system)
+    _, found = explained(ada, actor)
+    assert not {str(dream.pk), str(other.pk)} & found.keys()
+    _, found = explained(ada, dreamer)
+    assert str(dream.pk) in found
+    assert str(other.pk) not in found
+
+
+def test_the_inspector_leads_to_what_replaced_it(ada, replaced, alice):
+    old, new = replaced
+    page = browser(alice).get(URL, {"input": EXPORT, "verdict": "superseded"}).content.decode()
+    assert f'href="/agents/ada/facts/{old.pk}/"' in page
+    assert f'href="/agents/ada/facts/{new.pk}/">Open what replaced it' in page
+    assert "Would let it in: A date before" in page
+
+
+def test_an_erased_successor_is_quoted_nowhere(ada, replaced, actor_token, charlie):
+    _, new = replaced
+    ApiClient().as_token(actor_token).post("/context", {"session_id": "s", "input": "zebra disk full", "explain": True})
+    assert ContextRun.objects.exists()
+    fact_erase(fact=new, by=Principal.of_user(charlie), reason="Asked for.")
+    assert not ContextRun.objects.exists()
