@@ -71,6 +71,8 @@ class Shown:
     failed: Sequence[Sequence[str]] = ()
     timings: Mapping[str, float] = field(default_factory=dict)
     as_of: datetime | None = None
+    counted: int | None = None
+    counted_by: str = ""
 
     @classmethod
     def of_result(cls, slug: str, result: ContextResult) -> "Shown":
@@ -103,6 +105,8 @@ class Shown:
             run.failed_sections,
             run.timings,
             run.as_of,
+            run.counted_tokens,
+            run.counted_by,
         )
 
     @property

@@ -10,6 +10,7 @@ PROFILES = "context/profiles/"
 urlpatterns = [
     path("", home.home, name="home"),
     path(AGENT, inspector.agent_context, name="agent_context"),
+    path(f"{AGENT}tokens/", inspector.agent_context_tokens, name="agent_context_tokens"),
     path(f"{AGENT}runs/", runs.agent_context_runs, name="agent_context_runs"),
     path(f"{AGENT}compare/", compare.agent_context_compare, name="agent_context_compare"),
     path(f"{AGENT}fingerprints/", fingerprints.agent_context_fingerprints, name="agent_context_fingerprints"),

@@ -66,6 +66,9 @@ try:
     JUDGE_TIMEOUT_SECONDS = read("NOUS_JUDGE_TIMEOUT", whole(1, 60), 25)
     JUDGE_RETRIES = read("NOUS_JUDGE_RETRIES", whole(0, 5), 2)
     JUDGE_DAILY_TOKENS = read("NOUS_JUDGE_DAILY_TOKENS", whole(0, 10**9), 1_000_000)
+    COUNTER = read("NOUS_COUNTER", one_of("estimate", "anthropic"), "estimate")
+    COUNTER_MODEL = read("NOUS_COUNTER_MODEL", str, JUDGE_MODEL)
+    COUNTER_TIMEOUT_SECONDS = read("NOUS_COUNTER_TIMEOUT", whole(1, 30), 5)
 
     DATABASES = {"default": environ.Env().db_url("DATABASE_URL", default="postgres:///nous")}
 except BadSetting as error:
@@ -75,6 +78,8 @@ if "postgresql" not in str(DATABASES["default"]["ENGINE"]):
     raise ImproperlyConfigured("DATABASE_URL: expected a postgresql:// address; no other database is supported")
 if JUDGE == "anthropic" and not ANTHROPIC_API_KEY:
     raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_JUDGE is anthropic")
+if COUNTER == "anthropic" and not ANTHROPIC_API_KEY:
+    raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_COUNTER is anthropic")
 if WEBHOOK_URL and len(WEBHOOK_SECRET) < 16:
     raise ImproperlyConfigured("NOUS_WEBHOOK_SECRET: needed with NOUS_WEBHOOK_URL, 16 characters or more")
 if PRODUCTION and DEBUG:

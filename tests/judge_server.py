@@ -1,4 +1,4 @@
-"""A local server that speaks Anthropic's Messages API, for tests of everything that asks a judge.
+"""A local server that speaks Anthropic's Messages API, for tests of everything that asks a judge or counts tokens.
 
 It answers with the queued replies in their order and keeps what it was sent. Over real HTTP, so that the SDK, its
 timeouts and its errors are the real ones.
@@ -44,6 +44,10 @@ class JudgeServer:
         self.requests: list[dict[str, Any]] = []
         """Bodies as they were sent, in the order of arrival."""
         self.headers: list[dict[str, str]] = []
+        self.counts: list[dict[str, Any]] = []
+        """Bodies of what was to be counted: a word is a token, and every request takes seven more."""
+        self.count_replies: deque[Reply] = deque()
+        """Answers to counts, in place of the number."""
         self._replies: deque[Reply] = deque()
         self._always: Reply | None = None
         self._held: list[threading.Event] = []
@@ -123,6 +127,14 @@ class JudgeServer:
         missing = {"type": "error", "error": {"type": "invalid_request_error", "message": "No reply is queued."}}
         return self._always or Reply(status=400, raw=json.dumps(missing).encode())
 
+    def _counted(self, body: dict[str, Any]) -> Reply:
+        with self._lock:
+            self.counts.append(body)
+            if self.count_replies:
+                return self.count_replies.popleft()
+        words = [*body.get("system", "").split(), *body["messages"][0]["content"].split()]
+        return Reply(raw=json.dumps({"input_tokens": len(words) + 7}).encode())
+
 
 def _handler(judge: JudgeServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
@@ -130,13 +142,15 @@ def _handler(judge: JudgeServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)))
-            reply = judge._take(body, {name.lower(): value for name, value in self.headers.items()})
+            counting = self.path == "/v1/messages/count_tokens"
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            reply = judge._counted(body) if counting else judge._take(body, headers)
             if reply.hold is not None:
                 reply.hold.wait(60)
             content = reply.raw if reply.raw is not None else json.dumps(_message(body, reply)).encode()
             # Who has stopped waiting has closed the connection.
             with contextlib.suppress(OSError):
-                self.send_response(404 if self.path != "/v1/messages" else reply.status)
+                self.send_response(reply.status if counting or self.path == "/v1/messages" else 404)
                 for name, value in {"content-type": "application/json", **reply.headers}.items():
                     self.send_header(name, value)
                 self.send_header("content-length", str(len(content)))

@@ -18,7 +18,8 @@ class ContextRun(models.Model):
     """One prompt as it was sent, kept as structure: `sections` and their items, never re-parsed from the text.
 
     `decisions` holds what led to it: frame, intent, plan, profile, policy, budget. `candidates` holds a verdict on each
-    memory considered. `fingerprint` characterises the task, to be related to `outcome`.
+    memory considered. `fingerprint` characterises the task, to be related to `outcome`. `tokens` is the estimate that
+    the budget is held by; `counted_tokens` is exact, by the model `counted_by`, once it has been counted.
     """
 
     class Outcome(models.TextChoices):
@@ -35,6 +36,8 @@ class ContextRun(models.Model):
     system_prompt = models.TextField()
     sections = models.JSONField()
     tokens = models.PositiveIntegerField()
+    counted_tokens = models.PositiveIntegerField(null=True)
+    counted_by = models.CharField(max_length=100, blank=True)
     budget_tokens = models.PositiveIntegerField(default=0)
     frame = models.CharField(max_length=20, blank=True)
     profile = models.CharField(max_length=100, blank=True)

@@ -3,12 +3,14 @@
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
+from context.counting import CountFailed, counts_exactly, tokens_count
 from context.forms import InspectorForm, inspector_values
 from context.log import VIEW_RUN, run_get
 from context.services.context import ASSEMBLE, context_assemble
@@ -50,6 +52,7 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
         "query": query,
         "shown": _preview(form, agent, by),
         "live": True,
+        "ask": reverse("agent_context_tokens", args=[slug]) if counts_exactly() else "",
         "sort": given.get("sort") or "score",
         "verdict": given.get("verdict", ""),
         "may_see_runs": by.may(VIEW_RUN),
@@ -62,6 +65,25 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
         response["HX-Replace-Url"] = f"{reverse('agent_context', args=[slug])}?{query}" if query else "false"
         return response
     return render(request, "context/inspector.html", context)
+
+
+@require_POST
+def agent_context_tokens(request: HttpRequest, slug: str) -> HttpResponse:
+    """The exact number of tokens of a preview, or the estimate where none can be had. Leaves no trace."""
+    by = principal_of(request)
+    by.require(ASSEMBLE)
+    agent = agent_get(slug)
+    form = InspectorForm(request.POST, subconscious=by.may(VIEW_SUBCONSCIOUS))
+    shown = _preview(form, agent, by)
+    if shown is None:
+        raise Invalid("There is no prompt to count.", field="input")
+    context: dict[str, Any] = {"tokens": shown.tokens, "counted": None}
+    if counts_exactly():
+        try:
+            context |= {"counted": tokens_count(shown.system_prompt), "counted_by": settings.COUNTER_MODEL}
+        except CountFailed as failed:
+            context["failure"] = f"It could not be counted: {failed}"
+    return render(request, "context/_tokens.html", context)
 
 
 def _of_run(given: QueryDict, agent: Agent, by: Principal) -> QueryDict:

@@ -26,8 +26,9 @@ from nousweb.lib.errors import Invalid
 REPORT = "context.report_context"
 OUTCOMES = [("", "Any outcome"), ("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]
 SHOWN_COLUMNS = (
-    "id", "agent_id", "persona", "session_id", "tokens", "budget_tokens", "frame", "profile", "outcome", "as_of",
-    "responded_at", "duration_ms", "principal_name", "fingerprint_id", "created_at", "failed_sections",
+    "id", "agent_id", "persona", "session_id", "tokens", "counted_tokens", "counted_by", "budget_tokens", "frame",
+    "profile", "outcome", "as_of", "responded_at", "duration_ms", "principal_name", "fingerprint_id", "created_at",
+    "failed_sections",
 )  # fmt: skip
 
 

@@ -56,10 +56,16 @@ def count(value: float | None) -> str:
 
 @register.filter
 def tokens(value: int | None) -> str:
-    """A token count, which is always an estimate: "≈ 1,204 tokens"."""
+    """An estimated token count: "≈ 1,204 tokens"."""
     if value is None:
         return "–"
-    return f"≈ {value:,} token{'' if value == 1 else 's'}"
+    return f"≈ {exact_tokens(value)}"
+
+
+@register.filter
+def exact_tokens(value: int) -> str:
+    """A token count that a model's own tokeniser gave: "1,204 tokens"."""
+    return f"{value:,} token{'' if value == 1 else 's'}"
 
 
 @register.filter

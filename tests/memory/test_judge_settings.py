@@ -1,4 +1,4 @@
-"""Settings of the judge: a bad one stops the start and names its variable."""
+"""Settings of the judge and the counter of tokens: a bad one stops the start and names its variable."""
 
 import os
 import subprocess
@@ -27,6 +27,13 @@ def test_a_judge_without_a_key_stops_the_start():
     started = _started(NOUS_JUDGE="anthropic")
     assert started.returncode != 0
     assert "NOUS_ANTHROPIC_API_KEY: needed" in started.stderr
+
+
+def test_counting_exactly_needs_a_key_too():
+    started = _started(NOUS_COUNTER="anthropic")
+    assert started.returncode != 0
+    assert "NOUS_ANTHROPIC_API_KEY: needed when NOUS_COUNTER" in started.stderr
+    assert _started(NOUS_COUNTER="anthropic", NOUS_ANTHROPIC_API_KEY="k").returncode == 0
 
 
 @pytest.mark.parametrize("raw", ["api.example.org", "ftp://example.org", "https://", "javascript:alert(1)"])

@@ -1,0 +1,94 @@
+"""Exact numbers of tokens, asked of Anthropic's counting endpoint where the settings name it.
+
+Nothing that an agent waits for asks it: prompts are made by the estimate and counted afterwards.
+"""
+
+import hashlib
+import os
+import threading
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.core.cache import cache
+
+if TYPE_CHECKING:
+    import anthropic
+
+NOTHING = "."
+"""The shortest message: the endpoint counts no system prompt alone, so what this takes by itself is taken away."""
+KEPT_SECONDS = 3_600
+
+_making = threading.Lock()
+
+
+class CountFailed(Exception):
+    """A prompt could not be counted; `again` says whether the same one may be counted later, and others now not."""
+
+    def __init__(self, said: str, *, again: bool) -> None:
+        super().__init__(said)
+        self.again = again
+
+
+def counts_exactly() -> bool:
+    """Whether the settings name an endpoint that counts."""
+    return bool(settings.COUNTER == "anthropic")
+
+
+def tokens_count(prompt: str) -> int:
+    """Tokens of a system prompt, as COUNTER_MODEL takes them. Raises CountFailed."""
+    if not prompt:
+        return 0
+    model = settings.COUNTER_MODEL
+    key = f"tokens:{model}:{hashlib.sha256(prompt.encode()).hexdigest()}"
+    known = cache.get(key)
+    if known is None:
+        known = _asked(model, prompt) - _of_nothing(model)
+        cache.set(key, known, KEPT_SECONDS)
+    return int(known)
+
+
+def _of_nothing(model: str) -> int:
+    key = f"tokens:{model}"
+    known = cache.get(key)
+    if known is None:
+        known = _asked(model, "")
+        cache.set(key, known, KEPT_SECONDS)
+    return int(known)
+
+
+def _asked(model: str, prompt: str) -> int:
+    # Imported here: the SDK takes long to import, and many an installation counts nothing.
+    import anthropic
+
+    client = _client(os.getpid(), settings.ANTHROPIC_API_KEY, settings.JUDGE_BASE_URL, settings.COUNTER_TIMEOUT_SECONDS)
+    try:
+        answer = client.messages.count_tokens(
+            model=model,
+            system=prompt or anthropic.omit,
+            messages=[{"role": "user", "content": NOTHING}],
+        )
+    except anthropic.APIStatusError as error:
+        # Only a refusal of this very prompt says nothing about the next one.
+        raise CountFailed(
+            f"The endpoint answered {error.status_code}.", again=error.status_code not in (400, 413)
+        ) from error
+    except (anthropic.APIError, ValueError) as error:
+        raise CountFailed("The endpoint cannot be reached, or answered with something else.", again=True) from error
+    counted = getattr(answer, "input_tokens", None)
+    if not isinstance(counted, int) or counted < 0:
+        raise CountFailed("The endpoint answered with something else than a number.", again=True)
+    return counted
+
+
+def _client(*made_of: object) -> "anthropic.Anthropic":
+    with _making:
+        return _made(*made_of)
+
+
+@lru_cache(maxsize=4)
+def _made(process: int, key: str, base_url: str, timeout: float) -> "anthropic.Anthropic":
+    # A connection inherited from a parent process belongs to both of them, so each process makes its own.
+    import anthropic
+
+    return anthropic.Anthropic(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)

@@ -1,0 +1,123 @@
+"""Exact numbers of tokens from the counting endpoint, over real HTTP; the estimate where there is none."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.core.cache import cache
+
+from context.models import ContextRun
+from context.services.counting import TRIED_FOR, context_runs_count
+from nousweb.lib import clock
+from nousweb.schedules import SCHEDULES
+from tests.context.stories import EXPORT, browser, learn, send
+from tests.judge_server import JudgeServer, Reply
+
+URL = "/agents/ada/context/"
+EXACT = {"COUNTER": "anthropic", "COUNTER_MODEL": "claude-counted", "COUNTER_TIMEOUT_SECONDS": 1}
+
+
+@pytest.fixture
+def endpoint() -> Iterator[JudgeServer]:
+    cache.clear()
+    with JudgeServer() as server, server.in_force(**EXACT):
+        yield server
+    cache.clear()
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def test_what_was_sent_is_counted_afterwards(ada, actor, endpoint, alice):
+    run = send(ada, actor)
+    assert not endpoint.counts, "no agent waits for a count"
+    assert context_runs_count() == 1
+    run.refresh_from_db()
+    assert run.counted_tokens == words(run.system_prompt), "without what the message beside it takes"
+    assert (run.counted_by, endpoint.counts[0]["model"]) == ("claude-counted", "claude-counted")
+    assert endpoint.counts[0]["system"] == run.system_prompt
+    page = browser(alice).get(f"{URL}{run.pk}/").content.decode()
+    assert f">{run.counted_tokens} tokens</span>" in page
+    assert f"held by the estimate, ≈ {run.tokens}" in page
+    listed = browser(alice).get(f"{URL}runs/").content.decode()
+    assert f'title="Counted by claude-counted">{run.counted_tokens}</span>' in listed
+    assert context_runs_count() == 0, "each is counted once"
+
+
+def test_equal_prompts_are_asked_about_once(ada, actor, endpoint):
+    for _ in range(3):
+        send(ada, actor)
+    assert context_runs_count() == 3
+    assert len(endpoint.counts) == 2, "one for the prompt and one for the message beside it"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(status=529, raw=b"{}"),
+        Reply(status=401, raw=b"{}"),
+        Reply(raw=b"no json"),
+        Reply(raw=b'{"input_tokens": "many"}'),
+        Reply(raw=b'{"input_tokens": -1}'),
+    ],
+    ids=["overloaded", "wrong key", "no json", "no number", "below nothing"],
+)
+def test_an_endpoint_that_fails_leaves_the_estimate_and_is_asked_again(ada, actor, endpoint, alice, reply):
+    first, second = send(ada, actor, "hello"), send(ada, actor)
+    endpoint.count_replies.append(reply)
+    assert context_runs_count() == 0
+    assert len(endpoint.counts) == 1, "the next prompt would fare no better"
+    page = browser(alice).get(f"{URL}{second.pk}/").content.decode()
+    assert f"≈ {second.tokens} tokens" in page
+    assert context_runs_count() == 2
+    assert ContextRun.objects.exclude(counted_tokens=None).count() == len({first.pk, second.pk})
+
+
+def test_a_prompt_that_is_refused_does_not_keep_the_others_waiting(ada, actor, endpoint):
+    send(ada, actor, "hello")
+    refused = send(ada, actor)
+    endpoint.count_replies.append(Reply(status=413, raw=b"{}"))
+    assert context_runs_count() == 1
+    refused.refresh_from_db()
+    assert refused.counted_tokens is None
+
+
+def test_what_could_not_be_counted_in_its_time_keeps_its_estimate(ada, actor, endpoint):
+    run = send(ada, actor)
+    ContextRun.objects.filter(pk=run.pk).update(created_at=clock.now() - TRIED_FOR - timedelta(minutes=1))
+    assert context_runs_count() == 0
+
+
+def test_without_an_endpoint_nothing_is_asked(ada, actor):
+    send(ada, actor)
+    with JudgeServer() as server, server.in_force(COUNTER="estimate"):
+        assert context_runs_count() == 0
+        assert not server.counts
+    assert "context.tasks.count_tokens" in {path for path, _ in SCHEDULES.values()}
+
+
+def test_a_preview_is_counted_after_it_is_shown(ada, system, endpoint, alice):
+    learn(ada, "The ledger export failed because the replica lagged.", system)
+    client = browser(alice)
+    page = client.get(URL, {"input": EXPORT})
+    shown = page.context["shown"]
+    assert f'hx-post="{URL}tokens/"' in page.content.decode()
+    assert f"≈ {shown.tokens} tokens" in page.content.decode()
+    assert not endpoint.counts
+    counted = client.post(f"{URL}tokens/", {"input": EXPORT}).content.decode()
+    assert f">{words(shown.system_prompt)} tokens</span>" in counted
+    assert "≈" not in counted.split(">", 1)[1]
+    assert not ContextRun.objects.exists()
+
+
+def test_a_preview_that_cannot_be_counted_keeps_its_estimate(ada, endpoint, alice):
+    endpoint.count_replies.append(Reply(status=500, raw=b"{}"))
+    counted = browser(alice).post(f"{URL}tokens/", {"input": EXPORT}).content.decode()
+    assert "≈" in counted
+    assert "could not be counted: The endpoint answered 500." in counted
+    assert "hx-post" not in counted, "it is not asked in a circle"
+
+
+def test_there_is_no_count_of_no_prompt(ada, endpoint, alice):
+    assert browser(alice).post(f"{URL}tokens/", {"input": ""}).status_code == 422
