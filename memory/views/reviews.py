@@ -43,6 +43,7 @@ class Answer:
     label: str
     effect: str
     css_class: str = ""
+    changes: bool = True
 
 
 ANSWERS = {
@@ -50,8 +51,10 @@ ANSWERS = {
     Resolution.REPLACE: Answer("replace", "n", "New replaces old", "The old one was true until the new one was."),
     Resolution.OLD_WRONG: Answer("old_wrong", "w", "Old was wrong", "The old one never was true.", "btn-danger"),
     Resolution.NEW_WRONG: Answer("new_wrong", "x", "New is wrong", "The new one never was true.", "btn-danger"),
-    Resolution.BOTH: Answer("both", "b", "Both true", "Nothing changes, and the pair is not asked about again."),
-    Resolution.KEEP: Answer("keep", "a", "Keep", "It stays as it is."),
+    Resolution.BOTH: Answer(
+        "both", "b", "Both true", "Nothing changes, and the pair is not asked about again.", changes=False
+    ),
+    Resolution.KEEP: Answer("keep", "a", "Keep", "It stays as it is.", changes=False),
     Resolution.REVERSE: Answer("reverse", "r", "Reverse", "It warns again, until as many more matches.", "btn-danger"),
 }
 """Beside these, "merge" has a form of its own."""

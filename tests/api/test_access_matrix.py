@@ -140,6 +140,7 @@ GET    agent_context_runs    login in    in    in    login login login login log
 GET    agent_context_compare login in    in    in    login login login login login
 GET    agent_context_fingerprints login in    in    in    login login login login login
 GET    agent_context_blast   login in    in    in    login login login login login
+POST   agent_context_blast   login in    in    in    login login login login login
 GET    agent_context_pins    login in    in    in    login login login login login
 GET    agent_context_item    login in    in    in    login login login login login
 POST   agent_context_item    login no    in    in    login login login login login

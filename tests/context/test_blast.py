@@ -5,7 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from context.changes import censor_overrides, fact_overrides, proposal_overrides
+from context.changes import censor_overrides, fact_overrides, proposal_overrides, question_overrides
 from context.models import ContextRun
 from context.overrides import CensorDraft, Overrides
 from context.request import ContextRequest
@@ -13,8 +13,10 @@ from context.services.blast import blast_radius
 from context.services.context import context_assemble
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
+from memory.models import MemoryReview
 from memory.services.censors import censor_create
-from memory.services.facts import fact_invalidate
+from memory.services.facts import fact_invalidate, fact_learn
+from memory.services.reviews import review_resolve
 from nousweb.lib.errors import Invalid, NotAllowed
 from tests.api.problems import rows
 from tests.context.stories import browser, learn, send
@@ -146,3 +148,84 @@ def test_the_page_and_the_part_of_a_page(ada, asked, alice, actor):
         ({"pattern": "x\x00"}, 400), ({"fact": str(asked.pk), "content": "\x00"}, 400),
     ):  # fmt: skip
         assert browser(alice).get(url, query).status_code == status, query
+
+
+@pytest.fixture
+def question(ada, system, actor):
+    """Two facts that seem to contradict each other, and a logged request about them."""
+    learn(ada, "The nightly job never touches the archive.", system, subject="nightly job")
+    key = learn_review(ada, "The nightly job sometimes touches the archive.", system)
+    send(ada, actor, "Does the nightly job touch the archive?")
+    return MemoryReview.objects.select_related("old", "new", "censor").get(pk=key)
+
+
+def learn_review(agent, content, by):
+    return fact_learn(
+        agent=agent, content=content, subject="nightly job", category="technical", importance=0.8, by=by
+    ).review
+
+
+MERGED = "The nightly job touches the archive on Sundays."
+
+
+@pytest.mark.parametrize(
+    ("answer", "content"),
+    [("replace", ""), ("old_wrong", ""), ("new_wrong", ""), ("same", ""), ("merge", MERGED), ("both", "")],
+)
+def test_an_answer_to_a_question_does_what_its_blast_radius_says(ada, question, reviewer, actor, answer, content):
+    overrides = question_overrides(question, answer, content)
+    (row,) = blast_radius(agent=ada, overrides=overrides, by=reviewer).rows
+    assert row.changed == (answer != "both")
+    review_resolve(review=question, resolution=answer, by=reviewer, content=content)
+    request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
+    now = context_assemble(agent=ada, request=request, by=actor).prepared.assembly.system_prompt
+    assert sorted(now.splitlines()) == sorted(row.after.splitlines())
+
+
+def test_a_censor_that_is_reversed_warns_again(ada, asked, actor, system, reviewer):
+    censor = censor_create(agent=ada, pattern="coffee", severity="block", by=system)
+    review = MemoryReview(agent=ada, persona="actor", kind="escalation", censor=censor)
+    after = blast_radius(agent=ada, overrides=question_overrides(review, "reverse"), by=reviewer).rows[0].after
+    assert "- WARN: coffee" in after
+    assert question_overrides(review, "keep") == Overrides()
+    with pytest.raises(Invalid, match="answer is one of"):
+        question_overrides(review, "merge")
+
+
+def test_the_page_of_a_question_offers_it_for_each_answer_that_changes_something(ada, question, alice, bob):
+    page = browser(bob).get(reverse("memory_question", args=[question.pk])).content.decode()
+    url = reverse("agent_context_blast", args=["ada"])
+    offered = [one for one in ("same", "replace", "old_wrong", "new_wrong", "both") if f"answer={one}" in page]
+    assert offered == ["same", "replace", "old_wrong", "new_wrong"]
+    assert f'hx-post="{url}?question={question.pk}&amp;answer=merge" hx-include="#content"' in page
+    client = browser(alice)
+    assert "1 of 1" in client.get(url, {"question": str(question.pk), "answer": "replace"}).content.decode()
+    merged = client.post(f"{url}?question={question.pk}&answer=merge", {"content": MERGED}).content.decode()
+    assert "1 of 1" in merged
+    for query, status in (
+        ({"question": "x", "answer": "both"}, 404),
+        ({"question": str(question.pk), "answer": "x"}, 422),
+        ({"question": str(question.pk)}, 422),
+        ({"question": str(question.pk), "answer": "merge"}, 422),
+    ):
+        assert client.get(url, query).status_code == status, query
+
+
+def test_a_form_says_by_post_what_a_long_text_would_change(ada, asked, alice):
+    url = reverse("agent_context_blast", args=["ada"])
+    long = "The ledger export failed because of a very long list of reasons. " * 100
+    answer = browser(alice).post(f"{url}?fact={asked.pk}", {"content": long}, headers={"HX-Request": "true"})
+    assert answer.status_code == 200
+    assert "1 of 3" in answer.content.decode()
+    assert ">Difference</a>" not in answer.content.decode(), "an address cannot hold it"
+
+
+def test_a_censors_form_says_by_its_silence_that_it_is_not_in_force(ada, asked, system, alice):
+    censor = censor_create(agent=ada, pattern="coffee", severity="block", by=system)
+    url = reverse("agent_context_blast", args=["ada"]) + f"?form=1&censor={censor.pk}"
+    form = {"pattern": "coffee", "severity": "block", "reason": ""}
+    assert "None of the last 3" in browser(alice).post(url, {**form, "active": "on"}).content.decode()
+    assert "3 of 3" in browser(alice).post(url, {**form, "active": "on", "severity": "warn"}).content.decode()
+    page = browser(alice).post(url, form).content.decode()
+    assert "Without the censor" in page
+    assert "3 of 3" in page

@@ -12,7 +12,9 @@ from context.models import ContextPin, ContextRun
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
-from memory.models import Fact
+from memory.models import Censor, Fact, MemoryReview
+from memory.services.censors import censor_create
+from memory.services.facts import fact_learn
 from tests.context.stories import EXPORT, learn, send
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -96,6 +98,54 @@ def test_the_blast_radius_is_worked_out_on_the_review_page(
     page.locator(".blast").get_by_role("link", name="Difference").first.click()
     expect(page.locator(".diff")).to_contain_text("Truth first.")
     assert ContextRun.objects.count() == 2
+
+
+def test_the_blast_radius_is_worked_out_where_a_fact_or_a_censor_is_changed(
+    ledger: Fact, ada: Agent, actor: Principal, system: Principal, charlie: User, log_in: Callable[..., Page]
+) -> None:
+    for text in ("hello", EXPORT):
+        send(ada, actor, text)
+    censor = censor_create(agent=ada, pattern="coffee", severity="block", by=system)
+    page = log_in(charlie)
+    page.goto(reverse("agent_fact_change", args=["ada", ledger.pk, "supersede"]))
+    page.get_by_label("What is true now").fill("The ledger export failed because the disk was full.")
+    page.get_by_role("button", name="Replay the last requests").click()
+    expect(page.locator(".blast")).to_contain_text("1 of 2 prompts would change")
+    expect(page.locator(".blast")).to_contain_text("in place of")
+    page.get_by_label("What is true now").fill(REPLICA)
+    page.goto(reverse("agent_censor_edit", args=["ada", censor.pk]))
+    page.get_by_label("In force").uncheck()
+    page.get_by_role("button", name="Replay the last requests").click()
+    expect(page.locator(".blast")).to_contain_text("Without the censor")
+    expect(page.locator(".blast")).to_contain_text("2 of 2 prompts would change")
+    page.goto(reverse("agent_censor_add", args=["ada"]))
+    page.get_by_label("Pattern or meaning").fill("wine")
+    page.get_by_role("button", name="Replay the last requests").click()
+    expect(page.locator(".blast")).to_contain_text("2 of 2 prompts would change")
+    assert (Fact.objects.get(pk=ledger.pk).active, Censor.objects.count()) == (True, 1)
+
+
+def test_the_blast_radius_is_worked_out_for_each_answer_to_a_question(
+    ada: Agent, actor: Principal, system: Principal, bob: User, log_in: Callable[..., Page]
+) -> None:
+    learn(ada, "The nightly job never touches the archive.", system, subject="nightly job")
+    text = "The nightly job sometimes touches the archive."
+    asked = fact_learn(
+        agent=ada, content=text, subject="nightly job", category="technical", importance=0.8, by=system
+    ).review
+    send(ada, actor, "Does the nightly job touch the archive?")
+    page = log_in(bob)
+    page.goto(reverse("memory_question", args=[asked]))
+    offer = page.get_by_role("region", name="Blast radius")
+    offer.get_by_role("link", name="New replaces old").click()
+    expect(page.locator(".blast")).to_contain_text("1 of 1 prompt would change")
+    page.get_by_text("Merge into one text").click()
+    page.get_by_label("Merged text").fill("The nightly job touches the archive on Sundays.")
+    offer.get_by_role("link", name="Merged text").click()
+    expect(page.locator(".blast")).to_contain_text("The answer “Merged”")
+    page.locator(".blast").get_by_text("1 fact").first.click()
+    expect(page.locator(".blast")).to_contain_text("on Sundays")
+    assert MemoryReview.objects.get(pk=asked).status == "pending"
 
 
 def test_without_scripts_the_address_is_enough(
