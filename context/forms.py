@@ -88,18 +88,18 @@ class InspectorForm(forms.Form):
         required=False, label="Task files", widget=forms.TextInput(attrs={"placeholder": "src/a.py, b.md"})
     )
     as_of = forms.DateTimeField(required=False, label="As of", widget=DateTimeInput())
-    session = forms.CharField(max_length=200, required=False, initial="preview", label="Session")
+    session = forms.CharField(
+        max_length=200, required=False, label="Session", widget=forms.TextInput(attrs={"placeholder": "preview"})
+    )
     persona = forms.ChoiceField(required=False, label="Persona", choices=Persona.choices)
     verdict = forms.ChoiceField(required=False, label="Show")
-    sort = forms.ChoiceField(
-        required=False, label="Order", choices=[(key, f"By {name.lower()}") for key, name in SORTS.items()]
-    )
+    sort = forms.ChoiceField(required=False, label="Order", choices=list(SORTS.items()))
 
     def __init__(self, *args: Any, subconscious: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._choose("frame", [("", "By the words"), *((key, frame.label) for key, frame in FRAMES.items())])
+        self._choose("frame", [("", "Automatic"), *((key, frame.label) for key, frame in FRAMES.items())])
         profiles = [(slug, name) for slug, name in ContextProfile.objects.values_list("slug", "name")[:200]]
-        self._choose("profile", [("", "The agent's own"), *profiles])
+        self._choose("profile", [("", "Its own"), *profiles])
         self._choose("mode", [("", "None"), *((mode, mode.replace("_", " ")) for mode in MODE_WEIGHTS)])
         self._choose("verdict", [("", "All verdicts"), *((code, word) for code, (_, word) in VERDICTS.items())])
         if not subconscious:

@@ -17,13 +17,23 @@ SEPARATORS = {"identity": "\n\n"}
 SECTION_BREAK = "\n\n"
 GONE = ("superseded", "retired")
 SORTS: Mapping[str, str] = {
-    "score": "Score",
-    "relevance": "Relevance",
-    "cosine": "Cosine",
-    "lexical": "Words",
-    "tokens": "Tokens",
-    "recent": "Most recent",
+    "verdict": "Included first",
+    "score": "By score",
+    "relevance": "By relevance",
+    "cosine": "By cosine",
+    "lexical": "By words",
+    "tokens": "By tokens",
+    "recent": "Most recent first",
 }
+COLUMNS = (
+    ("score", "Score", "Relevance with all factors"),
+    ("relevance", "Relevance", "0 to 1, before any factor; held against the threshold"),
+    ("cosine", "Cosine", "Likeness of meaning"),
+    ("lexical", "Words", "Share of the rare words of the input that it holds"),
+    ("tokens", "Tokens", "What it costs in the prompt"),
+)
+"""Of the table of candidates: the order that each stands for, its head, and what it says."""
+A_PAGE = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +202,19 @@ class Shown:
         """All stages together; the search's own stages are part of it already."""
         return sum(value for name, value in self.timings.items() if "." not in name)
 
-    def table(self, *, sort: str = "score", verdict: str = "") -> list[dict[str, Any]]:
-        """The candidates in the order asked for, highest first, those with one verdict if `verdict` names it."""
+    def table(self, *, sort: str = "verdict", verdict: str = "") -> list[dict[str, Any]]:
+        """The candidates in the order asked for, those with one verdict if `verdict` names it.
+
+        The usual order has the included first, as a reader asks first what is in it, then the highest score.
+        """
         found = [one for one in self.candidates if not verdict or one["verdict"] == verdict]
-        key = "happened_at" if sort == "recent" else sort if sort in SORTS else "score"
-        # Included ones first by default, as a reader asks first what is in it.
+        key = {"recent": "happened_at", "verdict": "score"}.get(sort, sort if sort in SORTS else "score")
         found.sort(
             key=lambda one: (one.get(key) is not None, one.get(key) or 0 if key != "happened_at" else one[key]),
             reverse=True,
         )
+        if sort not in SORTS or sort == "verdict":
+            found.sort(key=lambda one: one["verdict"] != "included")
         return [
             {
                 **one,

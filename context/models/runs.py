@@ -75,7 +75,7 @@ class ContextRun(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"Context of {self.agent_id} at {self.created_at:%Y-%m-%d %H:%M}"
+        return f"Context sent at {self.created_at:%Y-%m-%d %H:%M}"
 
 
 class MemoryUsage(models.Model):

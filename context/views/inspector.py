@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
@@ -14,7 +15,7 @@ from context.counting import CountFailed, counts_exactly, tokens_count
 from context.forms import InspectorForm, inspector_values
 from context.log import VIEW_RUN, run_get
 from context.services.context import ASSEMBLE, context_assemble
-from context.shown import Shown
+from context.shown import A_PAGE, COLUMNS, Shown
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_get
@@ -24,6 +25,8 @@ from nousweb.lib.errors import Invalid, NotFound
 
 # A longer address is refused by servers on the way.
 MAX_ADDRESS_CHARACTERS = 2_000
+USUAL = (("session", "preview"), ("sort", "verdict"), ("page", "1"))
+"""What an address need not say."""
 FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget"}
 
 
@@ -53,12 +56,14 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
         "shown": _preview(form, agent, by),
         "live": True,
         "ask": reverse("agent_context_tokens", args=[slug]) if counts_exactly() else "",
-        "sort": given.get("sort") or "score",
+        "sort": given.get("sort") or "verdict",
+        "columns": COLUMNS,
         "verdict": given.get("verdict", ""),
         "may_see_runs": by.may(VIEW_RUN),
     }
     if context["shown"]:
-        context["candidates"] = context["shown"].table(sort=context["sort"], verdict=context["verdict"])
+        found = context["shown"].table(sort=context["sort"], verdict=context["verdict"])
+        context["candidates"] = Paginator(found, A_PAGE).get_page(given.get("page"))
     if request.htmx:  # type: ignore[attr-defined]
         response = render(request, "context/_inspector_result.html", context)
         # Typing must not fill the history: the address of the state replaces the one before.
@@ -116,6 +121,6 @@ def _preview(form: InspectorForm, agent: Agent, by: Principal) -> Shown | None:
 
 def _query(given: QueryDict) -> str:
     """The state as a query string; "" when it is too long for an address."""
-    values = [(name, str(given.get(name, ""))) for name in InspectorForm.base_fields]
-    query = urlencode([pair for pair in values if pair[1] and pair != ("session", "preview")])
+    values = [(name, str(given.get(name, ""))) for name in (*InspectorForm.base_fields, "page")]
+    query = urlencode([pair for pair in values if pair[1] and pair not in USUAL])
     return query if len(query) <= MAX_ADDRESS_CHARACTERS else ""

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
+from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
@@ -15,7 +16,7 @@ from context.frames import FRAMES
 from context.log import VIEW_RUN, run_get, runs_of
 from context.models import ContextProfile, ContextRun
 from context.services.response import context_outcome
-from context.shown import SORTS, Shown
+from context.shown import A_PAGE, COLUMNS, SORTS, Shown
 from context.words import VERDICTS
 from identity.filters import DateInput
 from identity.selectors import agent_get
@@ -109,10 +110,11 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     shown = Shown.of_run(slug, run)
     sort = request.GET.get("sort", "")
     verdict = request.GET.get("verdict", "")
-    sort = sort if sort in SORTS else "score"
+    sort = sort if sort in SORTS else "verdict"
     uses = {(use.item_type, use.item_id): use for use in run.usages.all()}
     texts = {(piece.type, piece.id): piece.text.removeprefix("- ") for row in shown.rows for piece in row.pieces}
-    candidates = shown.table(sort=sort, verdict=verdict if verdict in VERDICTS else "")
+    verdict = verdict if verdict in VERDICTS else ""
+    candidates = shown.table(sort=sort, verdict=verdict)
     for one in candidates:
         one["use"] = uses.get((one["type"], one["id"]))
     return render(
@@ -126,7 +128,8 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
             "verdict": verdict,
             "sorts": SORTS,
             "query": query_without(request, "sort"),
-            "candidates": candidates,
+            "columns": COLUMNS,
+            "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
             "uses": [
                 (use, texts.get((use.item_type, use.item_id), ""))
                 for use in sorted(uses.values(), key=lambda use: (-use.overlap, use.pk))

@@ -90,10 +90,35 @@ def test_candidates_are_sorted_and_filtered_by_the_address(ada, ledger, alice):
     assert codes == ["included", "below_threshold"]
     only = client.get(URL, {"input": EXPORT, "verdict": "below_threshold"}).context["candidates"]
     assert [one["verdict"] for one in only] == ["below_threshold"]
+    for one in ("below_threshold", ""):
+        page = text(client.get(URL, {"input": EXPORT, "verdict": one}))
+        assert f'name="verdict" value="{one}" class="btn btn-sm is-on" aria-current="true"' in page
     for sort in ("score", "relevance", "cosine", "lexical", "tokens", "recent"):
         found = client.get(URL, {"input": EXPORT, "sort": sort}).context["candidates"]
         values = [one["happened_at" if sort == "recent" else sort] or 0 for one in found]
         assert values == sorted(values, reverse=True)
+
+
+def test_candidates_come_by_the_page_the_included_first(ada, ledger, system, actor, alice):
+    for number in range(30):
+        learn(ada, f"Export number {number} of the ledger failed at noon.", system)
+    client = browser(alice)
+    first, second = (client.get(URL, {"input": EXPORT, "page": page}) for page in ("1", "2"))
+    assert (first.context["candidates"].paginator.count, len(first.context["candidates"])) == (32, 12)
+    codes = [one["verdict"] for one in first.context["candidates"]]
+    assert codes == sorted(codes, key=lambda code: code != "included")
+    assert codes[0] == "included"
+    ids = [{one["id"] for one in page.context["candidates"]} for page in (first, second)]
+    assert not ids[0] & ids[1]
+    assert 'name="page" value="2"' in text(first)
+    for wrong in ("x", "0", "99"):
+        assert client.get(URL, {"input": EXPORT, "page": wrong}).status_code == 200
+    live = client.post(URL, {"input": EXPORT, "page": "2"}, headers=HTMX)
+    assert live["HX-Replace-Url"].endswith("&page=2")
+    run = send(ada, actor)
+    logged = client.get(f"{URL}{run.pk}/", {"page": "2", "sort": "score"})
+    assert logged.context["candidates"].number == 2
+    assert "sort=score&amp;page=1#candidates" in text(logged)
 
 
 def test_the_subconscious_is_for_those_with_the_right(ada, subconscious_token, alice, charlie):
