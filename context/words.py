@@ -55,7 +55,8 @@ def plan_words(plan: Mapping[str, Any]) -> Iterator[str]:
         yield str(reason)
     limits = plan.get("limits") or {}
     if limits:
-        yield "At most " + ", ".join(f"{limit} {name}s" for name, limit in limits.items()) + "."
+        most = (f"{limit} {name}{'' if limit == 1 else 's'}" for name, limit in limits.items())
+        yield f"At most {', '.join(most)}."
     else:
         yield "Nothing was searched."
     if skipped := plan.get("skip_types"):

@@ -200,8 +200,8 @@ def _over_budget(entry: Scored, ledger: Ledger) -> Verdict:
         candidate,
         VerdictCode.OVER_BUDGET,
         entry.score,
-        f"Over the budget by {missing} tokens.",
-        f"{missing} more tokens for {ledger.sections[candidate.section].label}.",
+        f"Over the budget by {missing} token{'' if missing == 1 else 's'}.",
+        f"{missing} more token{'' if missing == 1 else 's'} for {ledger.sections[candidate.section].label}.",
         tokens=tokens,
         factors=entry.factors,
     )

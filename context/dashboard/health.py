@@ -117,7 +117,8 @@ def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period)
     if settings.JUDGE == "none" and not found["questions"]:
         return Health("Judge", "neutral", "off", "Questions about memories go to people")
     of_limit = f" of {limit:,} ({round(100 * spent_today / limit)} %)" if limit else ""
-    detail = f"{spent_today:,}{of_limit} tokens today; {found['questions']:,} questions in the {period.label}"
+    questions = f"{found['questions']:,} question{'' if found['questions'] == 1 else 's'}"
+    detail = f"{spent_today:,}{of_limit} tokens today; {questions} in the {period.label}"
     if limit and spent_today >= limit:
         return Health("Judge", "warn", "spent", detail, None, "", trend, "tokens")
     if not found["errors"]:
