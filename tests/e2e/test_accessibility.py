@@ -157,6 +157,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
 NO_PAGES = {
     "agent_context_outcome",
     "agent_context_profile",
+    "agent_context_tokens",
     "agent_censor_false_positive",
     "agent_index_retry",
     "agent_procedure_use",
