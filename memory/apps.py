@@ -6,10 +6,13 @@ class MemoryConfig(AppConfig):
     verbose_name = "Memory"
 
     def ready(self) -> None:
+        from identity.pages import object_pages
         from identity.services.seeding import profile_sources
+        from memory.pages import PAGES
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
         from memory.services.forgetting import questions_erase
 
         profile_sources.append(profile_texts)
         erasers.append(questions_erase)
+        object_pages.update(PAGES)
