@@ -4,7 +4,7 @@ from identity.principal import Principal
 from memory.search.statistics import statistics_refresh
 from memory.services import lifecycle, schedule
 from memory.services.indexing import embeddings_make, index_retry, strangers_adopt
-from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise
+from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.reembedding import reembed_continue
 from memory.services.reviews import reviews_expire
 
@@ -15,8 +15,9 @@ def derive_from_events(loop_ids: list[int]) -> int:
 
 
 def close_idle_loops() -> int:
-    """Close loops that have gone idle and summarise them; returns how many."""
-    return loops_summarise(loops_close_idle())
+    """Close loops that have gone idle, and summarise every closed one that needs it; returns how many."""
+    loops_close_idle()
+    return summaries_heal()
 
 
 def embed_pending() -> int:

@@ -32,6 +32,11 @@ FIRST_PAUSE_SECONDS = 0.5
 LONGEST_QUESTION_SECONDS = 100.0
 """No further try begins that could end later: a task of the worker is ended after 120 seconds."""
 
+RESTS_AFTER = 3
+REST_SECONDS = 60.0
+"""After so many questions in a row without an answer none is asked for a minute: who asks waits in vain, and in the
+worker everything else waits too."""
+
 T = TypeVar("T", bound=Answer)
 
 
@@ -55,6 +60,8 @@ class AnthropicJudge:
         self._timeout = timeout
         self._retries = retries
         self._first_pause = first_pause
+        self._unanswered = 0
+        self._rests_until = 0.0
         self._client = anthropic.Anthropic(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)
 
     @property
@@ -77,13 +84,20 @@ class AnthropicJudge:
     def _ask(self, agent: Agent, persona: str, task: Task, answer: type[T], prompt: str) -> Judged[T]:
         """Ask until there is an answer, within the tries, and keep a record of it, whatever came of it."""
         budget_check()
+        rest = self._rests_until - time.monotonic()
+        if rest > 0:
+            raise JudgeUnavailable("The judge did not answer lately, and is given a rest.", retry_at=_in(rest))
         asking = _Asking(max_tokens=task.max_tokens, began=time.monotonic())
         value: T | None = None
         error = ""
         try:
             value = self._tried(asking, task, answer, prompt)
+            self._unanswered = 0
         except JudgeFailed as failed:
             error = str(failed)
+            self._unanswered = self._unanswered + 1 if isinstance(failed, JudgeUnavailable) else 0
+            if self._unanswered >= RESTS_AFTER:
+                self._rests_until = time.monotonic() + REST_SECONDS
             raise
         except Exception as problem:
             error = f"Unexpected {type(problem).__name__}."
@@ -145,7 +159,8 @@ class AnthropicJudge:
                 tool_choice={"type": "tool", "name": task.tool, "disable_parallel_tool_use": True},
             )
         except anthropic.APITimeoutError as error:
-            raise _Busy("The judge did not answer in time.") from error
+            # It was waited for long enough; the run that asks is tried again later.
+            raise JudgeUnavailable("The judge did not answer in time.") from error
         except anthropic.APIConnectionError as error:
             raise _Busy("The judge cannot be reached.") from error
         except anthropic.APIStatusError as error:

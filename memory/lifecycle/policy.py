@@ -5,12 +5,20 @@ from datetime import timedelta
 MAX_ATTEMPTS = 5
 FIRST_PAUSE = timedelta(seconds=15)
 LONGEST_PAUSE = timedelta(hours=1)
-LEASE = timedelta(minutes=3)
-"""A worker ends a task after two minutes, so after three whoever held a run is gone."""
-LOST_AFTER = timedelta(minutes=2)
-"""A queued run that nobody took up for so long has lost its message, and is told again."""
+LEASE = timedelta(seconds=20)
+"""A run belongs to its worker for so long after the worker's last sign of life; then another may take it over."""
+RENEW_EVERY = timedelta(seconds=5)
+"""How often a worker gives a sign of life: one that comes late, or one database error, costs it no run."""
+LOST_AFTER = timedelta(seconds=30)
+"""A queued run that nobody took up for so long, though no message waits, has lost its message, and is told again."""
+LOST_IN_BACKLOG = timedelta(minutes=5)
+"""The same while messages wait, of which one may be its own; a second one does no harm, but makes the queue longer."""
+SWEEP_EVERY = timedelta(seconds=5)
+"""How often each worker looks for runs that are due, beside its tasks; the clock of the schedules ticks in minutes."""
 SWEEP_BATCH = 500
 KEEP_DONE_RUNS = timedelta(days=90)
+ASK_WITHIN_SECONDS = 15.0
+"""After so long in one run no other question to the judge begins: one may take 100 s, a task is ended at 120 s."""
 
 LOW_CONFIDENCE = 0.5
 """An extracted fact less sure than this is shown to people."""

@@ -11,6 +11,7 @@ from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.checks import choice_check, past_check, tags_check, text_check, texts_check, unit_check
+from memory.lifecycle.extract import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, ItemType, Scope
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_EVENTS_PER_APPEND, MAX_REMARK_CHARACTERS
@@ -25,7 +26,9 @@ MAX_TITLE_CHARACTERS = 200
 MAX_LESSONS = 20
 MAX_PARTICIPANTS = 50
 LARGEST_EVENT_ID = 2**63 - 1
+EVENTS_READ = 500
 SummaryKind = Episode.SummaryKind
+BY_ITSELF = Principal.of_system("lifecycle")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +128,9 @@ def episode_close(
     """End an episode; it stays in search.
 
     `outcome` is what the caller says and never inferred from words. A summary given here counts as written by
-    the agent; without one the lifecycle writes it. Raises Conflict when the episode is closed already, Invalid,
-    naming the field, or NotAllowed.
+    the agent. Title and summary that it lacks are at once made of its own sentences, so that no worker and no judge is
+    needed to know what it was about; a judge's take their place. Raises Conflict when the episode is closed already,
+    Invalid, naming the field, or NotAllowed.
     """
     change_check(episode, by, "memory.change_episode")
     ended = past_check("ended_at", ended_at) or clock.now()
@@ -144,7 +148,11 @@ def episode_close(
     _index(episode)
     lifecycle_queue("episode_close", agent=episode.agent, persona=episode.persona, subject=episode)
     audit_record(by=by, action="episode.close", target=episode, agent=episode.agent, before=before, after=after)
-    return episode
+    if episode.title and episode.summary:
+        return episode
+    said = episode_words(episode)
+    title, summary = extract_title(episode.summary or said), extract_summary(said)
+    return episode_describe(episode=episode, by=BY_ITSELF, title=title, summary=summary, kind=SummaryKind.EXTRACTIVE)
 
 
 @transaction.atomic
@@ -194,6 +202,14 @@ def episode_describe(*, episode: Episode, by: Principal, title: str, summary: st
         _index(episode)
         audit_record(by=by, action="episode.describe", target=episode, agent=episode.agent, before=before, after=after)
     return episode
+
+
+def episode_words(episode: Episode) -> str:
+    """What an episode's own sentences are taken from: its detail, or else what its events say."""
+    if episode.detail:
+        return episode.detail
+    events = VIEWS[episode.persona](episode.agent).transcript(episode)
+    return "\n".join(events.values_list("content", flat=True)[:EVENTS_READ])
 
 
 def _title_was_made(episode: Episode) -> bool:

@@ -1,11 +1,15 @@
 """Running what the lifecycle has queued: claimed once, done once, tried again with growing pauses, given up visibly."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
+from threading import Event, Thread
 
 import structlog
-from django.db import transaction
-from django.db.models import F, Q
+from django.db import Error, connection, transaction
+from django.db.models import F, Q, QuerySet
+from django_q.brokers import get_broker
 
 from identity.principal import Principal
 from identity.services.audit import audit_record
@@ -18,7 +22,9 @@ from memory.lifecycle.policy import (
     LEASE,
     LONGEST_PAUSE,
     LOST_AFTER,
+    LOST_IN_BACKLOG,
     MAX_ATTEMPTS,
+    RENEW_EVERY,
     SWEEP_BATCH,
 )
 from memory.models import LifecycleRun
@@ -35,7 +41,7 @@ def lifecycle_run(run_id: int) -> str:
     """Run one queued run; returns its new status, or "not ours" when somebody else has it or has done it.
 
     1. Claim it, so that of two workers with the same message one goes on.
-    2. Prepare outside of every transaction: this is where models are asked.
+    2. Prepare outside of every transaction: this is where models are asked. The claim is renewed meanwhile.
     3. Apply the effect and mark the run done in one transaction, if the claim still holds.
     """
     run = _claim(run_id)
@@ -44,12 +50,13 @@ def lifecycle_run(run_id: int) -> str:
     began = time.monotonic()
     try:
         handler = _handler(run)
-        prepared = handler.prepare(run)
-        with transaction.atomic():
-            if not _still_ours(run):
-                return "not ours"
-            run.result = handler.apply(run, prepared)
-            _finish(run, Status.DONE, began)
+        with _renewed(run):
+            prepared = handler.prepare(run)
+            with transaction.atomic():
+                if not _still_ours(run):
+                    return "not ours"
+                run.result = handler.apply(run, prepared)
+                _finish(run, Status.DONE, began)
     except NotNow as later:
         _postpone(run, later, began)
     except Exception as error:  # One handler that fails must not end the worker that runs the others.
@@ -64,28 +71,26 @@ def pause_after(attempts: int) -> timedelta:
 
 
 def runs_sweep() -> int:
-    """Send the messages of runs that are due and were not taken up; returns how many. Run by the clock.
+    """Send the messages of runs that are due and were not taken up; returns how many.
 
-    Covers runs that wait for another attempt, those whose worker was killed, and those whose message was lost.
+    Covers runs that wait for another attempt, those whose worker was killed, and those whose message was lost. While
+    messages wait their turn, a queued run is taken for lost only after long.
     """
     now = clock.now()
     with transaction.atomic():
-        gone = LifecycleRun.objects.filter(status=Status.RUNNING, attempts__gte=MAX_ATTEMPTS, next_attempt_at__lte=now)
-        gone.update(status=Status.DEAD, finished_at=now, error=f"Its worker was ended {MAX_ATTEMPTS} times.")
-        due = (
-            LifecycleRun.objects.due(now)
-            .filter(~Q(status=Status.QUEUED) | Q(next_attempt_at__lte=now - LOST_AFTER) | Q(attempts__gt=0))
-            .select_for_update(skip_locked=True)
-            .order_by("next_attempt_at", "id")[:SWEEP_BATCH]
-        )
-        found = [run.pk for run in due]
+        # Who is about to finish holds the row's lock, and is left alone.
+        due = LifecycleRun.objects.due(now).select_for_update(skip_locked=True).order_by("next_attempt_at", "id")
+        gone = due.filter(status=Status.RUNNING, attempts__gte=MAX_ATTEMPTS).values_list("pk", flat=True)
+        said = f"Its worker was ended {MAX_ATTEMPTS} times."
+        LifecycleRun.objects.filter(pk__in=list(gone)).update(status=Status.DEAD, finished_at=now, error=said)
+        patience = LOST_IN_BACKLOG if get_broker().queue_size() else LOST_AFTER
+        untaken = Q(status=Status.QUEUED, next_attempt_at__lte=now - patience)
+        keys = list(due.filter(~Q(status=Status.QUEUED) | untaken).values_list("pk", flat=True)[:SWEEP_BATCH])
         # Told now: if nobody takes these up, they are told again after a while, and not at every sweep.
-        LifecycleRun.objects.filter(pk__in=found).exclude(status=Status.RUNNING).update(
-            next_attempt_at=now + LOST_AFTER, status=Status.QUEUED
-        )
-        for run_id in found:
-            run_tell(run_id)
-    return len(found)
+        LifecycleRun.objects.filter(pk__in=keys).update(next_attempt_at=now, status=Status.QUEUED)
+        for key in keys:
+            run_tell(key)
+    return len(keys)
 
 
 def runs_purge() -> int:
@@ -134,12 +139,39 @@ def _claim(run_id: int) -> LifecycleRun | None:
     return LifecycleRun.objects.select_related("agent").get(pk=run_id) if mine else None
 
 
-def _still_ours(run: LifecycleRun) -> bool:
-    """Whether no other worker has taken the run over; locked until the transaction ends."""
-    held = LifecycleRun.objects.filter(
+@contextmanager
+def _renewed(run: LifecycleRun) -> Iterator[None]:
+    """Renew the claim from time to time, by another thread, while the handler works."""
+    done = Event()
+
+    def renew() -> None:
+        try:
+            while not done.wait(RENEW_EVERY.total_seconds()):
+                try:
+                    _held(run).update(next_attempt_at=clock.now() + LEASE)
+                except Error as error:
+                    # The database may be back for the next time; if not, the claim ends, and the effect with it.
+                    log.warning("lifecycle_claim_not_renewed", run=run.pk, error=type(error).__name__)
+                    connection.close()
+        finally:
+            connection.close()
+
+    Thread(target=renew, daemon=True, name=f"lifecycle-claim-{run.pk}").start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _held(run: LifecycleRun) -> QuerySet[LifecycleRun]:
+    return LifecycleRun.objects.filter(
         pk=run.pk, status=Status.RUNNING, attempts=run.attempts, started_at=run.started_at
     )
-    return held.select_for_update().first() is not None
+
+
+def _still_ours(run: LifecycleRun) -> bool:
+    """Whether no other worker has taken the run over; locked until the transaction ends."""
+    return _held(run).select_for_update().first() is not None
 
 
 def _handler(run: LifecycleRun) -> Handler:
@@ -172,9 +204,10 @@ def _postpone(run: LifecycleRun, later: NotNow, began: float) -> None:
 def _release(
     run: LifecycleRun, status: Status, at: datetime, error: str, began: float, attempts: int | None = None
 ) -> None:
-    held = LifecycleRun.objects.filter(
-        pk=run.pk, status=Status.RUNNING, attempts=run.attempts, started_at=run.started_at
-    )
+    # After an error of the database the connection may be gone, and a new one may do.
+    if not connection.in_atomic_block:
+        connection.close_if_unusable_or_obsolete()
+    held = _held(run)
     run.status, run.error, run.next_attempt_at, run.finished_at = status, error, at, clock.now()
     held.update(
         status=status,

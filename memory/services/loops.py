@@ -128,7 +128,7 @@ def derived_backfill() -> dict[str, int]:
         "long_term": _heal_long_term(),
         "index": _heal_index(),
         "loops": _heal_loops(),
-        "summaries": _heal_summaries(),
+        "summaries": summaries_heal(),
     }
 
 
@@ -195,7 +195,8 @@ def _heal_loops() -> int:
             return healed
 
 
-def _heal_summaries() -> int:
+def summaries_heal() -> int:
+    """Summarise closed loops whose summary lacks events, also where the message was lost; returns how many."""
     healed, last = 0, 0
     while True:
         found = list(

@@ -4,15 +4,7 @@ A whole product of its own: PostgreSQL with its crash safety on, the web server,
 embeddings that fails for a while.
 """
 
-import contextlib
-import http.client
-import json
-import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,117 +12,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from nousweb.postgres import EmbeddedServer
+from tests.judge_server import KEY, JudgeServer, Reply
 from tests.memory.embedders import endpoint
+from tests.product import PATIENCE, Product, kill, until
 
-PROJECT = Path(__file__).resolve().parent.parent.parent
 BATCHES, SIZE, LOOPS = 24, 20, 6
-PATIENCE = 120
-
-
-class Product:
-    """The programs of one data folder, each of which a test may kill."""
-
-    def __init__(self, folder: Path, embeddings_url: str) -> None:
-        self.folder = folder
-        self.server = EmbeddedServer(folder, say=lambda line: None)
-        self.url = self.server.start()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("NOUS_")}
-        self.environment = kept | {
-            "DATABASE_URL": self.url,
-            "NOUS_DATA_DIR": str(folder),
-            "NOUS_SECRET_KEY": "only-for-tests-" + "x" * 50,
-            "NOUS_PORT": str(self.port),
-            "NOUS_WEB_WORKERS": "1",
-            "NOUS_EMBEDDER": "openai",
-            "NOUS_EMBED_MODEL": "test",
-            "NOUS_EMBED_BASE_URL": embeddings_url,
-        }
-        self.environment.pop("DJANGO_SETTINGS_MODULE", None)
-        (folder / "static").mkdir(exist_ok=True)
-        self.programs: list[subprocess.Popen[bytes]] = []
-        self.manage("migrate", "--verbosity", "0")
-        self.manage("createagent", "ada", "--name", "Ada")
-        self.token = self.manage("createtoken", "ada", "--persona", "actor").strip()
-
-    def manage(self, *arguments: str) -> str:
-        finished = subprocess.run(
-            [sys.executable, str(PROJECT / "manage.py"), *arguments],
-            env=self.environment, capture_output=True, text=True, check=False, timeout=PATIENCE,
-        )  # fmt: skip
-        assert finished.returncode == 0, finished.stderr[-2000:]
-        return finished.stdout
-
-    def start(self, *command: str) -> subprocess.Popen[bytes]:
-        log = (self.folder / "programs.log").open("ab")
-        program = subprocess.Popen(
-            [sys.executable, *command],
-            cwd=PROJECT,
-            env=self.environment,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        self.programs.append(program)
-        return program
-
-    def web(self) -> subprocess.Popen[bytes]:
-        return self.start("-m", "gunicorn", "-c", "python:nousweb.gunicorn")
-
-    def worker(self) -> subprocess.Popen[bytes]:
-        return self.start(str(PROJECT / "manage.py"), "qcluster")
-
-    def kill_database(self) -> None:
-        """The machine's power goes, as far as PostgreSQL can tell."""
-        pid = int((self.server.placement.cluster / "postmaster.pid").read_text().split()[0])
-        for child in self.server._processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        self.server._process = None
-
-    def call(self, method: str, path: str, body: object = None) -> tuple[int, object]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            connection.request(
-                method,
-                f"/api{path}",
-                None if body is None else json.dumps(body),
-                {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
-            )
-            response = connection.getresponse()
-            return response.status, json.loads(response.read() or b"null")
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            return 0, str(error)
-        finally:
-            connection.close()
-
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        with psycopg.connect(self.url) as connection:
-            return connection.execute(query).fetchall()
-
-    def stop(self) -> None:
-        for program in self.programs:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(program.pid, signal.SIGKILL)
-            program.wait()
-        self.server.destroy()
-
-
-def kill(program: subprocess.Popen[bytes]) -> None:
-    os.killpg(program.pid, signal.SIGKILL)
-    program.wait()
-
-
-def until(what: str, true) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline, f"still not: {what}"
-        time.sleep(0.2)
 
 
 @pytest.fixture
@@ -138,10 +24,12 @@ def product():
     # Not pytest's own folder, which the account that runs PostgreSQL for root may not enter.
     folder = Path(tempfile.mkdtemp(prefix="nous-failure-"))
     folder.chmod(0o755)
-    with endpoint() as served:
-        running = Product(folder, served.url)
+    with endpoint() as served, JudgeServer() as judge:
+        running = Product(
+            folder, served.url, NOUS_ANTHROPIC_API_KEY=KEY, NOUS_JUDGE_BASE_URL=judge.url, NOUS_JUDGE_RETRIES="0"
+        )
         try:
-            yield running, served
+            yield running, served, judge
         finally:
             running.stop()
             shutil.rmtree(folder, ignore_errors=True)
@@ -167,7 +55,7 @@ def batch(number: int) -> dict[str, object]:
 
 
 def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(product):
-    running, served = product
+    running, served, _ = product
     running.web()
     worker = running.worker()
     until("the web server answers", lambda: running.call("GET", "/index")[0] == 200)
@@ -226,3 +114,65 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(product):
     assert status == 200
     assert any(item["content"].startswith("Entry 11-3 ") for item in found["items"])
     assert running.call("GET", "/index") == (200, {"ready": total, "pending": 0, "failed": 0})
+
+
+MACHINES = 6
+
+
+def test_runs_survive_a_restart_of_the_database_while_the_judge_is_down(product):
+    """The database goes while a handler waits for the judge; what was acknowledged is reacted to, once."""
+    running, _, judge = product
+    judge.always(Reply(status=529, raw=b"{}"))
+    running.web()
+    until("the web server answers", lambda: running.call("GET", "/index")[0] == 200)
+
+    def learn(number: int, how: str) -> None:
+        fact = {"content": f"Machine {number} {how} stops at night.", "subject": f"machine {number}"}
+        until("the fact is learned", lambda: running.call("POST", "/facts", fact)[0] == 201)
+
+    def close(number: int) -> None:
+        opened: list[object] = []
+
+        def done() -> bool:
+            if not opened:
+                status, episode = running.call("POST", "/episodes", {"detail": f"Machine {number} was repaired."})
+                opened.extend([episode["id"]] if status == 201 else [])
+            # One that was closed although the answer was lost is a conflict.
+            return bool(opened) and running.call("POST", f"/episodes/{opened[0]}/close", {})[0] in (200, 409)
+
+        until("the episode is closed", done)
+
+    for number in range(MACHINES):
+        learn(number, "never")
+    hanging = judge.hang()
+    asked = len(judge.requests)
+    close(0)
+    worker = running.worker()
+    until("the worker waits for the judge", lambda: len(judge.requests) > asked)
+    running.restart_database()
+    hanging.set()
+    for number in range(MACHINES):
+        learn(number, "sometimes")
+        close(number + 1)
+    until("every episode is looked after, and every question waits for the judge", lambda: set(running.rows(
+        "SELECT handler, status, result->>'judge' FROM memory_lifecyclerun"
+        " WHERE handler IN ('episode_close', 'fact_judge')"
+    )) == {("episode_close", "done", "pending"), ("fact_judge", "failed", None)})  # fmt: skip
+    described = "SELECT count(*) FROM memory_episode WHERE title <> '' AND summary_kind = 'extractive'"
+    assert running.rows(described) == [(MACHINES + 1,)]
+    assert running.rows("SELECT count(*) FROM memory_memoryreview WHERE status = 'pending'") == [(MACHINES,)]
+    judge.always(Reply(input={"relation": "update", "confidence": 0.9, "reason": "It changed."}))
+    # Back-off is minutes long; an operator does not wait for it, and starts the worker anew.
+    with psycopg.connect(running.url) as connection:
+        connection.execute("UPDATE memory_lifecyclerun SET next_attempt_at = now() WHERE status = 'failed'")
+    kill(worker)
+    running.worker()
+    until("every question is answered", lambda: running.rows(
+        "SELECT count(*) FROM memory_lifecyclerun WHERE status <> 'done'"
+    ) == [(0,)])  # fmt: skip
+    assert running.rows("SELECT count(*) FROM memory_fact") == [(2 * MACHINES,)]
+    superseded = "SELECT count(*), count(DISTINCT fact_id) FROM memory_factchange WHERE action = 'superseded'"
+    assert running.rows(superseded) == [(MACHINES, MACHINES)]
+    assert running.rows("SELECT resolver_name, resolution, count(*) FROM memory_memoryreview GROUP BY 1, 2") == [
+        ("judge", "replace", MACHINES)
+    ]

@@ -261,6 +261,28 @@ def test_a_judge_that_is_down_is_unavailable(ada):
     assert JudgeCall.objects.get().attempts == 2
 
 
+def test_silence_is_not_repeated_at_once(server, ada):
+    server.hang()
+    with pytest.raises(JudgeUnavailable):
+        _relation(_patient(server, timeout=0.05), ada)
+    assert len(server.requests) == 1
+
+
+def test_a_judge_that_does_not_answer_is_given_a_rest(server, ada, monkeypatch):
+    judge = _patient(server, retries=0)
+    for status in (500, 529, 503):
+        server.fail(status)
+        with pytest.raises(JudgeUnavailable):
+            _relation(judge, ada)
+    with pytest.raises(JudgeUnavailable, match="rest") as resting:
+        _relation(judge, ada)
+    assert resting.value.retry_at is not None
+    assert (len(server.requests), JudgeCall.objects.count()) == (3, 3)
+    monkeypatch.setattr("memory.judge.anthropic.time.monotonic", lambda: judge._rests_until + 1)
+    server.reply(relation="update", confidence=0.9, reason="Back again.")
+    assert _relation(judge, ada).value.confidence == 0.9
+
+
 def test_a_spent_budget_asks_nothing_until_midnight(server, judge, ada):
     server.reply(**UPDATE).reply(**UPDATE).reply(**UPDATE)
     with override_settings(JUDGE_DAILY_TOKENS=240):

@@ -14,7 +14,7 @@ from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.handlers.censor_escalate import escalated
 from memory.lifecycle.handlers.procedure_flags import flag_of
 from memory.lifecycle.handlers.webhook import signature_of
-from memory.lifecycle.policy import LOST_AFTER, MAX_ATTEMPTS, STALE_AFTER
+from memory.lifecycle.policy import LOST_AFTER, LOST_IN_BACKLOG, MAX_ATTEMPTS, STALE_AFTER
 from memory.models import Censor, Decision, Episode, Fact, FactChange, LifecycleRun, MemoryReview, SearchItem
 from memory.services.censors import censor_check, censor_create, censor_false_positive
 from memory.services.decisions import decision_record
@@ -160,6 +160,73 @@ def test_a_run_whose_message_was_lost_is_told_again(ada, handler):
     assert runs_sweep() == 1
     assert OrmQ.objects.count() == 1
     assert runs_sweep() == 0
+
+
+def test_a_lost_message_is_told_later_while_others_wait(ada, handler):
+    from django_q.models import OrmQ
+    from django_q.tasks import async_task
+
+    handler()
+    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    OrmQ.objects.all().delete()
+    async_task("memory.tasks.embed_pending")
+    LifecycleRun.objects.filter(pk=run.pk).update(next_attempt_at=clock.now() - LOST_AFTER)
+    assert runs_sweep() == 0
+    LifecycleRun.objects.filter(pk=run.pk).update(next_attempt_at=clock.now() - LOST_IN_BACKLOG)
+    assert runs_sweep() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_is_renewed_while_its_handler_works(ada, handler, monkeypatch):
+    from memory.services import lifecycle
+
+    monkeypatch.setattr(lifecycle, "RENEW_EVERY", timedelta(milliseconds=20))
+    seen = []
+
+    def wait_for_two_renewals(run):
+        while len(seen) < 3:
+            until = run_of(pk=run.pk).next_attempt_at
+            if until not in seen:
+                seen.append(until)
+
+    handler(prepare=wait_for_two_renewals, apply=lambda run, _: {"did": "it"})
+    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    assert lifecycle_run(run.pk) == "done"
+    assert seen == sorted(seen)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_every_worker_process_sweeps_beside_its_tasks_unless_the_schedule_is_paused(ada, handler, monkeypatch):
+    from django_q.models import OrmQ, Schedule
+    from django_q.signals import post_spawn
+
+    from memory.services import sweeping
+
+    rounds, go, done = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
+
+    class Pause:
+        def wait(self, seconds):
+            rounds.release()
+            go.acquire()
+            return done.is_set()
+
+    monkeypatch.setattr(sweeping, "Event", Pause)
+    handler()
+    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    OrmQ.objects.all().delete()
+    LifecycleRun.objects.filter(pk=run.pk).update(status="failed", attempts=1)
+    Schedule.objects.filter(func=sweeping.SWEEP).update(repeats=0)
+    post_spawn.send(sender="django_q", proc_name="test")
+    rounds.acquire()
+    go.release()
+    rounds.acquire()
+    assert OrmQ.objects.count() == 0
+    Schedule.objects.filter(func=sweeping.SWEEP).update(repeats=-1)
+    go.release()
+    rounds.acquire()
+    assert OrmQ.objects.count() == 1
+    done.set()
+    go.release()
 
 
 def test_one_that_ends_its_worker_again_and_again_is_given_up(ada, handler):

@@ -1,6 +1,7 @@
 """Proposing to merge the facts of a subject that has gathered many of them."""
 
 import hashlib
+import time
 from typing import Any
 
 from django.db.models import Count
@@ -9,7 +10,7 @@ from django.db.models.functions import Lower
 from identity.principal import Principal
 from memory.judge import JudgeFailed, judge_in_force
 from memory.lifecycle.handler import Handler
-from memory.lifecycle.policy import COMPACTION_FACTS, COMPACTION_LISTED
+from memory.lifecycle.policy import ASK_WITHIN_SECONDS, COMPACTION_FACTS, COMPACTION_LISTED
 from memory.models import Fact, LifecycleRun, MemoryReview
 from memory.services.facts.probe import for_judge
 from memory.services.questions import question_ask
@@ -32,7 +33,7 @@ def _prepare(run: LifecycleRun) -> Crowded:
         .order_by("-facts", "named")
     )
     found: Crowded = []
-    judge = judge_in_force()
+    judge, began = judge_in_force(), time.monotonic()
     for row in counts[:200]:
         about = _about(run, row["persona"], row["named"], row["facts"])
         if MemoryReview.objects.filter(about=about).exists():
@@ -50,7 +51,8 @@ def _prepare(run: LifecycleRun) -> Crowded:
             except JudgeFailed:
                 judge = None
         found.append((row["persona"], about, facts, text))
-        if len(found) >= MAX_PROPOSALS:
+        # What is left is proposed tomorrow.
+        if len(found) >= MAX_PROPOSALS or time.monotonic() - began > ASK_WITHIN_SECONDS:
             break
     return found
 

@@ -1,10 +1,11 @@
 """Giving a closed episode its title, its summary and the facts worth keeping. Source: seed 009.1, part 3.
 
-With a judge, title and summary are its own, and at most five facts are learned. Without one, or when it fails, both are
-made of the episode's own sentences and marked so, and the run says that the judge is still to be asked; it is run again
-when there is one. What the agent wrote itself is never replaced.
+Closing it made both of its own sentences, and marked them so. With a judge, title and summary are its own, and at most
+five facts are learned. Without one, or when it fails or takes long, the run says that the judge is still to be asked;
+it is run again when there is one. What the agent wrote itself is never replaced.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +14,12 @@ from identity.principal import Principal
 from memory.judge import ExtractedFact, Judge, JudgeFailed, judge_in_force
 from memory.lifecycle.extract import extract_summary, extract_title
 from memory.lifecycle.handler import Handler
-from memory.lifecycle.policy import LOW_CONFIDENCE
+from memory.lifecycle.policy import ASK_WITHIN_SECONDS, LOW_CONFIDENCE
 from memory.models import Episode, Fact, LifecycleRun, MemoryReview
 from memory.persona import VIEWS
 from memory.policy import MAX_DETAIL_CHARACTERS
 from memory.services.decisions import decisions_link
-from memory.services.episodes import episode_describe
+from memory.services.episodes import episode_describe, episode_words
 from memory.services.facts import Probe, fact_learn, fact_probe
 from memory.services.questions import question_ask
 
@@ -57,9 +58,7 @@ def _prepare(run: LifecycleRun) -> Prepared:
     if episode is None:
         return Prepared(skipped=True)
     text = transcript_of(episode)
-    plain = episode.detail or "\n".join(
-        VIEWS[episode.persona](episode.agent).transcript(episode).values_list("content", flat=True)[:500]
-    )
+    plain = episode_words(episode)
     if not text.strip():
         return Prepared(skipped=True)
     found = Prepared()
@@ -76,6 +75,7 @@ def _prepare(run: LifecycleRun) -> Prepared:
 
 
 def _ask(judge: Judge, run: LifecycleRun, episode: Episode, text: str, found: Prepared) -> None:
+    began = time.monotonic()
     try:
         summary = episode.summary
         if episode.summary_kind in (Kind.NONE, Kind.EXTRACTIVE) or not episode.title:
@@ -86,6 +86,9 @@ def _ask(judge: Judge, run: LifecycleRun, episode: Episode, text: str, found: Pr
                 summary = found.summary = judged.value.summary
                 found.kind = Kind.JUDGE
         if "facts" not in run.result:
+            if time.monotonic() - began > ASK_WITHIN_SECONDS:
+                found.judge = PENDING
+                return
             extracted = judge.extract_facts(
                 agent=episode.agent, persona=episode.persona, summary=summary, transcript=text
             )

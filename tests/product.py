@@ -1,0 +1,135 @@
+"""The product's real programs for tests that kill them: PostgreSQL with its crash safety on, web server, worker."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+
+from nousweb.postgres import EmbeddedServer
+
+PROJECT = Path(__file__).resolve().parent.parent
+PATIENCE = 120
+
+
+class Product:
+    """The programs of one data folder, each of which a test may kill."""
+
+    def __init__(self, folder: Path, embeddings_url: str, **variables: str) -> None:
+        self.folder = folder
+        self.server = EmbeddedServer(folder, say=lambda line: None)
+        self.url = self.server.start()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("NOUS_")}
+        self.environment = kept | {
+            "DATABASE_URL": self.url,
+            "NOUS_DATA_DIR": str(folder),
+            "NOUS_SECRET_KEY": "only-for-tests-" + "x" * 50,
+            "NOUS_PORT": str(self.port),
+            "NOUS_WEB_WORKERS": "1",
+            "NOUS_EMBEDDER": "openai",
+            "NOUS_EMBED_MODEL": "test",
+            "NOUS_EMBED_BASE_URL": embeddings_url,
+            **variables,
+        }
+        self.environment.pop("DJANGO_SETTINGS_MODULE", None)
+        (folder / "static").mkdir(exist_ok=True)
+        self.programs: list[subprocess.Popen[bytes]] = []
+        self.manage("migrate", "--verbosity", "0")
+        self.manage("createagent", "ada", "--name", "Ada")
+        self.token = self.manage("createtoken", "ada", "--persona", "actor").strip()
+
+    def manage(self, *arguments: str) -> str:
+        finished = subprocess.run(
+            [sys.executable, str(PROJECT / "manage.py"), *arguments],
+            env=self.environment, capture_output=True, text=True, check=False, timeout=PATIENCE,
+        )  # fmt: skip
+        assert finished.returncode == 0, finished.stderr[-2000:]
+        return finished.stdout
+
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
+        log = (self.folder / "programs.log").open("ab")
+        program = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=PROJECT,
+            env=self.environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        self.programs.append(program)
+        return program
+
+    def web(self) -> subprocess.Popen[bytes]:
+        return self.start("-m", "gunicorn", "-c", "python:nousweb.gunicorn")
+
+    def worker(self) -> subprocess.Popen[bytes]:
+        return self.start(str(PROJECT / "manage.py"), "qcluster")
+
+    def kill_database(self) -> None:
+        """The machine's power goes, as far as PostgreSQL can tell."""
+        pid = int((self.server.placement.cluster / "postmaster.pid").read_text().split()[0])
+        for child in self.server._processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        self.server._process = None
+
+    def restart_database(self) -> None:
+        """Like `pg_ctl restart -m immediate`: every connection is cut, nothing is written down first."""
+        pid = int((self.server.placement.cluster / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, signal.SIGQUIT)
+        if self.server._process is not None:
+            self.server._process.wait(PATIENCE)
+            self.server._process = None
+        self.server.start()
+
+    def call(self, method: str, path: str, body: object = None) -> tuple[int, object]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(
+                method,
+                f"/api{path}",
+                None if body is None else json.dumps(body),
+                {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+            )
+            response = connection.getresponse()
+            return response.status, json.loads(response.read() or b"null")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            return 0, str(error)
+        finally:
+            connection.close()
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        with psycopg.connect(self.url) as connection:
+            return connection.execute(query).fetchall()
+
+    def stop(self) -> None:
+        for program in self.programs:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
+        self.server.destroy()
+
+
+def kill(program: subprocess.Popen[bytes]) -> None:
+    os.killpg(program.pid, signal.SIGKILL)
+    program.wait()
+
+
+def until(what: str, true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, f"still not: {what}"
+        time.sleep(0.2)
