@@ -16,7 +16,7 @@ from context.dashboard.health import (
 )
 from context.dashboard.memory import Growth, memory_growth
 from context.dashboard.period import CHOICES, DEFAULT_DAYS, Period
-from context.dashboard.waiting import Waiting, index_backlog, proposals_waiting
+from context.dashboard.waiting import Waiting, index_backlog, proposals_waiting, questions_waiting, runs_given_up
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
@@ -101,6 +101,10 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
     may_see_waiting = by.may("identity.view_changeproposal")
     if may_see_waiting:
         waiting += proposals_waiting(by, agent)
+    if by.may("memory.view_memoryreview"):
+        waiting += questions_waiting(personas, agent)
+    if by.may("memory.view_lifecyclerun"):
+        waiting += runs_given_up(agent)
     if by.may("memory.view_searchitem"):
         backlog = index_backlog(personas, agent)
         waiting += backlog.lines

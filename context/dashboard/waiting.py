@@ -13,7 +13,7 @@ from identity.models import Agent, ChangeProposal
 from identity.policy import Risk
 from identity.principal import Principal
 from identity.review import RISK_KINDS
-from memory.models import IndexStatus, SearchItem
+from memory.models import IndexStatus, LifecycleRun, MemoryReview, SearchItem
 
 AGENTS_NAMED = 5
 """Agents with failed rows that get a line of their own."""
@@ -72,6 +72,50 @@ def proposals_waiting(by: Principal, agent: Agent | None) -> list[Waiting]:
             )
         )
     return lines
+
+
+QUESTIONS = (
+    (MemoryReview.Kind.ESCALATION, "block", "a censor that rose by itself", "censors that rose by themselves"),
+    (MemoryReview.Kind.CONTRADICTION, "warn", "a possible contradiction", "possible contradictions"),
+    (MemoryReview.Kind.DUPLICATE, "neutral", "a possible duplicate", "possible duplicates"),
+    (MemoryReview.Kind.LOW_CONFIDENCE, "neutral", "an uncertain fact", "uncertain facts"),
+    (MemoryReview.Kind.COMPACTION, "neutral", "a subject with many facts", "subjects with many facts"),
+)
+"""Kind of question, its badge, and what one and several of them are about; the most urgent first."""
+
+
+def questions_waiting(personas: tuple[str, ...], agent: Agent | None) -> list[Waiting]:
+    """Questions about memories that nobody has answered, by kind."""
+    found = MemoryReview.objects.pending().filter(persona__in=personas).order_by()
+    if agent:
+        found = found.filter(agent=agent)
+    rows = {row["kind"]: row for row in found.values("kind").annotate(count=Count("pk"), oldest=Min("created_at"))}
+    own = {"agent": agent.slug} if agent else {}
+    return [
+        Waiting(
+            badge,
+            kind.label,
+            row["count"],
+            f"question about {one}" if row["count"] == 1 else f"questions about {many}",
+            row["oldest"],
+            f"{reverse('memory_review')}?{urlencode({'kind': kind.value} | own)}",
+        )
+        for kind, badge, one, many in QUESTIONS
+        if (row := rows.get(kind))
+    ]
+
+
+def runs_given_up(agent: Agent | None) -> list[Waiting]:
+    """Runs of the lifecycle that failed too often and wait for somebody to look."""
+    dead = LifecycleRun.objects.filter(status=LifecycleRun.Status.DEAD)
+    if agent:
+        dead = dead.filter(agent=agent)
+    found = dead.aggregate(count=Count("pk"), oldest=Min("finished_at"))
+    if not found["count"]:
+        return []
+    what = "run of the lifecycle was given up" if found["count"] == 1 else "runs of the lifecycle were given up"
+    url = f"{reverse('lifecycle')}?status={LifecycleRun.Status.DEAD}"
+    return [Waiting("block", "Given up", found["count"], what, found["oldest"], url)]
 
 
 @dataclass(frozen=True, slots=True)

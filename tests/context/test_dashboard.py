@@ -22,7 +22,7 @@ from context.models import ContextRun, MemoryUsage
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
-from memory.models import EmbeddingModel, Event, Fact, IndexStatus, JudgeCall, SearchItem
+from memory.models import EmbeddingModel, Event, Fact, IndexStatus, JudgeCall, LifecycleRun, MemoryReview, SearchItem
 from memory.services.decisions import decision_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from nousweb.lib import clock
@@ -180,6 +180,42 @@ def test_rows_that_failed_to_be_indexed_wait_for_a_person(ada: Agent, system: Pr
     index = health(shown, "Search index")
     assert (index.kind, index.detail, index.at) == ("block", "1 failed, 1 pending", ago(hours=1))
     assert shown.word == "not well"
+
+
+def ask(agent: Agent, kind: str, at: datetime, persona: str = "actor") -> None:
+    count = MemoryReview.objects.count()
+    MemoryReview.objects.create(
+        agent=agent, persona=persona, kind=kind, about=f"test:{count}", created_at=at, expires_at=at + 90 * DAY
+    )
+
+
+def test_questions_about_memories_wait_by_kind_with_their_age(ada: Agent, bruno: Agent, alice: User, bob: User) -> None:
+    ask(ada, "contradiction", ago(days=3))
+    ask(ada, "contradiction", ago(days=9))
+    ask(bruno, "duplicate", ago(days=1))
+    ask(ada, "escalation", ago(days=2), persona="subconscious")
+    MemoryReview.objects.create(agent=ada, persona="actor", kind="duplicate", about="x", status="resolved",
+                                created_at=ago(days=50), expires_at=NOON)  # fmt: skip
+    assert [(line.count, line.what, line.oldest, line.url) for line in board(bob).waiting][-2:] == [
+        (2, "questions about possible contradictions", ago(days=9), "/review/memory/?kind=contradiction"),
+        (1, "question about a possible duplicate", ago(days=1), "/review/memory/?kind=duplicate"),
+    ]
+    (line,) = board(bob, agent="bruno").waiting
+    assert line.url == "/review/memory/?kind=duplicate&agent=bruno"
+    bob.user_permissions.add(Permission.objects.get(codename="view_subconscious"))
+    assert "Censor escalated" in [line.word for line in board(User.objects.get(pk=bob.pk)).waiting]
+    assert "questions about possible contradictions" in browser(alice).get(reverse("home")).content.decode()
+
+
+def test_runs_that_were_given_up_wait_for_somebody_to_look(ada: Agent, bruno: Agent, bob: User) -> None:
+    for number, status in enumerate(("dead", "dead", "failed", "done")):
+        LifecycleRun.objects.create(
+            key=f"k{number}", handler="webhook", agent=ada, status=status, finished_at=ago(hours=number + 1)
+        )
+    (line,) = board(bob).waiting
+    assert (line.count, line.what, line.oldest) == (2, "runs of the lifecycle were given up", ago(hours=2))
+    assert line.url == "/lifecycle/?status=dead"
+    assert board(bob, agent="bruno").waiting == []
 
 
 # Memory
@@ -489,5 +525,5 @@ def test_every_query_of_home_reads_one_period_or_counts(ada: Agent, bob: User) -
     assert all('"created_at" >=' in sql and '"created_at" <' in sql for sql in runs)
 
 
-QUERIES = 23
+QUERIES = 25
 """Of one page for a reviewer: five of the session and the console's frame, the rest as told in each reader."""
