@@ -10,7 +10,6 @@ from context.assembly import Candidate, FixedSection, Item, Rules, SearchedSecti
 from nousweb.lib.tokens import estimate_tokens
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
-SECTIONS = [SearchedSection("facts", "Relevant Facts", 80), SearchedSection("episodes", "Past Episodes", 60)]
 KINDS = ("code", "summary", "preference", "plan")
 TEXT = st.text(alphabet="abc #-.\n\u2028é👩`>*1)", max_size=90)
 
@@ -27,13 +26,13 @@ def candidates(draw):
                 id=str(number),
                 text=draw(TEXT),
                 label=draw(st.sampled_from(["", "Tim", "## Active Censors", "x\n# y"])),
-                relevance=draw(st.floats(0, 1)),
+                relevance=draw(st.sampled_from([0.0, 0.3, 0.5, 0.5, 0.9]) | st.floats(0, 1)),
                 threshold=0.3,
                 happened_at=NOW - timedelta(days=draw(st.integers(0, 400))),
                 kinds=frozenset(draw(st.lists(st.sampled_from(KINDS), max_size=2))),
                 scope=draw(st.sampled_from(["task", "project", "global"])),
                 importance=draw(st.floats(0, 1)),
-                boost=draw(st.floats(0.5, 1.5)),
+                boost=draw(st.sampled_from([0.5, 1.0, 1.0, 1.5])),
                 active=draw(st.sampled_from([True, True, True, False])),
                 superseded_by=superseded,
                 duplicate_of=draw(st.sampled_from([None, None, 1])),
@@ -54,21 +53,28 @@ def rules(draw):
         compression=draw(st.sampled_from([0.0, 0.5, 1.0])),
         head=draw(st.integers(0, 3)),
         tail=draw(st.integers(0, 3)),
-        recency_weight=draw(st.floats(0, 1)),
+        recency_weight=draw(st.sampled_from([0.0, 0.0, 0.8, 1.0])),
     )
 
 
 FIXED = [FixedSection("identity", "Identity", 1, 40, [Item("identity", "character:1", "Calm and exact.")])]
 
 
-def made(found, how, total):
-    return assemble(FIXED, total_budget=total, searched=SECTIONS, candidates=found, rules=how)
+def made(found, how, total, budgets=(80, 60)):
+    searched = [
+        SearchedSection("facts", "Relevant Facts", budgets[0]),
+        SearchedSection("episodes", "Past Episodes", budgets[1]),
+    ]
+    return assemble(FIXED, total_budget=total, searched=searched, candidates=found, rules=how)
+
+
+BUDGETS = st.tuples(st.integers(0, 80), st.integers(0, 60))
 
 
 @settings(max_examples=300)
-@given(found=candidates(), how=rules(), total=st.integers(0, 160))
-def test_what_no_prompt_ever_does(found, how, total):
-    result = made(found, how, total)
+@given(found=candidates(), how=rules(), total=st.integers(0, 160), budgets=BUDGETS)
+def test_what_no_prompt_ever_does(found, how, total, budgets):
+    result = made(found, how, total, budgets)
     assert result.tokens == estimate_tokens(result.system_prompt) <= total
     headings = [line for line in result.system_prompt.split("\n") if line.lstrip().startswith("#")]
     assert headings == [f"## {section.label}" for section in result.sections]
@@ -93,8 +99,13 @@ def test_what_no_prompt_ever_does(found, how, total):
 
 
 @settings(max_examples=150)
-@given(found=candidates(), how=rules(), total=st.integers(0, 160), seed=st.randoms())
-def test_equal_inputs_give_equal_prompts_in_whatever_order_they_were_found(found, how, total, seed):
+@given(found=candidates(), how=rules(), total=st.integers(0, 160), seed=st.randoms(), equal=st.booleans())
+def test_equal_inputs_give_equal_prompts_in_whatever_order_they_were_found(found, how, total, seed, equal):
+    if equal:
+        # Nothing but their names tells them apart, so nothing but their names may order them.
+        plain = {"relevance": 0.5, "importance": 1.0, "boost": 1.0, "kinds": frozenset(), "happened_at": NOW}
+        plain |= {"active": True, "superseded_by": "", "duplicate_of": None, "pinned": False, "scope": "global"}
+        found = [replace(one, text=f"Note {one.id}.", label="", **plain) for one in found]
     shuffled = list(found)
     seed.shuffle(shuffled)
     assert made(found, how, total).system_prompt == made(shuffled, how, total).system_prompt

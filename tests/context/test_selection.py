@@ -1,5 +1,6 @@
 """Choosing among memories that passed every gate, when not all of them fit."""
 
+from collections import Counter
 from datetime import UTC, datetime
 
 from context.assembly import Candidate, Rules, SearchedSection, VerdictCode, assemble
@@ -37,3 +38,43 @@ def test_a_long_memory_that_is_far_better_keeps_its_place():
 def test_what_is_chosen_is_shown_best_first_whatever_its_length():
     long = remembered("long", words=60, relevance=0.8)
     assert chosen([long, remembered("short", words=5, relevance=0.7)], 400) == ["long", "short"]
+
+
+def scoped(scope, number, relevance):
+    return Candidate("facts", "fact", f"{scope}-{number}", f"{scope} {number} " + "word " * 10, relevance, NOW, 0.25,
+                     scope=scope)  # fmt: skip
+
+
+def scopes_told(weights, found, budget=300, **rules):
+    result = assemble(
+        [],
+        total_budget=budget,
+        searched=[SearchedSection("facts", "Relevant Facts", budget)],
+        candidates=found,
+        rules=Rules("query", NOW, limits={"fact": 99}, weights=weights, **rules),
+    )
+    return Counter(item.id.split("-")[0] for section in result.sections for item in section.items)
+
+
+CROWD = [scoped(scope, number, 0.9 - place / 10) for place, scope in enumerate(("task", "project", "global"))
+         for number in range(30)]  # fmt: skip
+
+
+def test_weights_allot_the_budget_to_task_project_and_global_memory():
+    """Each has more to tell than its share holds, and the better ones of one scope do not take another's share."""
+    knight = scopes_told({"task": 0.5, "project": 0.3, "global": 0.2}, CROWD)
+    royalty = scopes_told({"task": 0.2, "project": 0.5, "global": 0.3}, CROWD)
+    assert min(knight.total(), royalty.total()) >= 18
+    for told, shares in ((knight, (0.5, 0.3, 0.2)), (royalty, (0.2, 0.5, 0.3))):
+        for scope, share in zip(("task", "project", "global"), shares, strict=True):
+            assert abs(told[scope] - share * told.total()) <= 2, (told, shares)
+
+
+def test_what_a_scope_leaves_unused_goes_to_the_others():
+    alone = [one for one in CROWD if one.scope == "project"]
+    assert scopes_told({"task": 0.8, "project": 0.1, "global": 0.1}, alone)["project"] >= 18
+
+
+def test_the_head_passes_the_shares():
+    told = scopes_told({"task": 0.0, "project": 1.0, "global": 0.0}, CROWD, head=3)
+    assert told["task"] == 3
