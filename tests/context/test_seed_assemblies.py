@@ -19,7 +19,8 @@ and warm; you say what you know, what you believe and what you only guess, and y
 
 When a question is open, you name what would settle it. When a plan is wrong, you say so before it is carried out, and
 you offer a better one. You never hide a mistake of your own: you write down what led to it, so that it happens once.
-You keep answers as short as they can be and as long as they must be."""
+You keep answers as short as they can be and as long as they must be. You ask before you guess at
+what somebody wants."""
 
 PROFILE = (
     ("person", "Tim", "Tim lives in Silver Spring, Maryland, USA"),
@@ -28,20 +29,57 @@ PROFILE = (
 )
 
 DECISIONS = (
-    "Use PostgreSQL with pgvector for all memory of Nous instead of a separate vector database.",
-    "Nous memory search fuses vector and keyword scores instead of ranks.",
+    "Use PostgreSQL with pgvector for all memory of Nous instead of a separate vector database: one "
+    "transaction covers a memory and its vector, one backup holds both, and the memory search joins them "
+    "without a second system to run.",
+    "The memory search of Nous fuses vector and keyword scores instead of ranks. Fused ranks put the top "
+    "hit at 0.95 for any query, so that no threshold meant anything; a fused score of PostgreSQL and "
+    "pgvector can be held against one.",
+    "The memory search of Nous keeps an exact scan in PostgreSQL for small agents and takes the HNSW "
+    "index of pgvector from five thousand memories on, where an exact scan of the vectors would take "
+    "longer than everything else together.",
     "Keep the cognitive layer of Nous free of language model calls; classification is pattern matching.",
 )
 FACTS = (
-    ("Nous", "Nous stores decisions in the Brain and facts, episodes and procedures in the Heart, both in PostgreSQL."),
-    ("Nous", "The Nous memory search uses pgvector with an HNSW index and full-text search."),
-    ("Nous", "Nous spec 006.1 describes the event bus and is planned."),
-    ("Nous", "The Nous context engine assembles memory sections within a token budget for each frame."),
-    ("CI", "The continuous integration of Nous runs the test suite on every push."),
+    (
+        "Nous",
+        "Nous stores decisions in the Brain and facts, episodes and procedures in the Heart, both in "
+        "PostgreSQL; the memory search reads all of them with one statement, so that the scores of "
+        "different types can be compared.",
+    ),
+    (
+        "Nous",
+        "The Nous memory search uses pgvector with an HNSW index and PostgreSQL full-text search, fuses "
+        "the two scores, and drops what lies below 0.25 for facts and below 0.3 for decisions, episodes "
+        "and procedures.",
+    ),
+    (
+        "Nous",
+        "Vectors of the Nous memory search are made by a small local model and kept in PostgreSQL as "
+        "halfvec of pgvector with 384 numbers each; a write never waits for its vector, which the worker "
+        "adds within seconds.",
+    ),
+    (
+        "Nous",
+        "Nous spec 006.1 describes the event bus and is planned.",
+    ),
+    (
+        "CI",
+        "The continuous integration of Nous runs the test suite on every push.",
+    ),
 )
 EPISODES = (
-    ("Memory search of Nous tuned", "The team compared vector and keyword memory search for Nous, and fused them."),
-    ("Event bus outage", "The event bus stopped for an hour after a deployment; the old version helped."),
+    (
+        "Memory search of Nous tuned",
+        "The team compared vector and keyword memory search for Nous on PostgreSQL with pgvector. Vectors"
+        " alone missed names and numbers, keywords alone missed everything said in other words. They "
+        "fused the scores, set the thresholds by measurement on a held-out set, and wrote down the "
+        "queries that still fail. The lesson: measure before you tune.",
+    ),
+    (
+        "Event bus outage",
+        "The event bus stopped for an hour after a deployment; the old version helped.",
+    ),
 )
 
 
@@ -65,9 +103,15 @@ def nous(ada, system, charlie):
         description="Check the score of each memory search hit, then its embedding, then its terms.",
         by=system,
     )
-    censor_create(agent=ada, pattern="api.key|token|password|secret", severity="block", by=person)
+    censor_create(
+        agent=ada,
+        pattern="api.key|token|password|secret",
+        severity="block",
+        reason="Secrets stay in the vault.",
+        by=person,
+    )
     # The facts bring their vectors with them.
-    assert embeddings_make() == 6
+    assert embeddings_make() == len(DECISIONS) + len(EPISODES) + 1
     return ada
 
 
@@ -85,7 +129,7 @@ def test_a_weather_query_gets_who_and_whom_and_nothing_searched(api, nous, actor
     assert "prefers Celsius" in body["system_prompt"]
     assert body["candidates"], "something was considered"
     assert {candidate["verdict"] for candidate in body["candidates"]} == {"below_threshold"}
-    assert 250 <= body["tokens"] <= 420
+    assert 280 <= body["tokens"] <= 420
 
 
 def test_a_technical_query_on_the_same_store_gets_all_sections(api, nous, actor_token):
@@ -100,7 +144,7 @@ def test_a_technical_query_on_the_same_store_gets_all_sections(api, nous, actor_
     assert "fuses vector and keyword" in prompt
     assert "Event bus outage" not in prompt
     assert "continuous integration" not in prompt
-    assert 450 <= body["tokens"] <= 950
+    assert 750 <= body["tokens"] <= 950
 
 
 def test_what_a_session_has_in_mind_is_told(api, nous, actor_token, system):
