@@ -21,7 +21,7 @@ demo: ## Run the product with demo data at http://localhost:8000/ (NOUS_PORT, NO
 	@.venv/bin/python manage.py serve --demo
 
 test: ## Run the tests on a throw-away PostgreSQL (ARGS='-k name' picks some)
-	$(call bootstrap,--dev --browser)
+	$(call bootstrap,--dev --programs)
 	@.venv/bin/python -m pytest -n auto --dist loadfile $(ARGS)
 
 # The checks read the settings; they need neither a database nor a data folder of their own.
@@ -54,8 +54,9 @@ bench-context: ## Measure prompts: evidence by budget (LOCOMO=file), speed (SIZE
 comma := ,
 UV_COMPILE = .venv/bin/python -m uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --custom-compile-command "make lock"
-lock: ## Choose the newest allowed dependencies and write both lock files
+lock: ## Choose the newest allowed dependencies and write the lock files
 	$(call bootstrap,--dev)
 	$(UV_COMPILE) pyproject.toml -o requirements/run.lock
 	$(UV_COMPILE) --extra fastembed pyproject.toml -o requirements/fastembed.lock
+	$(UV_COMPILE) --extra redis pyproject.toml -o requirements/redis.lock
 	$(UV_COMPILE) --group dev pyproject.toml -o requirements/dev.lock

@@ -1,4 +1,4 @@
-"""Make `.venv` and install the locked dependencies: `python3 -I nousweb/bootstrap.py [--dev] [--browser]`.
+"""Make `.venv` and install the locked dependencies: `python3 -I nousweb/bootstrap.py [--dev] [--programs]`.
 
 Runs on the standard library alone, before anything is installed. The second run only compares a stamp. An
 install that was interrupted has no stamp and is made again from nothing.
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 PROJECT = Path(__file__).resolve().parent.parent
 VENV = PROJECT / ".venv"
@@ -22,7 +23,20 @@ STAMP = VENV / "installed"
 LOG = VENV / "install.log"
 LOWEST_PYTHON = (3, 11)
 BYTES_NEEDED = 1_500_000_000
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+class Program(NamedTuple):
+    """What some tests need beside Python: any of these commands, which Debian's package brings."""
+
+    names: "tuple[str, ...]"
+    package: str
+    tests: str
+
+
+PROGRAMS = (
+    Program(("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"), "chromium", "the browser tests"),
+    Program(("redis-server",), "redis-server", "the tests of Redis as broker"),
+)
 
 
 class SetupProblem(Exception):
@@ -159,16 +173,16 @@ def ensure_installed(dev: bool) -> None:
         os.close(folder)
 
 
-def ensure_browser() -> None:
-    """Install Debian's Chromium when this may be done, and say so loudly when not."""
-    if any(shutil.which(name) for name in BROWSERS):
-        return
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        say("Installing Debian's chromium for the browser tests (once) ...")
+def ensure_programs() -> None:
+    """Install what Debian has for the tests when this may be done, and say so loudly when not."""
+    missing = [each for each in PROGRAMS if not any(shutil.which(name) for name in each.names)]
+    if missing and os.geteuid() == 0 and shutil.which("apt-get"):
+        packages = [each.package for each in missing]
+        say(f"Installing Debian's {' and '.join(packages)} for the tests (once) ...")
         environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
         for command in (
             ["apt-get", "-qq", "update"],
-            ["apt-get", "-qq", "install", "--yes", "--no-install-recommends", "chromium"],
+            ["apt-get", "-qq", "install", "--yes", "--no-install-recommends", *packages],
         ):
             finished = subprocess.run(
                 command, check=False, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
@@ -176,24 +190,26 @@ def ensure_browser() -> None:
             if finished.returncode:
                 say((finished.stderr.strip().splitlines() or ["apt-get gave no reason"])[-1])
                 break
-        if any(shutil.which(name) for name in BROWSERS):
-            return
-    say("=" * 78)
-    say("NO CHROMIUM: the browser tests cannot run (as root: apt-get install chromium).")
-    say("They will " + ("FAIL, because CI is set." if os.environ.get("CI") else "be skipped."))
-    say("=" * 78)
+    for each in missing:
+        if not any(shutil.which(name) for name in each.names):
+            say("=" * 78)
+            say(f"NO {each.package.upper()}: {each.tests} cannot run (as root: apt-get install {each.package}).")
+            say("They will " + ("FAIL, because CI is set." if os.environ.get("CI") else "be skipped."))
+            say("=" * 78)
 
 
 def main() -> int:
     """Do what the arguments ask for; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dev", action="store_true", help="with the tools for tests and checks")
-    parser.add_argument("--browser", action="store_true", help="with Debian's chromium, when it may be installed")
+    parser.add_argument(
+        "--programs", action="store_true", help="with Debian's chromium and redis-server, when they may be installed"
+    )
     options = parser.parse_args()
     try:
         ensure_installed(options.dev)
-        if options.browser:
-            ensure_browser()
+        if options.programs:
+            ensure_programs()
     except SetupProblem as problem:
         say(f"nous: {problem}")
         return 1

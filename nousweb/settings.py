@@ -1,6 +1,7 @@
 """All settings, read from the environment. docs/operations.md lists every variable."""
 
 import secrets
+from importlib.util import find_spec
 from pathlib import Path
 
 import environ
@@ -229,8 +230,11 @@ Q_CLUSTER = {
     "label": "Background tasks",
 }
 if BROKER != "orm":
+    if find_spec("redis") is None:
+        raise ImproperlyConfigured("NOUS_BROKER: a Redis needs its package: install requirements/redis.lock")
     del Q_CLUSTER["orm"]
-    Q_CLUSTER["redis"] = BROKER
+    # Who writes a memory waits for it, so not for ever; the worker itself waits for a second at a time.
+    Q_CLUSTER["redis"] = BROKER + ("&" if "?" in BROKER else "?") + "socket_connect_timeout=2&socket_timeout=5"
 
 NINJA_PAGINATION_MAX_LIMIT = 200
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import structlog
 from django.conf import settings
-from django.db.models import Count, F, Min, Q, Sum
+from django.db.models import Count, F, Q, Sum
 from django.urls import reverse
 
 from context.dashboard.period import Period, Trend
@@ -13,6 +13,7 @@ from context.dashboard.waiting import IndexBacklog
 from identity.models import Agent
 from memory.embedding.registry import configured_name
 from memory.judge.budget import today_start
+from memory.messages import messages_waiting
 from memory.models import EmbeddingModel, JudgeCall
 from nousweb.lib import clock
 
@@ -43,19 +44,17 @@ def worker_health() -> Health:
 
     Silence is reported, never raised.
     """
-    from django_q.models import OrmQ
-
-    # A task's lock lies in the past once it is due; one under way has a lock to come.
-    due = OrmQ.objects.filter(lock__lte=clock.now()).aggregate(count=Count("pk"), oldest=Min("lock"))
-    oldest: datetime | None = due["oldest"]
-    detail = (
-        f"{due['count']:,} {'task' if due['count'] == 1 else 'tasks'} waiting" if due["count"] else "Nothing queued"
-    )
+    try:
+        count, oldest = messages_waiting()
+    except Exception as error:  # A Redis that cannot be reached must not take the whole page with it.
+        log.warning("queue_unreadable", error=str(error))
+        return Health("Background worker", "block", "queue unreachable", "Work waits in the database")
+    detail = f"{count:,} {'task' if count == 1 else 'tasks'} waiting" if count else "Nothing queued"
     try:
         from django_q.status import Stat
 
         states = sorted({str(stat.status).lower() for stat in Stat.get_all()})
-    except Exception as error:  # What cannot be read must not take the whole page with it.
+    except Exception as error:
         log.warning("worker_state_unreadable", error=str(error))
         return Health("Background worker", "warn", "state unknown", detail, oldest)
     if not states:

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import fields
 
 from django.db import connection
-from django_q.tasks import async_task
 
+from memory.messages import message_send
 from memory.search.entries import IndexEntry
 
 _TYPES = {
@@ -62,7 +62,7 @@ def index_put(entries: Iterable[IndexEntry], *, tell: bool = True) -> None:
         if tell and not told:
             cursor.execute(_WAITING)
             if cursor.fetchone()[0]:
-                async_task("memory.tasks.embed_pending")
+                message_send("memory.tasks.embed_pending")
 
 
 def index_remove(persona: str, item_type: str, item_ids: Iterable[str]) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection, transaction
-from django_q.tasks import async_task
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
@@ -18,6 +17,7 @@ from memory.layers.compaction import compact
 from memory.layers.drafts import EventDraft, events_check
 from memory.layers.loops import loop_visibility
 from memory.layers.policy import CLOSING_KINDS, KIND_IMPORTANCE
+from memory.messages import message_send
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.search.entries import entry_of
 from memory.search.index import index_put
@@ -143,7 +143,7 @@ def _store(agent: Agent, persona: str, events: list[Event], by: Principal) -> No
         },
     )
     if closed:
-        async_task("memory.tasks.derive_from_events", closed)
+        message_send("memory.tasks.derive_from_events", closed)
 
 
 def long_term_store(events: Sequence[Event]) -> None:

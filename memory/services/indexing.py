@@ -11,7 +11,6 @@ from datetime import timedelta
 
 import structlog
 from django.db import connection, transaction
-from django_q.tasks import async_task
 
 from identity.models import Agent
 from identity.principal import Principal
@@ -19,6 +18,7 @@ from identity.services.audit import audit_record
 from memory.embedding import Embedder, EmbeddingFailed, EmbeddingRefused, embedder_named
 from memory.embedding.protocol import Vectors
 from memory.embedding.registry import configured_name
+from memory.messages import message_send
 from memory.models import EmbeddingModel, IndexStatus, SearchItem
 from nousweb.lib import clock
 
@@ -68,7 +68,7 @@ def embeddings_make(*, seconds: float = RUN_SECONDS) -> int:
         if not reachable:
             break
         if time.monotonic() > deadline:
-            async_task("memory.tasks.embed_pending")
+            message_send("memory.tasks.embed_pending")
             break
     return made
 
@@ -208,5 +208,5 @@ def index_retry(*, agent: Agent | None, by: Principal) -> int:
         if count:
             if agent is not None and by.is_person:
                 audit_record(by=by, action="index.retry", target=agent, agent=agent, after={"rows": count})
-            async_task("memory.tasks.embed_pending")
+            message_send("memory.tasks.embed_pending")
     return count

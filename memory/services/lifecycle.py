@@ -9,7 +9,6 @@ from threading import Event, Thread
 import structlog
 from django.db import Error, connection, transaction
 from django.db.models import F, Q, QuerySet
-from django_q.brokers import get_broker
 
 from identity.principal import Principal
 from identity.services.audit import audit_record
@@ -27,6 +26,7 @@ from memory.lifecycle.policy import (
     RENEW_EVERY,
     SWEEP_BATCH,
 )
+from memory.messages import messages_waiting
 from memory.models import LifecycleRun
 from memory.services.queue import run_tell
 from nousweb.lib import clock
@@ -83,7 +83,7 @@ def runs_sweep() -> int:
         gone = due.filter(status=Status.RUNNING, attempts__gte=MAX_ATTEMPTS).values_list("pk", flat=True)
         said = f"Its worker was ended {MAX_ATTEMPTS} times."
         LifecycleRun.objects.filter(pk__in=list(gone)).update(status=Status.DEAD, finished_at=now, error=said)
-        patience = LOST_IN_BACKLOG if get_broker().queue_size() else LOST_AFTER
+        patience = LOST_IN_BACKLOG if messages_waiting()[0] else LOST_AFTER
         untaken = Q(status=Status.QUEUED, next_attempt_at__lte=now - patience)
         keys = list(due.filter(~Q(status=Status.QUEUED) | untaken).values_list("pk", flat=True)[:SWEEP_BATCH])
         # Told now: if nobody takes these up, they are told again after a while, and not at every sweep.

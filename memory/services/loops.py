@@ -9,13 +9,13 @@ from datetime import timedelta
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import QuerySet
-from django_q.tasks import async_task
 
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
 from memory.layers.policy import CLOSING_KINDS, OPENING_KINDS
+from memory.messages import message_send
 from memory.models import Event, EventKind, LongTermEntry, LoopSummary
 from memory.search.entries import entry_of
 from memory.search.index import index_put
@@ -42,7 +42,7 @@ def loop_close(*, agent: Agent, loop_id: str, by: Principal) -> LoopSummary:
         loop.closed_by = LoopSummary.ClosedBy.REQUEST
         loop.save(update_fields=["closed_at", "closed_by"])
         audit_record(by=by, action="loop.close", target=loop, agent=agent, after={"closed_by": loop.closed_by})
-        async_task("memory.tasks.derive_from_events", [loop.pk])
+        message_send("memory.tasks.derive_from_events", [loop.pk])
     return loop
 
 

@@ -1,10 +1,9 @@
 """The outbox of the lifecycle: a run and its message, made in the transaction of the write that they react to."""
 
-from django.conf import settings
-from django.db import connection, models, transaction
-from django_q.tasks import async_task
+from django.db import connection, models
 
 from identity.models import Agent
+from memory.messages import message_send
 from memory.models import LifecycleRun
 from nousweb.lib import clock
 
@@ -38,9 +37,4 @@ def lifecycle_queue(
 
 def run_tell(run_id: int) -> None:
     """Send a worker the message of a run."""
-    if settings.BROKER == "orm":
-        # In the same database: the message joins the transaction.
-        async_task(TASK, run_id)
-    else:
-        # Elsewhere a message could arrive before the run is there. One that is lost is sent again by the sweep.
-        transaction.on_commit(lambda: async_task(TASK, run_id))
+    message_send(TASK, run_id)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import structlog
 from django.db import IntegrityError, connection, transaction
-from django_q.tasks import async_task
 
 from identity.principal import Principal
 from memory.embedding import Embedder, EmbeddingRefused, embedder_named, full_name
 from memory.embedding.protocol import Vectors
+from memory.messages import message_send
 from memory.models import EmbeddingModel, IndexStatus, SearchItem
 from memory.services.indexing import BATCH, RUN_SECONDS, Claimed, active_model, vector_literal
 from nousweb.lib import clock
@@ -52,7 +52,7 @@ def reembed_start(*, model: str, by: Principal) -> EmbeddingModel:
     if building.name != name:
         raise Conflict(f"The index is moving to {building.name} already: finish that, or cancel it.")
     if made:
-        async_task("memory.tasks.continue_reembedding")
+        message_send("memory.tasks.continue_reembedding")
     return building
 
 
@@ -100,7 +100,7 @@ def _reembed(seconds: float, progress: Callable[[ReembedProgress], None]) -> Ree
         if now:
             progress(now)
         if time.monotonic() > deadline:
-            async_task("memory.tasks.continue_reembedding")
+            message_send("memory.tasks.continue_reembedding")
             return now
     return None
 
@@ -163,8 +163,8 @@ def _switch(building: EmbeddingModel) -> ReembedProgress:
     building.state = EmbeddingModel.State.ACTIVE
     building.since = clock.now()
     building.save()
-    async_task("memory.tasks.embed_pending")
-    async_task("memory.tasks.refresh_search_statistics")
+    message_send("memory.tasks.embed_pending")
+    message_send("memory.tasks.refresh_search_statistics")
     return ReembedProgress(building.name, moved, moved, finished=True)
 
 

@@ -3,13 +3,13 @@
 from django.db import transaction
 from django.utils import timezone
 from django_q.models import Schedule
-from django_q.tasks import async_task
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.judge import JudgeFailed, judge_in_force
 from memory.judge.budget import budget_check
+from memory.messages import message_send
 from memory.models import LifecycleRun, MemoryReview
 from memory.services.lifecycle import CHANGE, run_again
 from memory.services.queue import lifecycle_queue
@@ -78,7 +78,7 @@ def schedule_resume(*, schedule: Schedule, by: Principal) -> Schedule:
 def schedule_run(*, schedule: Schedule, by: Principal) -> None:
     """Run what a schedule runs now, once, beside its own times."""
     by.require(CHANGE)
-    async_task(schedule.func)
+    message_send(schedule.func)
     audit_record(by=by, action="schedule.run", target=schedule, agent=None, label=schedule.name)
 
 

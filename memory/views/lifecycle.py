@@ -10,9 +10,10 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
-from django_q.models import OrmQ, Schedule
+from django_q.models import Schedule
 
 from identity.web import page_of, principal_of
+from memory.messages import messages_waiting
 from memory.models import FactChange, JudgeCall, LifecycleRun
 from memory.services.lifecycle import CHANGE, run_retry
 from memory.services.reviews import REVIEW, supersession_undo
@@ -136,7 +137,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
         {
             "figures": [
                 ("Questions waiting", visible(by).pending().count(), reverse("memory_review")),
-                ("Messages queued", OrmQ.objects.count(), ""),
+                ("Messages queued", _messages(), ""),
                 ("Runs open", counts["queued"] + counts["running"] + counts["failed"], ""),
                 ("Given up", counts["dead"], "?status=dead"),
             ],
@@ -195,6 +196,13 @@ def lifecycle_schedule(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.detail)
     return redirect(f"{reverse('lifecycle')}#schedules")
+
+
+def _messages() -> int | str:
+    try:
+        return messages_waiting()[0]
+    except Exception:  # A Redis that cannot be reached must not take the page with it.
+        return "unknown"
 
 
 def _spend() -> list[dict[str, Any]]:
