@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from context.models import ContextRun
 from context.request import ContextRequest
@@ -17,6 +18,7 @@ from memory.models import Fact
 from memory.services.decisions import decision_record
 from memory.services.facts import fact_learn
 from tests.api.problems import assert_problem, rows
+from tests.context.stories import learn
 
 SEPARATORS = {"identity": "\n\n"}
 WORDS = ["she", "he", "likes", "went", "sea", "tea", "work", "home"]
@@ -220,3 +222,24 @@ def test_the_number_of_queries_holds_however_much_there_is(api, ada, system, act
         with django_assert_num_queries(14):
             answer = client.post("/context", {"session_id": "s", "input": "Why did the ledger export fail?"})
         assert answer.status_code == 200
+
+
+def test_each_assembly_is_told_to_the_log_in_the_form_that_was_agreed(api, ada, system, actor_token):
+    """Source: seed "Context Profiles and Retrieval Policies", section 8."""
+    learn(ada, "Null pointers in src/parser.py come from empty lines.", system, tags=["parser"])
+    task = {"mode": "implement", "tags": ["bugfix", "parser"]}
+    asked = {"session_id": "fix-parser-bug", "input": "Fix null pointer in src/parser.py line 42", "task": task}
+    with capture_logs() as lines:
+        body = api.as_token(actor_token).post("/context", asked | {"budget": 4000}).json()
+        api.as_token(actor_token).post("/context", asked | {"dry_run": True})
+    (line,) = [line for line in lines if line["event"] == "context_assembled"]
+    assert (line["task_id"], line["agent_kind"], line["profile_id"]) == ("fix-parser-bug", "squire", "squire_default")
+    assert (line["budget_tokens"], line["items_available"]) == (4000, 1)
+    assert line["items_selected"] == sum(len(section["items"]) for section in body["sections"])
+    told = line["fingerprint"]
+    assert (told["mode"], told["complexity"], told["file_count"]) == ("implement", "simple", 1)
+    assert (told["tokens"], told["tags"]) == (body["tokens"], ["bugfix", "parser"])
+    assert told["tier_counts"] == {"task": 0, "project": 0, "global": 1}
+    assert {"files_hash", "kinds", "compression"} <= told.keys()
+    run = ContextRun.objects.get()
+    assert (run.fingerprint, run.fingerprint_id) == (told, told["id"])

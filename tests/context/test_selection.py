@@ -78,3 +78,41 @@ def test_what_a_scope_leaves_unused_goes_to_the_others():
 def test_the_head_passes_the_shares():
     told = scopes_told({"task": 0.0, "project": 1.0, "global": 0.0}, CROWD, head=3)
     assert told["task"] == 3
+
+
+LONG = (
+    "The export ran at noon. Nobody watched it. The ledger export failed because the replica lagged behind. "
+    "Tea was served afterwards. The sky was grey and the office quiet. Ann went home early."
+)
+
+
+def shortened(compression):
+    told = Candidate("facts", "fact", "long", LONG, 0.9, NOW, 0.25)
+    result = assemble(
+        [],
+        total_budget=40,
+        searched=[SearchedSection("facts", "Relevant Facts", 40)],
+        candidates=[told],
+        rules=Rules("Why did the ledger export fail?", NOW, limits={"fact": 5}, compression=compression),
+    )
+    return result, result.verdicts[0]
+
+
+def test_what_does_not_fit_is_shortened_to_its_own_most_telling_sentences():
+    result, verdict = shortened(0.7)
+    assert (verdict.code, verdict.compressed) == (VerdictCode.INCLUDED, True)
+    assert "The ledger export failed because the replica lagged behind." in result.system_prompt
+    shown = result.sections[0].items[0].text.removeprefix("- ")
+    assert all(part.strip() in LONG for part in shown.split("…"))
+    assert result.compression_ratio < 1
+    # The original is where it was: the verdict holds it whole, and the item leads to the memory by its id.
+    assert verdict.candidate.text == LONG
+    assert (result.sections[0].items[0].type, result.sections[0].items[0].id) == ("fact", "long")
+
+
+def test_nothing_is_shortened_further_than_the_profile_allows():
+    for compression in (0.0, 0.1):
+        result, verdict = shortened(compression)
+        assert (verdict.code, verdict.compressed) == (VerdictCode.OVER_BUDGET, False)
+        assert result.sections == ()
+        assert "more tokens" in verdict.remedy
