@@ -252,9 +252,13 @@ def _in(seconds: float) -> datetime:
 
 
 def _kept(value: Answer) -> dict[str, Any]:
-    """What a record keeps of an answer: all of a relation, and of texts only how much there was."""
+    """What a record keeps of an answer: the verdict, and of texts only how much there was.
+
+    A text tells of memories, and nothing leads from a memory that is erased to the records of the questions about it. A
+    reason is kept with the question or the change that it led to, and is erased with these.
+    """
     if isinstance(value, RelationVerdict):
-        return value.model_dump(mode="json")
+        return value.model_dump(mode="json", exclude={"reason"}) | {"reason": {"characters": len(value.reason)}}
     if isinstance(value, ExtractedFacts):
         return {"facts": len(value.facts), "confidences": [fact.confidence for fact in value.facts]}
     return {name: {"characters": len(text)} for name, text in value.model_dump().items()}

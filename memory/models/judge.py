@@ -37,9 +37,10 @@ class JudgeCallQuerySet(models.QuerySet["JudgeCall"]):
 class JudgeCall(models.Model):
     """One question to the judge, with all its tries. Append-only in the database.
 
-    `verdict` is the checked answer: of a relation in full, of texts only their measures, as the texts themselves
-    are kept where they are used. `tokens_in` counts what was sent with every try, cached or not. `duration_ms` is the
-    time from the question to the answer, pauses included. `error` is empty when there was a usable answer.
+    `verdict` is the checked answer, and of texts, a verdict's reason too, only their measures: the texts themselves are
+    kept where they are used, and erased there. `tokens_in` counts what was sent with every try, cached or not.
+    `duration_ms` is the time from the question to the answer, pauses included. `error` is empty when there was a usable
+    answer.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="judge_calls")

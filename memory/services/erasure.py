@@ -137,7 +137,7 @@ def agent_erase(*, agent: Agent, by: Principal, reason: str) -> Receipt:
         rows = _erasers_run(Erasure(agent))
         for model, where in _rows_of_an_agent():
             rows[model._meta.model_name or ""] = _delete(model, where, [agent.pk])
-        rows["auditevent"] = _blank(Q(agent=agent))
+        rows["auditevent"] = audit_blank(Q(agent=agent))
     rows = {name: count for name, count in rows.items() if count}
     audit_record(
         by=by, action="agent.erase", target=agent, agent=agent, after={"rows": rows}, message=reason, label=agent.slug
@@ -177,7 +177,7 @@ def _erasers_run(erasure: Erasure) -> dict[str, int]:
     return rows
 
 
-def _blank(which: Q) -> int:
+def audit_blank(which: Q) -> int:
     """Empty what rows of the audit trail quote. Receipts quote nothing, and stay as they are."""
     return (
         AuditEvent.objects.filter(which)
@@ -209,7 +209,7 @@ def _erase_facts(agent: Agent, fact_ids: Sequence[UUID]) -> Receipt:
         # A list, since a subquery would give the table another name than the condition knows it by.
         quoting = list(_quoting(AuditEvent, erasure).values_list("pk", flat=True))
         about = Q(object_type="fact", object_id__in=[str(pk) for pk in erasure.fact_ids])
-        rows["auditevent"] = _blank(about | Q(pk__in=quoting))
+        rows["auditevent"] = rows.get("auditevent", 0) + audit_blank(about | Q(pk__in=quoting))
     rows = {name: count for name, count in rows.items() if count}
     return Receipt(rows, _still_quoted(erasure))
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from django.db.models import Q
 
 from memory.models import LifecycleRun, MemoryReview
-from memory.services.erasure import Erasure
+from memory.services.erasure import Erasure, audit_blank
 
 
 def questions_erase(erasure: Erasure) -> Mapping[str, int]:
@@ -14,6 +14,8 @@ def questions_erase(erasure: Erasure) -> Mapping[str, int]:
         return {}
     keys = list(erasure.fact_ids)
     reviews = MemoryReview.objects.filter(Q(old__in=keys) | Q(new__in=keys) | Q(facts__overlap=keys))
-    about = [str(key) for key in (*keys, *reviews.values_list("pk", flat=True))]
-    runs = LifecycleRun.objects.filter(subject_id__in=about).delete()[0]
-    return {"memoryreview": reviews.delete()[0], "lifecyclerun": runs}
+    asked = [str(key) for key in reviews.values_list("pk", flat=True)]
+    runs = LifecycleRun.objects.filter(subject_id__in=[*map(str, keys), *asked]).delete()[0]
+    # What somebody or a judge said when they answered may tell of the fact in other words.
+    blanked = audit_blank(Q(object_type="memoryreview", object_id__in=asked))
+    return {"memoryreview": reviews.delete()[0], "lifecyclerun": runs, "auditevent": blanked}

@@ -5,7 +5,7 @@ is only what it says about the question. Locks are taken in one order: the quest
 """
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -28,7 +28,9 @@ from memory.services.facts import (
     fact_merge,
     fact_restore,
     fact_supersede,
+    fact_unconfirm,
 )
+from memory.services.facts.history import iso
 from memory.services.questions import verdict_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
@@ -193,11 +195,14 @@ def _effect(review: MemoryReview, resolution: Resolution, by: Principal, comment
 def _same(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
     old, new = _pair(review)
     evidence = _evidence(review)
+    heard_before = old.last_confirmed_at
+    # What is said about the pair is kept with the new fact and not with the old: it goes when the new one is erased.
     kept = fact_confirm(
-        fact=old, by=by, score=review.score, reason=comment or "The same in other words.", evidence=evidence
+        fact=old, by=by, score=review.score, reason="The same in other words.", evidence={"review": str(review.pk)}
     )
     fact_merge(duplicate=new, into=kept, by=by, score=review.score, reason=comment, evidence=evidence)
-    return {"merged": [str(new.pk)]}
+    heard = {"fact": str(old.pk), "at": iso(kept.last_confirmed_at), "before": iso(heard_before)}
+    return {"merged": [str(new.pk)], "confirmed": heard}
 
 
 def _replace(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
@@ -272,6 +277,10 @@ def _take_back(review: MemoryReview, by: Principal) -> None:
         raise Conflict("One of these facts is gone; the answer cannot be taken back.")
     for key in keys:
         fact_restore(fact=facts[UUID(key)], by=by, reason=reason)
+    if heard := before.get("confirmed"):
+        old = Fact.objects.select_related("agent").get(pk=heard["fact"])
+        last = heard["before"] and datetime.fromisoformat(heard["before"])
+        fact_unconfirm(fact=old, by=by, heard_at=datetime.fromisoformat(heard["at"]), before=last, reason=reason)
     if made := before.get("made"):
         third = Fact.objects.select_related("agent").filter(pk=made, active=True).first()
         if third is not None:

@@ -12,13 +12,25 @@ from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, Identit
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.proposals import identity_propose
-from memory.models import Episode, EpisodeEvent, Event, Fact, FactChange, MemoryReview, SearchItem, WorkingMemory
+from memory.models import (
+    Episode,
+    EpisodeEvent,
+    Event,
+    Fact,
+    FactChange,
+    JudgeCall,
+    MemoryReview,
+    SearchItem,
+    WorkingMemory,
+)
 from memory.services.erasure import agent_erase, fact_erase, subject_erase
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
 from memory.services.loops import derived_backfill
+from memory.services.reviews import review_resolve
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound
+from tests.judge_server import JudgeServer
 
 SECRET = 'Zanzibar "Q" Quux lives at 12 Elm\\Road'
 
@@ -301,3 +313,30 @@ def test_questions_and_runs_about_a_fact_go_with_it(ada, actor, charlie):
     fact_erase(fact=learned.fact, by=Principal.of_user(charlie), reason="Asked for.")
     assert not MemoryReview.objects.exists()
     assert not any("sometimes" in str(row) for row in FactChange.objects.values_list("evidence", flat=True))
+
+
+def test_what_a_judge_said_about_a_fact_goes_with_it(ada, actor, admin):
+    told = "It says where Zanzibar Quux sleeps."
+    with JudgeServer() as server, server.in_force():
+        learn(ada, actor, "Zanzibar never sleeps at home on Mondays.")
+        server.reply(relation="contradiction", confidence=0.9, reason=told)
+        second = learn(ada, actor, "Zanzibar sometimes sleeps at home on Mondays.")
+        server.reply(relation="update", confidence=0.3, reason=told)
+        learn(ada, actor, "Zanzibar often sleeps at home on Mondays.")
+    review_resolve(review=MemoryReview.objects.get(new=second), resolution="same", by=admin, comment=told)
+    assert told in str(everything())
+    subject_erase(agent=ada, subject="Zanzibar", by=admin, reason="They asked.")
+    assert JudgeCall.objects.count() >= 2
+    assert "Zanzibar" not in str(everything())
+
+
+def test_erasing_one_of_two_facts_takes_what_was_said_about_the_pair(ada, actor, admin):
+    told = "Both say where Zanzibar Quux sleeps."
+    learn(ada, actor, "Zanzibar never sleeps at home on Mondays.")
+    second = learn(ada, actor, "Zanzibar sometimes sleeps at home on Mondays.")
+    review_resolve(review=MemoryReview.objects.get(), resolution="same", by=admin, comment=told)
+    fact_erase(fact=second, by=admin, reason="They asked.")
+    found = str(everything())
+    assert told not in found
+    assert "sometimes sleeps" not in found
+    assert "never sleeps" in found

@@ -51,7 +51,9 @@ def test_a_verdict_is_checked_and_kept_with_what_it_cost(server, judge, ada):
     call = JudgeCall.objects.get(pk=judged.call_id)
     assert (call.agent, call.persona, call.task, call.model) == (ada, "actor", "relation", "claude-of-the-tests")
     assert (call.tokens_in, call.tokens_out, call.attempts, call.error) == (100, 20, 1, "")
-    assert call.verdict == UPDATE
+    # The reason tells of memories; it is kept with what it led to, where it is erased with them.
+    reason = {"characters": len(UPDATE["reason"])}
+    assert call.verdict == UPDATE | {"reason": reason}
 
 
 def test_the_answer_is_forced_into_a_strict_tool(server, judge, ada):

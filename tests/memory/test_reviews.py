@@ -4,7 +4,7 @@ import pytest
 
 from identity.principal import Principal
 from memory.models import Fact, FactChange, MemoryReview
-from memory.services.facts import fact_learn
+from memory.services.facts import fact_confirm, fact_learn
 from memory.services.reviews import review_resolve, reviews_expire
 
 OLD, NEW = "Tim never goes to the gym on Mondays with Ann.", "Tim sometimes goes to the gym on Mondays with Ann."
@@ -72,6 +72,25 @@ def test_the_same_confirms_the_old_and_keeps_its_span(review, resolve):
     resolve("same")
     old, new = Fact.objects.get(content=OLD), Fact.objects.get(content=NEW)
     assert (old.confirmation_count, new.superseded_by, new.valid_until) == (1, old, None)
+
+
+def test_taking_the_same_back_takes_its_confirmation_back(review, resolve, api, bob, actor):
+    heard = fact_confirm(fact=review.old, by=actor).last_confirmed_at
+    resolve("same")
+    assert Fact.objects.get(content=OLD).confirmation_count == 2
+    api.as_person(bob).request("POST", f"/reviews/{review.pk}/undo", query={"agent": "ada"})
+    old = Fact.objects.get(content=OLD)
+    assert (old.confirmation_count, old.last_confirmed_at) == (1, heard)
+    last = old.changes.order_by("-id")[0]
+    assert (last.action, last.before["confirmation_count"]) == ("edited", 2)
+
+
+def test_a_confirmation_since_stays_when_the_same_is_taken_back(review, resolve, api, bob, actor):
+    resolve("same")
+    heard = fact_confirm(fact=Fact.objects.get(content=OLD), by=actor).last_confirmed_at
+    api.as_person(bob).request("POST", f"/reviews/{review.pk}/undo", query={"agent": "ada"})
+    old = Fact.objects.get(content=OLD)
+    assert (old.confirmation_count, old.last_confirmed_at) == (1, heard)
 
 
 def test_a_second_answer_is_refused(review, resolve):

@@ -7,6 +7,7 @@ from memory.services.facts.change import (
     fact_merge,
     fact_restore,
     fact_supersede,
+    fact_unconfirm,
 )
 from memory.services.facts.learn import LearnResult, fact_learn
 from memory.services.facts.probe import Probe, fact_probe
@@ -22,4 +23,5 @@ __all__ = [
     "fact_probe",
     "fact_restore",
     "fact_supersede",
+    "fact_unconfirm",
 ]

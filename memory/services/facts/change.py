@@ -67,6 +67,25 @@ def fact_confirm(
 
 
 @transaction.atomic
+def fact_unconfirm(*, fact: Fact, by: Principal, heard_at: datetime, before: datetime | None, reason: str = "") -> Fact:
+    """Take back one confirmation, as a new change: it was heard at `heard_at`, and the time before at `before`."""
+    change_check(fact, by, "memory.change_fact")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    fact = row_lock(fact)
+    given: dict[str, Any] = {"confirmation_count": max(fact.confirmation_count - 1, 0)}
+    if fact.last_confirmed_at == heard_at:
+        given["last_confirmed_at"] = before
+    was = {"confirmation_count": fact.confirmation_count, "last_confirmed_at": iso(fact.last_confirmed_at)}
+    for name, value in given.items():
+        setattr(fact, name, value)
+    fact.save(update_fields=list(given))
+    change_record(fact, Action.EDITED, by, reason=reason, before=was)
+    after = {"confirmation_count": fact.confirmation_count, "last_confirmed_at": iso(fact.last_confirmed_at)}
+    audit_record(by=by, action="fact.unconfirm", target=fact, agent=fact.agent, before=was, after=after, message=reason)
+    return fact
+
+
+@transaction.atomic
 def fact_supersede(
     *,
     old: Fact,
