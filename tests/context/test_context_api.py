@@ -243,3 +243,17 @@ def test_each_assembly_is_told_to_the_log_in_the_form_that_was_agreed(api, ada, 
     assert {"files_hash", "kinds", "compression"} <= told.keys()
     run = ContextRun.objects.get()
     assert (run.fingerprint, run.fingerprint_id) == (told, told["id"])
+
+
+def test_a_kind_that_the_profile_excludes_is_not_always_told_either(api, ada, system, actor_token):
+    learn(ada, "Tim prefers tea.", system, category="preference")
+    learn(ada, "Ask before a deployment.", system, category="rule")
+    asked = {"session_id": "s", "input": "hello"}
+    squire, knight = (
+        api.as_token(actor_token).post("/context", asked | {"profile": f"{kind}_default"}).json()["system_prompt"]
+        for kind in ("squire", "knight")
+    )
+    assert "prefers tea" in squire
+    assert "prefers tea" not in knight
+    assert "Ask before" in squire
+    assert "Ask before" in knight

@@ -3,7 +3,7 @@
 import pytest
 from django.db import connection
 
-from context.dedup import duplicates_of
+from context.dedup import _embedded, duplicates_of
 from context.request import Message
 from memory.embedding import EmbeddingFailed
 from memory.models import WorkingMemory
@@ -80,3 +80,19 @@ def test_what_the_conversation_says_already_is_not_told_again(api, ada, actor_to
     verdict = next(one for one in body["candidates"] if one["id"] == str(fact.pk))
     assert (verdict["verdict"], "Message 1" in verdict["reason"]) == ("duplicate_message", True)
     assert "replica lagged" not in body["system_prompt"]
+
+
+def test_the_same_in_other_words_is_said_already_by_its_meaning(monkeypatch):
+    text = "The ledger export writes one file for each currency."
+    said = [Message("user", "Our ledger export writes a single file per currency."), Message("user", "Thanks.")]
+    other = [Message("user", "Our ledger export fails for one currency since noon.")]
+    assert duplicates_of([text], said, 5) == {0: 1}
+    assert duplicates_of([text], other, 5) == {}
+    # Words alone leave it in: too few of them are the same.
+    monkeypatch.setattr("context.dedup.embedder_named", refusing)
+    _embedded.cache_clear()
+    assert duplicates_of([text], said, 5) == {}
+
+
+def refusing(name):
+    raise EmbeddingFailed("The embedder is down.")

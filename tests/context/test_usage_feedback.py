@@ -104,3 +104,13 @@ def test_people_without_the_right_do_not_reach_the_subconscious(api, ada, subcon
     run = api.as_token(subconscious_token).post("/context", {"session_id": "s", "input": "?"}).json()["id"]
     assert_problem(api.as_person(bob).post(f"/context/{run}/outcome", {"outcome": "success"}), 404, "not_found")
     assert api.as_person(charlie).post(f"/context/{run}/outcome", {"outcome": "success"}).status_code == 200
+
+
+@pytest.mark.parametrize(("repeated", "referenced"), [(2, False), (3, True)])
+def test_a_memory_is_referenced_from_15_percent_of_its_words_on(api, ada, actor_token, system, repeated, referenced):
+    words = [f"word{letter}{letter}" for letter in "abcdefghijklmnopqrst"]
+    learn(ada, " ".join(words), system, category="preference")
+    caller = api.as_token(actor_token)
+    run = caller.post("/context", {"session_id": "s", "input": "hello"}).json()["id"]
+    (use,) = caller.post(f"/context/{run}/response", {"response": " ".join(words[:repeated])}).json()["items"]
+    assert (use["overlap"], use["referenced"]) == (repeated / 20, referenced)
