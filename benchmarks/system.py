@@ -154,7 +154,7 @@ def system(
         web = subprocess.Popen(
             [sys.executable, "-m", "gunicorn", "-c", "python:nousweb.gunicorn"],
             cwd=PROJECT,
-            env=os.environ | {"NOUS_DB_POOL_SIZE": str(threads + 2)},
+            env=os.environ | {"NOUS_DB_KEEP_SECONDS": "600"},
             start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=(folder / "web.log").open("wb"),

@@ -38,7 +38,8 @@ try:
     TRUST_PROXY = read("NOUS_TRUST_PROXY", flag, False)
     LOG_LEVEL = read("NOUS_LOG_LEVEL", one_of("DEBUG", "INFO", "WARNING", "ERROR"), "INFO")
     LOG_FORMAT = read("NOUS_LOG_FORMAT", one_of("console", "json"), "json" if PRODUCTION else "console")
-    DB_POOL_SIZE = read("NOUS_DB_POOL_SIZE", whole(0, 200), 0)
+    DB_KEEP_SECONDS = read("NOUS_DB_KEEP_SECONDS", whole(0, 24 * 3600), 0)
+    DB_PREPARE = read("NOUS_DB_PREPARE", flag, True)
     WORKER_PROCESSES = read("NOUS_WORKER_PROCESSES", whole(1, 64), 1)
 
     IDENTITY_PROMPT = read("NOUS_IDENTITY_PROMPT", str, "")
@@ -88,9 +89,10 @@ if PRODUCTION and DEBUG:
 
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"].setdefault("OPTIONS", {})
-if DB_POOL_SIZE:
-    # Only the threaded web server asks for a pool: a pool does not survive the fork of a worker process.
-    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": DB_POOL_SIZE, "timeout": 10}
+# Only cursors of nousweb.lib.sql prepare; Django's own never do.
+DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 1 if DB_PREPARE else None
+# Each thread of the web server keeps a connection of its own: taking turns at a pool of them costs more than it saves.
+DATABASES["default"]["CONN_MAX_AGE"] = DB_KEEP_SECONDS
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [

@@ -14,6 +14,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.sql import columns_of, instance_of, rows_prepared
 from nousweb.lib.text import unstorable_reason
 
 TOKEN_PREFIX = "nous_"  # noqa: S105
@@ -97,15 +98,32 @@ def token_authenticate(secret: str) -> ApiToken | None:
     """The usable token with this secret, with its agent; None for any other. Notes the time of use."""
     if not secret.startswith(TOKEN_PREFIX):
         return None
+    now = clock.now()
     # The secret has 256 random bits, so a plain hash cannot be guessed back and a look-up by it leaks nothing.
-    token = ApiToken.objects.usable().select_related("agent").filter(digest=_digest(secret)).first()
-    if token is not None:
-        now = clock.now()
-        if token.last_used_at is None or token.last_used_at < now - LAST_USED_RESOLUTION:
-            ApiToken.objects.filter(
-                Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - LAST_USED_RESOLUTION), pk=token.pk
-            ).update(last_used_at=now)
+    token = _usable(_digest(secret), now)
+    if token is not None and (token.last_used_at is None or token.last_used_at < now - LAST_USED_RESOLUTION):
+        ApiToken.objects.filter(
+            Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - LAST_USED_RESOLUTION), pk=token.pk
+        ).update(last_used_at=now)
     return token
+
+
+_LOOKUP = f"""
+SELECT {columns_of(ApiToken, "token")}, {columns_of(Agent, "agent")}
+FROM {ApiToken._meta.db_table} AS token JOIN {Agent._meta.db_table} AS agent ON agent.id = token.agent_id
+WHERE token.digest = %(digest)s AND token.revoked_at IS NULL
+    AND (token.expires_at IS NULL OR token.expires_at > %(now)s)
+"""  # noqa: S608
+
+
+def _usable(digest: str, now: datetime) -> ApiToken | None:
+    """The token with its agent. Every call of the API begins with this statement, so it is a prepared one."""
+    for row in rows_prepared(_LOOKUP, {"digest": digest, "now": now}):
+        width = len(ApiToken._meta.concrete_fields)
+        token = instance_of(ApiToken, row[:width])
+        token.agent = instance_of(Agent, row[width:])
+        return token
+    return None
 
 
 def _digest(secret: str) -> str:

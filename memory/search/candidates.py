@@ -1,31 +1,39 @@
-"""The two statements of a search: counts about the collection, then everything that the scoring looks at; and one more
-for explanations, about what is no longer told.
+"""The statements that find: counts about the collection, then everything that the scoring looks at.
 
-All read the physical tables of the view only, and of these the agent's own rows.
+Both read the physical tables of the view only, and of these the agent's own rows.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate, combinations
 from typing import Any
 
+import numpy as np
 from django.db import connection
 
 from memory.embedding.protocol import Vectors
 from memory.persona import PersonaMemory
 from memory.search.request import SearchRequest
-from memory.search.scoring import rarity
+from memory.search.scoring import Candidates, Flags, Statistics, rarity
+from nousweb.lib.sql import rows_prepared, session_tuned
 
-HITS = 50
-"""Candidates of each of the two searches, before neighbours."""
-LEXICAL_ROWS = 4_000
+LEAST_HITS, MOST_HITS = 30, 50
+"""Candidates of each of the two searches, before neighbours: three for each item asked for, within these bounds."""
+NEIGHBOURS = 2
+"""Items on each side of a hit that come along; the scoring's window is as wide."""
+ITEM_COLUMNS = (
+    "id, persona, loop_id, position, words, names, says_time, terms, embedding, model,"
+    " item_type, kind, category, scope, tags, importance"
+)
+LEXICAL_ROWS = 1_500
 """About as many rows as the lexical search ranks; the commonest words are left out when there would be more."""
+PAIRED = 4
+"""Of so many of the rarest words an item must hold two, when the rarest alone would bring more rows than that."""
 COUNTED = 2_000
 """A word that this many items hold is common: counted in the background (memory.search.statistics), not here."""
 MAX_LEXEMES = 64
-RETIRED_ROWS = 30
-"""So many retired rows are scored for an explanation, the likeliest by meaning and by words."""
 
 PERSONA_OF_TABLE = {
     "memory_searchitem_actor": "actor",
@@ -37,7 +45,7 @@ PERSONA_OF_TABLE = {
 class Counts:
     """What is known of the collection before the search: `model` is the embedding model of its vectors, if any.
 
-    `approximate` says that every table has an approximate index of that model's vectors.
+    `df` has the query's lexemes. `approximate` says that every table has an approximate index of that model's vectors.
     """
 
     model: str
@@ -46,6 +54,11 @@ class Counts:
     df: Mapping[str, int]
     approximate: bool
 
+    @property
+    def statistics(self) -> Statistics:
+        """The counts as the scoring takes them."""
+        return Statistics(self.items, self.mean_words, self.df)
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -53,44 +66,49 @@ class Asked:
 
     request: SearchRequest
     counts: Counts
+    lexemes: Sequence[str]
     vector: Vectors | None
 
 
-def _source(view: PersonaMemory, columns: str, condition: str) -> str:
-    """A subquery over the physical tables of the view and no other; both condition and columns are our own text."""
+def source_of(view: PersonaMemory, columns: str, condition: str, *, agent: str = "agent_id") -> str:
+    """A subquery over the physical tables of the view and no other; all arguments are our own text."""
     parts = [
-        f"SELECT {columns} FROM {table} WHERE persona = '{PERSONA_OF_TABLE[table]}' AND agent_id = {int(view.agent.pk)}"  # noqa: S608
+        f"SELECT {columns} FROM {table} WHERE persona = '{PERSONA_OF_TABLE[table]}' AND {agent} = {int(view.agent.pk)}"  # noqa: S608
         f" AND {condition}"
         for table in view.search_tables
     ]
     return "(" + " UNION ALL ".join(parts) + ")"
 
 
+def _holders(view: PersonaMemory, columns: str, condition: str) -> str:
+    """`source_of` for a condition on words. Their keys name the agent already; so written, the planner does not read
+    the index of all the agent's items beside that of the words."""
+    return source_of(view, columns, condition, agent="agent_id + 0")
+
+
 def counts_read(view: PersonaMemory, query: str) -> Counts:
     """Counts over the view's collections, and of the query's lexemes in them: one statement."""
     agent = int(view.agent.pk)
-    counted = _source(view, "1 AS one", f"nous_agent_lexemes(agent_id, terms) && ARRAY['{agent}:' || asked.lexeme]")
+    counted = _holders(view, "1 AS one", f"nous_agent_lexemes(agent_id, terms) && ARRAY['{agent}:' || asked.lexeme]")
     statement = f"""
 WITH asked AS MATERIALIZED (
-    SELECT lexeme FROM unnest(to_tsvector('english', %(query)s)) ORDER BY positions[1], lexeme LIMIT {MAX_LEXEMES}
+    SELECT lexeme FROM unnest(to_tsvector('english', %(query)s::text)) ORDER BY positions[1], lexeme LIMIT {MAX_LEXEMES}
 ), held AS MATERIALIZED (
     SELECT items, mean_words, common, vector_index_model FROM memory_searchstatistics
-    WHERE agent_id = {agent} AND persona = ANY(%(personas)s)
+    WHERE agent_id = {agent} AND persona = ANY(%(personas)s::text[])
 )
 SELECT
     (SELECT name FROM memory_embeddingmodel WHERE state = 'active'),
     (SELECT json_agg(json_build_array(items, mean_words, vector_index_model)) FROM held),
     (SELECT json_object_agg(lexeme, CASE
-        WHEN EXISTS (SELECT 1 FROM held WHERE common ? lexeme)
+        WHEN EXISTS (SELECT 1 FROM held WHERE jsonb_exists(common, lexeme))
         THEN (SELECT sum((common ->> lexeme)::integer) FROM held)
         ELSE (SELECT count(*) FROM (SELECT one FROM {counted} AS matching LIMIT {COUNTED}) AS few) END) FROM asked),
     CASE WHEN EXISTS (SELECT 1 FROM held) THEN NULL ELSE
-        (SELECT json_build_array(count(*), coalesce(avg(words), 0)) FROM {_source(view, "words", "active")} AS every)
+        (SELECT json_build_array(count(*), coalesce(avg(words), 0)) FROM {source_of(view, "words", "active")} AS every)
     END
 """  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(statement, {"query": query, "personas": list(view.personas)})
-        model, held, df, every = cursor.fetchone()
+    [(model, held, df, every)] = rows_prepared(statement, {"query": query, "personas": list(view.personas)})
     if held:
         items = sum(row[0] for row in held)
         mean = sum(row[0] * row[1] for row in held) / max(items, 1)
@@ -100,184 +118,230 @@ SELECT
     return Counts(model or "", items, mean, {word: int(n) for word, n in (df or {}).items()}, indexed)
 
 
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Candidates with what leads to them: their ids in the index, their types, and whether the filters let each pass.
+
+    `cosine` is the model's own. Neighbours of hits need not pass the filters.
+    """
+
+    ids: Sequence[int]
+    types: Sequence[str]
+    wanted: Flags
+    candidates: Candidates
+
+
+def _hits(request: SearchRequest) -> int:
+    return min(max(LEAST_HITS, 3 * request.limit), MOST_HITS)
+
+
+def lexical_fetch(view: PersonaMemory, request: SearchRequest, counts: Counts, lexemes: Sequence[str]) -> list[int]:
+    """Ids of the hits of the lexical search: items that hold the rarer lexemes, by the idf of all that they hold."""
+    statement, values = _lexical_statement(view, request, counts, lexemes)
+    return [row[0] for row in _run(statement, values)] if statement else []
+
+
 def candidates_fetch(
-    view: PersonaMemory, request: SearchRequest, counts: Counts, vector: Vectors | None
-) -> list[dict[str, Any]]:
-    """Hits of the dense and the lexical search and their neighbours, one statement for all types of items.
-
-    Each row has what the scoring looks at: `cosine` (None without a vector), `held` (for each lexeme of `counts.df` in
-    order whether the item has it), `wanted` (whether the filters let it pass; neighbours of hits may not) and for hits
-    `before` and `after`, the ids of up to two neighbours on each side, the nearest first.
-    """
-    statement, values = _fetch_statement(view, request, counts, vector)
-    # Starting parallel workers takes longer than these short scans. An approximate scan goes on until enough rows
-    # have passed the filters, in the exact order of their distance. Sent together, both statements are one
-    # transaction and one round trip.
-    settings = (
-        "SELECT set_config('max_parallel_workers_per_gather', '0', true),"
-        f" set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw.ef_search', '{HITS}', true)"
+    view: PersonaMemory,
+    request: SearchRequest,
+    counts: Counts,
+    lexemes: Sequence[str],
+    *,
+    lexical: Sequence[int],
+    vector: Vectors | None,
+) -> Fetched:
+    """Hits of the dense and the `lexical` search and their neighbours, one statement for all types of items."""
+    rows = _run(*_fetch_statement(view, request, counts, lexemes, lexical, vector))
+    ids, types, loops, positions, words, nameless, says_time, wanted, hits, cosines, held, named = (
+        zip(*rows, strict=True) if rows else ((),) * 12
     )
-    with connection.cursor() as cursor:
-        cursor.execute(f"{settings}; {statement}", values)
-        cursor.nextset()
-        names = [column.name for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    number: dict[str, int] = {"": -1}
+    return Fetched(
+        ids,
+        types,
+        np.array(wanted, bool),
+        Candidates(
+            cosine=np.array(cosines, float),
+            held=bits_read(held, lexemes),
+            named=bits_read(named, lexemes),
+            nameless=np.array(nameless, bool),
+            length=np.array(words, float),
+            loop=np.array([number.setdefault(loop, len(number)) for loop in loops], np.int64),
+            position=np.array(positions, np.int64),
+            hit=np.array(hits, bool),
+            says_time=np.array(says_time, bool),
+        ),
+    )
 
 
-def details_fetch(view: PersonaMemory, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """The other columns of a few rows, by id."""
-    columns = "id, kind, category, scope, subject, tags::json AS tags, importance, happened_at, recorded_at"
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT * FROM {_source(view, columns, 'id = ANY(%(ids)s)')} AS item", {"ids": list(ids)})  # noqa: S608
-        names = [column.name for column in cursor.description or ()]
-        return {row[0]: dict(zip(names, row, strict=True)) for row in cursor.fetchall()}
+def bits_read(masks: Sequence[int], lexemes: Sequence[str]) -> Flags:
+    """One column for each lexeme."""
+    flags: Flags = (np.array(masks, np.int64)[:, None] >> np.arange(len(lexemes)) & 1).astype(bool)
+    return flags
 
 
-def retired_fetch(view: PersonaMemory, asked: Asked) -> list[dict[str, Any]]:
-    """The likeliest of what has been replaced or retired, as of the request's moment, with what the scoring looks at.
+TUNING = {
+    # Starting parallel workers takes longer than these short scans.
+    "max_parallel_workers_per_gather": "0",
+    # An approximate scan goes on until enough rows have passed the filters, in the exact order of their distance.
+    "hnsw.iterative_scan": "strict_order",
+    "hnsw.ef_search": str(MOST_HITS),
+}
 
-    Of facts also their clocks and the fact that replaced them. Categories that searches leave out are included: what is
-    always told is replaced like anything else.
-    """
-    request, counts, vector = asked.request, asked.counts, asked.vector
-    wanted, values = _wanted(replace(request, exclude_categories=()))
-    gone = "NOT active"
-    if request.as_of is not None:
-        gone = "retired_at <= %(as_of)s AND recorded_at <= %(as_of)s"
-        values["as_of"] = request.as_of
-    lexemes = list(counts.df)
-    values |= {f"word{place}": _quoted(word) for place, word in enumerate(lexemes)}
-    values |= {"agent": view.agent.pk, "personas": list(view.personas), "model": counts.model}
-    held = f"ARRAY[{', '.join(f'terms @@ {_tsquery(place)}' for place in range(len(lexemes)))}]::boolean[]"
-    cosine = "NULL::double precision"
-    if vector is not None:
-        values["vector"] = "[" + ",".join(f"{number:.6g}" for number in vector) + "]"
-        size = f"halfvec({len(vector)})"
-        cosine = f"CASE WHEN model = %(model)s THEN -(embedding::{size} <#> %(vector)s::{size}) END"
-    columns = f"""
-        id, item_type, item_id, kind, category, scope, subject, tags::json AS tags, importance, happened_at,
-        recorded_at, retired_at, text, words, names, says_time, {cosine} AS cosine, {held} AS held"""
-    statement = f"""
-WITH gone AS MATERIALIZED (
-    SELECT * FROM {_source(view, columns, f"{gone} AND {wanted}")} AS item
-    ORDER BY coalesce(cosine, 0) + cardinality(array_positions(held, true)) / greatest(cardinality(held), 1)::float8
-        DESC, id
-    LIMIT {RETIRED_ROWS}
-)
-SELECT gone.*, fact.content, fact.valid_from, fact.valid_until, fact.invalidated_at IS NOT NULL AS found_wrong,
-    heir.id AS successor, heir.content AS successor_text
-FROM gone
-LEFT JOIN memory_fact AS fact ON fact.id = CASE WHEN item_type = 'fact' THEN item_id::uuid END
-    AND fact.agent_id = %(agent)s AND fact.persona = ANY(%(personas)s)
-LEFT JOIN memory_fact AS heir ON heir.id = fact.superseded_by_id
-    AND heir.agent_id = %(agent)s AND heir.persona = ANY(%(personas)s)
-ORDER BY gone.id
-"""  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        names = [column.name for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+def _run(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    session_tuned("search", TUNING)
+    return rows_prepared(statement, values)
 
 
 def candidates_explain(view: PersonaMemory, request: SearchRequest, counts: Counts, vector: Vectors | None) -> Any:
-    """The query plan of `candidates_fetch` as PostgreSQL's JSON."""
-    statement, values = _fetch_statement(view, request, counts, vector)
+    """The query plans of `lexical_fetch` and `candidates_fetch` as PostgreSQL's JSON."""
+    lexemes = list(counts.df)
+    plans = []
     with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", values)
-        plan = cursor.fetchone()[0]
-    return json.loads(plan) if isinstance(plan, str) else plan
+        for statement, values in (
+            _lexical_statement(view, request, counts, lexemes),
+            _fetch_statement(view, request, counts, lexemes, [], vector),
+        ):
+            if statement:
+                cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", values)
+                plan = cursor.fetchone()[0]
+                plans.append(json.loads(plan) if isinstance(plan, str) else plan)
+    return plans
 
 
 def _fetch_statement(
-    view: PersonaMemory, request: SearchRequest, counts: Counts, vector: Vectors | None
+    view: PersonaMemory,
+    request: SearchRequest,
+    counts: Counts,
+    lexemes: Sequence[str],
+    lexical: Sequence[int],
+    vector: Vectors | None,
 ) -> tuple[str, dict[str, Any]]:
     known, known_values = _known(request.as_of)
-    wanted, wanted_values = _wanted(request)
-    lexemes = list(counts.df)
+    wanted, wanted_values = wanted_of(request)
     values: dict[str, Any] = {
         **known_values,
         **wanted_values,
-        **{f"word{place}": _quoted(word) for place, word in enumerate(lexemes)},
-        "model": counts.model,
+        **lexeme_values(lexemes),
+        "lexical": list(lexical),
     }
-    searches = [_lexical(view, counts, f"{known} AND {wanted}", values)]
+    found = "SELECT unnest(%(lexical)s::bigint[])"
     cosine = "NULL::double precision"
     if vector is not None:
-        values["vector"] = "[" + ",".join(f"{number:.6g}" for number in vector) + "]"
-        size = f"halfvec({len(vector)})"
-        distance = f"embedding::{size} <#> %(vector)s::{size}"
-        searches.append(
-            f"SELECT id FROM {_source(view, 'id, embedding', f'model = %(model)s AND {known} AND {wanted}')} AS dense "  # noqa: S608
-            f"ORDER BY {distance} LIMIT {HITS}"
+        values["vector"] = vector_text(vector)
+        # Only a constant lets the planner see that the index of this model's vectors applies.
+        model = "'" + counts.model.replace("'", "''").replace("%", "%%") + "'"
+        distance = distance_of(vector)
+        found += (
+            f" UNION (SELECT id FROM {source_of(view, 'id, embedding', f'model = {model} AND {known} AND {wanted}')}"  # noqa: S608
+            f" AS dense ORDER BY {distance} LIMIT {_hits(request)})"
         )
-        cosine = f"CASE WHEN model = %(model)s THEN -({distance}) END"
-    nothing = f"SELECT id FROM {view.search_tables[0]} WHERE false"  # noqa: S608
-    found = " UNION ".join(f"({search})" for search in searches if search) or nothing
-    beside = _source(
+        cosine = f"CASE WHEN model = {model} THEN -({distance}) END"
+    beside = source_of(
         view, "id, position", f"loop_id <> '' AND loop_id = hit.loop_id AND persona = hit.persona AND {known}"
     )
-    words = [f"terms @@ {_tsquery(place)}" for place in range(len(lexemes))]
-    held = f"ARRAY[{', '.join(words)}]::boolean[]"
+    held, named = masks_of(lexemes)
+    columns = (
+        "id, item_type, CASE WHEN loop_id = '' THEN '' ELSE persona || loop_id END, position, words, names = '{}', "
+        f"says_time, ({wanted}), hit, {cosine}, {held}, {named}"
+    )
     statement = f"""
 WITH hits AS MATERIALIZED (
     SELECT id, persona, loop_id, position
-    FROM {_source(view, "id, persona, loop_id, position", f"id IN ({found})")} AS chosen
-), near AS MATERIALIZED (
-    SELECT hit.id,
-        ARRAY(SELECT id FROM {beside} AS b WHERE b.position < hit.position ORDER BY b.position DESC LIMIT 2) AS before,
-        ARRAY(SELECT id FROM {beside} AS b WHERE b.position > hit.position ORDER BY b.position LIMIT 2) AS after
-    FROM hits AS hit
+    FROM {source_of(view, "id, persona, loop_id, position", f"id IN ({found})")} AS chosen
 ), every AS MATERIALIZED (
-    SELECT id FROM near UNION SELECT unnest(before) FROM near UNION SELECT unnest(after) FROM near
+    SELECT id, true AS hit FROM hits
+    UNION ALL SELECT near.id, false FROM hits AS hit CROSS JOIN LATERAL (
+        SELECT id FROM {beside} AS b WHERE b.position < hit.position ORDER BY b.position DESC LIMIT {NEIGHBOURS}
+    ) AS near
+    UNION ALL SELECT near.id, false FROM hits AS hit CROSS JOIN LATERAL (
+        SELECT id FROM {beside} AS b WHERE b.position > hit.position ORDER BY b.position LIMIT {NEIGHBOURS}
+    ) AS near
+), chosen AS MATERIALIZED (
+    SELECT id, bool_or(hit) AS hit FROM every GROUP BY id
 )
-SELECT item.*, near.before, near.after
-FROM {
-        _source(
-            view,
-            f'''
-    id, persona, item_type, item_id, loop_id, words, names, {cosine} AS cosine,
-    {held} AS held,
-    says_time,
-    ({wanted}) AS wanted''',
-            "id IN (SELECT id FROM every)",
-        )
-    } AS item
-LEFT JOIN near USING (id)
-ORDER BY item.id
+SELECT {columns}
+FROM chosen JOIN {source_of(view, ITEM_COLUMNS, "true")} AS item USING (id)
+ORDER BY id
 """  # noqa: S608
     return statement, values
 
 
-def _lexical(view: PersonaMemory, counts: Counts, condition: str, values: dict[str, Any]) -> str:
-    """The search by words: items that hold the query's rarer words, ranked by the idf of all of them."""
-    place_of = {word: place for place, word in enumerate(counts.df)}
-    present = sorted((n, word) for word, n in counts.df.items() if n)
+def vector_text(vector: Vectors) -> str:
+    """A vector as PostgreSQL reads it. Half precision keeps three digits; short numbers are quicker to send."""
+    return str(np.asarray(vector, float).round(6).tolist())
+
+
+def distance_of(vector: Vectors) -> str:
+    """The negative cosine of a row's embedding and %(vector)s."""
+    return f"embedding::halfvec({len(vector)}) <#> %(vector)s::halfvec({len(vector)})"
+
+
+def lexeme_values(lexemes: Sequence[str]) -> dict[str, str]:
+    """The parameters of `masks_of`."""
+    words = {f"word{place}": word for place, word in enumerate(lexemes)}
+    return words | {f"terms{place}": _quoted(word) for place, word in enumerate(lexemes)}
+
+
+def masks_of(lexemes: Sequence[str]) -> tuple[str, str]:
+    """Which of the lexemes an item holds, and which name its speaker or subject: expressions that `bits_read` reads."""
+    held = _mask(f"terms @@ {_tsquery(place)}" for place in range(len(lexemes)))
+    return held, _mask(f"%(word{place})s::text = ANY(names)" for place in range(len(lexemes)))
+
+
+def _mask(flags: Iterable[str]) -> str:
+    """Conditions as the bits of one number, the first the lowest."""
+    return " | ".join(f"(({flag})::integer::bigint << {place})" for place, flag in enumerate(flags)) or "0::bigint"
+
+
+def _lexical_statement(
+    view: PersonaMemory, request: SearchRequest, counts: Counts, lexemes: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
+    """Nothing when no item holds any of the lexemes."""
+    known, known_values = _known(request.as_of)
+    wanted, wanted_values = wanted_of(request)
+    values: dict[str, Any] = {**known_values, **wanted_values}
+    present = sorted((n, word) for word in lexemes if (n := counts.df[word]))
     if not present:
-        return ""
-    rows = 0
-    keys: list[str] = []
-    for n, word in present:
-        if keys and rows + n > LEXICAL_ROWS:
-            break
-        rows += n
-        keys.append(f"{int(view.agent.pk)}:{word}")
-    values["keys"] = keys
+        return "", values
     weights = []
-    for n, word in present:
-        weight = rarity(min(n, counts.items), counts.items)
-        weights.append(f"(terms @@ {_tsquery(place_of[word])})::integer * float8 '{weight:.5f}'")
+    for place, (n, word) in enumerate(present):
+        values[f"terms{place}"] = _quoted(word)
+        values[f"weight{place}"] = round(rarity(min(n, counts.items), counts.items), 5)
+        weights.append(f"(terms @@ {_tsquery(place)})::integer * %(weight{place})s::float8")
     # BM25's saturation of a word that occurs once, with the constants of the scoring.
-    length = 0.48 / max(counts.mean_words, 1.0)
-    holding = f"nous_agent_lexemes(agent_id, terms) && %(keys)s::text[] AND {condition}"
+    values["length"] = round(0.48 / max(counts.mean_words, 1.0), 6)
+    holding = []
+    for place, (operator, words) in enumerate(_selective(counts, present)):
+        values[f"keys{place}"] = [f"{int(view.agent.pk)}:{word}" for word in words]
+        holding.append(f"nous_agent_lexemes(agent_id, terms) {operator} %(keys{place})s::text[]")
+    rows = _holders(view, "id, terms, words", f"({' OR '.join(holding)}) AND {known} AND {wanted}")
     return (
-        f"SELECT id FROM {_source(view, 'id, terms, words', holding)} AS lexical "  # noqa: S608
-        f"ORDER BY ({' + '.join(weights)}) / (1.72 + words * float8 '{length:.6f}') DESC, id "
-        f"LIMIT {HITS}"
+        f"SELECT id FROM (SELECT * FROM {rows} AS holder LIMIT {2 * LEXICAL_ROWS}) AS lexical "  # noqa: S608
+        f"ORDER BY ({' + '.join(weights)}) / (1.72 + words * %(length)s::float8) DESC, id LIMIT {_hits(request)}",
+        values,
     )
 
 
+def _selective(counts: Counts, present: Sequence[tuple[int, str]]) -> list[tuple[str, list[str]]]:
+    """Which words an item must hold to be ranked, as alternatives: any (`&&`) or all (`@>`) of a list.
+
+    `present` has the words with their numbers of items, the rarest first.
+    """
+    if len(present) == 1 or present[0][0] <= LEXICAL_ROWS:
+        total = list(accumulate(n for n, _ in present))
+        return [("&&", [word for (_, word), n in zip(present, total, strict=True) if n <= max(LEXICAL_ROWS, total[0])])]
+    # As many items as hold two words if they are independent of each other.
+    pairs = sorted(
+        (a * b // max(counts.items, 1), [one, two]) for (a, one), (b, two) in combinations(present[:PAIRED], 2)
+    )
+    total = list(accumulate(n for n, _ in pairs))
+    return [("@>", words) for (_, words), n in zip(pairs, total, strict=True) if n <= max(LEXICAL_ROWS, total[0])]
+
+
 def _tsquery(place: int) -> str:
-    return f"%(word{place})s::tsquery"
+    return f"%(terms{place})s::tsquery"
 
 
 def _quoted(lexeme: str) -> str:
@@ -290,13 +354,14 @@ def _known(as_of: datetime | None) -> tuple[str, dict[str, Any]]:
     if as_of is None:
         return "active", {}
     return (
-        "((active AND retired_at IS NULL OR retired_at > %(as_of)s)"
-        " AND CASE item_type WHEN 'event' THEN happened_at ELSE recorded_at END <= %(as_of)s)",
+        "((active AND retired_at IS NULL OR retired_at > %(as_of)s::timestamptz)"
+        " AND CASE item_type WHEN 'event' THEN happened_at ELSE recorded_at END <= %(as_of)s::timestamptz)",
         {"as_of": as_of},
     )
 
 
-def _wanted(request: SearchRequest) -> tuple[str, dict[str, Any]]:
+def wanted_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
+    """The filters of a request as a condition on items, with its parameters."""
     conditions = ["true"]
     values: dict[str, Any] = {}
     for column, chosen in (
@@ -306,15 +371,15 @@ def _wanted(request: SearchRequest) -> tuple[str, dict[str, Any]]:
         ("scope", request.scopes),
     ):
         if chosen:
-            conditions.append(f"{column} = ANY(%(f_{column})s)")
+            conditions.append(f"{column} = ANY(%(f_{column})s::text[])")
             values[f"f_{column}"] = list(chosen)
     if request.exclude_categories:
-        conditions.append("category <> ALL(%(f_excluded)s)")
+        conditions.append("category <> ALL(%(f_excluded)s::text[])")
         values["f_excluded"] = list(request.exclude_categories)
     if request.tags:
         conditions.append("tags ?| %(f_tags)s::text[]")
         values["f_tags"] = list(request.tags)
     if request.min_importance:
-        conditions.append("importance >= %(f_importance)s")
+        conditions.append("importance >= %(f_importance)s::float8")
         values["f_importance"] = request.min_importance
     return " AND ".join(conditions), values

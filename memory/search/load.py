@@ -4,13 +4,14 @@ The index may be behind by a moment; what the view does not show, or what is ret
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
-
 from memory.models import ItemType, Procedure
 from memory.persona import PersonaMemory
+from memory.search.candidates import source_of
+from nousweb.lib.sql import rows_prepared
 
 Loaded = tuple[str, Mapping[str, Any]]
 
@@ -86,47 +87,89 @@ def memories_load(
     }
 
 
-_TEXT = {
-    ItemType.EVENT: "SELECT content, '' FROM memory_event WHERE id = item.item_id::bigint",
-    ItemType.FACT: "SELECT content, source FROM memory_fact WHERE id = item.item_id::uuid AND active",
-    ItemType.EPISODE: (
-        "SELECT concat_ws(E'\\n', nullif(title, ''), coalesce(nullif(summary, ''), nullif(detail, ''))), ''"
-        " FROM memory_episode WHERE id = item.item_id::uuid AND active"
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where an item of the index comes from, in SQL: its table and key, and what the loaders above give of a row."""
+
+    table: str
+    key: str
+    text: str
+    about: str
+    source: str = "''"
+
+
+_SOURCES = {
+    ItemType.EVENT: _Source("memory_event", "bigint", "content", "metadata"),
+    ItemType.FACT: _Source(
+        "memory_fact",
+        "uuid",
+        "content",
+        "json_build_object('subject', subject, 'category', category, 'kind', kind, 'confidence', confidence,"
+        " 'source', source, 'valid_from', valid_from, 'valid_until', valid_until)",
+        "source",
     ),
-    ItemType.PROCEDURE: (
-        "SELECT concat_ws(E'\\n', nullif(name, ''), nullif(description, ''),"
-        " nullif(array_to_string(array_remove(steps, ''), E'\\n'), '')), ''"
-        " FROM memory_procedure WHERE id = item.item_id::uuid AND active"
+    ItemType.EPISODE: _Source(
+        "memory_episode",
+        "uuid",
+        "concat_ws(E'\\n', nullif(title, ''), coalesce(nullif(summary, ''), nullif(detail, '')))",
+        "json_build_object('title', title, 'outcome', outcome, 'lessons', lessons, 'started_at', started_at,"
+        " 'ended_at', ended_at)",
     ),
-    ItemType.DECISION: "SELECT description, '' FROM memory_decision WHERE id = item.item_id::uuid AND active",
+    ItemType.PROCEDURE: _Source(
+        "memory_procedure",
+        "uuid",
+        "concat_ws(E'\\n', nullif(name, ''), nullif(description, ''),"
+        " nullif(array_to_string(array_remove(steps, ''), E'\\n'), ''))",
+        "json_build_object('name', name, 'domain', domain, 'steps', steps, 'effectiveness',"
+        " success_count / nullif(success_count + failure_count, 0)::float8)",
+    ),
+    ItemType.DECISION: _Source(
+        "memory_decision",
+        "uuid",
+        "description",
+        "json_build_object('category', category, 'confidence', confidence, 'stakes', stakes, 'reasons', reasons,"
+        " 'outcome', outcome, 'outcome_note', outcome_note)",
+    ),
 }
-"""The text of an item of the index, and its source, in SQL; the same as that of the loaders above."""
-
-
-def texts_load(view: PersonaMemory, items: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Loaded]:
-    """What `memories_load` gives, of the metadata only the source, in one query for all types."""
-    owned = "agent_id = %(agent)s AND persona = ANY(%(personas)s)"
-    types = sorted({item_type for item_type, _ in items})
-    parts = [
-        f"SELECT item.item_type, item.item_id, own.content, own.source FROM wanted AS item"  # noqa: S608
-        f" CROSS JOIN LATERAL ({_TEXT[ItemType(item_type)]} AND {owned}) AS own (content, source)"
-        f" WHERE item.item_type = '{ItemType(item_type)}'"
-        for item_type in types
-    ]
-    if not parts:
-        return {}
-    statement = f"""
-WITH wanted AS MATERIALIZED (
-    SELECT * FROM unnest(%(types)s::text[], %(ids)s::text[]) AS given (item_type, item_id)
+_MOMENTS = ("valid_from", "valid_until", "started_at", "ended_at")
+_ITEM = (
+    "item_type, item_id, persona, kind, category, scope, subject, loop_id, tags, importance, happened_at, recorded_at"
 )
-{" UNION ALL ".join(parts)}
-"""  # noqa: S608
-    values: dict[str, Any] = {
-        "agent": view.agent.pk,
-        "personas": list(view.personas),
-        "types": [item_type for item_type, _ in items],
-        "ids": [item_id for _, item_id in items],
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        return {(item_type, item_id): (content, {"source": source}) for item_type, item_id, content, source in cursor}
+
+
+def hits_load(
+    view: PersonaMemory, items: Mapping[int, str], as_of: datetime | None = None, *, metadata: bool = True
+) -> dict[int, dict[str, Any]]:
+    """What hits say besides their scores, by id in the index, in one statement; what may not be shown is missing.
+
+    `items` are types by id in the index. Content and metadata are those of `memories_load`; of the metadata no more
+    than the source without `metadata`.
+    """
+    parts = []
+    for item_type in sorted(set(items.values())):
+        own = _SOURCES[ItemType(item_type)]
+        about = own.about if metadata else f"json_build_object('source', {own.source})"
+        # Events are never retired; what was shown at a moment is known below.
+        shown = "" if item_type == ItemType.EVENT or as_of else " AND active"
+        parts.append(
+            f"SELECT {own.text}, ({about})::json FROM {own.table}"  # noqa: S608
+            f" WHERE id = CASE item.item_type WHEN '{item_type}' THEN item.item_id::{own.key} END"
+            f" AND agent_id = {int(view.agent.pk)} AND persona = item.persona{shown}"
+        )
+    columns = ", ".join(f"item.{name}" for name in _ITEM.split(", ")).replace("item.tags", "item.tags::json")
+    statement = (
+        f"SELECT item.id, own.content, own.metadata, {columns}"  # noqa: S608
+        f" FROM {source_of(view, f'id, {_ITEM}', 'id = ANY(%(ids)s::bigint[])')} AS item"
+        f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)}) AS own (content, metadata)"
+    )
+    names = ("content", "metadata", "type", "id", *_ITEM.split(", ")[2:])
+    rows = rows_prepared(statement, {"ids": list(items)})
+    found = {key: dict(zip(names, row, strict=True)) for key, *row in rows}
+    for hit in found.values():
+        if metadata and hit["type"] in (ItemType.FACT, ItemType.EPISODE):
+            about = hit["metadata"]
+            about |= {name: datetime.fromisoformat(about[name]) for name in _MOMENTS if about.get(name)}
+    if as_of:
+        known = memories_load(view, [(hit["type"], hit["id"]) for hit in found.values()], as_of)
+        found = {key: hit for key, hit in found.items() if (hit["type"], hit["id"]) in known}
+    return found

@@ -1,15 +1,30 @@
 """What would have been found, had it not been replaced or retired: for explanations, and never for a prompt."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+from django.db import connection
+
 from memory.embedding import thresholds_of
 from memory.persona import PersonaMemory
-from memory.search.candidates import Asked, retired_fetch
-from memory.search.scoring import Candidate, Query, Statistics, score
+from memory.search.candidates import (
+    Asked,
+    bits_read,
+    distance_of,
+    lexeme_values,
+    masks_of,
+    source_of,
+    vector_text,
+    wanted_of,
+)
+from memory.search.scoring import Candidates, Query, score
 from memory.search.search import ASKS_TIME, calibrated
+
+RETIRED_ROWS = 30
+"""So many retired rows are scored for an explanation, the likeliest by meaning and by words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +58,69 @@ class RetiredHit:
 
 def retired_search(view: PersonaMemory, asked: Asked) -> list[RetiredHit]:
     """The replaced and retired memories of `view` that match what was `asked`, best first, in one statement."""
-    rows = retired_fetch(view, asked)
+    rows = _fetch(view, asked)
     counts = asked.counts
-    thresholds = thresholds_of(counts.model)
-    lexemes = list(counts.df)
-    candidates = [
-        Candidate(
-            id=row["id"],
-            cosine=None if row["cosine"] is None else calibrated(row["cosine"], thresholds),
-            tf={word: 1 for word, is_held in zip(lexemes, row["held"], strict=True) if is_held},
-            length=row["words"],
-            names=frozenset(row["names"]),
-            says_time=row["says_time"],
-        )
-        for row in rows
+    cosines = np.array([row["cosine"] for row in rows], float)
+    alone = np.full(len(rows), -1, np.int64)
+    candidates = Candidates(
+        cosine=calibrated(cosines, thresholds_of(counts.model)),
+        held=bits_read([row["held"] for row in rows], asked.lexemes),
+        named=bits_read([row["named"] for row in rows], asked.lexemes),
+        nameless=np.array([not row["names"] for row in rows], bool),
+        length=np.array([row["words"] for row in rows], float),
+        loop=alone,
+        position=alone,
+        hit=np.ones(len(rows), bool),
+        says_time=np.array([row["says_time"] for row in rows], bool),
+    )
+    query = Query(asked.lexemes, bool(ASKS_TIME.search(asked.request.query)))
+    ranking = score(query, candidates, counts.statistics)
+    return [
+        _hit(rows[place], float(ranking.relevance[place]), float(ranking.lexical[place])) for place in ranking.order
     ]
-    query = Query(lexemes, bool(ASKS_TIME.search(asked.request.query)))
-    scored = score(query, candidates, Statistics(counts.items, counts.mean_words, counts.df))
-    by_id = {row["id"]: row for row in rows}
-    return [_hit(by_id[one.id], one.score, one.lexical) for one in scored]
+
+
+def _fetch(view: PersonaMemory, asked: Asked) -> list[dict[str, Any]]:
+    """The likeliest of what has been replaced or retired, as of the request's moment, with what the scoring looks at.
+
+    Of facts also their clocks and the fact that replaced them. Categories that searches leave out are included: what is
+    always told is replaced like anything else.
+    """
+    request, counts, vector = asked.request, asked.counts, asked.vector
+    wanted, values = wanted_of(replace(request, exclude_categories=()))
+    gone = "NOT active"
+    if request.as_of is not None:
+        gone = "retired_at <= %(as_of)s AND recorded_at <= %(as_of)s"
+        values["as_of"] = request.as_of
+    values |= lexeme_values(asked.lexemes)
+    values |= {"agent": view.agent.pk, "personas": list(view.personas), "model": counts.model}
+    held, named = masks_of(asked.lexemes)
+    cosine = "NULL::double precision"
+    if vector is not None:
+        values["vector"] = vector_text(vector)
+        cosine = f"CASE WHEN model = %(model)s THEN -({distance_of(vector)}) END"
+    columns = f"""
+        id, item_type, item_id, kind, category, scope, subject, tags::json AS tags, importance, happened_at,
+        recorded_at, retired_at, text, words, names, says_time, {cosine} AS cosine, {held} AS held, {named} AS named"""
+    statement = f"""
+WITH gone AS MATERIALIZED (
+    SELECT * FROM {source_of(view, columns, f"{gone} AND {wanted}")} AS item
+    ORDER BY coalesce(cosine, 0) + bit_count(held::bit(64)) / {max(len(asked.lexemes), 1)}::float8 DESC, id
+    LIMIT {RETIRED_ROWS}
+)
+SELECT gone.*, fact.content, fact.valid_from, fact.valid_until, fact.invalidated_at IS NOT NULL AS found_wrong,
+    heir.id AS successor, heir.content AS successor_text
+FROM gone
+LEFT JOIN memory_fact AS fact ON fact.id = CASE WHEN item_type = 'fact' THEN item_id::uuid END
+    AND fact.agent_id = %(agent)s AND fact.persona = ANY(%(personas)s)
+LEFT JOIN memory_fact AS heir ON heir.id = fact.superseded_by_id
+    AND heir.agent_id = %(agent)s AND heir.persona = ANY(%(personas)s)
+ORDER BY gone.id
+"""  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _hit(row: Mapping[str, Any], relevance: float, lexical: float) -> RetiredHit:

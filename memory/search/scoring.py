@@ -14,13 +14,15 @@ Sources of the formulas:
 """
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +62,34 @@ RECIPE = Recipe()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as PostgreSQL sees it: its `lexemes` without repeats."""
+    """A query as PostgreSQL sees it: its `lexemes` without repeats, of a long one the rarest."""
 
     lexemes: Sequence[str]
     asks_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """One fetched item: a hit of either search, or a neighbour of one.
+class Candidates:
+    """The fetched items, hits of either search and neighbours of hits, as columns: one row an item.
 
-    `tf` counts the query's lexemes in the item, `length` all its words. Items of one `loop` whose `position`s differ
-    by 1 are neighbours. `names` are lexemes of the speaker or the subject.
+    `cosine` is NaN without a vector. `held` and `named` have a column for each lexeme of the query: whether the item
+    holds it, and whether its speaker or subject is called so; `nameless` items have neither. `length` counts all
+    words. `loop` is a number for each conversation and -1 for none; items of one loop are in order of `position`, and
+    next to each other there wherever a `hit` lies at most two places off, for hits bring their neighbours along.
     """
 
-    id: Hashable
-    cosine: float | None
-    tf: Mapping[str, int]
-    length: int
-    loop: Hashable | None = None
-    position: int | None = None
-    names: frozenset[str] = frozenset()
-    says_time: bool = False
+    cosine: Values
+    held: Flags
+    named: Flags
+    nameless: Flags
+    length: Values
+    loop: Places
+    position: Places
+    hit: Flags
+    says_time: Flags
+
+    def __len__(self) -> int:
+        return len(self.cosine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +102,13 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """`score` is the absolute relevance and `lexical` the share of the query's idf that the item matches: [0, 1]."""
+class Ranking:
+    """`order` has the candidates' places, best first. `relevance` is the absolute score of each candidate in input
+    order, `lexical` the share of the query's idf that it matches: both in [0, 1]."""
 
-    id: Hashable
-    score: float
-    lexical: float
+    order: Places
+    relevance: Values
+    lexical: Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,73 +130,79 @@ def rarity(df: float, items: int, recipe: Recipe = RECIPE) -> float:
     return math.log(1 + (n - df + 0.5) / (df + 0.5)) / math.log(2 * n + 2)
 
 
-def features(query: Query, rows: Sequence[Candidate], stats: Statistics, recipe: Recipe = RECIPE) -> Features:
+def rarest(lexemes: Iterable[str], stats: Statistics, recipe: Recipe = RECIPE) -> list[str]:
+    """The lexemes that say most, at most as many as the recipe weighs."""
+    return sorted(lexemes, key=lambda lexeme: (stats.df.get(lexeme, 0), lexeme))[: recipe.max_terms]
+
+
+def features(query: Query, rows: Candidates, stats: Statistics, recipe: Recipe = RECIPE) -> Features:
     """The evidence for each of `rows`."""
-    count = len(rows)
-    weight = {t: rarity(min(stats.df.get(t, 0), stats.items), stats.items, recipe) for t in set(query.lexemes)}
-    terms = sorted(weight, key=lambda t: (-weight[t], t))[: recipe.max_terms]
-    idf = np.array([weight[t] for t in terms])
+    df = (min(stats.df.get(lexeme, 0), stats.items) for lexeme in query.lexemes)
+    idf = np.array([rarity(n, stats.items, recipe) for n in df])
     mass = float(idf.sum())
-    length = np.fromiter((row.length for row in rows), float, count)
-    tf = _counts(rows, terms)
-    coverage = (tf > 0) @ idf / mass if mass else np.zeros(count)
+    coverage = rows.held @ idf / mass if mass else np.zeros(len(rows))
     guess = recipe.blind_cosine + recipe.blind_coverage * coverage
-    cosine = np.array([guess[i] if row.cosine is None else row.cosine for i, row in enumerate(rows)], float)
-    relative = (length / max(stats.mean_length, 1.0))[:, None]
-    own = tf / (tf + recipe.k1 * (1 - recipe.b + recipe.b * relative))
+    cosine = np.where(np.isnan(rows.cosine), guess, rows.cosine)
+    relative = rows.length / max(stats.mean_length, 1.0)
+    # A word that occurs again in an item changes nothing measurable, so only its presence is asked.
+    own = rows.held / (1 + recipe.k1 * (1 - recipe.b + recipe.b * relative))[:, None]
     return Features(
         cosine=cosine,
-        lexical=_with_neighbours(rows, own, recipe) @ idf / math.sqrt(mass) if mass else np.zeros(count),
+        lexical=_with_neighbours(rows, own, recipe) @ idf / math.sqrt(mass) if mass else np.zeros(len(rows)),
         coverage=coverage,
-        name=_named(query, rows),
-        length=np.log1p(np.minimum(length, recipe.length_cap)),
+        name=_named(rows),
+        length=np.log1p(np.minimum(rows.length, recipe.length_cap)),
         loop=_around(rows, cosine, recipe),
-        time=np.array([query.asks_time and row.says_time for row in rows], float),
+        time=(rows.says_time & query.asks_time).astype(float),
     )
 
 
-def _counts(rows: Sequence[Candidate], terms: Sequence[str]) -> Values:
-    column = {term: place for place, term in enumerate(terms)}
-    counts = np.zeros((len(rows), len(terms)))
-    cells = [(i, column[t], n) for i, row in enumerate(rows) for t, n in row.tf.items() if t in column]
-    if cells:
-        at_row, at_term, times = np.array(cells).T
-        counts[at_row, at_term] = times
-    return counts
-
-
-def _with_neighbours(rows: Sequence[Candidate], own: Values, recipe: Recipe) -> Values:
+def _with_neighbours(rows: Candidates, own: Values, recipe: Recipe) -> Values:
     """A term counts where it stands or, for a share, where a neighbour says it."""
-    places = {(r.loop, r.position): i for i, r in enumerate(rows) if r.loop is not None and r.position is not None}
+    order = np.lexsort((rows.position, rows.loop))
     said = own.copy()
+    joined = _joined(rows, order)
     for distance, share in recipe.window:
-        moved = ((i, places.get((loop, at + distance))) for (loop, at), i in places.items() if at is not None)
-        pairs = [(i, j) for i, j in moved if j is not None]
-        if pairs:
-            here, there = np.array(pairs).T
-            said[here] = np.maximum(said[here], share * own[there])
+        apart = abs(distance)
+        # The earlier of each pair that lies so far apart with no gap between.
+        linked = joined.copy() if apart == 1 else joined[:-1] & joined[1:]
+        earlier = np.flatnonzero(linked)
+        here, there = order[earlier + apart], order[earlier]
+        if distance > 0:
+            here, there = there, here
+        said[here] = np.maximum(said[here], share * own[there])
     return said
 
 
-def _around(rows: Sequence[Candidate], cosine: Values, recipe: Recipe) -> Values:
+def _joined(rows: Candidates, order: Places) -> Flags:
+    """For each place of `order` but the last whether the next item is this one's neighbour in its loop."""
+    loop, hit = rows.loop[order], rows.hit[order]
+    same = (loop[:-1] == loop[1:]) & (loop[:-1] >= 0)
+    # A hit knows two places on both sides: one that lies on either side, or one place further, vouches for the pair.
+    known = hit[:-1] | hit[1:]
+    inner = same & known
+    inner[1:] |= same[1:] & same[:-1] & hit[:-2]
+    inner[:-1] |= same[:-1] & same[1:] & hit[2:]
+    return inner
+
+
+def _around(rows: Candidates, cosine: Values, recipe: Recipe) -> Values:
     """How close the loop of each candidate comes to the query; its own cosine where it has no loop."""
-    loops: dict[Hashable, list[float]] = {}
-    for row, value in zip(rows, cosine, strict=True):
-        if row.loop is not None:
-            loops.setdefault(row.loop, []).append(float(value))
-    warmth = {}
-    for loop, values in loops.items():
-        closest = sorted(values)[-recipe.loop_top :]
-        warmth[loop] = sum(closest) / len(closest)
-    return np.array(
-        [value if row.loop is None else warmth[row.loop] for row, value in zip(rows, cosine, strict=True)], float
-    )
+    order = np.lexsort((-cosine, rows.loop))
+    begins = np.r_[True, np.diff(rows.loop[order]) != 0]
+    group = np.cumsum(begins) - 1
+    closest = np.arange(len(order)) - np.flatnonzero(begins)[group] < recipe.loop_top
+    sums = np.bincount(group[closest], weights=cosine[order][closest])
+    around = np.empty(len(order))
+    around[order] = (sums / np.bincount(group[closest]))[group]
+    return np.where(rows.loop < 0, cosine, around)
 
 
-def _named(query: Query, rows: Sequence[Candidate]) -> Values:
-    known = frozenset().union(*(row.names for row in rows)) if rows else frozenset()
-    asked = known.intersection(query.lexemes)
-    return np.array([bool(asked & (row.names or row.tf.keys())) for row in rows], float)
+def _named(rows: Candidates) -> Values:
+    """Whether the query names who said it or whom it is about; what is nobody's counts when it holds the name."""
+    known = rows.named.any(axis=0)
+    mine = np.where(rows.nameless[:, None], rows.held & known, rows.named)
+    return mine.any(axis=1).astype(float)
 
 
 def rank(f: Features, recipe: Recipe = RECIPE) -> Values:
@@ -220,12 +235,12 @@ def relevance(ranks: Values, log_odds: float, recipe: Recipe = RECIPE) -> Values
     return faded
 
 
-def score(query: Query, rows: Sequence[Candidate], stats: Statistics, recipe: Recipe = RECIPE) -> list[Scored]:
-    """All candidates, best first."""
-    if not rows:
-        return []
+def score(query: Query, rows: Candidates, stats: Statistics, recipe: Recipe = RECIPE) -> Ranking:
+    """All candidates, ranked and valued."""
+    if not len(rows):
+        return Ranking(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
     f = features(query, rows, stats, recipe)
     ranks = rank(f, recipe)
     value = relevance(ranks, gate(f, stats.items, recipe), recipe)
     order = np.lexsort((np.arange(len(rows)), -f.cosine, -ranks))
-    return [Scored(rows[i].id, float(value[i]), min(1.0, float(f.coverage[i]))) for i in order]
+    return Ranking(order, value, np.minimum(f.coverage, 1.0))

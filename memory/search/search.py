@@ -2,164 +2,123 @@
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 
-from memory.embedding import EmbeddingFailed, embedder_named, thresholds_of
+from memory.embedding import EmbeddingFailed, thresholds_of
+from memory.embedding.ahead import EmbeddingAhead
 from memory.embedding.protocol import Vectors
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.persona import PersonaMemory
-from memory.search.candidates import Asked, Counts, candidates_fetch, counts_read, details_fetch
-from memory.search.load import memories_load, texts_load
+from memory.search.candidates import Asked, Counts, Fetched, candidates_fetch, counts_read, lexical_fetch
+from memory.search.load import hits_load
 from memory.search.request import MAX_QUERY_CHARACTERS, SearchHit, SearchRequest, SearchResult
-from memory.search.scoring import Candidate, Query, Scored, Statistics, score
+from memory.search.scoring import Query, Ranking, Values, rarest, score
 
 log = structlog.get_logger(__name__)
 
 ASKS_TIME = re.compile(r"\bwhen\b|\bhow (?:long|recently)\b|\b(?:what|which) (?:date|day|month|year|time)\b", re.I)
 
 
-def search(view: PersonaMemory, request: SearchRequest) -> SearchResult:
+def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhead | None = None) -> SearchResult:
     """The memories of `view` that answer the request, best first.
 
-    1. Count the collection and the query's words in it.
-    2. Embed the query, with the model that the index was made with. Where that fails, words alone decide.
-    3. Fetch the hits of both searches and their neighbours.
+    1. Begin to embed the query, unless the caller has (`query_embedding`).
+    2. Count the collection and the query's words in it, and search by words.
+    3. With the embedding, search by meaning, and fetch the hits of both with their neighbours. Where it fails, words
+       alone decide.
     4. Score them and drop what lies under the threshold.
     5. Load the best from their own tables, through the view.
     """
     watch = _Watch()
-    text = request.query[:MAX_QUERY_CHARACTERS].strip()
+    text = _read(request.query)
     if not text:
         return SearchResult([], request.min_score or 0.0)
+    embedding = embedding or EmbeddingAhead(text)
     counts = counts_read(view, text)
-    watch.lap("plan")
-    vector, degraded = _embedded(counts, text)
-    watch.lap("embed")
-    asks_time = bool(ASKS_TIME.search(text))
-    rows = candidates_fetch(view, request, counts, vector)
-    watch.lap("fetch")
+    watch.lap("counts")
+    lexemes = rarest(counts.df, counts.statistics)
+    lexical = lexical_fetch(view, request, counts, lexemes)
+    watch.lap("words")
+    vector, degraded = _embedded(counts, embedding)
+    watch.lap("embedding")
+    fetched = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
+    watch.lap("candidates")
     thresholds = thresholds_of(counts.model)
     threshold = thresholds.relevance if request.min_score is None else request.min_score
-    scored = _scored(rows, counts, thresholds, asks_time=asks_time)
-    by_id = {row["id"]: row for row in rows}
-    wanted = ((by_id[one.id], one) for one in scored if by_id[one.id]["wanted"])
-    found = [pair for place, pair in enumerate(wanted) if pair[1].score >= threshold or place < request.least]
-    watch.lap("score")
-    items = _loaded(view, request, found)
-    watch.lap("load")
-    return SearchResult(items, threshold, degraded, len(rows), watch.laps, Asked(request, counts, vector))
+    query = Query(lexemes, bool(ASKS_TIME.search(text)))
+    alike = replace(fetched.candidates, cosine=calibrated(fetched.candidates.cosine, thresholds))
+    ranking = score(query, alike, counts.statistics)
+    chosen = _chosen(fetched, ranking, threshold, request.least)
+    watch.lap("scoring")
+    items = _loaded(view, request, fetched, ranking, chosen)
+    watch.lap("loading")
+    asked = Asked(request, counts, lexemes, vector)
+    return SearchResult(items, threshold, degraded, len(fetched.ids), watch.laps, asked)
 
 
-def _embedded(counts: Counts, text: str) -> tuple[Vectors | None, str]:
+def query_embedding(query: str) -> EmbeddingAhead:
+    """The embedding of what will be searched for, begun now: the caller can do other work meanwhile."""
+    return EmbeddingAhead(_read(query))
+
+
+def _read(query: str) -> str:
+    return query[:MAX_QUERY_CHARACTERS].strip()
+
+
+def _embedded(counts: Counts, embedding: EmbeddingAhead) -> tuple[Vectors | None, str]:
     if not counts.model:
         # Nothing has been embedded yet, so there is no vector to compare with.
         return None, "no item has been embedded yet" if counts.items else ""
     try:
-        return embedder_named(counts.model).embed_query(text), ""
+        return embedding.of_model(counts.model), ""
     except EmbeddingFailed as error:
         log.warning("search_without_vectors", model=counts.model, error=str(error))
         return None, "the query could not be embedded"
 
 
-def _scored(
-    rows: Sequence[Mapping[str, Any]], counts: Counts, thresholds: Thresholds, *, asks_time: bool
-) -> list[Scored]:
-    lexemes = list(counts.df)
-    positions = _positions(rows)
-    candidates = [
-        Candidate(
-            id=row["id"],
-            cosine=None if row["cosine"] is None else calibrated(row["cosine"], thresholds),
-            # How often an item holds a word changes nothing measurable, so it is not asked.
-            tf={word: 1 for word, is_held in zip(lexemes, row["held"], strict=True) if is_held},
-            length=row["words"],
-            loop=(row["persona"], row["loop_id"]) if row["loop_id"] else None,
-            position=positions.get(row["id"]),
-            names=frozenset(row["names"]),
-            says_time=row["says_time"],
-        )
-        for row in rows
-    ]
-    return score(Query(lexemes, asks_time), candidates, Statistics(counts.items, counts.mean_words, counts.df))
-
-
-def calibrated(cosine: float, thresholds: Thresholds) -> float:
-    """`cosine` on the scale of the model that the recipe was fitted with."""
+def calibrated(cosine: Values, thresholds: Thresholds) -> Values:
+    """Cosines on the scale of the model that the recipe was fitted with."""
     fitted = thresholds_of(DEFAULT_MODEL)
     stretch = (fitted.related - fitted.unrelated) / (thresholds.related - thresholds.unrelated)
     return fitted.unrelated + (cosine - thresholds.unrelated) * stretch
 
 
-def _positions(rows: Iterable[Mapping[str, Any]]) -> dict[int, int]:
-    """A place for each row in its loop, such that those of neighbours differ by 1 and of no others.
-
-    Only hits know their neighbours. From each hit's `before` and `after` follows who comes after whom, and
-    stretches without a gap are numbered one after another, with a wide gap between them.
-    """
-    following: dict[int, int] = {}
-    for row in rows:
-        if row["before"] is not None:
-            chain = [*reversed(row["before"]), row["id"], *row["after"]]
-            following.update(pairwise(chain))
-    starts = sorted(following.keys() - set(following.values()))
-    places: dict[int, int] = {}
-    place = 0
-    for start in starts:
-        current: int | None = start
-        while current is not None:
-            places[current] = place
-            place += 1
-            current = following.get(current)
-        place += 10
-    return places
+def _chosen(fetched: Fetched, ranking: Ranking, threshold: float, least: int) -> list[int]:
+    """Places of the candidates that are answered, best first: the filters let them pass, and so does the threshold."""
+    wanted = ranking.order[fetched.wanted[ranking.order]]
+    passed = int((ranking.relevance[wanted] >= threshold).sum())
+    return [int(place) for place in wanted[: max(passed, least)]]
 
 
 def _loaded(
-    view: PersonaMemory, request: SearchRequest, found: Sequence[tuple[dict[str, Any], Scored]]
+    view: PersonaMemory, request: SearchRequest, fetched: Fetched, ranking: Ranking, chosen: Sequence[int]
 ) -> list[SearchHit]:
-    """The first `limit` of `found` that may be shown."""
+    """The first `limit` of the chosen that may be shown."""
     hits: list[SearchHit] = []
-    for begin in range(0, len(found), request.limit):
-        part = found[begin : begin + request.limit]
-        details = details_fetch(view, [row["id"] for row, _ in part])
-        keys = [(row["item_type"], row["item_id"]) for row, _ in part]
-        if request.metadata or request.as_of:
-            memories = memories_load(view, keys, request.as_of)
-        else:
-            memories = texts_load(view, keys)
-        for row, one in part:
-            memory = memories.get((row["item_type"], row["item_id"]))
-            if memory is not None and row["id"] in details and len(hits) < request.limit:
-                hits.append(_hit(row | details[row["id"]], one, *memory))
+    for begin in range(0, len(chosen), request.limit):
+        part = chosen[begin : begin + request.limit]
+        items = {fetched.ids[place]: fetched.types[place] for place in part}
+        found = hits_load(view, items, request.as_of, metadata=request.metadata)
+        for place in part:
+            memory = found.get(fetched.ids[place])
+            if memory is None or len(hits) == request.limit:
+                continue
+            cosine = fetched.candidates.cosine[place]
+            hits.append(
+                SearchHit(
+                    **memory,
+                    score=round(float(ranking.relevance[place]), 6),
+                    # NaN, no vector, is not equal to itself.
+                    cosine=round(float(cosine), 6) if cosine == cosine else 0.0,
+                    lexical=round(float(ranking.lexical[place]), 6),
+                )
+            )
         if len(hits) == request.limit:
             break
     return hits
-
-
-def _hit(row: Mapping[str, Any], one: Scored, content: str, metadata: Mapping[str, Any]) -> SearchHit:
-    return SearchHit(
-        type=row["item_type"],
-        id=row["item_id"],
-        content=content,
-        metadata=metadata,
-        score=round(one.score, 6),
-        cosine=round(row["cosine"] or 0.0, 6),
-        lexical=round(one.lexical, 6),
-        persona=row["persona"],
-        kind=row["kind"],
-        category=row["category"],
-        scope=row["scope"],
-        subject=row["subject"],
-        loop_id=row["loop_id"],
-        tags=row["tags"],
-        importance=row["importance"],
-        happened_at=row["happened_at"],
-        recorded_at=row["recorded_at"],
-    )
 
 
 class _Watch:

@@ -65,7 +65,7 @@ def _count(table: str, persona: str, agent_id: int, row: SearchStatistics | None
         items, mean = cursor.fetchone()
         cursor.execute(
             "SELECT word, ndoc FROM ts_stat(%s) WHERE ndoc >= %s",
-            [f"SELECT terms FROM {table} WHERE agent_id = {int(agent_id)} AND active", COUNTED // 4],  # noqa: S608
+            [f"SELECT terms FROM {table} WHERE agent_id = {int(agent_id)} AND active", COUNTED // 10],  # noqa: S608
         )
         common = dict(cursor.fetchall())
         row = row or SearchStatistics(agent_id=agent_id, persona=persona)

@@ -19,11 +19,12 @@ from nousweb.lib.errors import Invalid
 
 LIMIT = 25
 TIMING_LABELS = {
-    "plan": "Count words",
-    "embed": "Embed the question",
-    "fetch": "Fetch candidates",
-    "score": "Score",
-    "load": "Load memories",
+    "counts": "Count words",
+    "words": "Search by words",
+    "embedding": "Wait for the embedding",
+    "candidates": "Search by meaning",
+    "scoring": "Score",
+    "loading": "Load",
 }
 TYPE_PERMISSIONS = {
     ItemType.EVENT: "memory.view_event",

@@ -1,8 +1,8 @@
 """What the index points to, read in one statement or type by type."""
 
-from memory.models import Fact
+from memory.models import Fact, SearchItem
 from memory.persona import ActorMemory, SubconsciousMemory
-from memory.search.load import memories_load, texts_load
+from memory.search.load import hits_load, memories_load
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.events import events_record
@@ -32,24 +32,33 @@ def stored(agent, by):
     ]
 
 
-def test_one_statement_gives_the_texts_that_the_loaders_give(ada, actor, django_assert_num_queries):
+def loaded(view, keys, **more):
+    """What `hits_load` gives, by type and id."""
+    rows = SearchItem.objects.filter(item_id__in=[item_id for _, item_id in keys])
+    hits = hits_load(view, dict(rows.values_list("pk", "item_type")), **more)
+    return {(hit["type"], hit["id"]): hit for hit in hits.values()}
+
+
+def test_one_statement_gives_what_the_loaders_give(ada, actor, django_assert_num_queries):
     keys = stored(ada, actor)
     whole = memories_load(ActorMemory(ada), keys)
-    with django_assert_num_queries(1):
-        short = texts_load(ActorMemory(ada), keys)
-    assert {key: text for key, (text, _) in short.items()} == {key: text for key, (text, _) in whole.items()}
-    assert set(short) == set(keys)
-    assert short[keys[1]][1] == {"source": "a book"}
-    assert texts_load(ActorMemory(ada), []) == {}
+    with django_assert_num_queries(2):
+        found = loaded(ActorMemory(ada), keys)
+    assert {key: (hit["content"], hit["metadata"]) for key, hit in found.items()} == whole
+    assert set(found) == set(keys)
+    short = loaded(ActorMemory(ada), keys, metadata=False)
+    assert {key: hit["content"] for key, hit in short.items()} == {key: text for key, (text, _) in whole.items()}
+    assert short[keys[1]]["metadata"] == {"source": "a book"}
 
 
 def test_it_shows_no_more_than_the_view(ada, bruno, actor, system):
     keys = stored(ada, actor)
-    assert texts_load(ActorMemory(bruno), keys) == {}
+    assert loaded(ActorMemory(bruno), keys) == {}
     hidden = fact_learn(agent=ada, content="Below", by=system).fact
-    Fact.objects.filter(pk=hidden.pk).update(persona="subconscious")
+    for model, key in ((Fact, {"pk": hidden.pk}), (SearchItem, {"item_id": str(hidden.pk)})):
+        model.objects.filter(**key).update(persona="subconscious")
     key = ("fact", str(hidden.pk))
-    assert texts_load(ActorMemory(ada), [key]) == {}
-    assert texts_load(SubconsciousMemory(ada), [key])[key][0] == "Below"
+    assert loaded(ActorMemory(ada), [key]) == {}
+    assert loaded(SubconsciousMemory(ada), [key])[key]["content"] == "Below"
     fact_invalidate(fact=Fact.objects.get(pk=keys[1][1]), by=system)
-    assert keys[1] not in texts_load(ActorMemory(ada), keys)
+    assert keys[1] not in loaded(ActorMemory(ada), keys)

@@ -37,7 +37,7 @@ def test_zero_is_no_threshold_and_the_default_is_the_models(store):
 
 def test_a_search_says_where_its_time_went(store):
     found = search(store, SearchRequest("how does the event bus work"))
-    assert list(found.timings) == ["plan", "embed", "fetch", "score", "load"]
+    assert list(found.timings) == ["counts", "words", "embedding", "candidates", "scoring", "loading"]
     assert all(seconds >= 0 for seconds in found.timings.values())
     assert found.considered > 0
 

@@ -1,30 +1,69 @@
 """The fusion by itself: its bounds, its order, and what it makes of neighbours, names and missing vectors."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.embedding.thresholds import DEFAULT_MODEL, THRESHOLDS, thresholds_of
-from memory.search.scoring import Candidate, Query, Statistics, features, rarity, score
-from memory.search.search import _positions, calibrated
+from memory.search.scoring import Candidates, Query, Statistics, features, rarest, rarity, score
+from memory.search.search import calibrated
 
 WORDS = [f"w{n}" for n in range(8)]
+
+
+@dataclass
+class Row:
+    """One candidate as a test tells it."""
+
+    cosine: float | None
+    words: frozenset = frozenset()
+    length: int = 10
+    loop: int = -1
+    position: int = 0
+    hit: bool = True
+    names: frozenset = frozenset()
+    says_time: bool = False
+
+
+def columns(lexemes, rows):
+    def flags(of):
+        return np.array([[word in of(row) for word in lexemes] for row in rows], bool).reshape(len(rows), len(lexemes))
+
+    return Candidates(
+        cosine=np.array([math.nan if row.cosine is None else row.cosine for row in rows], float),
+        held=flags(lambda row: row.words),
+        named=flags(lambda row: row.names),
+        nameless=np.array([not row.names for row in rows], bool),
+        length=np.array([row.length for row in rows], float),
+        loop=np.array([row.loop for row in rows], np.int64),
+        position=np.array([row.position for row in rows], np.int64),
+        hit=np.array([row.hit for row in rows], bool),
+        says_time=np.array([row.says_time for row in rows], bool),
+    )
+
+
+def ranked(query, rows, counts):
+    """Places, best first, with the score and the share of words of each row in input order."""
+    found = score(query, columns(query.lexemes, rows), counts)
+    return list(found.order), found.relevance, found.lexical
+
+
 candidates = st.lists(
     st.builds(
-        Candidate,
-        id=st.integers(0, 10**9),
+        Row,
         cosine=st.none() | st.floats(-1, 1),
-        tf=st.dictionaries(st.sampled_from(WORDS), st.integers(1, 50), max_size=4),
+        words=st.frozensets(st.sampled_from(WORDS), max_size=4),
         length=st.integers(0, 5000),
-        loop=st.none() | st.sampled_from(["l1", "l2"]),
-        position=st.none() | st.integers(0, 30),
+        loop=st.integers(-1, 2),
+        position=st.integers(0, 30),
+        hit=st.booleans(),
         names=st.frozensets(st.sampled_from(WORDS[:2])),
         says_time=st.booleans(),
     ),
     max_size=12,
-    unique_by=lambda row: row.id,
 )
 statistics = st.builds(
     Statistics,
@@ -40,16 +79,39 @@ statistics = st.builds(
     statistics,
 )
 def test_every_candidate_comes_back_once_in_order_and_in_bounds(query, rows, counts):
-    found = score(query, rows, counts)
-    assert sorted(one.id for one in found) == sorted(row.id for row in rows)
-    values = [one.score for one in found]
+    order, relevance, lexical = ranked(query, rows, counts)
+    assert sorted(order) == list(range(len(rows)))
+    values = list(relevance[order])
     assert values == sorted(values, reverse=True)
-    assert all(0 <= one.score <= 1 and 0 <= one.lexical <= 1 and math.isfinite(one.score) for one in found)
-    assert found == score(query, rows, counts)
+    assert np.isfinite(relevance).all()
+    assert all(0 <= value <= 1 for value in [*relevance, *lexical])
+    again = ranked(query, rows, counts)
+    assert (order, list(relevance), list(lexical)) == (again[0], list(again[1]), list(again[2]))
 
 
-def one(name, cosine, *words, **more):
-    return Candidate(name, cosine, dict.fromkeys(words, 1), more.pop("length", 10), **more)
+def plainly_joined(rows):
+    """Pairs of neighbours by their definition: next to each other in a loop, and a hit at most two places off."""
+    found = set()
+    for loop in {row.loop for row in rows} - {-1}:
+        members = sorted((i for i, row in enumerate(rows) if row.loop == loop), key=lambda i: rows[i].position)
+        for at in range(len(members) - 1):
+            if any(rows[i].hit for i in members[max(0, at - 1) : at + 3]):
+                found.add((members[at], members[at + 1]))
+    return found
+
+
+@given(candidates)
+def test_a_word_counts_at_neighbours_and_nowhere_else(rows):
+    for place, row in enumerate(rows):
+        row.words, row.position = frozenset({"w0"} if place == 0 else ()), place * 3
+    found = features(Query(["w0"]), columns(["w0"], rows), Statistics(1000, 10.0, {"w0": 3})).lexical if rows else []
+    joined = plainly_joined(rows)
+    near = {0} | {b for a, b in joined if a == 0} | {c for a, b in joined if a == 0 for b2, c in joined if b2 == b}
+    assert {place for place in range(len(rows)) if found[place] > 0} == (near if rows else set())
+
+
+def one(cosine, *words, **more):
+    return Row(cosine, frozenset(words), **more)
 
 
 COUNTS = Statistics(1000, 10.0, {"redis": 3, "said": 900})
@@ -57,54 +119,58 @@ COUNTS = Statistics(1000, 10.0, {"redis": 3, "said": 900})
 
 def test_an_unrelated_question_finds_nothing_and_a_related_one_does():
     query = Query(["redis"])
-    unrelated = score(query, [one("a", 0.2), one("b", 0.15)], COUNTS)
-    related = score(query, [one("a", 0.2), one("b", 0.6, "redis")], COUNTS)
-    assert max(found.score for found in unrelated) < 0.05
-    assert related[0].id == "b"
-    assert related[0].score > 0.6 > 0.25 > related[1].score
+    _, unrelated, _ = ranked(query, [one(0.2), one(0.15)], COUNTS)
+    order, related, _ = ranked(query, [one(0.2), one(0.6, "redis")], COUNTS)
+    assert max(unrelated) < 0.05
+    assert order[0] == 1
+    assert related[1] > 0.6 > 0.25 > related[0]
 
 
 def test_a_rare_word_says_more_than_a_common_one():
     assert 1 >= rarity(0, 1000) > rarity(3, 1000) > rarity(900, 1000) > 0
-    found = score(Query(["redis", "said"]), [one("common", 0.4, "said"), one("rare", 0.4, "redis")], COUNTS)
-    assert [x.id for x in found] == ["rare", "common"]
-    assert found[0].lexical > 0.8 > 0.2 > found[1].lexical
+    assert rarest(["said", "redis"], COUNTS) == ["redis", "said"]
+    order, _, lexical = ranked(Query(["redis", "said"]), [one(0.4, "said"), one(0.4, "redis")], COUNTS)
+    assert order == [1, 0]
+    assert lexical[1] > 0.8 > 0.2 > lexical[0]
+
+
+def test_a_long_query_is_weighed_by_its_rarest_words():
+    words = [f"w{n:03}" for n in range(100)]
+    kept = rarest(words, Statistics(1000, 10.0, {word: place for place, word in enumerate(words)}))
+    assert kept == words[:32]
 
 
 def test_an_answer_is_found_by_the_question_before_it():
-    asked = one("question", 0.3, "redis", loop="l", position=0)
-    answer, stranger = one("answer", 0.3, loop="l", position=1), one("stranger", 0.3, loop="l", position=7)
-    found = features(Query(["redis"]), [asked, answer, stranger], COUNTS)
+    asked = one(0.3, "redis", loop=1, position=10)
+    answer, stranger = one(0.3, loop=1, position=11), one(0.3, loop=2, position=12)
+    found = features(Query(["redis"]), columns(["redis"], [asked, answer, stranger]), COUNTS)
     assert found.lexical[1] == found.lexical[0] > found.lexical[2] == 0
     assert list(found.coverage > 0) == [True, False, False]
 
 
+def test_a_gap_that_no_hit_vouches_for_parts_neighbours():
+    far = [one(0.3, "redis", loop=1, position=1, hit=False), one(0.3, loop=1, position=9, hit=False)]
+    assert features(Query(["redis"]), columns(["redis"], far), COUNTS).lexical[1] == 0
+
+
 def test_who_is_named_comes_first():
-    rows = [one("bob", 0.4, names=frozenset({"bob"})), one("ann", 0.4, names=frozenset({"ann"}))]
-    assert score(Query(["ann"]), rows, COUNTS)[0].id == "ann"
+    rows = [one(0.4, names=frozenset({"bob"})), one(0.4, names=frozenset({"ann"}))]
+    assert ranked(Query(["ann"]), rows, COUNTS)[0] == [1, 0]
+
+
+def test_a_loop_is_as_warm_as_its_three_closest():
+    rows = [one(0.9, loop=1), one(0.5, loop=1), one(0.4, loop=1), one(0.1, loop=1), one(0.3), one(0.7, loop=2)]
+    assert np.allclose(features(Query([]), columns([], rows), COUNTS).loop, [0.6, 0.6, 0.6, 0.6, 0.3, 0.7])
 
 
 def test_an_item_without_a_vector_is_found_by_its_words():
-    rows = [one("blind", None, "redis"), one("seen", 0.1)]
-    found = score(Query(["redis"]), rows, COUNTS)
-    assert found[0].id == "blind"
-    assert found[0].score > 0.25
+    order, relevance, _ = ranked(Query(["redis"]), [one(0.1), one(None, "redis")], COUNTS)
+    assert order[0] == 1
+    assert relevance[1] > 0.25
 
 
-def test_ties_go_by_cosine_then_by_input_order():
-    rows = [one(1, 0.4), one(2, 0.4)]
-    assert [x.id for x in score(Query([]), rows, COUNTS)] == [1, 2]
-    assert [x.id for x in score(Query([]), rows[::-1], COUNTS)] == [2, 1]
-
-
-def test_chains_of_neighbours_become_positions():
-    def row(key, before=None, after=()):
-        return {"id": key, "before": before, "after": list(after) if before is not None else None}
-
-    rows = [row(5, [4, 3], [6, 7]), row(3), row(4), row(6), row(7, [6, 5], [8]), row(8), row(20, [], [])]
-    places = _positions(rows)
-    assert [places[key] - places[3] for key in (3, 4, 5, 6, 7, 8)] == [0, 1, 2, 3, 4, 5]
-    assert 20 not in places
+def test_ties_go_by_input_order():
+    assert ranked(Query([]), [one(0.4), one(0.4), one(0.5)], COUNTS)[0] == [2, 0, 1]
 
 
 def test_cosines_of_every_known_model_meet_on_one_scale():

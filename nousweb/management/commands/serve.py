@@ -17,7 +17,7 @@ from django.db import connections
 
 from nousweb.demo.load import demo_wanted
 from nousweb.launch import PROJECT, Child, LaunchProblem, Supervisor, answers
-from nousweb.lib.env import BadSetting, read, whole
+from nousweb.lib.env import BadSetting, whole
 from nousweb.postgres import PostgresProblem, revive
 
 
@@ -124,22 +124,20 @@ def _children() -> list[Child]:
             raise PermissionError
     except OSError as error:
         raise LaunchProblem(f"The folder {metrics} cannot be emptied: delete it and try again.") from error
-    threads = read("NOUS_WEB_THREADS", whole(1, 64), 8)
     shared = {"NOUS_PORT": str(settings.PORT), "PROMETHEUS_MULTIPROC_DIR": str(metrics)}
-    # One connection for each thread, and two to spare for what a thread does on the side.
-    pool = os.environ.get("NOUS_DB_POOL_SIZE") or str(threads + 2)
+    keep = os.environ.get("NOUS_DB_KEEP_SECONDS") or "600"
     return [
         Child(
             "web server",
             [sys.executable, "-m", "gunicorn", "-c", "python:nousweb.gunicorn"],
             vital=True,
-            environment=shared | {"NOUS_DB_POOL_SIZE": pool},
+            environment=shared | {"NOUS_DB_KEEP_SECONDS": keep},
         ),
         Child(
             "background worker",
             [sys.executable, str(PROJECT / "manage.py"), "qcluster"],
             vital=False,
-            environment=shared | {"NOUS_DB_POOL_SIZE": ""},
+            environment=shared | {"NOUS_DB_KEEP_SECONDS": ""},
         ),
     ]
 

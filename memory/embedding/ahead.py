@@ -1,0 +1,36 @@
+"""Embedding a query while its asker goes on: a model computes outside of Python's lock, a database waits.
+
+Which model will be asked for stands in the database, and is known only later: the last one is the best guess.
+"""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from memory.embedding.protocol import Vectors
+from memory.embedding.registry import embedder_named
+
+THREADS = 16
+"""As many queries are embedded at once as a web process answers; local models take turns on its cores by themselves."""
+
+_pool = ThreadPoolExecutor(THREADS, thread_name_prefix="embed")
+_last_model = ""
+
+
+class EmbeddingAhead:
+    """The vector of one query, on its way since this was made when it is known by which model."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._model = _last_model if text else ""
+        self._future: Future[Vectors] | None = _pool.submit(_embed, self._model, text) if self._model else None
+
+    def of_model(self, name: str) -> Vectors:
+        """The vector by the model called `name`. Raises EmbeddingFailed and EmbeddingUnavailable."""
+        global _last_model
+        if self._future is not None and self._model == name:
+            return self._future.result()
+        _last_model = name
+        return _embed(name, self._text)
+
+
+def _embed(model: str, text: str) -> Vectors:
+    return embedder_named(model).embed_query(text)
