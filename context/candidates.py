@@ -12,7 +12,8 @@ from context.pins import Pins
 from context.plan import SECTION_OF_TYPE, RetrievalPlan
 from context.profiles import Profile
 from context.request import ContextRequest
-from context.usage import usage_stats
+from context.usage import UsageStats, usage_stats
+from memory.embedding.ahead import EmbeddingAhead
 from memory.models import SearchItem
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
@@ -95,6 +96,7 @@ def candidates_find(
     now: datetime,
     scale: float = 1.0,
     pins: Pins = frozenset(),
+    embedding: EmbeddingAhead | None = None,
 ) -> Found:
     """Search once for all types, then note what the conversation has said already and what usage has taught.
 
@@ -116,24 +118,28 @@ def candidates_find(
             as_of=request.as_of,
             exclude_categories=PROFILE_CATEGORIES,
         ),
+        embedding,
     )
     found = _widened([_candidate(hit) for hit in result.items], scale) + loops
     if plan.days_back is not None:
         found = _with_recent_episodes(view, found, since=now - timedelta(days=plan.days_back), now=now)
     stats = usage_stats(view.agent, [(one.type, one.id) for one in found], now=now)
     said = duplicates_of([one.text for one in found], request.conversation, window) if plan.queries else {}
-    candidates = tuple(
-        replace(
-            one,
-            pinned=(one.type, one.id) in pins,
-            boost=stats[one.type, one.id].boost if (one.type, one.id) in stats else 1.0,
-            duplicate_of=said.get(place),
-        )
-        for place, one in enumerate(found)
-    )
+    candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))
     return Found(
         (*candidates, *_pinned(view, request, pins, candidates)), result.degraded, result.timings, result.asked
     )
+
+
+def _noted(
+    one: Candidate, pins: Pins, stats: Mapping[tuple[str, str], UsageStats], duplicate_of: int | None
+) -> Candidate:
+    """`one` with what is known of it besides; most candidates have nothing of the kind."""
+    key = (one.type, one.id)
+    if key not in pins and key not in stats and duplicate_of is None:
+        return one
+    boost = stats[key].boost if key in stats else 1.0
+    return replace(one, pinned=key in pins, boost=boost, duplicate_of=duplicate_of)
 
 
 def _widened(found: list[Candidate], scale: float) -> list[Candidate]:

@@ -23,7 +23,9 @@ from context.request import ContextRequest
 from context.retired import with_retired
 from context.sections import fixed_sections
 from context.services.profiles import profile_in_force
+from memory.embedding.ahead import EmbeddingAhead
 from memory.persona import PersonaMemory
+from memory.search.search import query_embedding
 from nousweb.lib import clock
 
 logger = structlog.get_logger(__name__)
@@ -134,6 +136,8 @@ def context_load(view: PersonaMemory, request: ContextRequest, *, explain: bool 
     frame = frame_select(request.input, request.frame)
     intent = intent_read(request.input, frame.frame.id)
     plan = plan_retrieval(intent, request.input, frame_is_sure=frame.confidence > 0)
+    # The model computes while the database is asked for all that needs no search.
+    embedding = query_embedding(request.input) if plan.queries else None
     profile, profile_version = profile_in_force(view.agent, request.profile)
     budget = budget_for(
         frame.frame.id,
@@ -149,7 +153,7 @@ def context_load(view: PersonaMemory, request: ContextRequest, *, explain: bool 
     pins = pins_of(view.agent, request.as_of)
     fixed = fixed_sections(view, request, frame.frame, profile, budget, pins)
     watch.lap("sections")
-    found, failed = _found(view, request, plan, limits, budget, now, pins, scale)
+    found, failed = _found(view, request, plan, limits, budget, now, pins, scale, embedding)
     watch.lap("search")
     if explain:
         found = with_retired(view, found)
@@ -236,9 +240,12 @@ def _found(
     now: datetime,
     pins: Pins,
     scale: float,
+    embedding: EmbeddingAhead | None,
 ) -> tuple[Found, list[tuple[str, str]]]:
     try:
-        found = candidates_find(view, request, plan, limits, window=budget.window, now=now, scale=scale, pins=pins)
+        found = candidates_find(
+            view, request, plan, limits, window=budget.window, now=now, scale=scale, pins=pins, embedding=embedding
+        )
         return found, []
     except DatabaseError:
         logger.exception("context.search_failed")

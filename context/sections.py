@@ -1,7 +1,9 @@
 """Loads what each fixed section of a prompt may show (tiers 1 and 2). Sources: seed 008 part B, seed 005.1."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -16,9 +18,10 @@ from context.request import ContextRequest
 from identity.models import Agent, IdentityVersion
 from identity.policy import Section as IdentitySection
 from identity.prompt import assemble_prompt
-from memory.models import WorkingMemory
+from memory.models.facts import FactQuerySet
 from memory.persona import PersonaMemory
 from nousweb.lib.fencing import fence_line
+from nousweb.lib.sql import Repeated
 from nousweb.lib.tokens import truncate_to_tokens
 
 logger = structlog.get_logger(__name__)
@@ -27,6 +30,8 @@ logger = structlog.get_logger(__name__)
 PROFILE_FACTS_LOADED = 100
 CENSORS_LOADED = 100
 TASK_TOKENS = 60
+FACT_COLUMNS = ("id", "subject", "content")
+CENSOR_COLUMNS = ("id", "severity", "pattern", "reason")
 
 IDENTITY_PRIORITY: dict[str, int] = {
     name: place
@@ -42,6 +47,36 @@ IDENTITY_PRIORITY: dict[str, int] = {
     )
 }
 """What an identity keeps when its budget is short: its limits first, since they protect others."""
+
+
+ANYONE = -1
+_VERSIONS = Repeated(
+    lambda shape, agent: (
+        IdentityVersion.objects.filter(agent_id=agent).current().order_by().values_list("section", "version", "content")
+    ),
+    agent=ANYONE,
+)
+_FACTS = Repeated(
+    lambda shape, agent: _without(
+        shape[0](Agent(pk=agent)).facts.active().profile().surest_first(), shape[1]
+    ).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_LOADED],
+    agent=ANYONE,
+)
+_CENSORS = Repeated(
+    lambda view, agent: (
+        view(Agent(pk=agent)).censors.active().strictest_first().values_list(*CENSOR_COLUMNS)[:CENSORS_LOADED]
+    ),
+    agent=ANYONE,
+)
+_WORKING = Repeated(
+    lambda view, agent, session: (
+        view(Agent(pk=agent))
+        .working.filter(session_id=session, persona=view.persona)
+        .values_list("task", "items", "open_threads")[:1]
+    ),
+    agent=ANYONE,
+    session="?",
+)
 
 
 def fixed_sections(
@@ -67,13 +102,16 @@ def fixed_sections(
 
 def identity_section(agent: Agent, budget: ContextBudget, as_of: datetime | None = None) -> FixedSection:
     """Tier 1: who the agent is, a piece a section; the environment's prompt while there is no identity."""
-    versions = IdentityVersion.objects.filter(agent=agent).only("section", "version", "content")
-    found = list(versions.as_of(as_of) if as_of else versions.current().order_by())
-    found.sort(key=lambda version: list(IdentitySection.values).index(version.section))
+    if as_of:
+        versions = IdentityVersion.objects.filter(agent=agent).as_of(as_of)
+        found = list(versions.values_list("section", "version", "content"))
+    else:
+        found = _VERSIONS.rows(None, agent=agent.pk)
+    found.sort(key=lambda version: list(IdentitySection.values).index(version[0]))
     items = [
-        Item("identity", f"{version.section}:{version.version}", text, IDENTITY_PRIORITY[version.section])
-        for version in found
-        if (text := assemble_prompt({version.section: version.content}, level=3))
+        Item("identity", f"{section}:{version}", text, IDENTITY_PRIORITY[section])
+        for section, version, content in found
+        if (text := assemble_prompt({section: content}, level=3))
     ]
     if not items and settings.IDENTITY_PROMPT:
         text = assemble_prompt({IdentitySection.CHARACTER: settings.IDENTITY_PROMPT}, level=3)
@@ -92,27 +130,31 @@ def profile_section(
 
     Kinds that the profile excludes stay out here too, pinned or not. What is pinned comes first.
     """
-    facts = view.facts.as_of(as_of) if as_of else view.facts.active()
-    facts = facts.profile().surest_first()
-    if profile.excluded_kinds:
-        facts = facts.exclude(category__in=profile.excluded_kinds).exclude(kind__in=profile.excluded_kinds)
-    columns = ("id", "subject", "content")
     pinned = [item_id for item_type, item_id in pins if item_type == "fact"]
-    first = list(facts.filter(pk__in=pinned).values_list(*columns)) if pinned else []
-    rest = facts.exclude(pk__in=pinned) if pinned else facts
-    loaded = [*first, *rest.values_list(*columns)[:PROFILE_FACTS_LOADED]]
+    if as_of is None and not pinned:
+        loaded = _FACTS.rows((type(view), tuple(profile.excluded_kinds)), agent=view.agent.pk)
+    else:
+        facts = (view.facts.as_of(as_of) if as_of else view.facts.active()).profile().surest_first()
+        facts = _without(facts, profile.excluded_kinds)
+        first = list(facts.filter(pk__in=pinned).values_list(*FACT_COLUMNS)) if pinned else []
+        loaded = [*first, *facts.exclude(pk__in=pinned).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_LOADED]]
     items = [Item("fact", str(fact_id), list_item(content, subject)) for fact_id, subject, content in loaded]
     return FixedSection("user_profile", "User Profile", 1, budget.of("user_profile"), items)
 
 
+def _without(facts: FactQuerySet, kinds: Sequence[str]) -> FactQuerySet:
+    return facts.exclude(category__in=kinds).exclude(kind__in=kinds) if kinds else facts
+
+
 def censor_section(view: PersonaMemory, budget: ContextBudget, as_of: datetime | None = None) -> FixedSection:
     """Tier 1: what the agent must not do, the strictest first."""
-    censors = view.censors.active().strictest_first()
     if as_of:
-        censors = censors.filter(created_at__lte=as_of)
+        censors = view.censors.active().strictest_first().filter(created_at__lte=as_of)
+        found = list(censors.values_list(*CENSOR_COLUMNS)[:CENSORS_LOADED])
+    else:
+        found = _CENSORS.rows(type(view), agent=view.agent.pk)
     items = [
-        Item("censor", str(censor.pk), censor_line(censor.severity, censor.pattern, censor.reason))
-        for censor in censors.only("severity", "pattern", "reason")[:CENSORS_LOADED]
+        Item("censor", str(key), censor_line(severity, pattern, reason)) for key, severity, pattern, reason in found
     ]
     return FixedSection("censors", "Active Censors", 1, budget.of("censors"), items)
 
@@ -134,17 +176,17 @@ def working_section(view: PersonaMemory, request: ContextRequest, budget: Contex
 
     Nothing is kept of what it had in mind before, so a context of the past has only the task.
     """
-    found = None
+    found = []
     if request.as_of is None:
-        found = view.working.filter(session_id=request.session_id, persona=view.persona).first()
-    task = found.task if found and found.task else request.input
+        found = _WORKING.rows(type(view), agent=view.agent.pk, session=request.session_id)
+    task, kept, threads = found[0] if found else ("", "[]", "[]")
+    task = task or request.input
     items = []
     if task.strip():
         items.append(
             Item("task", request.session_id, f"Current task: {truncate_to_tokens(fence_line(task), TASK_TOKENS)}")
         )
-    if found:
-        items += _in_mind(found)
+    items += _in_mind(json.loads(kept), json.loads(threads))
     return FixedSection("working_memory", "Working Memory", 2, budget.of("working_memory"), items)
 
 
@@ -167,14 +209,12 @@ def conversation_section(request: ContextRequest, profile: Profile, budget: Cont
     return FixedSection("conversation", "Recent Conversation", 2, budget.of("conversation"), items)
 
 
-def _in_mind(found: WorkingMemory) -> list[Item]:
-    items = sorted(found.items, key=lambda item: (-float(item.get("relevance", 0)), str(item.get("id", ""))))
-    lines = [
-        Item("working", str(item.get("id", "")), f"- {fence_line(str(item.get('text', '')))}", 1) for item in items
-    ]
+def _in_mind(kept: list[dict[str, Any]], open_threads: list[dict[str, Any]]) -> list[Item]:
+    kept = sorted(kept, key=lambda item: (-float(item.get("relevance", 0)), str(item.get("id", ""))))
+    lines = [Item("working", str(item.get("id", "")), f"- {fence_line(str(item.get('text', '')))}", 1) for item in kept]
     threads = [
         Item("thread", str(thread.get("id", "")), f"- Open: {fence_line(str(thread.get('text', '')))}", 1)
-        for thread in found.open_threads
+        for thread in open_threads
     ]
     return threads + lines
 

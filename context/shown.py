@@ -9,7 +9,7 @@ from typing import Any
 
 from context.links import item_url, memory_url
 from context.models import ContextRun
-from context.services.context import ContextResult
+from context.services.context import ContextResult, candidates_of_log
 from context.words import VERDICTS, frame_words, intent_words, plan_words, policy_words
 from nousweb.lib.charts import stacked_bar
 
@@ -109,7 +109,7 @@ class Shown:
             run.tokens,
             run.budget_tokens,
             run.sections,
-            run.candidates,
+            candidates_of_log(run.candidates),
             run.decisions,
             run.fingerprint,
             run.failed_sections,

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connection
-
 from identity.models import Agent
+from nousweb.lib.sql import rows_prepared
 
 HALF_LIFE_DAYS = 7.0
 OLDEST_SECONDS = 10 * 365 * 86_400.0
@@ -24,10 +23,11 @@ SELECT item_type, item_id, count(*),
        sum(weight) FILTER (WHERE referenced), sum(weight)
 FROM (
     SELECT item_type, item_id, referenced,
-           exp(-ln(2.0::float8) * least(greatest(extract(epoch FROM %(now)s - at)::float8, 0), %(oldest)s) / 86400
-               / %(half_life)s::float8) AS weight
+           exp(-ln(2.0::float8) / 86400 / %(half_life)s::float8
+               * least(greatest(extract(epoch FROM %(now)s::timestamptz - at)::float8, 0), %(oldest)s::float8)
+           ) AS weight
     FROM context_memoryusage
-    WHERE agent_id = %(agent)s AND at <= %(now)s
+    WHERE agent_id = %(agent)s AND at <= %(now)s::timestamptz
       AND (item_type, item_id) IN (SELECT * FROM unnest(%(types)s::text[], %(ids)s::text[]))
 ) AS observed
 GROUP BY item_type, item_id
@@ -61,19 +61,18 @@ def usage_stats(
     """Stats of the memories (type, id) that have any, in one query."""
     if not memories:
         return {}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _STATS,
-            {
-                "now": now,
-                "half_life": HALF_LIFE_DAYS,
-                "oldest": OLDEST_SECONDS,
-                "agent": agent.pk,
-                "types": [memory_type for memory_type, _ in memories],
-                "ids": [memory_id for _, memory_id in memories],
-            },
-        )
-        return {
-            (memory_type, memory_id): UsageStats(count, referenced or 0.0, total or 0.0)
-            for memory_type, memory_id, count, referenced, total in cursor.fetchall()
-        }
+    rows = rows_prepared(
+        _STATS,
+        {
+            "now": now,
+            "half_life": HALF_LIFE_DAYS,
+            "oldest": OLDEST_SECONDS,
+            "agent": agent.pk,
+            "types": [memory_type for memory_type, _ in memories],
+            "ids": [memory_id for _, memory_id in memories],
+        },
+    )
+    return {
+        (memory_type, memory_id): UsageStats(count, referenced or 0.0, total or 0.0)
+        for memory_type, memory_id, count, referenced, total in rows
+    }

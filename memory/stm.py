@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from identity.models import Agent
 from memory.layers.stm import StmConfig, StmScore, normalise, stm_score
 from memory.models import LoopSummary
 from memory.persona import PersonaMemory
+from nousweb.lib.sql import Repeated, instance_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +19,23 @@ class StmHit:
     score: StmScore
 
 
+_WINDOW = Repeated(
+    lambda shape, agent: (
+        shape[0](Agent(pk=agent))
+        .loops.summarised()
+        .filter(persona=shape[1])
+        .order_by("-last_event_at", "-pk")[: shape[2]]
+    ),
+    agent=-1,
+)
+
+
 def stm_window(memory: PersonaMemory, size: int, personas: Iterable[str] = ()) -> list[LoopSummary]:
     """The last `size` loop summaries of each persona that `memory` may read, or of these of them; latest first."""
     found: list[LoopSummary] = []
     for persona in personas or memory.personas:
-        loops = memory.loops.summarised().filter(persona=persona)
-        found += loops.order_by("-last_event_at", "-pk")[:size]
+        rows = _WINDOW.rows((type(memory), persona, size), agent=memory.agent.pk)
+        found += [instance_of(LoopSummary, row) for row in rows]
     return sorted(found, key=lambda loop: (loop.last_event_at, loop.pk), reverse=True)
 
 

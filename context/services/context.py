@@ -1,6 +1,6 @@
 """Answering "what should this agent be told now?", and keeping the answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -105,6 +105,35 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+UNSAID: Mapping[str, Any] = {
+    "label": "",
+    "scope": "global",
+    "remedy": "",
+    "lexical": 0.0,
+    "importance": 0.5,
+    "tokens": 0,
+    "compressed": False,
+    "place": "",
+    "pinned": False,
+    "superseded_by": "",
+    "factors": [],
+}
+"""What most candidates have in common is not logged with each: the log is the largest table there is."""
+
+
+def candidates_logged(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Candidates as `verdict_json` gives them, without what is `UNSAID`."""
+    return [
+        {name: value for name, value in one.items() if name not in UNSAID or value != UNSAID[name]}
+        for one in candidates
+    ]
+
+
+def candidates_of_log(logged: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Candidates as they were before `candidates_logged`."""
+    return [{**UNSAID, **one} for one in logged]
+
+
 def context_runs_purge() -> int:
     """Delete logged runs past their retention, in bounded batches; returns how many."""
     horizon = clock.now() - timedelta(days=settings.CONTEXT_RETENTION_DAYS)
@@ -144,7 +173,7 @@ def _log(
         frame=prepared.frame.frame.id,
         profile=prepared.profile.profile_id,
         decisions=prepared.decisions(),
-        candidates=list(candidates),
+        candidates=candidates_logged(candidates),
         fingerprint_id=prepared.fingerprint.id,
         fingerprint=prepared.fingerprint.as_json(),
         failed_sections=[list(failure) for failure in prepared.assembly.failed],

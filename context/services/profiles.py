@@ -1,5 +1,6 @@
 """Making, copying and changing profiles, and finding the one in force."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from identity.principal import Principal
 from identity.services.agents import agent_configure
 from identity.services.audit import audit_record
 from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.sql import Repeated
+from nousweb.lib.text import unstorable_reason
 
 CHANGE = "context.change_contextprofile"
 MAX_DEPTH = 10
@@ -111,7 +114,9 @@ def profile_effective(profile: ContextProfile) -> list[Effective]:
     layers: list[tuple[ContextProfile, dict[str, Any]]] = []
     step: ContextProfile | None = profile
     while step is not None and len(layers) <= MAX_DEPTH:
-        version = _current(pk=step.pk)
+        version = (
+            ContextProfileVersion.objects.filter(is_current=True, profile_id=step.pk).select_related("profile").first()
+        )
         if version is None:
             break
         layers.append((version.profile, version.values))
@@ -136,44 +141,47 @@ def profile_get(slug: str) -> ContextProfile:
     return profile
 
 
+_CURRENT = Repeated(
+    lambda lookup, wanted: (
+        ContextProfileVersion.objects.filter(is_current=True, **{lookup: wanted})
+        .order_by("pk")
+        .values_list("version", "values", "profile__slug", "profile__base")[:1]
+    ),
+    wanted="?",
+)
+_CURRENT_BY_KEY = Repeated(
+    lambda shape, wanted: ContextProfileVersion.objects.filter(is_current=True, profile__pk=wanted).values_list(
+        "version", "values", "profile__slug", "profile__base"
+    )[:1],
+    wanted=-1,
+)
+
+
 def profile_in_force(agent: Agent, slug: str | None = None) -> tuple[Profile, int]:
     """The profile named, else the agent's own (config "profile"), else its kind's; with the version's number.
 
     One query a level of inheritance. Raises NotFound for an unknown slug.
     """
     named = slug or str(agent.config.get("profile") or "")
-    lookup = {"slug": named} if named else {"kind": agent.kind}
-    version = _current(**lookup)
-    if version is None:
+    if named and (reason := unstorable_reason(named)):
+        raise Invalid(reason, field="profile")
+    found = _CURRENT.rows("profile__slug" if named else "profile__kind", wanted=named or agent.kind)
+    if not found:
         if named:
             raise NotFound(f"There is no profile {named[:60]!r}.")
         return BUILT_IN[agent.kind], 0
-    layers = [version.values]
-    step = version
+    version, values, own_slug, base = found[0]
+    layers = [json.loads(values)]
     for _ in range(MAX_DEPTH):
-        if step.profile.base_id is None:
+        above = _CURRENT_BY_KEY.rows(None, wanted=base) if base is not None else []
+        if not above:
             break
-        found = _current(pk=step.profile.base_id)
-        if found is None:
-            break
-        layers.append(found.values)
-        step = found
+        _, values, _, base = above[0]
+        layers.append(json.loads(values))
     merged: dict[str, Any] = {}
-    for values in reversed(layers):
-        merged.update(values)
-    return profile_of(version.profile.slug, merged), version.version
-
-
-def _current(**lookup: Any) -> ContextProfileVersion | None:
-    return (
-        ContextProfileVersion.objects.filter(
-            is_current=True, **{f"profile__{name}": value for name, value in lookup.items()}
-        )
-        .select_related("profile")
-        .only("version", "values", "profile__slug", "profile__name", "profile__base")
-        .order_by("pk")
-        .first()
-    )
+    for own in reversed(layers):
+        merged.update(own)
+    return profile_of(own_slug, merged), version
 
 
 def _version_write(

@@ -17,7 +17,7 @@ from memory.embedding.protocol import Vectors
 from memory.persona import PersonaMemory
 from memory.search.request import SearchRequest
 from memory.search.scoring import Candidates, Flags, Statistics, rarity
-from nousweb.lib.sql import rows_prepared, session_tuned
+from nousweb.lib.sql import rows_prepared
 
 LEAST_HITS, MOST_HITS = 30, 50
 """Candidates of each of the two searches, before neighbours: three for each item asked for, within these bounds."""
@@ -138,7 +138,7 @@ def _hits(request: SearchRequest) -> int:
 def lexical_fetch(view: PersonaMemory, request: SearchRequest, counts: Counts, lexemes: Sequence[str]) -> list[int]:
     """Ids of the hits of the lexical search: items that hold the rarer lexemes, by the idf of all that they hold."""
     statement, values = _lexical_statement(view, request, counts, lexemes)
-    return [row[0] for row in _run(statement, values)] if statement else []
+    return [row[0] for row in rows_prepared(statement, values)] if statement else []
 
 
 def candidates_fetch(
@@ -151,7 +151,7 @@ def candidates_fetch(
     vector: Vectors | None,
 ) -> Fetched:
     """Hits of the dense and the `lexical` search and their neighbours, one statement for all types of items."""
-    rows = _run(*_fetch_statement(view, request, counts, lexemes, lexical, vector))
+    rows = rows_prepared(*_fetch_statement(view, request, counts, lexemes, lexical, vector))
     ids, types, loops, positions, words, nameless, says_time, wanted, hits, cosines, held, named = (
         zip(*rows, strict=True) if rows else ((),) * 12
     )
@@ -187,11 +187,6 @@ TUNING = {
     "hnsw.iterative_scan": "strict_order",
     "hnsw.ef_search": str(MOST_HITS),
 }
-
-
-def _run(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-    session_tuned("search", TUNING)
-    return rows_prepared(statement, values)
 
 
 def candidates_explain(view: PersonaMemory, request: SearchRequest, counts: Counts, vector: Vectors | None) -> Any:

@@ -148,15 +148,17 @@ def hits_load(
     parts = []
     for item_type in sorted(set(items.values())):
         own = _SOURCES[ItemType(item_type)]
-        about = own.about if metadata else f"json_build_object('source', {own.source})"
+        about = f"({own.about})::json" if metadata else own.source
         # Events are never retired; what was shown at a moment is known below.
         shown = "" if item_type == ItemType.EVENT or as_of else " AND active"
         parts.append(
-            f"SELECT {own.text}, ({about})::json FROM {own.table}"  # noqa: S608
+            f"SELECT {own.text}, {about} FROM {own.table}"  # noqa: S608
             f" WHERE id = CASE item.item_type WHEN '{item_type}' THEN item.item_id::{own.key} END"
             f" AND agent_id = {int(view.agent.pk)} AND persona = item.persona{shown}"
         )
-    columns = ", ".join(f"item.{name}" for name in _ITEM.split(", ")).replace("item.tags", "item.tags::json")
+    # Most items have no tags, and JSON takes long to read.
+    columns = ", ".join(f"item.{name}" for name in _ITEM.split(", "))
+    columns = columns.replace("item.tags", "CASE WHEN item.tags <> '[]' THEN item.tags::json END")
     statement = (
         f"SELECT item.id, own.content, own.metadata, {columns}"  # noqa: S608
         f" FROM {source_of(view, f'id, {_ITEM}', 'id = ANY(%(ids)s::bigint[])')} AS item"
@@ -166,7 +168,10 @@ def hits_load(
     rows = rows_prepared(statement, {"ids": list(items)})
     found = {key: dict(zip(names, row, strict=True)) for key, *row in rows}
     for hit in found.values():
-        if metadata and hit["type"] in (ItemType.FACT, ItemType.EPISODE):
+        hit["tags"] = hit["tags"] or []
+        if not metadata:
+            hit["metadata"] = {"source": hit["metadata"]}
+        elif hit["type"] in (ItemType.FACT, ItemType.EPISODE):
             about = hit["metadata"]
             about |= {name: datetime.fromisoformat(about[name]) for name in _MOMENTS if about.get(name)}
     if as_of:

@@ -12,10 +12,11 @@ from memory.embedding.ahead import EmbeddingAhead
 from memory.embedding.protocol import Vectors
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.persona import PersonaMemory
-from memory.search.candidates import Asked, Counts, Fetched, candidates_fetch, counts_read, lexical_fetch
+from memory.search.candidates import TUNING, Asked, Counts, Fetched, candidates_fetch, counts_read, lexical_fetch
 from memory.search.load import hits_load
 from memory.search.request import MAX_QUERY_CHARACTERS, SearchHit, SearchRequest, SearchResult
 from memory.search.scoring import Query, Ranking, Values, rarest, score
+from nousweb.lib.sql import session_tuned
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +38,7 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     if not text:
         return SearchResult([], request.min_score or 0.0)
     embedding = embedding or EmbeddingAhead(text)
+    session_tuned("search", TUNING)
     counts = counts_read(view, text)
     watch.lap("counts")
     lexemes = rarest(counts.df, counts.statistics)

@@ -26,6 +26,8 @@ _KEPT = "\n\t\u200d"
 
 def plain_text(text: str) -> str:
     """`text` with one kind of line break and without invisible control and formatting characters."""
+    if text.isascii() and text.isprintable():
+        return text
     text = _LINE_BREAKS.sub("\n", text)
     return "".join(char for char in text if char in _KEPT or unicodedata.category(char) not in _HIDDEN)
 

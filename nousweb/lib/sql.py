@@ -1,11 +1,12 @@
 """Statements that every request sends again: bound by the server, so that a connection need not plan them each time."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from django.db import connection
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from psycopg import Cursor
 
 Row = TypeVar("Row", bound=Model)
@@ -19,7 +20,9 @@ def prepared_cursor() -> Iterator[Any]:
     plain from its place. Django's own cursors put the parameters into the text.
     """
     connection.ensure_connection()
-    with connection._prepare_cursor(Cursor(connection.connection)) as cursor:  # type: ignore[attr-defined]
+    # A prepared statement cannot say what was sent, so where queries are logged Django's cursor sends them.
+    raw = connection.create_cursor() if connection.queries_logged else Cursor(connection.connection)
+    with connection._prepare_cursor(raw) as cursor:  # type: ignore[attr-defined]
         yield cursor
 
 
@@ -28,6 +31,44 @@ def rows_prepared(statement: str, values: Mapping[str, Any]) -> list[tuple[Any, 
     with prepared_cursor() as cursor:
         cursor.execute(statement, values)
         return list(cursor.fetchall())
+
+
+class Repeated:
+    """A queryset that is asked again and again for other values, written to SQL once and prepared.
+
+    `build` makes it for a shape (whatever changes the SQL itself) from `stand_ins`: for each value that changes from
+    call to call one of its type that occurs nowhere else in the query. Rows come as the columns of the SELECT, without
+    Django's conversions.
+    """
+
+    def __init__(self, build: Callable[..., QuerySet[Any, Any]], **stand_ins: int | str) -> None:
+        self._build = build
+        self._stand_ins = stand_ins
+        self._made: dict[Any, tuple[str, dict[str, Any]]] = {}
+
+    def rows(self, shape: Any, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows for these values; all that have a stand-in must be given."""
+        if shape not in self._made:
+            self._made[shape] = self._written(shape)
+        statement, constants = self._made[shape]
+        return rows_prepared(statement, constants | values)
+
+    def _written(self, shape: Any) -> tuple[str, dict[str, Any]]:
+        text, parameters = self._build(shape, **self._stand_ins).query.sql_with_params()
+        names = {value: name for name, value in self._stand_ins.items()}
+        given = iter(enumerate(parameters))
+        constants: dict[str, Any] = {}
+
+        def placed(match: re.Match[str]) -> str:
+            if match[0] == "%%":
+                return "%%"
+            place, value = next(given)
+            if isinstance(value, (int, str)) and value in names:
+                return f"%({names[value]})s"
+            constants[f"constant{place}"] = value
+            return f"%(constant{place})s"
+
+        return re.sub("%%|%s", placed, text), constants
 
 
 def columns_of(model: type[Model], alias: str) -> str:

@@ -190,7 +190,7 @@ def test_the_number_of_queries_holds(ada, system, actor, alice, django_assert_nu
     for number in (0, 40):
         for place in range(number):
             learn(ada, f"The ledger export failed {place} times.", system)
-        with django_assert_num_queries(22):
+        with django_assert_num_queries(23):
             client.get(URL, {"input": EXPORT})
 
 
