@@ -16,7 +16,7 @@ from itertools import product
 from memory.embedding.thresholds import Thresholds
 from memory.lifecycle import words as w
 from memory.lifecycle.frames import Statement, exclusive, statements_of
-from memory.lifecycle.reading import Token, number_free, tokens_of
+from memory.lifecycle.reading import Token, hyphened, number_free, tokens_of
 from memory.lifecycle.shape import shaped
 
 _MOST_ALIGNED_WORDS = 150
@@ -169,6 +169,8 @@ class _Reading:
         return bool(self.old_shape) and self.old_shape == self.new_shape
 
     def same(self) -> bool:
+        if hyphened(self.old.content) != hyphened(self.new.content):
+            return False
         if self.equal_words():
             return True
         return any(

@@ -135,6 +135,13 @@ def _read_chunk(chunk: str, found: list[Token]) -> None:
         found.append(Token(border, border))
 
 
+def hyphened(text: str) -> frozenset[str]:
+    """Words with a hyphen of which a part would say something else alone: what is read-only is not read only once."""
+    words = re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)+", unicodedata.normalize("NFKC", text).casefold())
+    telling = w.QUANTIFIERS | w.NEGATIONS | w.MODALS | w.PREPOSITIONS
+    return frozenset(word for word in words if telling & set(word.split("-")))
+
+
 def _parts(chunk: str) -> list[str]:
     if any(mark in chunk for mark in ("/", "@", "\\", "_")) or chunk.startswith(("d:", "t:")):
         return [chunk]
