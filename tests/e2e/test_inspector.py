@@ -14,7 +14,7 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from memory.models import Censor, Fact, MemoryReview
 from memory.services.censors import censor_create
-from memory.services.facts import fact_learn
+from memory.services.facts import fact_learn, fact_supersede
 from tests.context.stories import EXPORT, learn, send
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -64,6 +64,42 @@ def test_a_candidate_is_explained_pinned_and_tried_again(
     page.wait_for_url("**/context/?input=Why+did*")
     expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
     expect(page.get_by_role("row").filter(has_text="replica lagged").first).to_contain_text("pinned")
+
+
+def test_what_was_considered_is_filtered_ordered_and_paged(
+    ledger: Fact, ada: Agent, actor: Principal, system: Principal, charlie: User, log_in: Callable[..., Page]
+) -> None:
+    for number in range(20):
+        learn(ada, f"Export number {number} of the ledger failed at noon.", system)
+    _, new = fact_supersede(old=ledger, new=learn(ada, "The ledger export failed at a full disk.", system), by=system)
+    page = log_in(charlie)
+    page.goto(reverse("agent_context", args=["ada"]))
+    page.get_by_label("Input").fill(EXPORT)
+    considered = page.locator("#candidates")
+    expect(considered.locator("tbody tr")).to_have_count(12)
+    expect(considered.locator("tbody tr").first).to_contain_text("included")
+    considered.get_by_role("button", name="Page 2").click()
+    expect(considered).to_contain_text("13–")
+    page.wait_for_url("**page=2*")
+    considered.get_by_role("button", name="Superseded 1").click()
+    page.wait_for_url("**verdict=superseded*")
+    row = considered.locator("tbody tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("Would let it in: A date before")
+    page.reload()
+    expect(row).to_have_count(1)
+    considered.get_by_role("button", name="All").click()
+    expect(row).to_have_count(12)
+    considered.get_by_label("Order").select_option("recent")
+    page.wait_for_url("**sort=recent*")
+    considered.get_by_role("button", name="Superseded 1").click()
+    considered.get_by_role("link", name="Open what replaced it").click()
+    page.wait_for_url(f"**/facts/{new.pk}/")
+    run = send(ada, actor)
+    page.goto(reverse("agent_context_run", args=["ada", run.pk]))
+    considered.get_by_role("link", name="Included").click()
+    page.wait_for_url("**verdict=included*")
+    expect(considered.locator("tbody tr").first).to_contain_text("included")
 
 
 def test_then_and_now_and_as_of(
