@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
@@ -131,6 +132,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
     if status:
         runs = runs.filter(status=status)
     page = page_of(request, runs)
+    spend = _spend()
     return render(
         request,
         "memory/lifecycle.html",
@@ -149,10 +151,15 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
                 ]
             ],
             "page": page,
-            "runs": [(run, RUN_BADGES.get(run.status, "neutral")) for run in page],
+            "runs": [(run, RUN_BADGES.get(run.status, "neutral"), _told(run.result)) for run in page],
             "query": query_without(request),
-            "schedules": [(each, each.repeats == PAUSED) for each in Schedule.objects.order_by("name")],
-            "spend": _spend(),
+            "schedules": [
+                (each, each.repeats == PAUSED, _period(each.minutes)) for each in Schedule.objects.order_by("name")
+            ],
+            "spend": spend,
+            "today": spend[-1]["tokens"],
+            "most": max(day["tokens"] for day in spend),
+            "budget": settings.JUDGE_DAILY_TOKENS if settings.JUDGE != "none" else 0,
             "may_change": by.may(CHANGE),
         },
     )
@@ -196,6 +203,20 @@ def lifecycle_schedule(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.detail)
     return redirect(f"{reverse('lifecycle')}#schedules")
+
+
+def _told(result: dict[str, Any]) -> list[tuple[str, Any]]:
+    """A run's result in words: how many, where it holds a list."""
+    return [
+        (name.replace("_", " "), len(value) if isinstance(value, list) else value) for name, value in result.items()
+    ]
+
+
+def _period(minutes: int | None) -> str:
+    for unit, length in (("d", 24 * 60), ("h", 60)):
+        if minutes and minutes % length == 0:
+            return f"{minutes // length} {unit}"
+    return f"{minutes} min"
 
 
 def _messages() -> int | str:

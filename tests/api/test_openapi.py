@@ -95,11 +95,14 @@ def real(ada, actor, bob):
     """Path parameters that stand for something; half the examples get them."""
     identity_propose(agent=ada, section="values", content="Truth.", by=Principal.of_user(bob))
     proposal = identity_propose(agent=ada, section="character", content="Brisk.", by=actor).proposal
+    fact_learn(agent=ada, content="Tim never sails on Mondays.", subject="Tim", by=actor)
+    asked = fact_learn(agent=ada, content="Tim sometimes sails on Mondays.", subject="Tim", by=actor).review
     return {
         "fact_id": str(fact_learn(agent=ada, content="Tim sails.", by=actor).fact.pk),
         "proposal_id": str(proposal.pk),
         "section": Section.VALUES.value,
         "loop_id": "loop-1",
+        "review_id": str(asked),
     }
 
 
