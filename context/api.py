@@ -7,7 +7,16 @@ from django.http import HttpRequest
 from ninja import Router
 
 from context.models import ContextRun
-from context.schemas import ContextIn, ContextOut, OutcomeIn, OutcomeOut, ResponseIn, ResponseOut
+from context.schemas import (
+    CandidateOut,
+    ContextIn,
+    ContextOut,
+    ItemOut,
+    OutcomeIn,
+    OutcomeOut,
+    ResponseIn,
+    ResponseOut,
+)
 from context.services.context import context_assemble
 from context.services.response import context_outcome, context_respond
 from identity.models import Persona
@@ -15,7 +24,7 @@ from identity.principal import Principal
 from identity.selectors import agent_for
 from memory.persona import VIEW_SUBCONSCIOUS
 from nousweb.lib.errors import NotFound
-from nousweb.lib.schemas import Problem
+from nousweb.lib.schemas import Problem, answered, part_of
 
 router = Router(tags=["context"])
 
@@ -39,21 +48,26 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: str = "") -> A
     )
     prepared = result.prepared
     decisions = prepared.decisions()
-    return {
-        "id": result.run_id,
-        "system_prompt": prepared.assembly.system_prompt,
-        "tokens": prepared.assembly.tokens,
-        "sections": result.sections,
-        "budget": prepared.budget.total,
-        "frame": decisions["frame"],
-        "profile": prepared.profile.profile_id,
-        "fingerprint": prepared.fingerprint.as_json(),
-        "failed": [list(failure) for failure in prepared.assembly.failed],
-        "degraded": prepared.degraded,
-        "timings": dict(prepared.timings),
-        "explanation": decisions if payload.explain else None,
-        "candidates": result.candidates if payload.explain else None,
-    }
+    return answered(
+        {
+            "id": result.run_id,
+            "system_prompt": prepared.assembly.system_prompt,
+            "tokens": prepared.assembly.tokens,
+            "sections": [
+                {**section, "items": [part_of(ItemOut, item) for item in section["items"]]}
+                for section in result.sections
+            ],
+            "budget": prepared.budget.total,
+            "frame": decisions["frame"],
+            "profile": prepared.profile.profile_id,
+            "fingerprint": prepared.fingerprint.as_json(),
+            "failed": [list(failure) for failure in prepared.assembly.failed],
+            "degraded": prepared.degraded,
+            "timings": dict(prepared.timings),
+            "explanation": decisions if payload.explain else None,
+            "candidates": [part_of(CandidateOut, one) for one in result.candidates] if payload.explain else None,
+        }
+    )
 
 
 @router.post(

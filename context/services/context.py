@@ -101,7 +101,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         "pinned": candidate.pinned,
         "superseded_by": candidate.superseded_by,
         "factors": [[name, round(factor, 3)] for name, factor in verdict.factors],
-        "happened_at": candidate.happened_at.isoformat(),
+        "happened_at": candidate.happened_at.isoformat().replace("+00:00", "Z"),
     }
 
 

@@ -13,6 +13,7 @@ from memory.schemas.recall import IndexOut, ItemTypeName, RecallOut, ScopeName
 from memory.search import SearchRequest, search
 from memory.search.index import index_counts
 from nousweb.lib.errors import Invalid
+from nousweb.lib.schemas import answered
 
 router = Router()
 
@@ -48,7 +49,7 @@ def recall_get(
     for name, values in (("kind", kind), ("category", category), ("exclude_category", exclude_category), ("tag", tag)):
         if len(values) > MAX_VALUES:
             raise Invalid(f"{name} may repeat at most {MAX_VALUES} times.", field=name)
-    return search(
+    result = search(
         memory_of(found, by),
         SearchRequest(
             query=q,
@@ -64,6 +65,7 @@ def recall_get(
             min_importance=min_importance,
         ),
     )
+    return answered({"items": result.items, "threshold": result.threshold, "degraded": result.degraded})
 
 
 @router.get("/index", response={200: IndexOut, **REFUSALS}, summary="State of the search index")

@@ -151,7 +151,7 @@ def candidates_fetch(
     vector: Vectors | None,
 ) -> Fetched:
     """Hits of the dense and the `lexical` search and their neighbours, one statement for all types of items."""
-    rows = rows_prepared(*_fetch_statement(view, request, counts, lexemes, lexical, vector))
+    rows = rows_prepared(*_fetch_statement(view, request, counts, lexemes, lexical, vector), binary=True)
     ids, types, loops, positions, words, nameless, says_time, wanted, hits, cosines, held, named = (
         zip(*rows, strict=True) if rows else ((),) * 12
     )

@@ -165,7 +165,7 @@ def hits_load(
         f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)}) AS own (content, metadata)"
     )
     names = ("content", "metadata", "type", "id", *_ITEM.split(", ")[2:])
-    rows = rows_prepared(statement, {"ids": list(items)})
+    rows = rows_prepared(statement, {"ids": list(items)}, binary=True)
     found = {key: dict(zip(names, row, strict=True)) for key, *row in rows}
     for hit in found.values():
         hit["tags"] = hit["tags"] or []

@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 from django.db import connection
 from django.db.models import Model, QuerySet
 from psycopg import Cursor
+from psycopg.pq import Format
 
 Row = TypeVar("Row", bound=Model)
 
 
 @contextmanager
-def prepared_cursor() -> Iterator[Any]:
+def prepared_cursor(*, binary: bool = False) -> Iterator[Any]:
     """A cursor whose statements are prepared from their second use on a connection on (NOUS_DB_PREPARE).
 
     Their text must not hold what changes from call to call, and each parameter needs a cast where its type is not
@@ -22,13 +23,15 @@ def prepared_cursor() -> Iterator[Any]:
     connection.ensure_connection()
     # A prepared statement cannot say what was sent, so where queries are logged Django's cursor sends them.
     raw = connection.create_cursor() if connection.queries_logged else Cursor(connection.connection)
+    raw.format = Format.BINARY if binary and not connection.queries_logged else Format.TEXT
     with connection._prepare_cursor(raw) as cursor:  # type: ignore[attr-defined]
         yield cursor
 
 
-def rows_prepared(statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """All rows of one statement, prepared."""
-    with prepared_cursor() as cursor:
+def rows_prepared(statement: str, values: Mapping[str, Any], *, binary: bool = False) -> list[tuple[Any, ...]]:
+    """All rows of one statement, prepared. In `binary` moments and numbers are read several times as fast, but JSONB
+    comes as Python's values instead of text: such a statement says ::json."""
+    with prepared_cursor(binary=binary) as cursor:
         cursor.execute(statement, values)
         return list(cursor.fetchall())
 

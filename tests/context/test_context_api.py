@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from context.models import ContextRun
 from context.request import ContextRequest
+from context.schemas import ContextOut
 from context.services.context import context_runs_purge
 from identity.principal import Principal
 from identity.services.agents import agent_create
@@ -61,6 +62,15 @@ def test_ada_is_told_who_she_is_and_whom_she_serves(api, ada, system, actor_toke
     assert (profile["label"], profile["tier"], profile["truncated"]) == ("User Profile", 1, False)
     assert named(identity["items"]) == [("identity", "character:1"), ("identity", "boundaries:1")]
     assert named(profile["items"]) == [("fact", str(home.pk)), ("fact", str(rule.pk))]
+
+
+def test_the_answer_is_what_the_guide_says(api, ada, system, actor_token):
+    fact_learn(agent=ada, content="The ledger export failed in Riga.", by=system)
+    asked = {"session_id": "s", "input": "Why did the ledger export fail?"}
+    for explain in (False, True):
+        answer = api.as_token(actor_token).post("/context", asked | {"explain": explain}).json()
+        assert bool(answer["candidates"]) == explain
+        assert ContextOut.model_validate(answer).model_dump(mode="json") == answer
 
 
 def test_the_log_holds_what_was_sent_token_for_token(api, ada, system, actor_token):

@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from memory.models import EmbeddingModel, Fact, SearchItem
+from memory.schemas.recall import RecallOut
 from memory.search.entries import entry_of
 from memory.search.index import index_put
 from memory.services.facts import fact_learn
@@ -47,6 +48,16 @@ def test_an_event_comes_back_as_it_was_posted(api, actor_token):
     assert found["degraded"] == ""
     scores = [item["score"] for item in found["items"]]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_the_answer_is_what_the_guide_says(api, actor_token, ada, actor):
+    api.as_token(actor_token).post(
+        "/events", {"events": [{"kind": "user_input", "content": "The vault is in Riga", "metadata": {"n": [1, None]}}]}
+    )
+    fact_learn(agent=ada, content="The vault is in Turin.", subject="vault", tags=["a"], by=actor)
+    answer = api.as_token(actor_token).get("/recall", {"q": "vault", "min_score": 0}).json()
+    assert {item["type"] for item in answer["items"]} == {"event", "fact"}
+    assert RecallOut.model_validate(answer).model_dump(mode="json") == answer
 
 
 def test_it_can_be_found_by_words_before_it_has_a_vector(api, actor_token):
