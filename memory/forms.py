@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from memory.filters import MomentInput
-from memory.models import Censor, Decision, Scope
+from memory.models import Censor, Decision, Episode, Scope
 from memory.policy import (
     DEFAULT_CATEGORY,
     KNOWN_CATEGORIES,
@@ -166,3 +166,73 @@ class DecisionReviewForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text="What happened, and what it says about the reasons. Search finds it.",
     )
+
+
+class LinesField(forms.CharField):
+    """Texts, one a line; empty lines count for nothing."""
+
+    widget = forms.Textarea(attrs={"rows": 4})
+
+    def to_python(self, value: Any) -> Any:
+        return [line.strip() for line in (super().to_python(value) or "").splitlines() if line.strip()]
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+
+class TagsPreparedField(TagsField):
+    """Tags, shown as they are typed."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+
+def _importance() -> forms.FloatField:
+    return forms.FloatField(
+        min_value=0, max_value=1, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
+    )
+
+
+class EpisodeForm(forms.Form):
+    """How an episode is described."""
+
+    title = forms.CharField(max_length=200, required=False)
+    summary = forms.CharField(
+        max_length=MAX_CONTENT_CHARACTERS,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 6}),
+        help_text="What you write stays; the lifecycle replaces only summaries that it made itself.",
+    )
+    tags = TagsPreparedField(required=False, max_length=1200, help_text="Parted by commas.")
+    importance = _importance()
+    active = forms.BooleanField(required=False, label="Shown in search and prompts")
+
+
+class EpisodeCloseForm(forms.Form):
+    """How an episode ended."""
+
+    outcome = forms.ChoiceField(choices=Episode.Outcome.choices, help_text="Say it only if you know it.")
+    summary = forms.CharField(
+        max_length=MAX_CONTENT_CHARACTERS,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text="Without one, the lifecycle makes it of the transcript.",
+    )
+    lessons = LinesField(required=False, help_text="One a line.")
+    ended_at = forms.DateTimeField(required=False, widget=MomentInput(), label="Ended", help_text="Now, if left empty.")
+
+
+class ProcedureForm(forms.Form):
+    """A way of doing something, as it is written down."""
+
+    name = forms.CharField(max_length=200)
+    description = forms.CharField(
+        max_length=MAX_CONTENT_CHARACTERS, required=False, widget=forms.Textarea(attrs={"rows": 3})
+    )
+    steps = LinesField(
+        required=False, widget=forms.Textarea(attrs={"rows": 8}), help_text="One a line, in their order; at most 40."
+    )
+    domain = forms.CharField(max_length=50, required=False, help_text="A lower-case word.")
+    scope = forms.ChoiceField(choices=Scope.choices)
+    importance = _importance()
+    tags = TagsPreparedField(required=False, max_length=1200, help_text="Parted by commas.")

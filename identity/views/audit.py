@@ -1,17 +1,16 @@
 """The audit trail: who did what to what, before and after."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_safe
 
 from identity.filters import AuditFilter
-from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, IdentityVersion
+from identity.models import AuditEvent
+from identity.pages import object_url
 from identity.web import principal_of
 from nousweb.lib.errors import NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
@@ -46,11 +45,12 @@ def audit(request: HttpRequest) -> HttpResponse:
 @require_safe
 def audit_event(request: HttpRequest, pk: int) -> HttpResponse:
     """One record with its states before and after: a page, or the part of one that a row unfolds."""
-    principal_of(request).require(VIEW)
+    by = principal_of(request)
+    by.require(VIEW)
     event = AuditEvent.objects.filter(pk=pk).first()
     if event is None:
         raise NotFound("There is no such record.")
-    shown = {"event": event, "url": object_url(event), **_states(event)}
+    shown = {"event": event, "url": object_url(event.object_type, event.object_id, by), **_states(event)}
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "identity/_audit_states.html", shown)
     return render(request, "identity/audit_event.html", shown)
@@ -108,21 +108,3 @@ def _text(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return ", ".join(value)
     return json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True)
-
-
-def object_url(event: AuditEvent) -> str | None:
-    """The console page of what a record is about, if that is still there."""
-    pages: dict[str, tuple[Any, str, Sequence[str]]] = {
-        "agent": (Agent, "agent_identity", ("slug",)),
-        "changeproposal": (ChangeProposal, "proposal", ("pk",)),
-        "identityversion": (IdentityVersion, "section_history", ("agent__slug", "section")),
-        "apitoken": (ApiToken, "agent_tokens", ("agent__slug",)),
-    }
-    if event.object_type not in pages:
-        return None
-    model, name, fields = pages[event.object_type]
-    args = model.objects.filter(pk=event.object_id).values_list(*fields).first()
-    try:
-        return reverse(name, args=args) if args else None
-    except NoReverseMatch:
-        return None

@@ -1,7 +1,10 @@
 """What an agent has lived through, decided, learned to do, and has in mind."""
 
+from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -10,19 +13,21 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from identity.web import form_refuse
 from memory.filters import DecisionFilter, EpisodeFilter, ProcedureFilter, WorkingFilter
-from memory.forms import DecisionReviewForm
+from memory.forms import DecisionReviewForm, EpisodeCloseForm, EpisodeForm, ProcedureForm
 from memory.models import Decision, Episode, ItemType, Procedure, WorkingMemory
 from memory.services.decisions import decision_review
+from memory.services.episodes import episode_close, episode_update
 from memory.services.procedures import procedure_update
 from memory.views.events import MONO_KINDS, previews
-from memory.web import base_context, index_state, keyset_page, query_without, shown_memory
-from nousweb.lib.errors import Invalid
+from memory.web import Shown, base_context, index_state, keyset_page, query_without, shown_memory
+from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.paging import BoundedPaginator
 
 RELATED_SHOWN = 50
 PAGE_SIZE = 50
 OUTCOME_KINDS = {"success": "ok", "partial": "warn", "failure": "removed"}
 STAKES_KINDS = {"high": "warn", "critical": "block"}
+CHANGE_EPISODE = "memory.change_episode"
 SUMMARY_KINDS = {"extractive": "neutral", "judge": "accent", "given": "ok", "none": "neutral"}
 
 
@@ -63,8 +68,91 @@ def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         outcome_kind=OUTCOME_KINDS.get(episode.outcome, "neutral"),
         summary_kind=SUMMARY_KINDS.get(episode.summary_kind, "neutral"),
         mono_kinds=MONO_KINDS,
+        may_change=shown.by.may(CHANGE_EPISODE),
     )
     return render(request, "memory/episode.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_episode_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """Change how an episode is described, and whether it is shown."""
+    shown = shown_memory(request, slug, "memory.view_episode")
+    shown.by.require(CHANGE_EPISODE, shown.agent)
+    episode: Episode = shown.row(shown.memory.episodes.select_related("agent"), pk, "episode")
+    initial = {name: getattr(episode, name) for name in EpisodeForm.base_fields}
+    form = EpisodeForm(request.POST if request.method == "POST" else None, initial=initial)
+    return _form_page(
+        request,
+        shown,
+        form,
+        # A summary that nobody touched stays the one that the lifecycle may write anew.
+        lambda given: episode_update(episode=episode, by=shown.by, **_changed(form)),
+        "memory/episode_edit.html",
+        reverse("agent_episode", args=[slug, pk]),
+        "Saved the episode.",
+        episode=episode,
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_episode_close(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """End an episode that is still open."""
+    shown = shown_memory(request, slug, "memory.view_episode")
+    shown.by.require(CHANGE_EPISODE, shown.agent)
+    episode: Episode = shown.row(shown.memory.episodes.select_related("agent"), pk, "episode")
+    initial = {"outcome": episode.outcome, "summary": episode.summary, "lessons": episode.lessons}
+    form = EpisodeCloseForm(request.POST if request.method == "POST" else None, initial=initial)
+    return _form_page(
+        request,
+        shown,
+        form,
+        # A summary that was left empty is the lifecycle's to make.
+        lambda given: episode_close(
+            episode=episode,
+            by=shown.by,
+            **{"outcome": given["outcome"], **_changed(form, "summary", "lessons", "ended_at")},
+        ),
+        "memory/episode_close.html",
+        reverse("agent_episode", args=[slug, pk]),
+        "Closed the episode.",
+        episode=episode,
+    )
+
+
+def _changed(form: forms.Form, *names: str) -> dict[str, Any]:
+    """What was typed and differs from what was there, of all fields or of `names`, whatever ends the lines."""
+    typed = {
+        name: value.replace("\r\n", "\n") if isinstance(value, str) else value
+        for name, value in form.cleaned_data.items()
+        if not names or name in names
+    }
+    return {name: value for name, value in typed.items() if value != form.initial.get(name)}
+
+
+def _form_page(
+    request: HttpRequest,
+    shown: Shown,
+    form: forms.Form,
+    change: Callable[[dict[str, Any]], object],
+    template: str,
+    done_url: str,
+    done: str,
+    **more: Any,
+) -> HttpResponse:
+    """A form and the change that it makes; a refusal shows it again with what was typed."""
+    refusal = ""
+    if request.method == "POST" and form.is_valid():
+        try:
+            change(form.cleaned_data)
+        except Invalid as error:
+            form_refuse(form, error)
+        except Conflict as error:
+            refusal = error.detail
+        else:
+            messages.success(request, done)
+            return redirect(done_url + shown.suffix)
+    context = base_context(request, shown, form=form, refusal=refusal, **more)
+    return render(request, template, context, status=409 if refusal else 422 if form.errors else 200)
 
 
 @require_safe
@@ -148,6 +236,25 @@ def agent_procedure(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         index=index_state(procedure.persona, ItemType.PROCEDURE, procedure.pk),
     )
     return render(request, "memory/procedure.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_procedure_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """Write a procedure anew; its counts stay."""
+    shown = shown_memory(request, slug, "memory.view_procedure")
+    shown.by.require("memory.change_procedure", shown.agent)
+    procedure: Procedure = shown.row(shown.memory.procedures.select_related("agent"), pk, "procedure")
+    initial = {name: getattr(procedure, name) for name in ProcedureForm.base_fields}
+    return _form_page(
+        request,
+        shown,
+        ProcedureForm(request.POST if request.method == "POST" else None, initial=initial),
+        lambda given: procedure_update(procedure=procedure, by=shown.by, **given),
+        "memory/procedure_edit.html",
+        reverse("agent_procedure", args=[slug, pk]),
+        "Saved the procedure.",
+        procedure=procedure,
+    )
 
 
 @require_POST

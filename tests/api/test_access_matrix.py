@@ -187,6 +187,12 @@ POST   agent_fact_erase      login no    no    in    login login login login log
 POST   agent_subject_erase   login no    no    in    login login login login login
 POST   agent_erase           login no    no    in    login login login login login
 POST   agent_censor_false_positive login no    in    in    login login login login login
+GET    agent_episode_edit    login no    in    in    login login login login login
+POST   agent_episode_edit    login no    in    in    login login login login login
+GET    agent_episode_close   login no    in    in    login login login login login
+POST   agent_episode_close   login no    in    in    login login login login login
+GET    agent_procedure_edit  login no    in    in    login login login login login
+POST   agent_procedure_edit  login no    in    in    login login login login login
 POST   agent_procedure_use   login no    in    in    login login login login login
 POST   agent_index_retry     login no    in    in    login login login login login
 GET    memory_review         login in    in    in    login login login login login

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from identity.models import Agent, AuditEvent
+from identity.models import Agent, ApiToken, AuditEvent
 from identity.principal import Principal
 from memory.models import Censor, Decision, Episode, Procedure, SearchItem, WorkingMemory
 from memory.search.entries import IndexEntry
@@ -81,6 +81,80 @@ def test_episodes_are_filtered_by_words_state_and_outcome(
     assert titles(alice, "agent_episodes", state="open") == ["A day"]
     assert titles(alice, "agent_episodes", outcome="failure", summary="given") == ["A night"]
     assert titles(alice, "agent_episodes", outcome="odd") == []
+
+
+def test_bob_edits_an_episode_and_touches_no_more_than_he_changes(
+    ada: Agent, alice: User, bob: User, episode: Episode
+) -> None:
+    Episode.objects.filter(pk=episode.pk).update(summary="They waited.\nTom came.", summary_kind="judge")
+    page = url("agent_episode_edit", episode.pk)
+    assert browser(alice).get(page).status_code == 403
+    form = browser(bob).get(page).context["form"]
+    given = {"title": form["title"].value(), "summary": "They waited.\r\nTom came.", "importance": "0.5"}
+    given |= {"tags": "night, sea", "active": "on"}
+    assert browser(bob).post(page, given).status_code == 302
+    episode.refresh_from_db()
+    assert (episode.tags, episode.summary_kind) == (["night", "sea"], "judge")
+    assert browser(bob).post(page, given | {"summary": "Tom came.", "tags": ""}).status_code == 302
+    episode.refresh_from_db()
+    assert (episode.summary, episode.summary_kind, episode.tags) == ("Tom came.", "given", [])
+    assert browser(bob).post(page, given | {"importance": "2"}).status_code == 422
+    shown = url("agent_episode", episode.pk)
+    assert f'href="{page}"' in browser(bob).get(shown).content.decode()
+    assert f'href="{page}"' not in browser(alice).get(shown).content.decode()
+    last = AuditEvent.objects.of_object("episode", episode.pk).latest("id")
+    assert (last.action, last.author_name) == ("episode.update", "bob")
+
+
+def test_bob_closes_an_episode_once(ada: Agent, bob: User, actor: Principal, episode: Episode) -> None:
+    page = url("agent_episode_close", episode.pk)
+    given = {"outcome": "success", "summary": "", "lessons": "Bring a lamp.\r\n\r\nAsk Tom.", "ended_at": ""}
+    early = given | {"ended_at": "2001-01-01T00:00"}
+    refused = browser(bob).post(page, early)
+    assert refused.status_code == 422
+    assert "Bring a lamp." in refused.content.decode()
+    assert browser(bob).post(page, given).status_code == 302
+    episode.refresh_from_db()
+    assert (episode.outcome, episode.lessons) == ("success", ["Bring a lamp.", "Ask Tom."])
+    assert episode.ended_at is not None
+    assert episode.summary_kind != "given", "it is left to the lifecycle"
+    again = browser(bob).post(page, given)
+    assert again.status_code == 409
+    assert "closed already" in again.content.decode()
+
+
+def test_bob_writes_a_procedure_anew_and_its_counts_stay(ada: Agent, alice: User, bob: User, actor: Principal) -> None:
+    procedure = procedure_create(agent=ada, name="Wait well", steps=["Sit.", "Wait."], by=actor)
+    procedure_report(procedure=procedure, success=True, by=actor)
+    page = url("agent_procedure_edit", procedure.pk)
+    assert browser(alice).get(page).status_code == 403
+    assert "Sit.\nWait." in browser(bob).get(page).content.decode()
+    given = {"name": "Wait better", "steps": "Sit.\r\nBreathe.\r\n", "scope": "project", "importance": "0.9"}
+    assert browser(bob).post(page, given | {"tags": "calm, sea", "domain": "sea"}).status_code == 302
+    procedure.refresh_from_db()
+    assert (procedure.name, procedure.steps, procedure.scope) == ("Wait better", ["Sit.", "Breathe."], "project")
+    assert (procedure.tags, procedure.domain, procedure.success_count) == (["calm", "sea"], "sea", 1)
+    assert browser(bob).post(page, given | {"name": ""}).status_code == 422
+    assert browser(bob).post(page, given | {"steps": "x\n" * 41}).status_code == 422
+    assert SearchItem.objects.get(item_id=str(procedure.pk)).text.startswith("Wait better")
+
+
+def test_audit_records_lead_to_memories(
+    ada: Agent, alice: User, charlie: User, actor: Principal, subconscious_token: str, episode: Episode
+) -> None:
+    def page(user: User, of: Any) -> str:
+        record = AuditEvent.objects.of_object(of._meta.model_name, of.pk).latest("id")
+        return browser(user).get(reverse("audit_event", args=[record.pk])).content.decode()
+
+    assert f'href="{url("agent_episode", episode.pk)}"' in page(alice, episode)
+    fact = fact_learn(agent=ada, content="Tom sails.", by=actor).fact
+    assert f'href="{url("agent_fact", fact.pk)}"' in page(alice, fact)
+    dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
+    dream = fact_learn(agent=ada, content="A dream.", by=dreamer).fact
+    assert f'href="{url("agent_fact", dream.pk)}' not in page(alice, dream)
+    address = f"{url('agent_fact', dream.pk)}?persona=subconscious"
+    assert f'href="{address}"' in page(charlie, dream)
+    assert browser(charlie).get(address).status_code == 200
 
 
 def test_bob_reviews_a_decision_and_alice_cannot(alice: User, bob: User, decision: Decision) -> None:
