@@ -31,7 +31,7 @@ Resolution = MemoryReview.Resolution
 QUEUE_LIMIT = 1_000
 STATUSES = {"pending": "Waiting", "decided": "Answered"}
 KIND_BADGES = {Kind.CONTRADICTION: "warn", Kind.ESCALATION: "block"}
-BULK = (Resolution.SAME, Resolution.REPLACE, Resolution.BOTH)
+BULK = (Resolution.SAME, Resolution.REPLACE, Resolution.BOTH, Resolution.KEEP)
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,6 +183,26 @@ def test_a_subconscious_fact_is_never_compared_with_the_actors(learn, api, subco
     assert answer.json()["action"] == "stored"
 
 
+def test_what_resembles_nothing_is_stored_and_no_judge_is_asked(learn, server):
+    learn(BERLIN, subject="Alice")
+    told = learn("The nightly build signs every package with the release key.", subject="build")
+    assert (told["action"], server.requests) == ("stored", [])
+
+
+def test_a_fact_of_nobody_replaces_nothing(learn):
+    learn(BERLIN, subject="Alice")
+    told = learn("She lives in Paris.")
+    assert told["superseded"] == []
+    assert Fact.objects.active().count() == 2
+
+
+def test_compatible_facts_of_one_subject_both_stay(learn):
+    learn(BERLIN, subject="Alice")
+    told = learn("Alice plays the violin in the city orchestra.", subject="Alice")
+    assert (told["action"], told["review"]) == ("stored", None)
+    assert Fact.objects.active().count() == 2
+
+
 def test_a_chain_keeps_both_clocks(learn):
     for city in ("Berlin", "Paris", "Rome"):
         learn(f"Alice lives in {city}.", subject="Alice")

@@ -1,0 +1,63 @@
+"""The queue of questions in the console: many answered at once, what refuses is named, and all is taken back."""
+
+import re
+
+import pytest
+from django.urls import reverse
+
+from memory.models import Fact, MemoryReview
+from memory.services.facts import fact_invalidate, fact_learn
+from tests.memory.console import browser
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def questions(ada, actor):
+    for place in range(3):
+        for often in ("never", "sometimes"):
+            content = f"Machine {place} {often} stops at night."
+            fact_learn(agent=ada, content=content, subject=f"machine {place}", by=actor)
+    return list(MemoryReview.objects.order_by("created_at"))
+
+
+def post(user, questions, answer):
+    selected = [str(review.pk) for review in questions]
+    return browser(user).post(reverse("memory_review_bulk"), {"selected": selected, "answer": answer}, follow=True)
+
+
+def active():
+    return sorted(Fact.objects.active().values_list("content", flat=True))
+
+
+def test_many_are_answered_at_once_and_taken_back_at_once(questions, bob):
+    before = active()
+    page = post(bob, questions, "replace").content.decode()
+    assert active() == [f"Machine {place} sometimes stops at night." for place in range(3)]
+    assert {review.batch for review in MemoryReview.objects.all()} != {None}
+    undo = re.search(r'action="(/review/memory/undo/[^"]+)"', page)
+    assert undo, "there is one undo for all of them"
+    answer = browser(bob).post(undo[1], follow=True)
+    assert "Took back 3 answers" in answer.content.decode()
+    assert active() == before
+    assert MemoryReview.objects.pending().count() == 3
+
+
+def test_what_refuses_is_named_and_stops_none_of_the_others(questions, bob, system):
+    fact_invalidate(fact=questions[1].old, by=system)
+    page = post(bob, questions, "same").content.decode()
+    assert "machine 1: One of these facts has been retired since" in page
+    assert MemoryReview.objects.pending().count() == 1
+
+
+@pytest.mark.parametrize("answer", ["merge", "reverse", "", "x"])
+def test_an_answer_that_they_do_not_take_changes_nothing(questions, bob, answer):
+    before = active()
+    assert post(bob, questions, answer).status_code == 200
+    assert active() == before
+    assert MemoryReview.objects.pending().count() == 3
+
+
+def test_who_may_only_look_answers_nothing(questions, alice):
+    assert post(alice, questions, "both").status_code == 403
+    assert MemoryReview.objects.pending().count() == 3
