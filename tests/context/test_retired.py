@@ -52,7 +52,7 @@ def test_a_replaced_memory_says_by_what_and_until_when_it_was_told(ada, replaced
     verdict = found[str(old.pk)]
     assert verdict["verdict"] == "superseded"
     assert verdict["superseded_by"] == str(new.pk)
-    assert NEW in verdict["reason"]
+    assert f"by “{NEW[:-1]}”." in verdict["reason"]
     assert f"{old.retired_at:%Y-%m-%d}" in verdict["reason"]
     assert OLD not in result.prepared.assembly.system_prompt
     assert found[str(new.pk)]["verdict"] == "included"
