@@ -90,19 +90,26 @@ def bare(query: str) -> dict[str, float]:
     from memory.persona import ActorMemory
     from memory.policy import PROFILE_CATEGORIES
     from memory.search import SearchRequest
-    from memory.search.candidates import candidates_fetch, counts_read
+    from memory.search.candidates import TUNING, candidates_fetch, counts_read, lexical_fetch
+    from memory.search.scoring import rarest
+    from nousweb.lib.sql import session_tuned
 
     view = ActorMemory(Agent.objects.get(slug="speed"))
     types = ["decision", "fact", "procedure", "episode", "event"]
+    request = SearchRequest(query, types=types, limit=100, exclude_categories=PROFILE_CATEGORIES)
+    session_tuned("search", TUNING)
     marks = [time.perf_counter()]
     counts = counts_read(view, query)
+    lexemes = rarest(counts.df, counts.statistics)
+    marks.append(time.perf_counter())
+    lexical = lexical_fetch(view, request, counts, lexemes)
     marks.append(time.perf_counter())
     vector = embedder_named(counts.model).embed_query(query)
     marks.append(time.perf_counter())
-    candidates_fetch(view, SearchRequest(query, types=types, exclude_categories=PROFILE_CATEGORIES), counts, vector)
+    candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
     marks.append(time.perf_counter())
     laps = [(after - before) * 1000 for before, after in pairwise(marks)]
-    return dict(zip(("counts", "embedding", "candidates"), laps, strict=True))
+    return dict(zip(("counts", "words", "embedding", "candidates"), laps, strict=True))
 
 
 def percentiles(values: list[float]) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Answering "what should this agent be told now?", and keeping the answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -8,6 +9,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
+from django.db import connection, transaction
 
 from context.assembly import Section, Verdict
 from context.engine import Prepared, context_prepare
@@ -152,6 +154,22 @@ def context_view(agent: Agent, by: Principal, persona: str | None = None) -> Per
     return memory_of(agent, by)
 
 
+@contextmanager
+def _log_commits() -> Iterator[None]:
+    """A transaction whose caller does not wait for the disk.
+
+    A prompt would wait longer for it than for any of its searches. A crash of PostgreSQL may lose the log's last half
+    second, never memory, and nothing that was written is ever half there.
+    """
+    if connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL synchronous_commit = off")
+        yield
+
+
 def _log(
     view: PersonaMemory,
     prepared: Prepared,
@@ -160,28 +178,29 @@ def _log(
     by: Principal,
 ) -> UUID:
     duration = sum(value for name, value in prepared.timings.items() if "." not in name)
-    run = ContextRun.objects.create(
-        agent=view.agent,
-        persona=view.persona,
-        session_id=prepared.request.session_id,
-        input=prepared.request.input,
-        request=prepared.request.as_json(),
-        system_prompt=prepared.assembly.system_prompt,
-        sections=list(sections),
-        tokens=prepared.assembly.tokens,
-        budget_tokens=prepared.budget.total,
-        frame=prepared.frame.frame.id,
-        profile=prepared.profile.profile_id,
-        decisions=prepared.decisions(),
-        candidates=candidates_logged(candidates),
-        fingerprint_id=prepared.fingerprint.id,
-        fingerprint=prepared.fingerprint.as_json(),
-        failed_sections=[list(failure) for failure in prepared.assembly.failed],
-        timings=dict(prepared.timings),
-        as_of=prepared.request.as_of,
-        duration_ms=round(duration, 2),
-        principal_name=by.name,
-    )
+    with _log_commits():
+        run = ContextRun.objects.create(
+            agent=view.agent,
+            persona=view.persona,
+            session_id=prepared.request.session_id,
+            input=prepared.request.input,
+            request=prepared.request.as_json(),
+            system_prompt=prepared.assembly.system_prompt,
+            sections=list(sections),
+            tokens=prepared.assembly.tokens,
+            budget_tokens=prepared.budget.total,
+            frame=prepared.frame.frame.id,
+            profile=prepared.profile.profile_id,
+            decisions=prepared.decisions(),
+            candidates=candidates_logged(candidates),
+            fingerprint_id=prepared.fingerprint.id,
+            fingerprint=prepared.fingerprint.as_json(),
+            failed_sections=[list(failure) for failure in prepared.assembly.failed],
+            timings=dict(prepared.timings),
+            as_of=prepared.request.as_of,
+            duration_ms=round(duration, 2),
+            principal_name=by.name,
+        )
     logger.info(
         "context_assembled",
         run_id=str(run.pk),
