@@ -1,12 +1,13 @@
 """Writing the search index. Called inside the transaction of the primary write; embeddings follow later."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import fields
 
 from django.db import connection
 
 from memory.messages import message_send
+from memory.search.candidates import PERSONA_OF_TABLE
 from memory.search.entries import IndexEntry
 
 _TYPES = {
@@ -74,13 +75,19 @@ def index_remove(persona: str, item_type: str, item_ids: Iterable[str]) -> None:
         )
 
 
-def index_counts(agent_id: int, personas: Iterable[str]) -> dict[str, int]:
+def index_counts(agent_id: int, personas: Collection[str]) -> dict[str, int]:
     """Rows of an agent's index by status: ready, pending, failed."""
+    # Each persona's table by itself: all are counted in one index, and what is not ready, mostly nothing, in another.
+    parts = []
+    for table, persona in PERSONA_OF_TABLE.items():
+        if persona in personas:
+            mine = f"FROM {table} WHERE agent_id = {int(agent_id)}"
+            parts.append(f"SELECT 'ready', count(*) {mine}")
+            parts.append(f"SELECT status, count(*) {mine} AND status <> 'ready' GROUP BY status")
     counts = {"ready": 0, "pending": 0, "failed": 0}
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT status, count(*) FROM memory_searchitem WHERE agent_id = %s AND persona = ANY(%s) GROUP BY status",
-            [agent_id, list(personas)],
-        )
-        counts.update(dict(cursor.fetchall()))
+        cursor.execute(" UNION ALL ".join(parts))
+        for status, number in cursor.fetchall():
+            counts[status] += number
+    counts["ready"] -= counts["pending"] + counts["failed"]
     return counts
