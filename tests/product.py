@@ -60,7 +60,7 @@ class Product:
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         log = (self.folder / "programs.log").open("ab")
         program = subprocess.Popen(
-            [sys.executable, *command],
+            tied(sys.executable, *command),
             cwd=PROJECT,
             env=self.environment,
             stdout=log,
@@ -121,6 +121,11 @@ class Product:
                 os.killpg(program.pid, signal.SIGKILL)
             program.wait()
         self.server.destroy()
+
+
+def tied(*command: str) -> list[str]:
+    """`command`, ended with this process, should it be killed before it can clean up."""
+    return [sys.executable, "-m", "nousweb.tether", str(os.getpid()), *command]
 
 
 def kill(program: subprocess.Popen[bytes]) -> None:

@@ -49,8 +49,8 @@ def lifecycle_run(run_id: int) -> str:
         return "not ours"
     began = time.monotonic()
     try:
-        handler = _handler(run)
         with _renewed(run):
+            handler = _handler(run)
             prepared = handler.prepare(run)
             with transaction.atomic():
                 if not _still_ours(run):
