@@ -20,11 +20,9 @@ demo: ## Run the product with demo data at http://localhost:8000/ (NOUS_PORT, NO
 	$(call bootstrap)
 	@.venv/bin/python manage.py serve --demo
 
-# Tests wait for browsers, servers and workers as often as they compute.
-TEST_WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 test: ## Run the tests on a throw-away PostgreSQL (ARGS='-k name' picks some)
 	$(call bootstrap,--dev --programs)
-	@.venv/bin/python -m pytest -n $(TEST_WORKERS) --dist loadfile $(ARGS)
+	@.venv/bin/python -m pytest -n auto --dist loadfile $(ARGS)
 
 # The checks read the settings; they need neither a database nor a data folder of their own.
 check: export NOUS_SECRET_KEY := only-for-make-check-0123456789-abcdefghijklmnopqrstuvwxyz
