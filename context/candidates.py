@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from context.assembly import Candidate, SearchedSection
 from context.budget import ContextBudget
@@ -20,6 +21,7 @@ from memory.policy import PROFILE_CATEGORIES
 from memory.search.candidates import Asked
 from memory.search.load import memories_load
 from memory.search.request import MAX_LIMIT, SearchHit, SearchRequest
+from memory.search.retired import RetiredHit
 from memory.search.search import search
 from memory.stm import stm_search
 
@@ -120,7 +122,9 @@ def candidates_find(
         ),
         embedding,
     )
-    found = _widened([_candidate(hit) for hit in result.items], scale) + loops
+    found = (
+        _widened([candidate_of(hit, source=str(hit.metadata.get("source", ""))) for hit in result.items], scale) + loops
+    )
     if plan.days_back is not None:
         found = _with_recent_episodes(view, found, since=now - timedelta(days=plan.days_back), now=now)
     stats = usage_stats(view.agent, [(one.type, one.id) for one in found], now=now)
@@ -172,7 +176,7 @@ def _pinned(
             type=row.item_type,
             id=row.item_id,
             text=loaded[key][0],
-            label=label_of(row.item_type, row.subject, row.happened_at),
+            label=_label(row.item_type, row.subject, row.happened_at),
             relevance=0.0,
             threshold=THRESHOLDS.get(row.item_type, DEFAULT_THRESHOLD),
             happened_at=row.happened_at,
@@ -188,19 +192,20 @@ def _pinned(
     )
 
 
-def label_of(item_type: str, subject: str, happened_at: datetime) -> str:
+def _label(item_type: str, subject: str, happened_at: datetime) -> str:
     if item_type == "fact":
         return subject
     return f"{happened_at:%Y-%m-%d}" if item_type in _DATED else ""
 
 
-def _candidate(hit: SearchHit) -> Candidate:
+def candidate_of(hit: SearchHit | RetiredHit, **more: Any) -> Candidate:
+    """What a search found, for the gates; `more` is what only some hits have."""
     return Candidate(
         section=SECTION_OF[hit.type],
         type=hit.type,
         id=hit.id,
         text=hit.content,
-        label=label_of(hit.type, hit.subject, hit.happened_at),
+        label=_label(hit.type, hit.subject, hit.happened_at),
         relevance=hit.score,
         cosine=hit.cosine,
         lexical=hit.lexical,
@@ -209,8 +214,8 @@ def _candidate(hit: SearchHit) -> Candidate:
         kinds=kinds_of(hit.type, hit.kind, hit.category),
         scope=hit.scope,
         tags=frozenset(hit.tags),
-        source=str(hit.metadata.get("source", "")),
         importance=hit.importance,
+        **more,
     )
 
 

@@ -6,7 +6,7 @@ import structlog
 from django.db import DatabaseError
 
 from context.assembly import Candidate
-from context.candidates import DEFAULT_THRESHOLD, NEAR_MISS, SECTION_OF, THRESHOLDS, Found, kinds_of, label_of
+from context.candidates import NEAR_MISS, Found, candidate_of
 from memory.persona import PersonaMemory
 from memory.search.retired import RetiredHit, retired_search
 
@@ -31,21 +31,8 @@ def with_retired(view: PersonaMemory, found: Found) -> Found:
 
 
 def _candidate(hit: RetiredHit) -> Candidate:
-    return Candidate(
-        section=SECTION_OF[hit.type],
-        type=hit.type,
-        id=hit.id,
-        text=hit.content,
-        label=label_of(hit.type, hit.subject, hit.happened_at),
-        relevance=hit.score,
-        cosine=hit.cosine,
-        lexical=hit.lexical,
-        threshold=THRESHOLDS.get(hit.type, DEFAULT_THRESHOLD),
-        happened_at=hit.happened_at,
-        kinds=kinds_of(hit.type, hit.kind, hit.category),
-        scope=hit.scope,
-        tags=frozenset(hit.tags),
-        importance=hit.importance,
+    return candidate_of(
+        hit,
         active=False,
         superseded_by=hit.successor,
         successor_text=hit.successor_text,

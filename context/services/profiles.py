@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from context.models import ContextProfile, ContextProfileVersion
 from context.profiles import BUILT_IN, Profile, profile_check, profile_of, profile_values
@@ -141,20 +142,13 @@ def profile_get(slug: str) -> ContextProfile:
     return profile
 
 
-_CURRENT = Repeated(
-    lambda lookup, wanted: (
-        ContextProfileVersion.objects.filter(is_current=True, **{lookup: wanted})
-        .order_by("pk")
-        .values_list("version", "values", "profile__slug", "profile__base")[:1]
-    ),
-    wanted="?",
-)
-_CURRENT_BY_KEY = Repeated(
-    lambda shape, wanted: ContextProfileVersion.objects.filter(is_current=True, profile__pk=wanted).values_list(
-        "version", "values", "profile__slug", "profile__base"
-    )[:1],
-    wanted=-1,
-)
+def _current(lookup: str, wanted: int | str) -> QuerySet[ContextProfileVersion, Any]:
+    current = ContextProfileVersion.objects.filter(is_current=True, **{lookup: wanted}).order_by("pk")
+    return current.values_list("version", "values", "profile__slug", "profile__base")[:1]
+
+
+_CURRENT = Repeated(_current, wanted="?")
+_CURRENT_BY_KEY = Repeated(_current, wanted=-1)
 
 
 def profile_in_force(agent: Agent, slug: str | None = None) -> tuple[Profile, int]:
@@ -173,7 +167,7 @@ def profile_in_force(agent: Agent, slug: str | None = None) -> tuple[Profile, in
     version, values, own_slug, base = found[0]
     layers = [json.loads(values)]
     for _ in range(MAX_DEPTH):
-        above = _CURRENT_BY_KEY.rows(None, wanted=base) if base is not None else []
+        above = _CURRENT_BY_KEY.rows("profile__pk", wanted=base) if base is not None else []
         if not above:
             break
         _, values, _, base = above[0]
