@@ -137,9 +137,10 @@ def _read_chunk(chunk: str, found: list[Token]) -> None:
 
 def hyphened(text: str) -> frozenset[str]:
     """Words with a hyphen of which a part would say something else alone: what is read-only is not read only once."""
-    words = re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)+", unicodedata.normalize("NFKC", text).casefold())
+    # Words without one match as well: where they do not, one long word is searched again from each of its letters.
+    words = re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", unicodedata.normalize("NFKC", text).casefold())
     telling = w.QUANTIFIERS | w.NEGATIONS | w.MODALS | w.PREPOSITIONS
-    return frozenset(word for word in words if telling & set(word.split("-")))
+    return frozenset(word for word in words if "-" in word and telling & set(word.split("-")))
 
 
 def _parts(chunk: str) -> list[str]:

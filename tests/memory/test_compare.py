@@ -234,7 +234,8 @@ def test_a_fact_is_the_same_as_itself(fact):
 
 
 @pytest.mark.parametrize(
-    "unit", ["a ", "not ", "12 ", "((((", "Alice's ", "x, ", "May 5 ", "w{} ", "''\"\"", "--", "1:2 "]
+    "unit",
+    ["a ", "not ", "12 ", "((((", "Alice's ", "x, ", "May 5 ", "w{} ", "''\"\"", "--", "1:2 ", "x", "a-", "1", "1,"],
 )
 def test_the_longest_facts_are_compared_in_bounded_time(unit):
     long = "".join(unit.format(place) for place in range(8000))[:8000]
