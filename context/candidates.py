@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Q
+
 from context.assembly import Candidate, SearchedSection
 from context.budget import ContextBudget
 from context.dedup import duplicates_of
@@ -19,9 +21,12 @@ from memory.models import SearchItem
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.candidates import Asked
+from memory.search.entries import IndexEntry
 from memory.search.load import memories_load
+from memory.search.past import memories_then, rows_then
 from memory.search.request import MAX_LIMIT, SearchHit, SearchRequest
 from memory.search.retired import RetiredHit
+from memory.search.said import words_of
 from memory.search.search import search
 from memory.stm import stm_search
 
@@ -59,6 +64,10 @@ KIND_ALIASES: Mapping[str, frozenset[str]] = {
     "procedure": frozenset({"plan"}),
 }
 """What profiles call the kinds that memories have by themselves."""
+
+
+Filed = SearchItem | IndexEntry
+"""How a memory is filed: as the index has it, or as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +135,8 @@ def candidates_find(
         _widened([candidate_of(hit, source=str(hit.metadata.get("source", ""))) for hit in result.items], scale) + loops
     )
     if plan.days_back is not None:
-        found = _with_recent_episodes(view, found, since=now - timedelta(days=plan.days_back), now=now)
+        since = now - timedelta(days=plan.days_back)
+        found = _with_recent_episodes(view, found, since=since, now=now, as_of=request.as_of)
     stats = usage_stats(view.agent, [(one.type, one.id) for one in found], now=now)
     said = duplicates_of([one.text for one in found], request.conversation, window) if plan.queries else {}
     candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))
@@ -166,16 +176,22 @@ def _pinned(
         return ()
     rows = SearchItem.objects.filter(
         agent=view.agent, persona__in=view.personas, item_id__in=[item_id for _, item_id in missing]
-    ).exclude(category__in=PROFILE_CATEGORIES)
+    )
     columns = ("item_type", "item_id", "subject", "kind", "category", "scope", "tags", "importance", "happened_at")
-    filed = {(row.item_type, row.item_id): row for row in rows.only(*columns)}
-    loaded = memories_load(view, [key for key in missing if key in filed], request.as_of)
+    filed: dict[tuple[str, str], Filed] = {(row.item_type, row.item_id): row for row in rows.only(*columns)}
+    keys = [key for key in missing if key in filed]
+    if request.as_of:
+        then = memories_then(view, keys, request.as_of)
+        filed |= {key: known.entry for key, known in then.items() if known.entry is not None}
+        said = {key: known.content for key, known in then.items()}
+    else:
+        said = {key: content for key, (content, _) in memories_load(view, keys).items()}
     return tuple(
         Candidate(
             section=SECTION_OF[row.item_type],
             type=row.item_type,
             id=row.item_id,
-            text=loaded[key][0],
+            text=said[key],
             label=_label(row.item_type, row.subject, row.happened_at),
             relevance=0.0,
             threshold=THRESHOLDS.get(row.item_type, DEFAULT_THRESHOLD),
@@ -186,8 +202,9 @@ def _pinned(
             importance=row.importance,
             pinned=True,
         )
-        for key in missing
-        if key in loaded
+        for key in keys
+        # What is always told has its own section.
+        if key in said and filed[key].category not in PROFILE_CATEGORIES
         for row in (filed[key],)
     )
 
@@ -220,8 +237,8 @@ def candidate_of(hit: SearchHit | RetiredHit, **more: Any) -> Candidate:
 
 
 def _loops(view: PersonaMemory, request: ContextRequest, limits: Mapping[str, int], now: datetime) -> list[Candidate]:
-    """The last loops by the fuzzy score of short-term memory; there is none of the past, which keeps no window."""
-    if not limits.get("loop") or request.as_of is not None:
+    """The last loops by the fuzzy score of short-term memory; of the past those that were over then."""
+    if not limits.get("loop"):
         return []
     return [
         Candidate(
@@ -237,18 +254,25 @@ def _loops(view: PersonaMemory, request: ContextRequest, limits: Mapping[str, in
             happened_at=hit.loop.last_event_at,
             kinds=kinds_of("loop", hit.loop.kind, ""),
         )
-        for hit in stm_search(view, request.input, now=now)[:LOOPS_SEEN]
+        for hit in stm_search(view, request.input, now=now, as_of=request.as_of)[:LOOPS_SEEN]
         # The loop that is going on is the conversation itself.
         if hit.loop.loop_id != request.session_id
     ]
 
 
 def _with_recent_episodes(
-    view: PersonaMemory, found: list[Candidate], *, since: datetime, now: datetime
+    view: PersonaMemory, found: list[Candidate], *, since: datetime, now: datetime, as_of: datetime | None = None
 ) -> list[Candidate]:
     """`found` with the episodes of a span of time, which are wanted whatever their words."""
-    recent = view.episodes.active().filter(started_at__gte=since, started_at__lte=now).order_by("-started_at", "pk")
-    by_id = {episode.pk: episode for episode in recent[:EPISODES_BY_TIME]}
+    recent = view.episodes.filter(started_at__gte=since, started_at__lte=now).order_by("-started_at", "pk")
+    if as_of is None:
+        episodes = list(recent.active()[:EPISODES_BY_TIME])
+    else:
+        possible = recent.filter(Q(active=True) | Q(retired_at__gt=as_of), created_at__lte=as_of)
+        # A few more, since some may have been retired then and brought back.
+        then = rows_then(list(possible[: 2 * EPISODES_BY_TIME]), as_of)
+        episodes = [episode for episode in then if episode.active and words_of(episode)][:EPISODES_BY_TIME]
+    by_id = {episode.pk: episode for episode in episodes}
     known = {one.id for one in found if one.type == "episode"}
     marked = [replace(one, by_time=one.type == "episode" and one.id in map(str, by_id)) for one in found]
     return marked + [
@@ -256,7 +280,7 @@ def _with_recent_episodes(
             section=SECTION_OF["episode"],
             type="episode",
             id=str(episode.pk),
-            text="\n".join(part for part in (episode.title, episode.summary or episode.detail) if part),
+            text=words_of(episode),
             label=f"{episode.started_at:%Y-%m-%d}",
             relevance=0.0,
             threshold=DEFAULT_THRESHOLD,

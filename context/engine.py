@@ -23,6 +23,8 @@ from context.request import ContextRequest
 from context.retired import with_retired
 from context.sections import fixed_sections
 from context.services.profiles import profile_in_force
+from identity.models import Agent
+from identity.selectors import agent_as_of
 from memory.embedding.ahead import EmbeddingAhead
 from memory.persona import PersonaMemory
 from memory.search.search import query_embedding
@@ -138,11 +140,12 @@ def context_load(view: PersonaMemory, request: ContextRequest, *, explain: bool 
     plan = plan_retrieval(intent, request.input, frame_is_sure=frame.confidence > 0)
     # The model computes while the database is asked for all that needs no search.
     embedding = query_embedding(request.input) if plan.queries else None
-    profile, profile_version = profile_in_force(view.agent, request.profile)
+    agent = agent_as_of(view.agent, request.as_of) if request.as_of else view.agent
+    profile, profile_version = profile_in_force(agent, request.profile, request.as_of)
     budget = budget_for(
         frame.frame.id,
         plan_overrides=plan.budget_overrides,
-        operator_overrides={**_agent_budgets(view), **request.budgets},
+        operator_overrides={**_agent_budgets(agent), **request.budgets},
         total=request.budget,
     )
     files = tuple(dict.fromkeys([*request.files, *mentioned_files(request.input)]))
@@ -252,9 +255,9 @@ def _found(
         return Found(()), [("Search", "It could not be searched.")]
 
 
-def _agent_budgets(view: PersonaMemory) -> dict[str, int]:
+def _agent_budgets(agent: Agent) -> dict[str, int]:
     """The operator's budgets in the agent's configuration; anything but a whole number is passed over."""
-    given = view.agent.config.get("budgets")
+    given = agent.config.get("budgets")
     if not isinstance(given, dict):
         return {}
     return {str(name): tokens for name, tokens in given.items() if isinstance(tokens, int) and tokens >= 0}

@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.db import DatabaseError
+from django.db.models import Q
 
 from context.assembly import FixedSection, Item, list_item
 from context.budget import ContextBudget
@@ -18,8 +19,10 @@ from context.request import ContextRequest
 from identity.models import Agent, IdentityVersion
 from identity.policy import Section as IdentitySection
 from identity.prompt import assemble_prompt
+from memory.models import Censor
 from memory.models.facts import FactQuerySet
 from memory.persona import PersonaMemory
+from memory.search.past import rows_then
 from nousweb.lib.fencing import fence_line
 from nousweb.lib.sql import Repeated
 from nousweb.lib.tokens import truncate_to_tokens
@@ -134,8 +137,10 @@ def profile_section(
     if as_of is None and not pinned:
         loaded = _FACTS.rows((type(view), tuple(profile.excluded_kinds)), agent=view.agent.pk)
     else:
-        facts = (view.facts.as_of(as_of) if as_of else view.facts.active()).profile().surest_first()
-        facts = _without(facts, profile.excluded_kinds)
+        if as_of:
+            facts = view.facts.profile_as_of(as_of, profile.excluded_kinds).surest_first()
+        else:
+            facts = _without(view.facts.active().profile().surest_first(), profile.excluded_kinds)
         first = list(facts.filter(pk__in=pinned).values_list(*FACT_COLUMNS)) if pinned else []
         loaded = [*first, *facts.exclude(pk__in=pinned).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_LOADED]]
     items = [Item("fact", str(fact_id), list_item(content, subject)) for fact_id, subject, content in loaded]
@@ -148,15 +153,20 @@ def _without(facts: FactQuerySet, kinds: Sequence[str]) -> FactQuerySet:
 
 def censor_section(view: PersonaMemory, budget: ContextBudget, as_of: datetime | None = None) -> FixedSection:
     """Tier 1: what the agent must not do, the strictest first."""
-    if as_of:
-        censors = view.censors.active().strictest_first().filter(created_at__lte=as_of)
-        found = list(censors.values_list(*CENSOR_COLUMNS)[:CENSORS_LOADED])
-    else:
-        found = _CENSORS.rows(type(view), agent=view.agent.pk)
+    found = _censors_then(view, as_of) if as_of else _CENSORS.rows(type(view), agent=view.agent.pk)
     items = [
         Item("censor", str(key), censor_line(severity, pattern, reason)) for key, severity, pattern, reason in found
     ]
     return FixedSection("censors", "Active Censors", 1, budget.of("censors"), items)
+
+
+def _censors_then(view: PersonaMemory, as_of: datetime) -> list[tuple[Any, ...]]:
+    """Those that were in force then, with what they said then."""
+    perhaps = view.censors.filter(Q(active=True) | Q(retired_at__gt=as_of), created_at__lte=as_of)
+    held = [censor for censor in rows_then(list(perhaps), as_of) if censor.active]
+    rank = list(reversed(Censor.Severity.values))
+    held.sort(key=lambda censor: (rank.index(censor.severity), censor.created_at, censor.pk))
+    return [tuple(getattr(censor, name) for name in CENSOR_COLUMNS) for censor in held[:CENSORS_LOADED]]
 
 
 def censor_line(severity: str, pattern: str, reason: str = "") -> str:

@@ -1,13 +1,14 @@
 """Reads of identity that API and console share."""
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Count, Prefetch, Q, QuerySet, Window
 from django.db.models.functions import Length, RowNumber
 
-from identity.models import Agent, ChangeProposal, IdentityVersion
+from identity.models import Agent, AgentKind, AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy import SECTION_POLICY, Section, SectionPolicy
 from identity.principal import Principal
 from identity.prompt import assemble_prompt
@@ -32,6 +33,25 @@ def agent_for(principal: Principal, slug: str) -> Agent:
     if not slug:
         raise Invalid("Name the agent: ?agent=…", field="agent")
     return agent_get(slug)
+
+
+def agent_as_of(agent: Agent, moment: datetime) -> Agent:
+    """A copy of an agent with the kind and the configuration that it had at `moment`, as the audit trail tells."""
+    kind, config = agent.kind, dict(agent.config)
+    trail = AuditEvent.objects.of_object("agent", agent.pk).filter(
+        action__in=("agent.update", "agent.configure"), at__gt=moment
+    )
+    for action, before in trail.order_by("-id").values_list("action", "before"):
+        if not isinstance(before, dict):
+            continue
+        if action == "agent.configure":
+            # What held nothing is written down as None.
+            config = {name: value for name, value in (config | before).items() if value is not None}
+        elif before.get("kind") in AgentKind.values:
+            kind = before["kind"]
+    then = copy(agent)
+    then.kind, then.config = kind, config
+    return then
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,20 @@ _WINDOW = Repeated(
 )
 
 
-def stm_window(memory: PersonaMemory, size: int, personas: Iterable[str] = ()) -> list[LoopSummary]:
-    """The last `size` loop summaries of each persona that `memory` may read, or of these of them; latest first."""
+def stm_window(
+    memory: PersonaMemory, size: int, personas: Iterable[str] = (), as_of: datetime | None = None
+) -> list[LoopSummary]:
+    """The last `size` loop summaries of each persona that `memory` may read, or of these of them; latest first.
+
+    With `as_of` the last of the loops that were over then. One that went on afterwards is not among them, because its
+    summary tells of that too.
+    """
     found: list[LoopSummary] = []
     for persona in personas or memory.personas:
+        if as_of is not None:
+            over = memory.loops.summarised().filter(persona=persona, last_event_at__lte=as_of, closed_at__lte=as_of)
+            found += over.order_by("-last_event_at", "-pk")[:size]
+            continue
         rows = _WINDOW.rows((type(memory), persona, size), agent=memory.agent.pk)
         found += [instance_of(LoopSummary, row) for row in rows]
     return sorted(found, key=lambda loop: (loop.last_event_at, loop.pk), reverse=True)
@@ -47,6 +57,7 @@ def stm_search(
     personas: Iterable[str] = (),
     config: StmConfig | None = None,
     min_score: float = 0.0,
+    as_of: datetime | None = None,
 ) -> list[StmHit]:
     """The summaries in the window, best first by the seed's score; of equal scores the later one first.
 
@@ -55,7 +66,7 @@ def stm_search(
     config = config or StmConfig.of(memory.agent.config)
     wanted = normalise(query)
     hits = []
-    for loop in stm_window(memory, config.window, personas):
+    for loop in stm_window(memory, config.window, personas, as_of):
         score = stm_score(
             wanted,
             normalise(loop.summary),

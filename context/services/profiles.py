@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -151,15 +152,26 @@ _CURRENT = Repeated(_current, wanted="?")
 _CURRENT_BY_KEY = Repeated(_current, wanted=-1)
 
 
-def profile_in_force(agent: Agent, slug: str | None = None) -> tuple[Profile, int]:
+def _version_then(lookup: str, wanted: int | str, as_of: datetime) -> list[tuple[Any, ...]]:
+    """The version that was current at a moment, as `_current` gives it; the first, where there was none yet."""
+    versions = ContextProfileVersion.objects.filter(**{lookup: wanted})
+    columns = ("version", "values", "profile__slug", "profile__base")
+    found = versions.filter(created_at__lte=as_of).order_by("-version").values_list(*columns).first()
+    found = found or versions.order_by("version").values_list(*columns).first()
+    return [(found[0], json.dumps(found[1]), *found[2:])] if found else []
+
+
+def profile_in_force(agent: Agent, slug: str | None = None, as_of: datetime | None = None) -> tuple[Profile, int]:
     """The profile named, else the agent's own (config "profile"), else its kind's; with the version's number.
 
-    One query a level of inheritance. Raises NotFound for an unknown slug.
+    With `as_of` in the version of that time. One query a level of inheritance. Raises NotFound for an unknown slug.
     """
     named = slug or str(agent.config.get("profile") or "")
     if named and (reason := unstorable_reason(named)):
         raise Invalid(reason, field="profile")
-    found = _CURRENT.rows("profile__slug" if named else "profile__kind", wanted=named or agent.kind)
+    lookup = "profile__slug" if named else "profile__kind"
+    wanted = named or agent.kind
+    found = _version_then(lookup, wanted, as_of) if as_of else _CURRENT.rows(lookup, wanted=wanted)
     if not found:
         if named:
             raise NotFound(f"There is no profile {named[:60]!r}.")
@@ -167,7 +179,12 @@ def profile_in_force(agent: Agent, slug: str | None = None) -> tuple[Profile, in
     version, values, own_slug, base = found[0]
     layers = [json.loads(values)]
     for _ in range(MAX_DEPTH):
-        above = _CURRENT_BY_KEY.rows("profile__pk", wanted=base) if base is not None else []
+        if base is None:
+            above = []
+        elif as_of:
+            above = _version_then("profile__pk", base, as_of)
+        else:
+            above = _CURRENT_BY_KEY.rows("profile__pk", wanted=base)
         if not above:
             break
         _, values, _, base = above[0]

@@ -23,7 +23,8 @@ class Scope(models.TextChoices):
 class Memory(models.Model):
     """A memory of one persona of one agent, with what search and selection need to know of it.
 
-    `active` has one meaning: whether search and prompts may show it.
+    `active` has one meaning: whether search and prompts may show it. `retired_at` says since when they may not; what
+    came without its history has none.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -33,6 +34,7 @@ class Memory(models.Model):
     tags = ArrayField(models.CharField(max_length=50), default=list, blank=True)
     importance = models.FloatField(default=0.5, validators=UNIT_INTERVAL)
     active = models.BooleanField(default=True)
+    retired_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
     updated_at = models.DateTimeField(default=clock.now, editable=False)
 

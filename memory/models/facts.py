@@ -1,11 +1,14 @@
 """Facts with two clocks, and the history of every change to them."""
 
 import uuid
+from collections.abc import Collection
 from datetime import datetime
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Coalesce
 
 from identity.models import Agent, AuthorFields, Persona
 from memory.models.base import UNIT_INTERVAL, Scope
@@ -22,6 +25,21 @@ class FactQuerySet(models.QuerySet["Fact"]):
     def profile(self) -> "FactQuerySet":
         """Facts that are always on: about the people served, what they prefer, and the rules they set."""
         return self.filter(category__in=PROFILE_CATEGORIES)
+
+    def profile_as_of(self, moment: datetime, without: Collection[str] = ()) -> "FactQuerySet":
+        """Facts that were known, true and always on at `moment`, but for those of a category or kind of `without`.
+
+        The category of a moment is the one that the first change since took away.
+        """
+        since = FactChange.objects.filter(fact=OuterRef("pk"), at__gt=moment, before__has_key="category")
+        first = since.order_by("at", "id").values(text=KeyTextTransform("category", "before"))[:1]
+        return (
+            self.as_of(moment)
+            .alias(category_then=Coalesce(Subquery(first), F("category"), output_field=models.TextField()))
+            .filter(category_then__in=PROFILE_CATEGORIES)
+            .exclude(category_then__in=without)
+            .exclude(kind__in=without)
+        )
 
     def known_at(self, moment: datetime) -> "FactQuerySet":
         """Facts that the agent held to be true at `moment`, right or wrong."""
@@ -160,7 +178,11 @@ class FactChange(AuthorFields):
 
     class Meta:
         ordering = ["-id"]
-        indexes = [models.Index(fields=["-at"], condition=Q(action="superseded"), name="fact_supersessions")]
+        indexes = [
+            models.Index(fields=["-at"], condition=Q(action="superseded"), name="fact_supersessions"),
+            # The few that moved a fact between what is always told and what is searched.
+            models.Index(fields=["at"], condition=Q(before__has_key="category"), name="fact_refiled"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.get_action_display()}: {self.fact}"

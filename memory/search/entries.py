@@ -102,6 +102,7 @@ def _of_episode(episode: Episode) -> IndexEntry:
         tags=episode.tags,
         importance=episode.importance,
         active=episode.active,
+        retired_at=episode.retired_at,
     )
 
 
@@ -130,6 +131,7 @@ def _of_procedure(procedure: Procedure) -> IndexEntry:
         tags=procedure.tags,
         importance=procedure.importance,
         active=procedure.active,
+        retired_at=procedure.retired_at,
     )
 
 
@@ -148,6 +150,7 @@ def _of_decision(decision: Decision) -> IndexEntry:
         tags=decision.tags,
         importance=decision.importance,
         active=decision.active,
+        retired_at=decision.retired_at,
     )
 
 

@@ -3,88 +3,53 @@
 The index may be behind by a moment; what the view does not show, or what is retired, never leaves here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memory.models import ItemType, Procedure
+from django.db.models import QuerySet
+
+from memory.models import ItemType
 from memory.persona import PersonaMemory
 from memory.search.candidates import source_of
+from memory.search.past import memories_then
+from memory.search.said import about, words_of
 from nousweb.lib.sql import rows_prepared
 
 Loaded = tuple[str, Mapping[str, Any]]
-
-
-def _events(view: PersonaMemory, ids: Sequence[str], as_of: datetime | None) -> dict[str, Loaded]:
-    rows = view.events.filter(pk__in=[int(item) for item in ids]).values_list("pk", "content", "metadata")
-    return {str(pk): (content, metadata) for pk, content, metadata in rows}
-
-
-def _facts(view: PersonaMemory, ids: Sequence[str], as_of: datetime | None) -> dict[str, Loaded]:
-    facts = view.facts.as_of(as_of) if as_of else view.facts.active()
-    names = ("subject", "category", "kind", "confidence", "source", "valid_from", "valid_until")
-    rows = facts.filter(pk__in=ids).values_list("pk", "content", *names)
-    return {str(pk): (content, dict(zip(names, about, strict=True))) for pk, content, *about in rows}
-
-
-def _episodes(view: PersonaMemory, ids: Sequence[str], as_of: datetime | None) -> dict[str, Loaded]:
-    names = ("title", "outcome", "lessons", "started_at", "ended_at")
-    rows = view.episodes.active().filter(pk__in=ids).values("pk", "summary", "detail", *names)
-    return {str(row["pk"]): (_episode_text(row), {name: row[name] for name in names}) for row in rows}
-
-
-def _episode_text(row: Mapping[str, Any]) -> str:
-    return "\n".join(part for part in (row["title"], row["summary"] or row["detail"]) if part)
-
-
-def _procedures(view: PersonaMemory, ids: Sequence[str], as_of: datetime | None) -> dict[str, Loaded]:
-    # Its effectiveness is worked out from more than one column.
-    columns = ("name", "description", "steps", "domain", "success_count", "failure_count")
-    found = view.procedures.active().filter(pk__in=ids).only(*columns)
-    return {str(row.pk): (_procedure_text(row), _about_procedure(row)) for row in found}
-
-
-def _procedure_text(procedure: Procedure) -> str:
-    return "\n".join(part for part in (procedure.name, procedure.description, *procedure.steps) if part)
-
-
-def _about_procedure(procedure: Procedure) -> dict[str, Any]:
-    return {
-        "name": procedure.name,
-        "domain": procedure.domain,
-        "steps": procedure.steps,
-        "effectiveness": procedure.effectiveness,
-    }
-
-
-def _decisions(view: PersonaMemory, ids: Sequence[str], as_of: datetime | None) -> dict[str, Loaded]:
-    names = ("category", "confidence", "stakes", "reasons", "outcome", "outcome_note")
-    rows = view.decisions.active().filter(pk__in=ids).values_list("pk", "description", *names)
-    return {str(pk): (description, dict(zip(names, about, strict=True))) for pk, description, *about in rows}
-
-
-_LOADERS: dict[str, Callable[[PersonaMemory, Sequence[str], datetime | None], dict[str, Loaded]]] = {
-    ItemType.EVENT: _events,
-    ItemType.FACT: _facts,
-    ItemType.EPISODE: _episodes,
-    ItemType.PROCEDURE: _procedures,
-    ItemType.DECISION: _decisions,
-}
 
 
 def memories_load(
     view: PersonaMemory, items: Sequence[tuple[str, str]], as_of: datetime | None = None
 ) -> dict[tuple[str, str], Loaded]:
     """Content and metadata by (type, id), one query for each type; what may not be shown is missing."""
+    if as_of:
+        return {key: (then.content, then.metadata) for key, then in memories_then(view, items, as_of).items()}
     wanted: dict[str, list[str]] = {}
     for item_type, item_id in items:
         wanted.setdefault(item_type, []).append(item_id)
-    return {
-        (item_type, item_id): loaded
-        for item_type, ids in wanted.items()
-        for item_id, loaded in _LOADERS[item_type](view, ids, as_of).items()
+    found: dict[tuple[str, str], Loaded] = {}
+    for item_type, ids in wanted.items():
+        if item_type == ItemType.EVENT:
+            rows = view.events.filter(pk__in=[int(item) for item in ids]).values_list("pk", "content", "metadata")
+            found |= {(item_type, str(pk)): (content, metadata) for pk, content, metadata in rows}
+        else:
+            found |= {
+                (item_type, str(row.pk)): (words_of(row), about(item_type, row))
+                for row in _active(view, item_type).filter(pk__in=ids)
+            }
+    return found
+
+
+def _active(view: PersonaMemory, item_type: str) -> QuerySet[Any]:
+    stores: dict[str, QuerySet[Any]] = {
+        ItemType.FACT: view.facts.active(),
+        ItemType.EPISODE: view.episodes.active(),
+        ItemType.PROCEDURE: view.procedures.active(),
+        ItemType.DECISION: view.decisions.active(),
     }
+    return stores[item_type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +140,19 @@ def hits_load(
         elif hit["type"] in (ItemType.FACT, ItemType.EPISODE):
             about = hit["metadata"]
             about |= {name: datetime.fromisoformat(about[name]) for name in _MOMENTS if about.get(name)}
-    if as_of:
-        known = memories_load(view, [(hit["type"], hit["id"]) for hit in found.values()], as_of)
-        found = {key: hit for key, hit in found.items() if (hit["type"], hit["id"]) in known}
-    return found
+    return _as_then(view, found, as_of, metadata=metadata) if as_of else found
+
+
+def _as_then(
+    view: PersonaMemory, found: Mapping[int, dict[str, Any]], as_of: datetime, *, metadata: bool
+) -> dict[int, dict[str, Any]]:
+    """Those of the hits that were shown at a moment, with what they said then and how they were filed."""
+    then = memories_then(view, [(hit["type"], hit["id"]) for hit in found.values()], as_of)
+    shown: dict[int, dict[str, Any]] = {}
+    for key, hit in found.items():
+        if known := then.get((hit["type"], hit["id"])):
+            entry = known.entry
+            shown[key] = hit | {"content": known.content, "metadata": known.metadata if metadata else hit["metadata"]}
+            if entry is not None:
+                shown[key] |= {name: getattr(entry, name) for name in ("category", "scope", "tags", "importance")}
+    return shown

@@ -126,7 +126,7 @@ ORDER BY gone.id
 def _hit(row: Mapping[str, Any], relevance: float, lexical: float) -> RetiredHit:
     ends = [moment for moment in (row["retired_at"], row["valid_until"]) if moment is not None]
     begins = [moment for moment in (row["recorded_at"], row["valid_from"]) if moment is not None]
-    was_told = row["item_type"] == "fact" and not row["found_wrong"] and ends and max(begins) < min(ends)
+    was_told = not row["found_wrong"] and ends and max(begins) < min(ends)
     return RetiredHit(
         type=row["item_type"],
         id=row["item_id"],

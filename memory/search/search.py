@@ -14,6 +14,7 @@ from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.persona import PersonaMemory
 from memory.search.candidates import TUNING, Asked, Counts, Fetched, candidates_fetch, counts_read, lexical_fetch
 from memory.search.load import hits_load
+from memory.search.past import changed_since
 from memory.search.request import MAX_QUERY_CHARACTERS, SearchHit, SearchRequest, SearchResult
 from memory.search.scoring import Query, Ranking, Values, rarest, score
 from nousweb.lib.sql import session_tuned
@@ -32,6 +33,8 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
        alone decide.
     4. Score them and drop what lies under the threshold.
     5. Load the best from their own tables, through the view.
+
+    As of the past, what has changed since is searched as it was then (`memory.search.past`).
     """
     watch = _Watch()
     text = _read(request.query)
@@ -44,9 +47,14 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     lexemes = rarest(counts.df, counts.statistics)
     lexical = lexical_fetch(view, request, counts, lexemes)
     watch.lap("words")
+    changed = changed_since(view, request, request.as_of) if request.as_of else None
+    if changed is not None:
+        lexical = list({*lexical, *changed.ids})
     vector, degraded = _embedded(counts, embedding)
     watch.lap("embedding")
     fetched = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
+    if changed is not None:
+        fetched = changed.seen(fetched, lexemes)
     watch.lap("candidates")
     thresholds = thresholds_of(counts.model)
     threshold = thresholds.relevance if request.min_score is None else request.min_score

@@ -28,7 +28,10 @@ def row_change(row: Model, values: Mapping[str, Any]) -> tuple[dict[str, Any], d
     for name, value in changed.items():
         setattr(row, name, value)
     if changed:
-        stamp = {"updated_at": clock.now()} if hasattr(row, "updated_at") else {}
+        now = clock.now()
+        stamp: dict[str, datetime | None] = {"updated_at": now} if hasattr(row, "updated_at") else {}
+        if "active" in changed and hasattr(row, "retired_at"):
+            stamp["retired_at"] = None if changed["active"] else now
         for name, moment in stamp.items():
             setattr(row, name, moment)
         row.save(update_fields=[*changed, *stamp])

@@ -19,6 +19,7 @@ from memory.transfer.tables import (
     AGENT_FIELDS,
     AUDIT_TABLE,
     FORMAT,
+    LATER,
     TABLES,
     VERBATIM,
     VERSION,
@@ -115,6 +116,7 @@ def _survey(path: Path) -> tuple[dict[str, Any], dict[str, int], dict[str, set[s
             raise BadLine(number, f"rows of {name} come too late.")
         place = PLACES[name]
         wanted = {column.attname for column in columns(MODELS[name])}
+        row = {**{column: None for model, column in LATER if model is MODELS[name]}, **row}
         if set(row) != wanted:
             differing = sorted(set(row) ^ wanted)
             raise BadLine(number, f"a row of {name} lacks or adds {', '.join(differing)[:200]}.")
@@ -194,7 +196,8 @@ class _Storing:
     def _object(self, model: type[models.Model], number: int, row: dict[str, Any]) -> models.Model:
         values: dict[str, Any] = {}
         for column in columns(model):
-            value = row[column.attname]
+            # Every row has every column, but for those in LATER.
+            value: Any = row.get(str(column.attname))
             if isinstance(column, models.ForeignKey):
                 values[column.attname] = self._reference(number, column, value)
             elif column.primary_key:

@@ -49,6 +49,9 @@ LEFT_OUT = frozenset(
 """Tables with rows of an agent that an export does not carry: secrets, the trail unless asked for, what calls
 cost, and what is derived again."""
 
+LATER = frozenset((model, "retired_at") for model in (Episode, Decision, Procedure, Censor))
+"""Columns that files written before there were any lack; they are read as empty."""
+
 AGENT_FIELDS = ("slug", "name", "kind", "config", "initiated_at", "created_at")
 
 VERBATIM = frozenset({(Event, "metadata")})

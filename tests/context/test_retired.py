@@ -101,7 +101,7 @@ def test_a_fact_that_is_always_told_is_explained_too(ada, system, actor):
     assert "tea" not in result.prepared.assembly.system_prompt
 
 
-def test_what_was_found_wrong_or_retired_has_no_date_that_lets_it_in(ada, system, actor):
+def test_what_was_found_wrong_has_no_date_that_lets_it_in_and_what_was_retired_has_one(ada, system, actor):
     wrong = learn(ada, OLD, system)
     fact_invalidate(fact=wrong, by=system, reason="It was not.")
     decision = decision_record(agent=ada, description="Export the ledger by night.", by=system)
@@ -109,7 +109,7 @@ def test_what_was_found_wrong_or_retired_has_no_date_that_lets_it_in(ada, system
     result, found = explained(ada, actor)
     assert found[str(wrong.pk)]["verdict"] == found[str(decision.pk)]["verdict"] == "retired"
     assert found[str(wrong.pk)]["reason"].startswith("Found wrong")
-    assert not any("A date" in found[str(one.pk)]["remedy"] for one in (wrong, decision))
+    assert ["A date before" in found[str(one.pk)]["remedy"] for one in (wrong, decision)] == [False, True]
     assert "disk was full" not in result.prepared.assembly.system_prompt
 
 

@@ -1,0 +1,438 @@
+"""A context as of a moment is made of what was known, and in force, then: texts, filing, pins, censors, settings."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import Q
+from django.test.utils import CaptureQueriesContext
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from context.models import ContextProfile
+from context.request import ContextRequest
+from context.services.context import context_assemble
+from context.services.pins import context_pin, context_unpin
+from context.services.profiles import profile_assign, profile_create, profile_update
+from identity.models import ApiToken
+from identity.principal import Principal
+from identity.services.agents import agent_configure
+from identity.services.proposals import identity_propose, proposal_approve
+from memory.models import Episode, SearchItem
+from memory.persona import ActorMemory
+from memory.search.load import memories_load
+from memory.search.past import memories_then
+from memory.search.request import SearchRequest
+from memory.search.search import search
+from memory.services.censors import censor_create, censor_retire, censor_update
+from memory.services.decisions import decision_record, decision_review, decision_update
+from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
+from memory.services.erasure import audit_blank
+from memory.services.events import events_record
+from memory.services.facts import fact_edit, fact_invalidate, fact_restore, fact_supersede
+from memory.services.indexing import embeddings_make
+from memory.services.loops import derived_backfill
+from memory.services.procedures import procedure_create, procedure_report, procedure_update
+from nousweb.lib import clock
+from tests.context.stories import learn
+
+NOW = clock.now().replace(microsecond=0)
+ASKED = "How did the ledger export go?"
+
+
+def ago(days: float) -> datetime:
+    return NOW - timedelta(days=days)
+
+
+def ask(agent, by, days=None, text=ASKED, **more):
+    request = ContextRequest("s", text, as_of=None if days is None else ago(days), **more)
+    return context_assemble(agent=agent, request=request, by=by, log=False, explain=True)
+
+
+def prompt(agent, by, days=None, text=ASKED, **more):
+    return ask(agent, by, days, text, **more).prepared.assembly.system_prompt
+
+
+def found(agent, days=None, query=ASKED, **more):
+    """What a search finds, by id."""
+    request = SearchRequest(query, as_of=None if days is None else ago(days), min_score=0.0, limit=50, **more)
+    return {hit.id: hit for hit in search(ActorMemory(agent), request).items}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a type of memory is made with a text about the ledger export, retired, and brought back."""
+
+    make: Callable[..., Any]
+    retire: Callable[..., Any]
+    revive: Callable[..., Any]
+
+
+def _retired(service, name):
+    return (
+        lambda row, by: service(**{name: row}, by=by, active=False),
+        lambda row, by: service(**{name: row}, by=by, active=True),
+    )
+
+
+TEXT = "The ledger export is checked by hand."
+KINDS = {
+    "fact": Kind(
+        lambda agent, by: learn(agent, TEXT, by),
+        lambda row, by: fact_supersede(
+            old=row, new=learn(row.agent, f"Robots check the ledger export of {row.pk}.", by), by=by
+        ),
+        lambda row, by: fact_restore(fact=row, by=by),
+    ),
+    "decision": Kind(
+        lambda agent, by: decision_record(agent=agent, description=TEXT, importance=0.8, by=by),
+        *_retired(decision_update, "decision"),
+    ),
+    "procedure": Kind(
+        lambda agent, by: procedure_create(agent=agent, name=TEXT, importance=0.8, by=by),
+        *_retired(procedure_update, "procedure"),
+    ),
+    "episode": Kind(
+        lambda agent, by: episode_open(agent=agent, title=TEXT, importance=0.8, by=by),
+        *_retired(episode_update, "episode"),
+    ),
+}
+
+
+@pytest.fixture
+def old_ada(ada):
+    """Ada since a year, so that there is somebody to ask of the past."""
+    ada.created_at = ago(365)
+    ada.save(update_fields=["created_at"])
+    return ada
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_was_retired_since_is_there_before_and_not_after(old_ada, system, name):
+    kind = KINDS[name]
+    with clock.at(ago(30)):
+        row = kind.make(old_ada, system)
+    with clock.at(ago(10)):
+        kind.retire(row, system)
+    row.refresh_from_db()
+    with clock.at(ago(2)):
+        kind.revive(row, system)
+    shown = {days: TEXT in prompt(old_ada, system, days) for days in (31, 20, 5, 1)}
+    assert shown == {31: False, 20: True, 5: False, 1: True}
+    assert TEXT in prompt(old_ada, system)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_retired_today_says_until_when_it_was_told(old_ada, system, name):
+    kind = KINDS[name]
+    with clock.at(ago(30)):
+        row = kind.make(old_ada, system)
+    with clock.at(ago(10)):
+        kind.retire(row, system)
+    assert TEXT not in prompt(old_ada, system)
+    (verdict,) = [one for one in ask(old_ada, system).candidates if one["id"] == str(row.pk)]
+    assert f"{ago(10):%Y-%m-%d}" in verdict["reason"]
+    assert "A date before" in verdict["remedy"]
+    assert TEXT in prompt(old_ada, system, 20)
+    assert str(row.pk) in found(old_ada, 20)
+    assert str(row.pk) not in found(old_ada, 5)
+
+
+def test_an_episode_that_was_open_then_tells_nothing_of_its_end(old_ada, system):
+    with clock.at(ago(30)):
+        episode = episode_open(agent=old_ada, title="Ledger export", detail="The export began.", by=system)
+    with clock.at(ago(20)):
+        episode_append(episode=episode, text="The disk is filling up.", by=system)
+    with clock.at(ago(10)):
+        # Said to have ended long before it was closed: then, nobody knew.
+        episode_close(
+            episode=episode,
+            by=system,
+            outcome="failure",
+            summary="It broke on the zebra partition.",
+            lessons=["Watch the zebra."],
+            ended_at=ago(25),
+        )
+    with clock.at(ago(5)):
+        episode_update(episode=episode, by=system, title="The zebra export")
+    key = str(episode.pk)
+    then = {days: found(old_ada, days)[key] for days in (29, 15, 7, 1)}
+    assert then[29].content == "Ledger export\nThe export began."
+    assert then[15].content == "Ledger export\nThe export began.\nThe disk is filling up."
+    assert then[7].content == "Ledger export\nIt broke on the zebra partition."
+    assert then[1].content == "The zebra export\nIt broke on the zebra partition."
+    assert [(hit.metadata["outcome"], hit.metadata["ended_at"], hit.category) for hit in then.values()] == [
+        ("unknown", None, "unknown"),
+        ("unknown", None, "unknown"),
+        ("failure", ago(25), "failure"),
+        ("failure", ago(25), "failure"),
+    ]
+    assert then[15].metadata["lessons"] == []
+    assert "zebra" not in prompt(old_ada, system, 15)
+    assert key in found(old_ada, 1, "zebra", types=["episode"])
+    # Nor is it found by words that it holds only since.
+    assert found(old_ada, 15, "zebra", types=["episode"])[key].lexical == 0
+    assert Episode.objects.get(pk=key).title == "The zebra export"
+
+
+def test_an_episode_without_its_trail_still_hides_an_end_that_has_a_date(old_ada, system):
+    with clock.at(ago(30)):
+        episode = episode_open(agent=old_ada, title="Ledger export", detail="The export began.", by=system)
+    with clock.at(ago(10)):
+        episode_close(episode=episode, by=system, outcome="failure", summary="It broke.", lessons=["Watch it."])
+        decision = decision_record(agent=old_ada, description="Export the ledger by night.", by=system)
+    with clock.at(ago(5)):
+        decision_review(decision=decision, outcome="failure", note="Nobody was awake.", by=system)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL nous.erasure = 'on'")
+    audit_blank(Q(object_id__in=[str(episode.pk), str(decision.pk)]))
+    assert found(old_ada, 20)[str(episode.pk)].content == "Ledger export\nThe export began."
+    assert found(old_ada, 20)[str(episode.pk)].metadata["outcome"] == "unknown"
+    assert found(old_ada, 7)[str(decision.pk)].metadata["outcome_note"] == ""
+    assert found(old_ada, 7)[str(decision.pk)].metadata["outcome"] == "pending"
+
+
+def test_a_procedure_is_as_it_was_written_then(old_ada, system):
+    with clock.at(ago(30)):
+        procedure = procedure_create(agent=old_ada, name="Ledger export", steps=["Ask the giraffe."], by=system)
+    with clock.at(ago(20)):
+        procedure_report(procedure=procedure, success=True, by=system)
+    with clock.at(ago(10)):
+        procedure_update(procedure=procedure, by=system, steps=["Press the button."], tags=["new"], importance=0.9)
+        procedure_report(procedure=procedure, success=False, by=system)
+    key = str(procedure.pk)
+    assert "giraffe" not in prompt(old_ada, system)
+    assert "- Ledger export Ask the giraffe." in prompt(old_ada, system, 15)
+    # Found by its words of then, and not by those of today.
+    assert found(old_ada, 15, "giraffe", types=["procedure"])[key].lexical > 0.9
+    assert found(old_ada, 15, "button", types=["procedure"])[key].lexical == 0
+    hits = [found(old_ada, days)[key] for days in (25, 15, 1)]
+    assert [hit.metadata["effectiveness"] for hit in hits] == [None, 1.0, 0.5]
+    assert [(list(hit.tags), hit.importance) for hit in hits] == [([], 0.5), ([], 0.5), (["new"], 0.9)]
+    assert key in found(old_ada, 1, tags=["new"])
+    assert key not in found(old_ada, 15, tags=["new"])
+    assert key not in found(old_ada, 15, min_importance=0.8)
+
+
+def test_what_came_of_a_decision_is_not_known_before(old_ada, system):
+    with clock.at(ago(30)):
+        decision = decision_record(agent=old_ada, description="Export the ledger by night.", category="ops", by=system)
+    with clock.at(ago(20)):
+        decision_review(decision=decision, outcome="partial", note="Half of it.", by=system)
+    with clock.at(ago(10)):
+        decision_review(decision=decision, outcome="success", note="All of it.", by=system)
+        decision_update(decision=decision, by=system, category="ledger")
+    hits = [found(old_ada, days)[str(decision.pk)] for days in (25, 15, 1)]
+    assert [(hit.metadata["outcome"], hit.metadata["outcome_note"], hit.category) for hit in hits] == [
+        ("pending", "", "ops"),
+        ("partial", "Half of it.", "ops"),
+        ("success", "All of it.", "ledger"),
+    ]
+    assert str(decision.pk) in found(old_ada, 15, categories=["ops"])
+    assert str(decision.pk) not in found(old_ada, 15, categories=["ledger"])
+
+
+def test_a_fact_is_where_it_was_filed_then(old_ada, system):
+    with clock.at(ago(30)):
+        fact = learn(old_ada, TEXT, system, category="technical", subject="Ledger")
+    with clock.at(ago(20)):
+        fact_edit(fact=fact, by=system, category="rule", importance=0.9)
+    with clock.at(ago(10)):
+        fact_edit(fact=fact, by=system, category="process")
+
+    def place(days):
+        sections = ask(old_ada, system, days).prepared.assembly.sections
+        return [section.key for section in sections if any(item.id == str(fact.pk) for item in section.items)]
+
+    assert [place(days) for days in (25, 15, 5, None)] == [["facts"], ["user_profile"], ["facts"], ["facts"]]
+    hits = [found(old_ada, days)[str(fact.pk)] for days in (25, 15, 5)]
+    assert [(hit.category, hit.importance) for hit in hits] == [("technical", 0.8), ("rule", 0.9), ("process", 0.9)]
+
+
+def test_a_fact_found_wrong_since_does_not_come_back(old_ada, system):
+    with clock.at(ago(30)):
+        fact = learn(old_ada, TEXT, system)
+    with clock.at(ago(10)):
+        fact_invalidate(fact=fact, by=system)
+    assert TEXT not in prompt(old_ada, system, 20)
+
+
+def test_pins_are_those_of_the_time(old_ada, system, bob):
+    reviewer = Principal.of_user(bob)
+    with clock.at(ago(30)):
+        fact = learn(old_ada, "Bananas are yellow.", system)
+        always = learn(old_ada, "Tim likes tea.", system, category="preference")
+    key = {"agent": old_ada, "item_type": "fact", "item_id": str(fact.pk), "by": reviewer}
+    with clock.at(ago(25)):
+        context_pin(**key)
+        context_pin(**{**key, "item_id": str(always.pk)})
+    with clock.at(ago(20)):
+        context_unpin(**key)
+    with clock.at(ago(15)):
+        context_pin(**key)
+    with clock.at(ago(10)):
+        context_unpin(**key)
+    shown = {days: "Bananas" in prompt(old_ada, system, days) for days in (28, 22, 17, 12, 5)}
+    assert shown == {28: False, 22: True, 17: False, 12: True, 5: False}
+    assert prompt(old_ada, system, 22).count("Tim likes tea.") == 1
+
+
+def test_censors_are_those_in_force_then_with_their_words_of_then(old_ada, system, bob):
+    reviewer = Principal.of_user(bob)
+    with clock.at(ago(30)):
+        first = censor_create(agent=old_ada, pattern="coffee", severity="warn", reason="It stains.", by=reviewer)
+        second = censor_create(agent=old_ada, pattern="wine", severity="block", by=reviewer)
+    with clock.at(ago(20)):
+        censor_update(censor=first, by=reviewer, pattern="espresso", severity="absolute")
+    with clock.at(ago(10)):
+        censor_retire(censor=second, by=reviewer)
+    with clock.at(ago(5)):
+        censor_update(censor=second, by=reviewer, active=True, reason="Again.")
+
+    def lines(days):
+        sections = {section.key: section for section in ask(old_ada, system, days).prepared.assembly.sections}
+        return [item.text for item in sections["censors"].items] if "censors" in sections else []
+
+    assert lines(31) == []
+    assert lines(25) == ["- BLOCK: wine", "- WARN: coffee (It stains.)"]
+    assert lines(15) == ["- ABSOLUTE: espresso (It stains.)", "- BLOCK: wine"]
+    assert lines(7) == ["- ABSOLUTE: espresso (It stains.)"]
+    assert lines(1) == lines(None) == ["- ABSOLUTE: espresso (It stains.)", "- BLOCK: wine (Again.)"]
+
+
+def test_identity_profile_and_configuration_are_those_of_the_time(old_ada, system, charlie, actor):
+    admin = Principal.of_user(charlie)
+    with clock.at(ago(40)):
+        base = profile_create(slug="base", name="Base", base=None, values={"min_importance": 0.1}, by=admin)
+        own = profile_create(slug="own", name="Own", base=base, values={}, by=admin)
+    with clock.at(ago(30)):
+        profile_assign(agent=old_ada, slug="own", by=admin)
+        agent_configure(agent=old_ada, name="budgets", value={"facts": 77}, by=admin)
+    with clock.at(ago(20)):
+        profile_update(profile=ContextProfile.objects.get(pk=base.pk), values={"min_importance": 0.4}, by=admin)
+        proposal = identity_propose(agent=old_ada, section="values", content="Truth first.", by=actor).proposal
+        proposal_approve(proposal=proposal, by=admin)
+    with clock.at(ago(10)):
+        profile_assign(agent=old_ada, slug="", by=admin)
+        agent_configure(agent=old_ada, name="budgets", value=None, by=admin)
+    old_ada.refresh_from_db()
+    told = {days: ask(old_ada, system, days).prepared for days in (35, 25, 15, 5)}
+    assert {days: one.profile.profile_id for days, one in told.items()} == {
+        35: told[5].profile.profile_id, 25: "own", 15: "own", 5: told[5].profile.profile_id
+    }  # fmt: skip
+    assert told[5].profile.profile_id != "own"
+    assert [told[days].profile.min_importance for days in (25, 15)] == [0.1, 0.4]
+    assert [told[days].budget.of("facts") for days in (35, 25, 5)] == [300, 77, 300]
+    assert ["Truth first." in told[days].assembly.system_prompt for days in (25, 15)] == [False, True]
+    assert own.slug == "own"
+
+
+def test_loops_that_were_over_then_are_there(old_ada, system):
+    profile_create(slug="raw", name="Raw", base=None, values={"layers": ["short_term"]}, by=Principal.of_system("t"))
+    for loop, day in (("one", 20), ("two", 5)):
+        with clock.at(ago(day)):
+            turns = [("user_input", f"How did the ledger export of loop {loop} go?"), ("actor_output", "It went well.")]
+            events_record(
+                agent=old_ada,
+                events=[{"kind": kind, "content": said, "loop_id": loop, "ts": ago(day)} for kind, said in turns],
+                by=system,
+            )
+    derived_backfill()
+    texts = {days: prompt(old_ada, system, days, profile="raw") for days in (25, 10, None)}
+    assert {days: [loop for loop in ("one", "two") if f"of loop {loop}" in text] for days, text in texts.items()} == {
+        25: [], 10: ["one"], None: ["one", "two"]
+    }  # fmt: skip
+
+
+def test_the_past_of_the_subconscious_and_of_others_stays_theirs(old_ada, bruno, system, actor, subconscious_token):
+    dreamer = Principal.of_token(ApiToken.objects.get(agent=old_ada, persona="subconscious"))
+    for name, kind in KINDS.items():
+        with clock.at(ago(30)):
+            dream = kind.make(old_ada, dreamer)
+        with clock.at(ago(10)):
+            kind.retire(dream, dreamer)
+        assert TEXT in prompt(old_ada, dreamer, 20), name
+        assert TEXT not in prompt(old_ada, actor, 20), name
+        assert str(dream.pk) not in found(old_ada, 20), name
+        assert memories_then(ActorMemory(old_ada), [(name, str(dream.pk))], ago(20)) == {}
+        assert memories_then(ActorMemory(bruno), [(name, str(dream.pk))], ago(20)) == {}
+
+
+def test_the_present_costs_no_statement_more(old_ada, system, actor):
+    for kind in KINDS.values():
+        kind.make(old_ada, system)
+    embeddings_make()
+    prompt(old_ada, actor)
+    request = ContextRequest("s", ASKED)
+    with CaptureQueriesContext(connection) as queries:
+        context_assemble(agent=old_ada, request=request, by=actor, log=False)
+    assert not [query for query in queries.captured_queries if "auditevent" in query["sql"].lower()]
+    assert not [query for query in queries.captured_queries if "factchange" in query["sql"].lower()]
+    with CaptureQueriesContext(connection) as past:
+        context_assemble(agent=old_ada, request=ContextRequest("s", ASKED, as_of=ago(1)), by=actor, log=False)
+    assert len(queries) < len(past) < len(queries) + 25
+
+
+STEP = st.sampled_from(["edit", "append", "close", "retire", "revive", "describe"])
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEP, min_size=1, max_size=6))
+def test_whatever_happened_each_moment_is_as_it_was_when_it_was_the_present(old_ada, system, steps):
+    """What `memories_then` says of a moment is what could be read at that moment."""
+    day = 40
+    with clock.at(ago(day)):
+        episode = episode_open(agent=old_ada, title="t0", detail="d0", by=system)
+    seen = {day: _shown(old_ada, episode)}
+    for number, step in enumerate(steps, 1):
+        day -= 2
+        episode.refresh_from_db()
+        with clock.at(ago(day)):
+            if step == "edit":
+                episode_update(episode=episode, by=system, title=f"t{number}", tags=[f"x{number}"], importance=0.1)
+            elif step == "describe":
+                episode_update(episode=episode, by=system, summary=f"s{number}")
+            elif step == "append" and episode.ended_at is None:
+                episode_append(episode=episode, text=f"d{number}\nmore", by=system)
+            elif step == "close" and episode.ended_at is None:
+                episode_close(episode=episode, by=system, outcome="success", lessons=[f"l{number}"])
+            elif step in ("retire", "revive"):
+                episode_update(episode=episode, by=system, active=step == "revive")
+        seen[day] = _shown(old_ada, episode)
+    key = ("episode", str(episode.pk))
+    for day, shown in seen.items():
+        then = memories_then(ActorMemory(old_ada), [key], ago(day - 1)).get(key)
+        assert (then and (then.content, then.metadata, then.entry.tags, then.entry.importance)) == shown
+
+
+def _shown(agent, episode):
+    loaded = memories_load(ActorMemory(agent), [("episode", str(episode.pk))]).get(("episode", str(episode.pk)))
+    if loaded is None:
+        return None
+    row = Episode.objects.get(pk=episode.pk)
+    return (*loaded, row.tags, row.importance)
+
+
+@pytest.mark.parametrize("name", ["decision", "procedure", "episode"])
+def test_a_migration_finds_when_a_memory_was_retired(old_ada, system, name):
+    migration = importlib.import_module("memory.migrations.0011_retired_at")
+    kind = KINDS[name]
+    rows = [kind.make(old_ada, system) for _ in range(3)]
+    with clock.at(ago(10)):
+        kind.retire(rows[0], system)
+    # This one was retired before there was a trail.
+    type(rows[1]).objects.filter(pk=rows[1].pk).update(active=False)
+    moments = type(rows[0]).objects.order_by("pk").values_list("pk", "retired_at")
+    before = dict(moments)
+    assert before[rows[0].pk] == ago(10)
+    type(rows[0]).objects.update(retired_at=None)
+    SearchItem.objects.update(retired_at=None)
+    with connection.cursor() as cursor:
+        cursor.execute(migration.BACKFILL)
+    assert dict(moments) == before
+    assert SearchItem.objects.get(item_id=str(rows[0].pk)).retired_at == ago(10)
+    assert SearchItem.objects.exclude(item_id=str(rows[0].pk)).filter(retired_at__isnull=False).count() == 0
