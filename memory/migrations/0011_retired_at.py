@@ -23,6 +23,9 @@ WHERE item.item_type = '{name}' AND NOT item.active AND item.item_id = held.id::
     for name in TABLES[:3]
 )
 
+# What was retired last, for explanations.
+INDEX = "CREATE INDEX memory_searchitem_gone ON memory_searchitem (agent_id, retired_at DESC NULLS LAST) WHERE NOT active"
+
 
 class Migration(migrations.Migration):
     dependencies = [("identity", "0004_erasure_blanks"), ("memory", "0010_lifecycle")]
@@ -36,4 +39,5 @@ class Migration(migrations.Migration):
             models.Index(fields=["at"], condition=models.Q(before__has_key="category"), name="fact_refiled"),
         ),
         migrations.RunSQL(BACKFILL, migrations.RunSQL.noop),
+        migrations.RunSQL(INDEX, "DROP INDEX memory_searchitem_gone"),
     ]

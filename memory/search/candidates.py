@@ -45,14 +45,13 @@ PERSONA_OF_TABLE = {
 class Counts:
     """What is known of the collection before the search: `model` is the embedding model of its vectors, if any.
 
-    `df` has the query's lexemes. `approximate` says that every table has an approximate index of that model's vectors.
+    `df` has the query's lexemes.
     """
 
     model: str
     items: int
     mean_words: float
     df: Mapping[str, int]
-    approximate: bool
 
     @property
     def statistics(self) -> Statistics:
@@ -94,12 +93,12 @@ def counts_read(view: PersonaMemory, query: str) -> Counts:
 WITH asked AS MATERIALIZED (
     SELECT lexeme FROM unnest(to_tsvector('english', %(query)s::text)) ORDER BY positions[1], lexeme LIMIT {MAX_LEXEMES}
 ), held AS MATERIALIZED (
-    SELECT items, mean_words, common, vector_index_model FROM memory_searchstatistics
+    SELECT items, mean_words, common FROM memory_searchstatistics
     WHERE agent_id = {agent} AND persona = ANY(%(personas)s::text[])
 )
 SELECT
     (SELECT name FROM memory_embeddingmodel WHERE state = 'active'),
-    (SELECT json_agg(json_build_array(items, mean_words, vector_index_model)) FROM held),
+    (SELECT json_agg(json_build_array(items, mean_words)) FROM held),
     (SELECT json_object_agg(lexeme, CASE
         WHEN EXISTS (SELECT 1 FROM held WHERE jsonb_exists(common, lexeme))
         THEN (SELECT sum((common ->> lexeme)::integer) FROM held)
@@ -114,8 +113,7 @@ SELECT
         mean = sum(row[0] * row[1] for row in held) / max(items, 1)
     else:
         items, mean = int(every[0]), float(every[1])
-    indexed = bool(held) and len(held) == len(view.search_tables) and all(row[2] == model and model for row in held)
-    return Counts(model or "", items, mean, {word: int(n) for word, n in (df or {}).items()}, indexed)
+    return Counts(model or "", items, mean, {word: int(n) for word, n in (df or {}).items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +306,7 @@ def _lexical_statement(
     # BM25's saturation of a word that occurs once, with the constants of the scoring.
     values["length"] = round(0.48 / max(counts.mean_words, 1.0), 6)
     holding = []
-    for place, (operator, words) in enumerate(_selective(counts, present)):
+    for place, (operator, words) in enumerate(selective(counts, present)):
         values[f"keys{place}"] = [f"{int(view.agent.pk)}:{word}" for word in words]
         holding.append(f"nous_agent_lexemes(agent_id, terms) {operator} %(keys{place})s::text[]")
     rows = _holders(view, "id, terms, words", f"({' OR '.join(holding)}) AND {known} AND {wanted}")
@@ -319,7 +317,7 @@ def _lexical_statement(
     )
 
 
-def _selective(counts: Counts, present: Sequence[tuple[int, str]]) -> list[tuple[str, list[str]]]:
+def selective(counts: Counts, present: Sequence[tuple[int, str]]) -> list[tuple[str, list[str]]]:
     """Which words an item must hold to be ranked, as alternatives: any (`&&`) or all (`@>`) of a list.
 
     `present` has the words with their numbers of items, the rarest first.

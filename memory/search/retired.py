@@ -11,11 +11,13 @@ from django.db import connection
 from memory.embedding import thresholds_of
 from memory.persona import PersonaMemory
 from memory.search.candidates import (
+    LEXICAL_ROWS,
     Asked,
     bits_read,
     distance_of,
     lexeme_values,
     masks_of,
+    selective,
     source_of,
     vector_text,
     wanted_of,
@@ -25,6 +27,8 @@ from memory.search.search import ASKS_TIME, calibrated
 
 RETIRED_ROWS = 30
 """So many retired rows are scored for an explanation, the likeliest by meaning and by words."""
+LATEST = 1_000
+"""So many of what was retired last are looked at by meaning; what was retired before, if it holds the query's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +85,24 @@ def retired_search(view: PersonaMemory, asked: Asked) -> list[RetiredHit]:
 
 
 def _fetch(view: PersonaMemory, asked: Asked) -> list[dict[str, Any]]:
+    with connection.cursor() as cursor:
+        cursor.execute(*_statement(view, asked))
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _statement(view: PersonaMemory, asked: Asked) -> tuple[str, dict[str, Any]]:
     """The likeliest of what has been replaced or retired, as of the request's moment, with what the scoring looks at.
 
-    Of facts also their clocks and the fact that replaced them. Categories that searches leave out are included: what is
-    always told is replaced like anything else.
+    However much has been retired, only so much is read: of what holds the rarer words of the query LEXICAL_ROWS, and
+    what was retired last. Of facts also their clocks and the fact that replaced them. Categories that searches leave
+    out are included: what is always told is replaced like anything else.
     """
     request, counts, vector = asked.request, asked.counts, asked.vector
     wanted, values = wanted_of(replace(request, exclude_categories=()))
-    gone = "NOT active"
+    gone = f"NOT active AND {wanted}"
     if request.as_of is not None:
-        gone = "retired_at <= %(as_of)s AND recorded_at <= %(as_of)s"
+        gone += " AND retired_at <= %(as_of)s AND recorded_at <= %(as_of)s"
         values["as_of"] = request.as_of
     values |= lexeme_values(asked.lexemes)
     values |= {"agent": view.agent.pk, "personas": list(view.personas), "model": counts.model}
@@ -102,9 +114,20 @@ def _fetch(view: PersonaMemory, asked: Asked) -> list[dict[str, Any]]:
     columns = f"""
         id, item_type, item_id, kind, category, scope, subject, tags::json AS tags, importance, happened_at,
         recorded_at, retired_at, text, words, names, says_time, {cosine} AS cosine, {held} AS held, {named} AS named"""
+    last = source_of(view, "id, retired_at", gone)
+    likely = f"(SELECT id FROM {last} AS last ORDER BY retired_at DESC NULLS LAST LIMIT {LATEST})"  # noqa: S608
+    if asked.lexemes:
+        holding = []
+        present = sorted((counts.df.get(word, 0), word) for word in asked.lexemes)
+        for place, (operator, words) in enumerate(selective(counts, present)):
+            values[f"keys{place}"] = [f"{int(view.agent.pk)}:{word}" for word in words]
+            holding.append(f"nous_agent_lexemes(agent_id, terms) {operator} %(keys{place})s::text[]")
+        # So written, the planner does not read all that was retired beside the index of words.
+        holders = source_of(view, "id", f"({' OR '.join(holding)}) AND {gone}", agent="agent_id + 0")
+        likely += f" UNION (SELECT id FROM {holders} AS holder LIMIT {LEXICAL_ROWS})"  # noqa: S608
     statement = f"""
-WITH gone AS MATERIALIZED (
-    SELECT * FROM {source_of(view, columns, f"{gone} AND {wanted}")} AS item
+WITH likely AS MATERIALIZED ({likely}), gone AS MATERIALIZED (
+    SELECT * FROM {source_of(view, columns, "id IN (SELECT id FROM likely)")} AS item
     ORDER BY coalesce(cosine, 0) + bit_count(held::bit(64)) / {max(len(asked.lexemes), 1)}::float8 DESC, id
     LIMIT {RETIRED_ROWS}
 )
@@ -117,10 +140,7 @@ LEFT JOIN memory_fact AS heir ON heir.id = fact.superseded_by_id
     AND heir.agent_id = %(agent)s AND heir.persona = ANY(%(personas)s)
 ORDER BY gone.id
 """  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        names = [column.name for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    return statement, values
 
 
 def _hit(row: Mapping[str, Any], relevance: float, lexical: float) -> RetiredHit:

@@ -1,5 +1,6 @@
 """The health of one agent's search index."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -9,9 +10,11 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
+from identity.models import Persona
 from identity.selectors import agent_get
 from identity.web import principal_of
-from memory.models import EmbeddingModel, IndexStatus, ItemType, SearchItem
+from memory.models import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchStatistics
+from memory.search.statistics import COUNT_FROM, INDEX_FROM
 from memory.services.indexing import index_retry
 from memory.views.search import TYPE_PAGES
 from memory.web import Shown, base_context, keyset_page, query_without, shown_memory
@@ -45,19 +48,34 @@ def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
         ),
         "recorded_at",
     )
+    models = list(EmbeddingModel.objects.order_by("state"))
     context = base_context(
         request,
         shown,
         rows=rows,
         totals={name: sum(row[name] for row in rows) for name in ("total", "ready", "pending", "failed")},
         oldest=min((row["oldest"] for row in rows if row["oldest"]), default=None),
-        models=list(EmbeddingModel.objects.order_by("state")),
+        models=models,
+        collections=_collections(shown, models),
+        count_from=COUNT_FROM,
+        index_from=INDEX_FROM,
         page=failed,
         failed=[(item, _address(item, shown)) for item in failed.rows],
         query=query_without(request),
         may_retry=shown.by.may("memory.change_searchitem"),
     )
     return render(request, "memory/index.html", context)
+
+
+def _collections(shown: Shown, models: Sequence[EmbeddingModel]) -> list[tuple[str, SearchStatistics | None, bool]]:
+    """Each persona's collection: its name, its counts if it is large, and whether its vectors have an index in use."""
+    held = {row.persona: row for row in SearchStatistics.objects.filter(agent=shown.agent)}
+    active = next((model.name for model in models if model.state == EmbeddingModel.State.ACTIVE), "")
+    return [
+        (Persona(name).label, row, bool(row and active and row.vector_index_model == active))
+        for name in shown.memory.personas
+        for row in (held.get(name),)
+    ]
 
 
 def _address(item: SearchItem, shown: Shown) -> str:

@@ -13,10 +13,13 @@ from context.services.pins import context_pin
 from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import ItemType
+from memory.persona import ActorMemory
+from memory.search import SearchRequest, retired, search
 from memory.services.decisions import decision_record, decision_update
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_invalidate, fact_supersede
 from memory.services.indexing import embeddings_make
+from nousweb.lib import clock
 from tests.context.stories import EXPORT, browser, learn
 from tests.http import ApiClient
 
@@ -133,6 +136,18 @@ def test_of_the_subconscious_and_of_others_nothing_is_explained(ada, bruno, syst
     _, found = explained(ada, dreamer)
     assert str(dream.pk) in found
     assert str(other.pk) not in found
+
+
+def test_of_very_much_that_was_retired_the_last_is_read_and_what_holds_the_words(ada, system, actor, monkeypatch):
+    monkeypatch.setattr(retired, "LATEST", 2)
+    texts = ["The ledger export failed.", "Books went missing from a shelf.", "Whales sing.", "Whales dive."]
+    facts = [learn(ada, text, system) for text in texts]
+    for place, fact in enumerate(facts):
+        with clock.at(clock.now() - timedelta(days=9 - place)):
+            fact_invalidate(fact=fact, by=system)
+    found = search(ActorMemory(ada), SearchRequest(EXPORT))
+    looked_at = {hit.id for hit in retired.retired_search(ActorMemory(ada), found.asked)}
+    assert looked_at == {str(facts[place].pk) for place in (0, 2, 3)}
 
 
 def test_the_inspector_leads_to_what_replaced_it(ada, replaced, alice):

@@ -9,7 +9,16 @@ from django.urls import reverse
 
 from identity.models import Agent, ApiToken, AuditEvent
 from identity.principal import Principal
-from memory.models import Censor, Decision, Episode, Procedure, SearchItem, WorkingMemory
+from memory.models import (
+    Censor,
+    Decision,
+    EmbeddingModel,
+    Episode,
+    Procedure,
+    SearchItem,
+    SearchStatistics,
+    WorkingMemory,
+)
 from memory.search.entries import IndexEntry
 from memory.search.index import index_put
 from memory.services.censors import censor_create
@@ -291,6 +300,20 @@ def test_the_index_names_what_failed_and_bob_retries_it(
     assert set(SearchItem.objects.values_list("status", flat=True)) == {"pending"}
 
 
+def test_the_index_says_how_each_collection_is_searched(ada: Agent, alice: User, charlie: User) -> None:
+    EmbeddingModel.objects.create(name="a", dimension=3, state="active")
+    SearchStatistics.objects.create(agent=ada, persona="actor", items=12_345, mean_words=9, vector_index_model="a")
+    text = browser(alice).get(url("agent_index")).content.decode()
+    assert text.count("approximate index</span>") == 1
+    assert "12,345" in text
+    assert "Subconscious" not in text.split("How it is searched")[1].split("</table>")[0]
+    both = browser(charlie).get(url("agent_index"), {"persona": "subconscious"}).content.decode()
+    assert both.count("all read") == both.count("at each search") == 1
+    # An index of a model that is used no more helps nobody.
+    EmbeddingModel.objects.update(name="b")
+    assert "all read" in browser(alice).get(url("agent_index")).content.decode()
+
+
 def test_an_administrator_erases_an_agent(ada: Agent, bob: User, charlie: User, decision: Decision) -> None:
     erase = url("agent_erase")
     assert browser(bob).get(erase).status_code == 403
@@ -325,5 +348,5 @@ def test_lists_of_ten_thousand_take_as_many_queries(
         model.objects.bulk_create(model(agent=ada, **fields(n)) for n in many)
     client = browser(charlie)
     client.get("/login/")
-    with django_assert_max_num_queries(11 if name == "agent_index" else 10):
+    with django_assert_max_num_queries(12 if name == "agent_index" else 10):
         assert client.get(url(name)).status_code == 200
