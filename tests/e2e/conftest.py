@@ -42,10 +42,15 @@ OpenPage = Callable[..., Page]
 
 
 @pytest.fixture
-def open_page(chromium: Browser, live_server: LiveServer) -> Iterator[OpenPage]:
+def complaints() -> list[str]:
+    """What the browsers of this test have complained of so far."""
+    return []
+
+
+@pytest.fixture
+def open_page(chromium: Browser, live_server: LiveServer, complaints: list[str]) -> Iterator[OpenPage]:
     """Opens a page in a browser of its own; it fails the test when the console shows an error, CSP's too."""
     contexts = []
-    complaints: list[str] = []
 
     def listen(message: ConsoleMessage) -> None:
         if message.type == "error" and not any(known in message.text for known in EXPECTED_COMPLAINTS):
