@@ -87,7 +87,8 @@ def endpoint() -> Iterator[Endpoint]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     served = Endpoint(server.server_address[1])
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    # It looks so often for whether it shall end, and whoever ends it waits for that.
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
         yield served

@@ -12,6 +12,7 @@ from identity.principal import Principal
 from memory.models import Event, LoopSummary
 from memory.services.events import events_record
 from memory.web import query_without
+from tests.many import multiply
 from tests.memory.console import browser
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -144,23 +145,13 @@ def test_a_foreign_cursor_is_refused_in_words(alice: User, log: list[Event], cur
 def test_the_number_of_queries_holds_at_ten_thousand_events(
     ada: Agent, charlie: User, query: dict[str, str], django_assert_max_num_queries: Any
 ) -> None:
-    Event.objects.bulk_create(
-        Event(
-            agent=ada,
-            persona="actor",
-            ts=START,
-            loop_id=f"l{n // 10}",
-            kind="error",
-            content=f"{n}",
-            visibility="public",
-        )
-        for n in range(10_000)
-    )
-    LoopSummary.objects.bulk_create(
-        LoopSummary(agent=ada, persona="actor", loop_id=f"l{n}", kind="error", event_count=10, first_event_at=START,
-                    last_event_at=START)
-        for n in range(1_000)
+    said = {"agent": ada, "persona": "actor", "kind": "error"}
+    event = Event.objects.create(**said, ts=START, loop_id="l0", content="0", visibility="public")
+    multiply(event, 9_999, content="n::text", loop_id="'l' || n / 10")
+    summary = LoopSummary.objects.create(
+        **said, loop_id="l", event_count=10, first_event_at=START, last_event_at=START
     )  # fmt: skip
+    multiply(summary, 999, loop_id="'l' || n")
     client = browser(charlie)
     client.get("/login/")
     with django_assert_max_num_queries(10):
