@@ -47,7 +47,6 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: str = "") -> A
         explain=payload.explain,
     )
     prepared = result.prepared
-    decisions = prepared.decisions()
     return answered(
         {
             "id": result.run_id,
@@ -58,13 +57,13 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: str = "") -> A
                 for section in result.sections
             ],
             "budget": prepared.budget.total,
-            "frame": decisions["frame"],
+            "frame": result.decisions["frame"],
             "profile": prepared.profile.profile_id,
-            "fingerprint": prepared.fingerprint.as_json(),
+            "fingerprint": result.fingerprint,
             "failed": [list(failure) for failure in prepared.assembly.failed],
             "degraded": prepared.degraded,
             "timings": dict(prepared.timings),
-            "explanation": decisions if payload.explain else None,
+            "explanation": result.decisions if payload.explain else None,
             "candidates": [part_of(CandidateOut, one) for one in result.candidates] if payload.explain else None,
         }
     )

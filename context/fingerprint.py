@@ -6,7 +6,7 @@ Source: seed "Context Profiles and Retrieval Policies", sections 5 and 8.
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from context.assembly import Assembly, VerdictCode
@@ -38,7 +38,7 @@ class Fingerprint:
         return "fp-" + hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:12]
 
     def as_json(self) -> dict[str, Any]:
-        values = asdict(self)
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {**values, "id": self.id, "kinds": list(self.kinds), "tags": list(self.tags)}
 
 

@@ -1,7 +1,7 @@
 """What is asked of the context engine, by the API, the inspector or a replay alike."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Self
 
@@ -74,12 +74,14 @@ class ContextRequest:
 
     def as_json(self) -> dict[str, Any]:
         """The request as it is logged; `of_json` reads it back."""
-        values = asdict(self)
-        values["as_of"] = self.as_of.isoformat() if self.as_of else None
-        values["budgets"] = dict(self.budgets)
-        for name in ("conversation", "tags", "files"):
-            values[name] = list(values[name])
-        return values
+        return {
+            **{one.name: getattr(self, one.name) for one in fields(self)},
+            "conversation": [{"role": message.role, "content": message.content} for message in self.conversation],
+            "tags": list(self.tags),
+            "files": list(self.files),
+            "budgets": dict(self.budgets),
+            "as_of": self.as_of.isoformat() if self.as_of else None,
+        }
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Self:

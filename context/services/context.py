@@ -1,15 +1,13 @@
 """Answering "what should this agent be told now?", and keeping the answer."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import connection, transaction
 
 from context.assembly import Section, Verdict
 from context.engine import Prepared, context_prepare
@@ -19,6 +17,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from nousweb.lib import clock
+from nousweb.lib.sql import instance_insert
 from nousweb.lib.tokens import estimate_tokens
 
 logger = structlog.get_logger(__name__)
@@ -32,9 +31,11 @@ class ContextResult:
     """A prompt with all that led to it; `run_id` is None when it left no trace."""
 
     prepared: Prepared
+    decisions: dict[str, Any]
+    fingerprint: dict[str, Any]
     sections: list[dict[str, Any]]
     candidates: list[dict[str, Any]]
-    run_id: UUID | None
+    run_id: UUID | None = None
 
 
 def context_assemble(
@@ -55,10 +56,14 @@ def context_assemble(
     by.require(ASSEMBLE, agent)
     view = context_view(agent, by, persona)
     prepared = context_prepare(view, request, explain=explain)
-    sections = [section_json(section) for section in prepared.assembly.sections]
-    candidates = [verdict_json(verdict) for verdict in prepared.assembly.verdicts]
-    run_id = _log(view, prepared, sections, candidates, by) if log else None
-    return ContextResult(prepared, sections, candidates, run_id)
+    result = ContextResult(
+        prepared,
+        prepared.decisions(),
+        prepared.fingerprint.as_json(),
+        [section_json(section) for section in prepared.assembly.sections],
+        [verdict_json(verdict) for verdict in prepared.assembly.verdicts],
+    )
+    return replace(result, run_id=_log(view, result, by)) if log else result
 
 
 def section_json(section: Section) -> dict[str, Any]:
@@ -154,53 +159,33 @@ def context_view(agent: Agent, by: Principal, persona: str | None = None) -> Per
     return memory_of(agent, by)
 
 
-@contextmanager
-def _log_commits() -> Iterator[None]:
-    """A transaction whose caller does not wait for the disk.
-
-    A prompt would wait longer for it than for any of its searches. A crash of PostgreSQL may lose the log's last half
-    second, never memory, and nothing that was written is ever half there.
-    """
-    if connection.in_atomic_block:
-        yield
-        return
-    with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SET LOCAL synchronous_commit = off")
-        yield
-
-
-def _log(
-    view: PersonaMemory,
-    prepared: Prepared,
-    sections: Sequence[dict[str, Any]],
-    candidates: Sequence[dict[str, Any]],
-    by: Principal,
-) -> UUID:
+def _log(view: PersonaMemory, result: ContextResult, by: Principal) -> UUID:
+    prepared = result.prepared
     duration = sum(value for name, value in prepared.timings.items() if "." not in name)
-    with _log_commits():
-        run = ContextRun.objects.create(
-            agent=view.agent,
-            persona=view.persona,
-            session_id=prepared.request.session_id,
-            input=prepared.request.input,
-            request=prepared.request.as_json(),
-            system_prompt=prepared.assembly.system_prompt,
-            sections=list(sections),
-            tokens=prepared.assembly.tokens,
-            budget_tokens=prepared.budget.total,
-            frame=prepared.frame.frame.id,
-            profile=prepared.profile.profile_id,
-            decisions=prepared.decisions(),
-            candidates=candidates_logged(candidates),
-            fingerprint_id=prepared.fingerprint.id,
-            fingerprint=prepared.fingerprint.as_json(),
-            failed_sections=[list(failure) for failure in prepared.assembly.failed],
-            timings=dict(prepared.timings),
-            as_of=prepared.request.as_of,
-            duration_ms=round(duration, 2),
-            principal_name=by.name,
-        )
+    run = ContextRun(
+        agent=view.agent,
+        persona=view.persona,
+        session_id=prepared.request.session_id,
+        input=prepared.request.input,
+        request=prepared.request.as_json(),
+        system_prompt=prepared.assembly.system_prompt,
+        sections=result.sections,
+        tokens=prepared.assembly.tokens,
+        budget_tokens=prepared.budget.total,
+        frame=prepared.frame.frame.id,
+        profile=prepared.profile.profile_id,
+        decisions=result.decisions,
+        candidates=candidates_logged(result.candidates),
+        fingerprint_id=prepared.fingerprint.id,
+        fingerprint=result.fingerprint,
+        failed_sections=[list(failure) for failure in prepared.assembly.failed],
+        timings=dict(prepared.timings),
+        as_of=prepared.request.as_of,
+        duration_ms=round(duration, 2),
+        principal_name=by.name,
+    )
+    # A prompt would wait longer for the disk than for any of its searches, and a log is no memory.
+    instance_insert(run, durable=False)
     logger.info(
         "context_assembled",
         run_id=str(run.pk),
@@ -208,8 +193,8 @@ def _log(
         agent=view.agent.slug,
         agent_kind=view.agent.kind,
         profile_id=prepared.profile.profile_id,
-        fingerprint=prepared.fingerprint.as_json(),
-        items_selected=sum(len(section["items"]) for section in sections),
+        fingerprint=result.fingerprint,
+        items_selected=sum(len(section["items"]) for section in result.sections),
         items_available=sum(verdict.candidate.active for verdict in prepared.assembly.verdicts),
         budget_tokens=prepared.budget.total,
         duration_ms=run.duration_ms,

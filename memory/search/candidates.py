@@ -27,6 +27,8 @@ ITEM_COLUMNS = (
     "id, persona, loop_id, position, words, names, says_time, terms, embedding, model,"
     " item_type, kind, category, scope, tags, importance"
 )
+FETCHED = "id, item_type, loop, position, words, nameless, says_time, wanted, cosine, held, named"
+"""What is fetched of each candidate, besides whether it is a hit."""
 LEXICAL_ROWS = 1_500
 """About as many rows as the lexical search ranks; the commonest words are left out when there would be more."""
 PAIRED = 4
@@ -150,7 +152,7 @@ def candidates_fetch(
 ) -> Fetched:
     """Hits of the dense and the `lexical` search and their neighbours, one statement for all types of items."""
     rows = rows_prepared(*_fetch_statement(view, request, counts, lexemes, lexical, vector), binary=True)
-    ids, types, loops, positions, words, nameless, says_time, wanted, hits, cosines, held, named = (
+    ids, types, loops, positions, words, nameless, says_time, wanted, cosines, held, named, hits = (
         zip(*rows, strict=True) if rows else ((),) * 12
     )
     number: dict[str, int] = {"": -1}
@@ -231,32 +233,28 @@ def _fetch_statement(
             f" AS dense ORDER BY {distance} LIMIT {_hits(request)})"
         )
         cosine = f"CASE WHEN model = {model} THEN -({distance}) END"
-    beside = source_of(
-        view, "id, position", f"loop_id <> '' AND loop_id = hit.loop_id AND persona = hit.persona AND {known}"
-    )
     held, named = masks_of(lexemes)
     columns = (
-        "id, item_type, CASE WHEN loop_id = '' THEN '' ELSE persona || loop_id END, position, words, names = '{}', "
-        f"says_time, ({wanted}), hit, {cosine}, {held}, {named}"
+        "id, item_type, CASE WHEN loop_id = '' THEN '' ELSE persona || loop_id END AS loop, position, words,"
+        f" names = '{{}}' AS nameless, says_time, ({wanted}) AS wanted, {cosine} AS cosine, {held} AS held,"
+        f" {named} AS named"
+    )
+    beside = source_of(
+        view, ITEM_COLUMNS, f"loop_id <> '' AND loop_id = hit.loop_id AND persona = hit.persona AND {known}"
     )
     statement = f"""
 WITH hits AS MATERIALIZED (
-    SELECT id, persona, loop_id, position
-    FROM {source_of(view, "id, persona, loop_id, position", f"id IN ({found})")} AS chosen
+    SELECT persona, loop_id, {columns} FROM {source_of(view, ITEM_COLUMNS, f"id IN ({found})")} AS chosen
 ), every AS MATERIALIZED (
-    SELECT id, true AS hit FROM hits
-    UNION ALL SELECT near.id, false FROM hits AS hit CROSS JOIN LATERAL (
-        SELECT id FROM {beside} AS b WHERE b.position < hit.position ORDER BY b.position DESC LIMIT {NEIGHBOURS}
+    SELECT true AS hit, {FETCHED} FROM hits
+    UNION ALL SELECT false, near.* FROM hits AS hit CROSS JOIN LATERAL (
+        SELECT {columns} FROM {beside} AS b WHERE b.position < hit.position ORDER BY b.position DESC LIMIT {NEIGHBOURS}
     ) AS near
-    UNION ALL SELECT near.id, false FROM hits AS hit CROSS JOIN LATERAL (
-        SELECT id FROM {beside} AS b WHERE b.position > hit.position ORDER BY b.position LIMIT {NEIGHBOURS}
+    UNION ALL SELECT false, near.* FROM hits AS hit CROSS JOIN LATERAL (
+        SELECT {columns} FROM {beside} AS b WHERE b.position > hit.position ORDER BY b.position LIMIT {NEIGHBOURS}
     ) AS near
-), chosen AS MATERIALIZED (
-    SELECT id, bool_or(hit) AS hit FROM every GROUP BY id
 )
-SELECT {columns}
-FROM chosen JOIN {source_of(view, ITEM_COLUMNS, "true")} AS item USING (id)
-ORDER BY id
+SELECT DISTINCT ON (id) {FETCHED}, hit FROM every ORDER BY id, hit DESC
 """  # noqa: S608
     return statement, values
 

@@ -1,13 +1,13 @@
 """Prepared statements give what Django's querysets give, and connections remember what was set."""
 
 import pytest
-from django.db import connection, transaction
+from django.db import DataError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from identity.models import Agent, ApiToken
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create
-from nousweb.lib.sql import Repeated, columns_of, instance_of, rows_prepared, session_tuned
+from nousweb.lib.sql import Repeated, columns_of, instance_insert, instance_of, rows_prepared, session_tuned
 
 BY_KIND = Repeated(
     lambda shape, agent, kind: (
@@ -25,6 +25,21 @@ def shown(name):
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting(%s)", [name])
         return cursor.fetchone()[0]
+
+
+@pytest.fixture
+def commits_told(transactional_db):
+    """The connection waits for the disk as by its setting `local`, and an agent inserted is named after the setting."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SET synchronous_commit TO local;"
+            " CREATE FUNCTION told() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN NEW.name := current_setting('synchronous_commit'); RETURN NEW; END $$;"
+            " CREATE TRIGGER told BEFORE INSERT ON identity_agent FOR EACH ROW EXECUTE FUNCTION told()"
+        )
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP FUNCTION told CASCADE; RESET synchronous_commit")
 
 
 @pytest.mark.django_db
@@ -87,3 +102,36 @@ def test_settings_hold_for_the_connection_or_the_transaction():
         "a transaction's settings are not taken for the connection's"
     )
     connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("durable", [True, False])
+def test_an_inserted_instance_is_the_one_that_django_saves(system, durable):
+    # More often than psycopg waits before it prepares a statement; ints of another size make another statement.
+    for number in (1, 2, 3, 40_000, 3_000_000_000):
+        row = Agent(slug=f"kay-{number}", name="100% 'Kay'", kind="peasant", config={"a": [number, None, 'x"\\']})
+        row.pk = number
+        instance_insert(row, durable=durable)
+        found = Agent.objects.get(pk=number)
+        for field in Agent._meta.concrete_fields:
+            assert getattr(found, field.attname) == getattr(row, field.attname), field.name
+        assert not row._state.adding
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_cannot_be_inserted_changes_nothing_and_cuts_nothing_off(system):
+    for row in (Agent(pk=7, slug="x" * 300, kind="peasant"), Agent(pk=7, slug="kay", kind=None)):
+        with pytest.raises((DataError, IntegrityError)):
+            instance_insert(row, durable=False)
+    assert not Agent.objects.exists()
+
+
+def test_only_what_need_not_last_is_not_waited_for(commits_told):
+    instance_insert(Agent(pk=1, slug="waited", kind="peasant"))
+    instance_insert(Agent(pk=2, slug="hurried", kind="peasant"), durable=False)
+    assert shown("synchronous_commit") == "local"
+    with transaction.atomic():
+        # What else is in the transaction may have to last.
+        instance_insert(Agent(pk=3, slug="inside", kind="peasant"), durable=False)
+        assert shown("synchronous_commit") == "local"
+    assert list(Agent.objects.order_by("pk").values_list("name", flat=True)) == ["local", "off", "local"]
