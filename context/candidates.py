@@ -1,5 +1,6 @@
 """Loads what the searched sections may show (tier 3), with one search for all types."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -37,6 +38,8 @@ DEFAULT_THRESHOLD = 0.3
 NEAR_MISS = 0.12
 """About half a threshold: what is less relevant is considered, and shown with a verdict, only among the best few."""
 LEAST_CONSIDERED = 30
+CONSIDERED = 3
+"""Candidates of a type for each that the plan would show: profiles leave some out, and messages say some already."""
 
 SEARCHED: tuple[tuple[str, str], ...] = (
     ("decisions", "Related Decisions"),
@@ -108,15 +111,18 @@ def candidates_find(
     scale: float = 1.0,
     pins: Pins = frozenset(),
     embedding: EmbeddingAhead | None = None,
+    explain: bool = False,
 ) -> Found:
     """Search once for all types, then note what the conversation has said already and what usage has taught.
 
-    What is pinned is there whether the search finds it or not.
+    What is pinned is there whether the search finds it or not. To `explain` it, so is what is found behind the best of
+    its type, which no gate lets through.
     """
     types = [memory_type for memory_type in limits if memory_type != "loop"]
     if not types or not request.input.strip():
         return Found(_pinned(view, request, pins, ()))
     loops = _loops(view, request, limits, now)
+    most = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
     result = search(
         view,
         SearchRequest(
@@ -125,15 +131,15 @@ def candidates_find(
             limit=MAX_LIMIT,
             min_score=min(NEAR_MISS, THRESHOLDS["fact"] / scale),
             least=LEAST_CONSIDERED,
+            most=most,
+            beyond=explain,
             metadata=False,
             as_of=request.as_of,
             exclude_categories=PROFILE_CATEGORIES,
         ),
         embedding,
     )
-    found = (
-        _widened([candidate_of(hit, source=str(hit.metadata.get("source", ""))) for hit in result.items], scale) + loops
-    )
+    found = _widened(_candidates_of(result.items, most, pins), scale) + loops
     if plan.days_back is not None:
         since = now - timedelta(days=plan.days_back)
         found = _with_recent_episodes(view, found, since=since, now=now, as_of=request.as_of)
@@ -143,6 +149,18 @@ def candidates_find(
     return Found(
         (*candidates, *_pinned(view, request, pins, candidates)), result.degraded, result.timings, result.asked
     )
+
+
+def _candidates_of(hits: Sequence[SearchHit], most: Mapping[str, int], pins: Pins) -> list[Candidate]:
+    of_type: Counter[str] = Counter()
+    found = []
+    for hit in hits:
+        of_type[hit.type] += 1
+        outranked = of_type[hit.type] > most[hit.type]
+        # What is pinned is there anyway, as it is when nobody asks for what was outranked.
+        if not outranked or (hit.type, hit.id) not in pins:
+            found.append(candidate_of(hit, source=str(hit.metadata.get("source", "")), outranked=outranked))
+    return found
 
 
 def _noted(
@@ -273,6 +291,8 @@ def _with_recent_episodes(
         then = rows_then(list(possible[: 2 * EPISODES_BY_TIME]), as_of)
         episodes = [episode for episode in then if episode.active and words_of(episode)][:EPISODES_BY_TIME]
     by_id = {episode.pk: episode for episode in episodes}
+    # As when nobody asks for what was outranked.
+    found = [one for one in found if not (one.outranked and one.id in map(str, by_id))]
     known = {one.id for one in found if one.type == "episode"}
     marked = [replace(one, by_time=one.type == "episode" and one.id in map(str, by_id)) for one in found]
     return marked + [

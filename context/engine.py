@@ -126,7 +126,7 @@ def context_prepare(view: PersonaMemory, request: ContextRequest, *, explain: bo
     4. One search for all searched sections; when it fails they are left out and named.
     5. Assembly, which is pure.
 
-    To `explain` it, what was replaced or retired is looked up too, which changes nothing in the prompt.
+    To `explain` it, what was replaced, retired or outranked is looked up too, which changes nothing in the prompt.
     """
     return context_finish(context_load(view, request, explain=explain))
 
@@ -156,7 +156,7 @@ def context_load(view: PersonaMemory, request: ContextRequest, *, explain: bool 
     pins = pins_of(view.agent, request.as_of)
     fixed = fixed_sections(view, request, frame.frame, profile, budget, pins)
     watch.lap("sections")
-    found, failed = _found(view, request, plan, limits, budget, now, pins, scale, embedding)
+    found, failed = _found(view, request, plan, limits, budget, now, pins, scale, embedding, explain)
     watch.lap("search")
     if explain:
         found = with_retired(view, found)
@@ -244,10 +244,20 @@ def _found(
     pins: Pins,
     scale: float,
     embedding: EmbeddingAhead | None,
+    explain: bool,
 ) -> tuple[Found, list[tuple[str, str]]]:
     try:
         found = candidates_find(
-            view, request, plan, limits, window=budget.window, now=now, scale=scale, pins=pins, embedding=embedding
+            view,
+            request,
+            plan,
+            limits,
+            window=budget.window,
+            now=now,
+            scale=scale,
+            pins=pins,
+            embedding=embedding,
+            explain=explain,
         )
         return found, []
     except DatabaseError:

@@ -110,6 +110,12 @@ def _refusal(entry: Scored, rules: Rules, seen: dict[str, str]) -> Verdict | Non
             f"Relevance {candidate.relevance:.2f} is {missing:.2f} below the threshold of {candidate.threshold:.2f}.",
             "More of the question's own words in it, or a threshold below its relevance.",
         )
+    if candidate.outranked:
+        return refuse(
+            VerdictCode.OVER_LIMIT,
+            f"It lies far behind the {rules.limits[candidate.type]} {candidate.type}s that are retrieved.",
+            "More of the question's own words in it, or a larger budget.",
+        )
     if candidate.duplicate_of is not None:
         return refuse(
             VerdictCode.DUPLICATE_MESSAGE,

@@ -90,6 +90,8 @@ class Candidate:
     found_wrong: bool = False
     told_until: datetime | None = None
     duplicate_of: int | None = None
+    # So many of its type were found to be closer that nothing could let it in.
+    outranked: bool = False
     # A person wants it told whenever its section has room: no gate of relevance stops it.
     pinned: bool = False
     # Asked for by time rather than by meaning: its relevance is not what brought it here.

@@ -23,8 +23,9 @@ class SearchRequest:
     """One search. Empty filters let everything pass; several values of one filter are alternatives.
 
     `min_score` lies in [0, 1]; None stands for the threshold of the embedding model, 0 for everything, ranked.
-    So many as `least` are answered whatever their score, within the limit. Without `metadata` hits have of it no more
-    than the source.
+    So many as `least` are answered whatever their score, within the limit; of the types that `most` names no more than
+    it says, and with `beyond` the others follow at the end, as far as the limit goes. Without `metadata` hits have of
+    it no more than the source.
     `as_of` asks for what was known, and by what is recorded true, at that moment. Raises Invalid, naming the field.
     """
 
@@ -33,6 +34,8 @@ class SearchRequest:
     limit: int = 10
     min_score: float | None = None
     least: int = 0
+    most: Mapping[str, int] = field(default_factory=dict)
+    beyond: bool = False
     metadata: bool = True
     as_of: datetime | None = None
     kinds: Sequence[str] = ()

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from memory.persona import PersonaMemory
 from memory.search.candidates import TUNING, Asked, Counts, Fetched, candidates_fetch, counts_read, lexical_fetch
 from memory.search.load import hits_load
 from memory.search.past import changed_since
-from memory.search.request import MAX_QUERY_CHARACTERS, SearchHit, SearchRequest, SearchResult
+from memory.search.request import MAX_LIMIT, MAX_QUERY_CHARACTERS, SearchHit, SearchRequest, SearchResult
 from memory.search.scoring import Query, Ranking, Values, rarest, score
 from nousweb.lib.sql import session_tuned
 
@@ -61,7 +62,7 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     query = Query(lexemes, bool(ASKS_TIME.search(text)))
     alike = replace(fetched.candidates, cosine=calibrated(fetched.candidates.cosine, thresholds))
     ranking = score(query, alike, counts.statistics)
-    chosen = _chosen(fetched, ranking, threshold, request.least)
+    chosen = _chosen(fetched, ranking, threshold, request)
     watch.lap("scoring")
     items = _loaded(view, request, fetched, ranking, chosen)
     watch.lap("loading")
@@ -96,11 +97,18 @@ def calibrated(cosine: Values, thresholds: Thresholds) -> Values:
     return fitted.unrelated + (cosine - thresholds.unrelated) * stretch
 
 
-def _chosen(fetched: Fetched, ranking: Ranking, threshold: float, least: int) -> list[int]:
+def _chosen(fetched: Fetched, ranking: Ranking, threshold: float, request: SearchRequest) -> list[int]:
     """Places of the candidates that are answered, best first: the filters let them pass, and so does the threshold."""
-    wanted = ranking.order[fetched.wanted[ranking.order]]
-    passed = int((ranking.relevance[wanted] >= threshold).sum())
-    return [int(place) for place in wanted[: max(passed, least)]]
+    chosen: list[int] = []
+    beyond: list[int] = []
+    of_type: Counter[str] = Counter()
+    for place in ranking.order[fetched.wanted[ranking.order]].tolist():
+        if ranking.relevance[place] < threshold and len(chosen) >= request.least:
+            break
+        kind = fetched.types[place]
+        of_type[kind] += 1
+        (chosen if of_type[kind] <= request.most.get(kind, MAX_LIMIT) else beyond).append(place)
+    return chosen + beyond if request.beyond else chosen
 
 
 def _loaded(

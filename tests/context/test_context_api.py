@@ -11,13 +11,16 @@ from context.models import ContextRun
 from context.request import ContextRequest
 from context.schemas import ContextOut
 from context.services.context import context_runs_purge
+from context.services.pins import context_pin, context_unpin
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose
 from identity.services.tokens import token_create
 from memory.models import Fact
 from memory.services.decisions import decision_record
+from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
+from memory.services.indexing import embeddings_make
 from tests.api.problems import assert_problem, rows
 from tests.context.stories import learn
 
@@ -268,3 +271,50 @@ def test_a_kind_that_the_profile_excludes_is_not_always_told_either(api, ada, sy
     assert "prefers tea" not in knight
     assert "Ask before" in squire
     assert "Ask before" in knight
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_prompt_takes_the_same_statements_however_much_there_is(
+    api, ada, actor_token, system, django_assert_num_queries
+):
+    caller = api.as_token(actor_token)
+    ask = ASK | {"input": "Why did the ledger export fail?"}
+    for place in range(2):
+        for number in range(20):
+            learn(ada, f"The ledger export {place}.{number} failed on a {number}th of the month.", system)
+        learn(ada, f"Likes tea number {place}.", system, category="preference")
+        embeddings_make()
+        assert caller.post("/context", ask).status_code == 200
+        # The token, the profile, pins, four fixed sections, the last loops, four of the search, usage, and the log.
+        with django_assert_num_queries(14):
+            body = caller.post("/context", ask).json()
+        assert body["id"]
+
+
+def test_of_each_type_three_times_what_is_shown_is_considered(api, ada, actor_token, system):
+    for number in range(40):
+        learn(ada, f"The ledger export failed on day {number} since {WORDS[number % 8]} was late.", system)
+    for number in range(20):
+        episode = episode_open(agent=ada, title=f"Ledger export, try {number}", by=system)
+        told = f"The export failed for the {number}th time."
+        episode_close(episode=episode, summary=told, outcome="failure", by=system)
+    caller = api.as_token(actor_token)
+    # Episodes of a span of time are told whatever their rank, and so is what is pinned.
+    for question in ("Why did the ledger export fail?", "What happened with the ledger export yesterday?"):
+        ask = ASK | {"input": question}
+        for pinned in (False, True):
+            plain = caller.post("/context", ask).json()
+            explained = caller.post("/context", ask | {"explain": True}).json()
+            assert explained["system_prompt"] == plain["system_prompt"]
+            limits = explained["explanation"]["plan"]["limits"]
+            logged = ContextRun.objects.get(pk=plain["id"]).candidates
+            shown = {(one["type"], one["id"]) for one in logged}
+            behind = [one for one in explained["candidates"] if (one["type"], one["id"]) not in shown]
+            assert behind
+            assert {one["verdict"] for one in behind} == {"over_limit"}
+            assert "far behind" in behind[0]["reason"]
+            assert sum(one["type"] == "fact" for one in logged) == 3 * limits["fact"] + pinned
+            if not pinned:
+                last = next(one for one in reversed(behind) if one["type"] == "fact")
+                context_pin(agent=ada, item_type="fact", item_id=last["id"], by=system)
+        context_unpin(agent=ada, item_type="fact", item_id=last["id"], by=system)
