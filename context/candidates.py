@@ -112,17 +112,20 @@ def candidates_find(
     pins: Pins = frozenset(),
     embedding: EmbeddingAhead | None = None,
     explain: bool = False,
+    also: Sequence[str] = (),
 ) -> Found:
     """Search once for all types, then note what the conversation has said already and what usage has taught.
 
     What is pinned is there whether the search finds it or not. To `explain` it, so is what is found behind the best of
-    its type, which no gate lets through.
+    its type, which no gate lets through. Facts whose ids are in `also` are searched though they are filed as always
+    told.
     """
     types = [memory_type for memory_type in limits if memory_type != "loop"]
     if not types or not request.input.strip():
-        return Found(_pinned(view, request, pins, ()))
+        return Found(_pinned(view, request, pins, (), also))
     loops = _loops(view, request, limits, now)
-    most = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
+    # Of the past some are found that were not told then, which is seen only when they are loaded.
+    most = {} if request.as_of else {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
     result = search(
         view,
         SearchRequest(
@@ -136,6 +139,7 @@ def candidates_find(
             metadata=False,
             as_of=request.as_of,
             exclude_categories=PROFILE_CATEGORIES,
+            also=also,
         ),
         embedding,
     )
@@ -147,7 +151,7 @@ def candidates_find(
     said = duplicates_of([one.text for one in found], request.conversation, window) if plan.queries else {}
     candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))
     return Found(
-        (*candidates, *_pinned(view, request, pins, candidates)), result.degraded, result.timings, result.asked
+        (*candidates, *_pinned(view, request, pins, candidates, also)), result.degraded, result.timings, result.asked
     )
 
 
@@ -186,7 +190,7 @@ def _widened(found: list[Candidate], scale: float) -> list[Candidate]:
 
 
 def _pinned(
-    view: PersonaMemory, request: ContextRequest, pins: Pins, found: Sequence[Candidate]
+    view: PersonaMemory, request: ContextRequest, pins: Pins, found: Sequence[Candidate], also: Sequence[str]
 ) -> tuple[Candidate, ...]:
     """What is pinned and was not found, read through the view like anything else."""
     missing = sorted(pins - {(one.type, one.id) for one in found})
@@ -222,7 +226,7 @@ def _pinned(
         )
         for key in keys
         # What is always told has its own section.
-        if key in said and filed[key].category not in PROFILE_CATEGORIES
+        if key in said and (filed[key].category not in PROFILE_CATEGORIES or key[1] in also)
         for row in (filed[key],)
     )
 

@@ -131,8 +131,13 @@ def context_prepare(view: PersonaMemory, request: ContextRequest, *, explain: bo
     return context_finish(context_load(view, request, explain=explain))
 
 
-def context_load(view: PersonaMemory, request: ContextRequest, *, explain: bool = False) -> Loaded:
-    """Steps 1 to 4 of `context_prepare`: everything that reads."""
+def context_load(
+    view: PersonaMemory, request: ContextRequest, *, explain: bool = False, also: Sequence[str] = ()
+) -> Loaded:
+    """Steps 1 to 4 of `context_prepare`: everything that reads.
+
+    Facts whose ids are in `also` are searched though they are filed as always told.
+    """
     watch = _Watch()
     now = request.as_of or clock.now()
     frame = frame_select(request.input, request.frame)
@@ -156,7 +161,7 @@ def context_load(view: PersonaMemory, request: ContextRequest, *, explain: bool 
     pins = pins_of(view.agent, request.as_of)
     fixed = fixed_sections(view, request, frame.frame, profile, budget, pins)
     watch.lap("sections")
-    found, failed = _found(view, request, plan, limits, budget, now, pins, scale, embedding, explain)
+    found, failed = _found(view, request, plan, limits, budget, now, pins, scale, embedding, explain, also)
     watch.lap("search")
     if explain:
         found = with_retired(view, found)
@@ -185,7 +190,7 @@ def context_finish(loaded: Loaded, overrides: Overrides = NO_OVERRIDES) -> Prepa
     watch = _Watch()
     request, profile = loaded.request, loaded.profile
     assembly = assemble(
-        overrides.sections(loaded.fixed),
+        overrides.sections(loaded.fixed, profile.excluded_kinds),
         total_budget=loaded.budget.total,
         searched=searched_sections(loaded.budget),
         candidates=overrides.candidates(loaded.found.candidates),
@@ -245,6 +250,7 @@ def _found(
     scale: float,
     embedding: EmbeddingAhead | None,
     explain: bool,
+    also: Sequence[str],
 ) -> tuple[Found, list[tuple[str, str]]]:
     try:
         found = candidates_find(
@@ -258,6 +264,7 @@ def _found(
             pins=pins,
             embedding=embedding,
             explain=explain,
+            also=also,
         )
         return found, []
     except DatabaseError:

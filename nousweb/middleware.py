@@ -108,6 +108,10 @@ class DomainErrorMiddleware:
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if not isinstance(exception, DomainError) or request.path.startswith("/api/"):
             return None
+        if request.headers.get("HX-Request"):
+            # It goes into a part of a page.
+            said = {"kind": "warn", "word": f"{exception.title}.", "text": exception.detail}
+            return render(request, "components/notice.html", said, status=exception.status)
         return render(
             request,
             "refused.html",

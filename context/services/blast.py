@@ -22,7 +22,10 @@ Piece = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class BlastRow:
-    """What a change would do to one logged request, asked today. Pieces are (type, text) as the prompt shows them."""
+    """What a change would do to one logged request, asked today. Pieces are (type, text) as the prompt shows them.
+
+    `moved` pieces stay in the prompt, in another section: the text, and the labels of both sections.
+    """
 
     run: ContextRun
     before: str
@@ -31,6 +34,7 @@ class BlastRow:
     tokens_after: int
     gained: tuple[Piece, ...]
     lost: tuple[Piece, ...]
+    moved: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -63,8 +67,9 @@ def blast_radius(
 ) -> Blast:
     """Assemble the last `last` logged requests (at most MAX_RUNS) today, with and without `overrides`.
 
-    Requests about the past are passed over: the change is made now. What is loaded is loaded once for both. After
-    `seconds` no further request is begun. Raises Invalid, NotAllowed.
+    Requests about the past are passed over: the change is made now. What is loaded is loaded once for both, but for a
+    fact that would be searched from now on, which only another search can judge. After `seconds` no further request is
+    begun. Raises Invalid, NotAllowed.
     """
     if not 1 <= last <= MAX_RUNS:
         raise Invalid(f"n lies between 1 and {MAX_RUNS}.", field="n")
@@ -100,8 +105,13 @@ def blast_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Princi
 
 
 def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> BlastRow:
-    loaded = context_load(context_view(agent, by, run.persona), ContextRequest.of_json(run.request))
-    before, after = context_finish(loaded), context_finish(loaded, overrides)
+    view, request = context_view(agent, by, run.persona), ContextRequest.of_json(run.request)
+    overrides = overrides.seen_by(view.personas)
+    loaded = context_load(view, request)
+    before = context_finish(loaded)
+    if also := overrides.newly_searched:
+        loaded = context_load(view, request, also=also)
+    after = context_finish(loaded, overrides)
     shown_before, shown_after = _pieces(before), _pieces(after)
     return BlastRow(
         run,
@@ -111,8 +121,14 @@ def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> 
         after.assembly.tokens,
         tuple(piece for piece in shown_after if piece not in shown_before),
         tuple(piece for piece in shown_before if piece not in shown_after),
+        tuple(
+            (piece[1], shown_before[piece], label)
+            for piece, label in shown_after.items()
+            if shown_before.get(piece, label) != label
+        ),
     )
 
 
-def _pieces(prepared: Prepared) -> list[Piece]:
-    return [(item.type, item.text) for section in prepared.assembly.sections for item in section.items]
+def _pieces(prepared: Prepared) -> dict[Piece, str]:
+    """The pieces of a prompt in their order, each with the label of its section."""
+    return {(item.type, item.text): section.label for section in prepared.assembly.sections for item in section.items}

@@ -25,7 +25,7 @@ NEIGHBOURS = 2
 """Items on each side of a hit that come along; the scoring's window is as wide."""
 ITEM_COLUMNS = (
     "id, persona, loop_id, position, words, names, says_time, terms, embedding, model,"
-    " item_type, kind, category, scope, tags, importance"
+    " item_type, item_id, kind, category, scope, tags, importance"
 )
 FETCHED = "id, item_type, loop, position, words, nameless, says_time, wanted, cosine, held, named"
 """What is fetched of each candidate, besides whether it is a hit."""
@@ -365,8 +365,12 @@ def wanted_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
             conditions.append(f"{column} = ANY(%(f_{column})s::text[])")
             values[f"f_{column}"] = list(chosen)
     if request.exclude_categories:
-        conditions.append("category <> ALL(%(f_excluded)s::text[])")
+        filed = "category <> ALL(%(f_excluded)s::text[])"
         values["f_excluded"] = list(request.exclude_categories)
+        if request.also:
+            filed = f"({filed} OR item_type = 'fact' AND item_id = ANY(%(f_also)s::text[]))"
+            values["f_also"] = list(request.also)
+        conditions.append(filed)
     if request.tags:
         conditions.append("tags ?| %(f_tags)s::text[]")
         values["f_tags"] = list(request.tags)

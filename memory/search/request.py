@@ -26,6 +26,7 @@ class SearchRequest:
     So many as `least` are answered whatever their score, within the limit; of the types that `most` names no more than
     it says, and with `beyond` the others follow at the end, as far as the limit goes. Without `metadata` hits have of
     it no more than the source.
+    `also` are ids of facts that pass whatever their category: as if they were filed where they are searched.
     `as_of` asks for what was known, and by what is recorded true, at that moment. Raises Invalid, naming the field.
     """
 
@@ -41,6 +42,7 @@ class SearchRequest:
     kinds: Sequence[str] = ()
     categories: Sequence[str] = ()
     exclude_categories: Sequence[str] = ()
+    also: Sequence[str] = ()
     scopes: Sequence[str] = ()
     tags: Sequence[str] = ()
     min_importance: float = 0.0

@@ -141,6 +141,10 @@ GET    agent_context_compare login in    in    in    login login login login log
 GET    agent_context_fingerprints login in    in    in    login login login login login
 GET    agent_context_blast   login in    in    in    login login login login login
 POST   agent_context_blast   login in    in    in    login login login login login
+GET    context_blast_proposals login in  in    in    login login login login login
+POST   context_blast_proposals login in  in    in    login login login login login
+GET    context_blast_questions login in  in    in    login login login login login
+POST   context_blast_questions login in  in    in    login login login login login
 GET    agent_context_pins    login in    in    in    login login login login login
 GET    agent_context_item    login in    in    in    login login login login login
 POST   agent_context_item    login no    in    in    login login login login login

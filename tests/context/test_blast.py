@@ -1,23 +1,37 @@
 """How many prompts a change would reach: counted by assembling them with it and without it, writing nothing."""
 
+from uuid import uuid4
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from context.changes import censor_overrides, fact_overrides, proposal_overrides, question_overrides
+from context.changes import (
+    censor_overrides,
+    fact_overrides,
+    filing_overrides,
+    proposal_overrides,
+    proposals_overrides,
+    question_overrides,
+    questions_overrides,
+)
 from context.models import ContextRun
 from context.overrides import CensorDraft, Overrides
 from context.request import ContextRequest
 from context.services.blast import blast_radius
 from context.services.context import context_assemble
+from context.services.pins import context_pin
+from context.services.profiles import profile_create
+from identity.models import ApiToken, ChangeProposal
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
 from memory.models import MemoryReview
+from memory.policy import PROFILE_CATEGORIES
 from memory.services.censors import censor_create
-from memory.services.facts import fact_invalidate, fact_learn
+from memory.services.facts import fact_edit, fact_invalidate, fact_learn
 from memory.services.reviews import review_resolve
-from nousweb.lib.errors import Invalid, NotAllowed
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.api.problems import rows
 from tests.context.stories import browser, learn, send
 
@@ -229,3 +243,210 @@ def test_a_censors_form_says_by_its_silence_that_it_is_not_in_force(ada, asked, 
     page = browser(alice).post(url, form).content.decode()
     assert "Without the censor" in page
     assert "3 of 3" in page
+
+
+def _place(agent, by, fact, text="Why did the ledger export fail?"):
+    """The section that tells a fact, if any."""
+    found = context_assemble(agent=agent, request=ContextRequest("s", text), by=by, log=False).prepared.assembly
+    return [one.key for one in found.sections if any(item.id == str(fact.pk) for item in one.items)]
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize(
+    ("was", "category"),
+    [("technical", "rule"), ("rule", "technical"), ("technical", "process"), ("person", "preference")],
+)
+def test_a_fact_filed_anew_is_told_where_its_blast_radius_says(
+    ada, actor, system, reviewer, bob, was, category, pinned
+):
+    fact = learn(ada, "The ledger export failed because the replica lagged.", system, category=was, confidence=0.7)
+    for number, confidence in enumerate((0.9, 0.8, 0.7, 0.6)):
+        learn(ada, f"Rule {number} of the house.", system, category="rule", confidence=confidence)
+    learn(ada, "The ledger export failed at noon.", system)
+    if pinned:
+        context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
+    for text in ("hello", "Why did the ledger export fail?", "What is the weather like?"):
+        send(ada, actor, text)
+    blast = blast_radius(agent=ada, overrides=filing_overrides(fact, category=category), by=reviewer)
+    moved = (was in PROFILE_CATEGORIES) != (category in PROFILE_CATEGORIES)
+    assert bool(blast.changed) == moved
+    fact_edit(fact=fact, by=reviewer, category=category)
+    for row in blast.rows:
+        request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
+        now = context_assemble(agent=ada, request=request, by=actor, log=False).prepared.assembly.system_prompt
+        assert now == row.after, row.run.input
+    about = next(row for row in blast.rows if row.run.input.startswith("Why"))
+    told = [(was_in, now_in) for text, was_in, now_in in about.moved if "replica" in text]
+    labels = ("Relevant Facts", "User Profile")
+    assert told == ([labels if category in PROFILE_CATEGORIES else labels[::-1]] if moved else [])
+    assert _place(ada, actor, fact) == ["user_profile" if category in PROFILE_CATEGORIES else "facts"]
+
+
+def test_a_filing_says_what_a_profile_and_a_persona_leave_out(
+    ada, system, reviewer, actor, charlie, subconscious_token
+):
+    dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
+    dream = learn(ada, "A dream of the ledger export.", dreamer)
+    censor = censor_create(agent=ada, pattern="nightmare", by=dreamer)
+    send(ada, actor)
+    send(ada, dreamer)
+    admin = Principal.of_user(charlie)
+    for overrides in (filing_overrides(dream, category="rule"), censor_overrides(censor, severity="block")):
+        told = {row.run.persona: row.changed for row in blast_radius(agent=ada, overrides=overrides, by=admin).rows}
+        assert told == {"actor": False, "subconscious": True}
+    picky = learn(ada, "Bananas are yellow.", system, kind="noise")
+    profile_create(slug="quiet", name="Quiet", base=None, values={"excluded_kinds": ["noise"]}, by=admin)
+    ContextRun.objects.all().delete()
+    send(ada, actor, profile="quiet")
+    overrides = filing_overrides(picky, category="rule")
+    assert not blast_radius(agent=ada, overrides=overrides, by=reviewer).changed
+
+
+def test_a_filing_that_no_fact_can_have_is_refused(ada, asked, reviewer, alice):
+    url = reverse("agent_context_blast", args=["ada"])
+    client = browser(alice)
+    for query, status in (
+        ({"category": "rule"}, 200), ({"category": "No Word"}, 422), ({"category": ""}, 422),
+        ({"category": "rule", "importance": "2"}, 422), ({"category": "rule", "importance": "x"}, 422),
+        ({"category": "rule", "importance": "nan"}, 422), ({"category": "rule", "scope": "galaxy"}, 422),
+        ({"category": "rule", "tags": "a, b", "scope": "task", "importance": "0.3"}, 200),
+    ):  # fmt: skip
+        assert client.get(url, {"fact": str(asked.pk), **query}).status_code == status, query
+    page = client.get(url, {"fact": str(asked.pk), "category": "rule"}).content.decode()
+    assert "filed from technical as rule, so it is always told from then on" in page
+    assert "3 of 3" in page
+    part = client.post(f"{url}?fact={asked.pk}", {"category": "No Word"}, headers={"HX-Request": "true"})
+    assert part.status_code == 422
+    assert "<html" not in part.content.decode()
+    fact_invalidate(fact=asked, by=reviewer)
+    assert client.get(url, {"fact": str(asked.pk), "category": "rule"}).status_code == 409
+
+
+def test_where_a_fact_is_filed_its_blast_radius_is_offered(ada, asked, bob, alice):
+    url = reverse("agent_context_blast", args=["ada"])
+    edit = browser(bob).get(reverse("agent_fact_change", args=["ada", asked.pk, "edit"])).content.decode()
+    assert f'hx-post="{url}?fact={asked.pk.hex}" hx-include="#id_category, #id_scope, #id_importance, #id_tags"' in edit
+    item = reverse("agent_context_item", args=["ada", "fact", asked.pk])
+    assert f'hx-post="{url}?fact={asked.pk}" hx-include="#id_category"' in browser(bob).get(item).content.decode()
+    assert "#id_category" not in browser(alice).get(item).content.decode()
+
+
+@pytest.fixture
+def proposals(ada, actor):
+    """Proposals of three sections, and a second one for the first of them."""
+    wishes = [("values", "Truth first."), ("protocols", "Check twice."), ("preferences", "Short answers.")]
+    made = [
+        identity_propose(agent=ada, section=name, content=text, by=actor, wait=True).proposal for name, text in wishes
+    ]
+    return [
+        *made,
+        identity_propose(agent=ada, section="values", content="Kindness first.", by=actor, wait=True).proposal,
+    ]
+
+
+def test_proposals_approved_together_change_what_their_blast_radius_says(ada, asked, proposals, actor, reviewer, bob):
+    url = reverse("context_blast_proposals")
+    keys = [str(proposal.pk) for proposal in proposals]
+    page = browser(bob).post(url, {"selected": keys}).content.decode()
+    assert "4 proposals approved together: Values, Protocols, Preferences" in page
+    assert "3 of 3" in page
+    assert "1 would be refused, and is left out" in page
+    assert "another of them changes this section first" in page
+    rows = list(ChangeProposal.objects.filter(pk__in=keys).with_stale())
+    rows.sort(key=lambda row: keys.index(str(row.pk)))
+    overrides, refused = proposals_overrides(rows, reviewer)
+    assert len(refused) == 1
+    blast = blast_radius(agent=ada, overrides=overrides, by=reviewer)
+    browser(bob).post(reverse("review_bulk"), {"action": "approve", "selected": keys})
+    assert ChangeProposal.objects.filter(pk__in=keys, status="approved").count() == 3
+    for row in blast.rows:
+        request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
+        now = context_assemble(agent=ada, request=request, by=actor, log=False).prepared.assembly.system_prompt
+        assert now == row.after
+    late = browser(bob).post(url, {"selected": keys}).content.decode()
+    assert "4 would be refused, and are left out" in late
+    assert "None of the last 3 prompts" in late
+
+
+def test_of_several_agents_each_has_its_own(ada, bruno, asked, proposals, alice, system):
+    other = identity_propose(agent=bruno, section="values", content="Speed.", by=system, wait=True).proposal
+    part = browser(alice).post(
+        reverse("context_blast_proposals"),
+        {"selected": [str(proposals[0].pk), str(other.pk)]},
+        headers={"HX-Request": "true"},
+    ).content.decode()  # fmt: skip
+    assert "<html" not in part
+    assert part.count("<h3>") == 2
+    assert "There is no logged request to replay." in part, "Bruno was never asked"
+    assert "3 of 3" in part
+    query = f"/agents/ada/context/blast/?proposal={proposals[0].pk}&amp;together=1&amp;run="
+    assert query in part
+    # The address of several is of several too.
+    both = reverse("agent_context_blast", args=["ada"]) + f"?proposal={proposals[0].pk}&proposal={proposals[1].pk}"
+    assert "2 proposals approved together" in browser(alice).get(both).content.decode()
+    assert browser(alice).get(f"{both}&proposal={other.pk}").status_code == 404
+
+
+@pytest.mark.parametrize("answer", ["same", "replace", "both"])
+def test_questions_answered_together_change_what_their_blast_radius_says(
+    ada, question, system, actor, reviewer, bob, answer
+):
+    # A third fact asks about the second again: only one of both questions can take it away.
+    again = learn_review(ada, "The nightly job touches the archive on most days.", system)
+    keys = [str(question.pk), *([str(again)] if again else [])]
+    url = reverse("context_blast_questions")
+    page = browser(bob).post(url, {"selected": keys, "answer": answer}).content.decode()
+    rows = list(MemoryReview.objects.filter(pk__in=keys).select_related("old", "new", "censor"))
+    rows.sort(key=lambda row: keys.index(str(row.pk)))
+    overrides, refused = questions_overrides(rows, answer)
+    (row,) = blast_radius(agent=ada, overrides=overrides, by=reviewer).rows
+    assert ("None of the last" in page) == (not row.changed) == (answer == "both")
+    done = 0
+    for review in rows:
+        try:
+            review_resolve(review=review, resolution=answer, by=reviewer)
+            done += 1
+        except Conflict:
+            continue
+    assert done == len(rows) - len(refused)
+    request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
+    now = context_assemble(agent=ada, request=request, by=actor, log=False).prepared.assembly.system_prompt
+    assert sorted(now.splitlines()) == sorted(row.after.splitlines())
+
+
+def test_a_selection_is_bounded_and_says_when_it_is_empty(ada, asked, question, proposals, alice, bob, charlie):
+    client = browser(alice)
+    for name, query, status in (
+        ("context_blast_proposals", {}, 422),
+        ("context_blast_proposals", {"selected": [str(uuid4())]}, 422),
+        ("context_blast_proposals", {"selected": ["x"]}, 404),
+        ("context_blast_proposals", {"selected": [str(uuid4()) for _ in range(201)]}, 422),
+        ("context_blast_proposals", {"selected": [str(proposals[0].pk)], "n": "51"}, 422),
+        ("context_blast_questions", {"selected": [str(question.pk)]}, 422),
+        ("context_blast_questions", {"selected": [str(question.pk)], "answer": "merge"}, 422),
+        ("context_blast_questions", {"selected": [], "answer": "same"}, 422),
+        ("context_blast_questions", {"selected": [str(question.pk)], "answer": "same", "n": "5"}, 200),
+    ):
+        assert client.post(reverse(name), query).status_code == status, (name, query)
+    empty = client.post(reverse("context_blast_proposals"), headers={"HX-Request": "true"}).content.decode()
+    assert "Nothing is selected." in empty
+    kept = browser(bob).post(
+        reverse("context_blast_questions"), {"selected": [str(question.pk)], "answer": "keep"}
+    ).content.decode()  # fmt: skip
+    assert "it takes no “Kept”" in kept
+    assert "None of the last" in kept
+
+
+def test_a_question_of_the_subconscious_is_not_counted_for_those_who_may_not_see_it(ada, question, alice, charlie):
+    MemoryReview.objects.filter(pk=question.pk).update(persona="subconscious")
+    url, form = reverse("context_blast_questions"), {"selected": [str(question.pk)], "answer": "same"}
+    assert browser(alice).post(url, form).status_code == 422
+    assert browser(charlie).post(url, form).status_code == 200
+
+
+def test_the_queues_offer_it_to_those_who_may_decide(ada, asked, question, proposals, alice, bob):
+    for name, blast in (("review", "context_blast_proposals"), ("memory_review", "context_blast_questions")):
+        offer = f'formaction="{reverse(blast)}"'
+        assert offer in browser(bob).get(reverse(name)).content.decode()
+        assert offer not in browser(alice).get(reverse(name)).content.decode()
+    assert 'formaction="' not in browser(bob).get(reverse("review"), {"status": "applied"}).content.decode()

@@ -49,6 +49,12 @@ def memory(model: Any, *more: Any, **fields: Any) -> Arguments:
     return lambda: ["ada", model.objects.filter(**fields).earliest("pk").pk, *more]
 
 
+def _all_selected() -> str:
+    """Every proposal that waits."""
+    waiting = ChangeProposal.objects.filter(status="pending").values_list("pk", flat=True)
+    return "?" + "&".join(f"selected={pk}" for pk in waiting)
+
+
 def question(**fields: Any) -> Arguments:
     return lambda: [MemoryReview.objects.filter(**fields).earliest("created_at").pk]
 
@@ -146,6 +152,8 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
         of_ada(),
         lambda: f"?pattern=tea&run={ContextRun.objects.latest('created_at').pk}",
     ),
+    "context, blast radius of proposals": ("context_blast_proposals", none, _all_selected),
+    "context, blast radius of nothing": ("context_blast_questions", none, "?answer=same"),
     "context, pins": ("agent_context_pins", of_ada(), ""),
     "context, item": (
         "agent_context_item",

@@ -196,3 +196,51 @@ def test_without_scripts_the_address_is_enough(
     page.get_by_label("Input").fill(EXPORT)
     page.get_by_role("button", name="Show the prompt").click()
     expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
+
+
+def test_the_blast_radius_of_a_category_is_worked_out_where_it_is_changed(
+    ledger: Fact, ada: Agent, actor: Principal, charlie: User, log_in: Callable[..., Page]
+) -> None:
+    for text in ("hello", EXPORT):
+        send(ada, actor, text)
+    page = log_in(charlie)
+    page.goto(reverse("agent_fact_change", args=["ada", ledger.pk, "edit"]))
+    page.get_by_label("Category").fill("rule")
+    page.get_by_role("button", name="Replay the last requests").click()
+    expect(page.locator(".blast")).to_contain_text("2 of 2 prompts would change")
+    expect(page.locator(".blast")).to_contain_text("so it is always told from then on")
+    page.get_by_label("Category").fill("No Word")
+    page.get_by_role("button", name="Replay the last requests").click()
+    expect(page.locator(".blast-body .notice")).to_contain_text("category")
+    page.goto(reverse("agent_context_item", args=["ada", "fact", ledger.pk]))
+    page.get_by_label("Category", exact=True).select_option("preference")
+    page.get_by_role("button", name="Replay the last requests").click()
+    expect(page.locator(".blast")).to_contain_text("from technical as preference")
+    page.locator(".blast").get_by_role("link", name="Difference").first.click()
+    expect(page.locator(".diff")).to_contain_text(REPLICA)
+    assert Fact.objects.get(pk=ledger.pk).category == "technical"
+
+
+def test_the_blast_radius_of_all_that_is_selected_is_one_replay(
+    ada: Agent, actor: Principal, system: Principal, bob: User, log_in: Callable[..., Page]
+) -> None:
+    learn(ada, "The nightly job never touches the archive.", system, subject="nightly job")
+    learn(ada, "The nightly job sometimes touches the archive.", system, subject="nightly job")
+    for text in ("hello", "Does the nightly job touch the archive?"):
+        send(ada, actor, text)
+    for section, text in (("values", "Truth first."), ("protocols", "Check twice.")):
+        identity_propose(agent=ada, section=section, content=text, by=actor, wait=True)
+    page = log_in(bob)
+    page.goto(reverse("review"))
+    page.get_by_label("Select all on this page").check()
+    page.get_by_role("button", name="Blast radius").click()
+    expect(page.locator(".blast")).to_contain_text("2 proposals approved together")
+    expect(page.locator(".blast")).to_contain_text("2 of 2 prompts would change")
+    page.locator(".blast").get_by_role("link", name="Difference").first.click()
+    expect(page.locator(".diff")).to_contain_text("Check twice.")
+    expect(page.locator(".diff")).to_contain_text("Truth first.")
+    page.goto(reverse("memory_review"))
+    page.get_by_label("Select all on this page").check()
+    page.get_by_role("button", name="Blast radius of New replaces old").click()
+    expect(page.locator(".blast")).to_contain_text("1 of 2 prompts would change")
+    assert MemoryReview.objects.get().status == "pending"
