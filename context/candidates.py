@@ -124,8 +124,7 @@ def candidates_find(
     if not types or not request.input.strip():
         return Found(_pinned(view, request, pins, (), also))
     loops = _loops(view, request, limits, now)
-    # Of the past some are found that were not told then, which is seen only when they are loaded.
-    most = {} if request.as_of else {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
+    most = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
     result = search(
         view,
         SearchRequest(
@@ -135,7 +134,8 @@ def candidates_find(
             min_score=min(NEAR_MISS, THRESHOLDS["fact"] / scale),
             least=LEAST_CONSIDERED,
             most=most,
-            beyond=explain,
+            # Of the past some are found that were not told then, which is seen only when they are loaded.
+            beyond=explain or request.as_of is not None,
             metadata=False,
             as_of=request.as_of,
             exclude_categories=PROFILE_CATEGORIES,
