@@ -22,7 +22,7 @@ demo: ## Run the product with demo data at http://localhost:8000/ (NOUS_PORT, NO
 
 test: ## Run the tests on a throw-away PostgreSQL (ARGS='-k name' picks some)
 	$(call bootstrap,--dev --programs)
-	@.venv/bin/python -m pytest -n auto --dist loadfile $(ARGS)
+	@.venv/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The checks read the settings; they need neither a database nor a data folder of their own.
 check: export NOUS_SECRET_KEY := only-for-make-check-0123456789-abcdefghijklmnopqrstuvwxyz

@@ -28,9 +28,9 @@ TRUNCATED_TABLE = re.compile(r'"(?:[^"]|"")+"')
 
 
 class ThrowAwayDatabase:
-    """The folder and, unless a URL was given, the server of one test run."""
+    """The folder and, unless a URL was given or nobody `asks` it, the server of one test process."""
 
-    def __init__(self, given_url: str) -> None:
+    def __init__(self, given_url: str, *, asks: bool) -> None:
         _remove_abandoned()
         self.folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
         # The account that runs PostgreSQL for root has to pass through.
@@ -45,7 +45,7 @@ class ThrowAwayDatabase:
             self.url = given_url
         else:
             self._server = EmbeddedServer(self.folder, fast_unsafe=True, say=lambda line: None)
-            self.url = self._server.start()
+            self.url = self._server.start() if asks else self._server.url
 
     def remove(self) -> None:
         """Stop the server and delete the folder; a forked child does neither."""
@@ -77,8 +77,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     given_url = os.environ.get("TEST_DATABASE_URL", "")
     if given_url and not urlsplit(given_url).scheme.startswith("postgres"):
         raise pytest.UsageError("TEST_DATABASE_URL: expected a postgresql:// address")
+    options = early_config.known_args_namespace
+    # Who only hands tests out to processes of their own has no question to a database.
+    asks = "PYTEST_XDIST_WORKER" in os.environ or options.usepdb or not getattr(options, "numprocesses", None)
     try:
-        database = ThrowAwayDatabase(given_url)
+        database = ThrowAwayDatabase(given_url, asks=asks)
     except PostgresProblem as problem:
         raise pytest.UsageError(str(problem)) from problem
     early_config.add_cleanup(database.remove)
