@@ -56,9 +56,9 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: str = "") -> A
                 {**section, "items": [part_of(ItemOut, item) for item in section["items"]]}
                 for section in result.sections
             ],
-            "budget": prepared.budget.total,
+            "budget": prepared.decided.budget.total,
             "frame": result.decisions["frame"],
-            "profile": prepared.profile.profile_id,
+            "profile": prepared.decided.profile.profile_id,
             "fingerprint": result.fingerprint,
             "failed": [list(failure) for failure in prepared.assembly.failed],
             "degraded": prepared.degraded,

@@ -10,11 +10,10 @@ from django.db.models import Q
 
 from context.assembly import Candidate, SearchedSection
 from context.budget import ContextBudget
+from context.decided import Decided
 from context.dedup import duplicates_of
-from context.intent import MEMORY_TYPES
 from context.pins import Pins
-from context.plan import SECTION_OF_TYPE, RetrievalPlan
-from context.profiles import Profile
+from context.plan import SECTION_OF_TYPE
 from context.request import ContextRequest
 from context.usage import UsageStats, usage_stats
 from memory.embedding.ahead import EmbeddingAhead
@@ -50,8 +49,6 @@ SEARCHED: tuple[tuple[str, str], ...] = (
     ("short_term", "Recent Loops"),
 )
 SECTION_OF: Mapping[str, str] = {**SECTION_OF_TYPE, "event": "long_term", "loop": "short_term"}
-EVENT_LIMIT = 12
-LOOP_LIMIT = 3
 LOOPS_SEEN = 10
 LOOP_THRESHOLD = 0.6
 """Fuzzy similarity is no relevance: any two English sentences share a third of their words."""
@@ -90,27 +87,12 @@ def searched_sections(budget: ContextBudget) -> list[SearchedSection]:
     return [SearchedSection(key, label, budget.of(key)) for key, label in SEARCHED]
 
 
-def limits_of(plan: RetrievalPlan, profile: Profile, *, scale: float = 1.0) -> dict[str, int]:
-    """Items by type: as planned, and of the raw layers what the profile asks for. `scale` suits larger budgets."""
-    limits = {memory_type: plan.limit_of(memory_type) for memory_type in MEMORY_TYPES}
-    if plan.queries and "long_term" in profile.layers:
-        limits["event"] = EVENT_LIMIT
-    if plan.queries and "short_term" in profile.layers:
-        limits["loop"] = LOOP_LIMIT
-    return {memory_type: round(limit * scale) for memory_type, limit in limits.items() if limit}
-
-
 def candidates_find(
     view: PersonaMemory,
-    request: ContextRequest,
-    plan: RetrievalPlan,
-    limits: Mapping[str, int],
-    *,
-    window: int,
-    now: datetime,
-    scale: float = 1.0,
+    decided: Decided,
     pins: Pins = frozenset(),
     embedding: EmbeddingAhead | None = None,
+    *,
     explain: bool = False,
     also: Sequence[str] = (),
 ) -> Found:
@@ -120,10 +102,11 @@ def candidates_find(
     its type, which no gate lets through. Facts whose ids are in `also` are searched though they are filed as always
     told.
     """
+    request, plan, limits = decided.request, decided.plan, decided.limits
     types = [memory_type for memory_type in limits if memory_type != "loop"]
     if not types or not request.input.strip():
         return Found(_pinned(view, request, pins, (), also))
-    loops = _loops(view, request, limits, now)
+    loops = _loops(view, request, limits, decided.now)
     most = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
     result = search(
         view,
@@ -131,7 +114,7 @@ def candidates_find(
             query=request.input,
             types=types,
             limit=MAX_LIMIT,
-            min_score=min(NEAR_MISS, THRESHOLDS["fact"] / scale),
+            min_score=min(NEAR_MISS, THRESHOLDS["fact"] / decided.scale),
             least=LEAST_CONSIDERED,
             most=most,
             # Of the past some are found that were not told then, which is seen only when they are loaded.
@@ -143,12 +126,13 @@ def candidates_find(
         ),
         embedding,
     )
-    found = _widened(_candidates_of(result.items, most, pins), scale) + loops
+    found = _widened(_candidates_of(result.items, most, pins), decided.scale) + loops
     if plan.days_back is not None:
-        since = now - timedelta(days=plan.days_back)
-        found = _with_recent_episodes(view, found, since=since, now=now, as_of=request.as_of)
-    stats = usage_stats(view.agent, [(one.type, one.id) for one in found], now=now)
-    said = duplicates_of([one.text for one in found], request.conversation, window) if plan.queries else {}
+        since = decided.now - timedelta(days=plan.days_back)
+        found = _with_recent_episodes(view, found, since=since, now=decided.now, as_of=request.as_of)
+    stats = usage_stats(view.agent, [(one.type, one.id) for one in found], now=decided.now)
+    texts = [one.text for one in found]
+    said = duplicates_of(texts, request.conversation, decided.budget.window) if plan.queries else {}
     candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))
     return Found(
         (*candidates, *_pinned(view, request, pins, candidates, also)), result.degraded, result.timings, result.asked

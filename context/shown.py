@@ -91,14 +91,14 @@ class Shown:
             slug,
             prepared.assembly.system_prompt,
             prepared.assembly.tokens,
-            prepared.budget.total,
+            prepared.decided.budget.total,
             result.sections,
             result.candidates,
             result.decisions,
             result.fingerprint,
             prepared.assembly.failed,
             prepared.timings,
-            prepared.request.as_of,
+            prepared.decided.request.as_of,
         )
 
     @classmethod

@@ -160,27 +160,27 @@ def context_view(agent: Agent, by: Principal, persona: str | None = None) -> Per
 
 
 def _log(view: PersonaMemory, result: ContextResult, by: Principal) -> UUID:
-    prepared = result.prepared
+    prepared, decided = result.prepared, result.prepared.decided
     duration = sum(value for name, value in prepared.timings.items() if "." not in name)
     run = ContextRun(
         agent=view.agent,
         persona=view.persona,
-        session_id=prepared.request.session_id,
-        input=prepared.request.input,
-        request=prepared.request.as_json(),
+        session_id=decided.request.session_id,
+        input=decided.request.input,
+        request=decided.request.as_json(),
         system_prompt=prepared.assembly.system_prompt,
         sections=result.sections,
         tokens=prepared.assembly.tokens,
-        budget_tokens=prepared.budget.total,
-        frame=prepared.frame.frame.id,
-        profile=prepared.profile.profile_id,
+        budget_tokens=decided.budget.total,
+        frame=decided.frame.frame.id,
+        profile=decided.profile.profile_id,
         decisions=result.decisions,
         candidates=candidates_logged(result.candidates),
         fingerprint_id=prepared.fingerprint.id,
         fingerprint=result.fingerprint,
         failed_sections=[list(failure) for failure in prepared.assembly.failed],
         timings=dict(prepared.timings),
-        as_of=prepared.request.as_of,
+        as_of=decided.request.as_of,
         duration_ms=round(duration, 2),
         principal_name=by.name,
     )
@@ -189,14 +189,14 @@ def _log(view: PersonaMemory, result: ContextResult, by: Principal) -> UUID:
     logger.info(
         "context_assembled",
         run_id=str(run.pk),
-        task_id=prepared.request.session_id,
+        task_id=decided.request.session_id,
         agent=view.agent.slug,
         agent_kind=view.agent.kind,
-        profile_id=prepared.profile.profile_id,
+        profile_id=decided.profile.profile_id,
         fingerprint=result.fingerprint,
         items_selected=sum(len(section["items"]) for section in result.sections),
         items_available=sum(verdict.candidate.active for verdict in prepared.assembly.verdicts),
-        budget_tokens=prepared.budget.total,
+        budget_tokens=decided.budget.total,
         duration_ms=run.duration_ms,
     )
     return run.pk

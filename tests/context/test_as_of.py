@@ -320,14 +320,15 @@ def test_identity_profile_and_configuration_are_those_of_the_time(old_ada, syste
         profile_assign(agent=old_ada, slug="", by=admin)
         agent_configure(agent=old_ada, name="budgets", value=None, by=admin)
     old_ada.refresh_from_db()
-    told = {days: ask(old_ada, system, days).prepared for days in (35, 25, 15, 5)}
+    told = {days: ask(old_ada, system, days).prepared.decided for days in (35, 25, 15, 5)}
+    prompts = {days: ask(old_ada, system, days).prepared.assembly.system_prompt for days in (25, 15)}
     assert {days: one.profile.profile_id for days, one in told.items()} == {
         35: told[5].profile.profile_id, 25: "own", 15: "own", 5: told[5].profile.profile_id
     }  # fmt: skip
     assert told[5].profile.profile_id != "own"
     assert [told[days].profile.min_importance for days in (25, 15)] == [0.1, 0.4]
     assert [told[days].budget.of("facts") for days in (35, 25, 5)] == [300, 77, 300]
-    assert ["Truth first." in told[days].assembly.system_prompt for days in (25, 15)] == [False, True]
+    assert ["Truth first." in prompts[days] for days in (25, 15)] == [False, True]
     assert own.slug == "own"
 
 

@@ -35,7 +35,10 @@ def test_nothing_changed_gives_the_same_prompt_token_for_token(ada, actor, syste
 def test_another_frame_or_profile_may_be_tried(ada, actor, bob):
     run = send(ada, actor)
     replayed = context_replay(run=run, by=Principal.of_user(bob), frame="decision", profile="peasant_default")
-    assert (replayed.prepared.frame.frame.id, replayed.prepared.profile.profile_id) == ("decision", "peasant_default")
+    assert (replayed.prepared.decided.frame.frame.id, replayed.prepared.decided.profile.profile_id) == (
+        "decision",
+        "peasant_default",
+    )
     with pytest.raises(NotFound):
         context_replay(run=run, by=Principal.of_user(bob), profile="nobody")
 

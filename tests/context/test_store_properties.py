@@ -105,8 +105,8 @@ def test_what_no_prompt_of_any_store_ever_does(ada, personas, system, bob, facts
         prompt = assembly.system_prompt
         assert not assembly.failed
         assert prompt == explained.prepared.assembly.system_prompt == again.prepared.assembly.system_prompt
-        assert assembly.tokens == estimate_tokens(prompt) <= plain.prepared.budget.total
-        assert plain.prepared.budget.total == (asked["budget"] or plain.prepared.frame.frame.total)
+        assert assembly.tokens == estimate_tokens(prompt) <= plain.prepared.decided.budget.total
+        assert plain.prepared.decided.budget.total == (asked["budget"] or plain.prepared.decided.frame.frame.total)
         for section in assembly.sections:
             assert section.tokens <= section.budget
         headings = [line for line in prompt.split("\n") if line.startswith(("# ", "## "))]
@@ -114,7 +114,7 @@ def test_what_no_prompt_of_any_store_ever_does(ada, personas, system, bob, facts
         assert not [word for word in gone if word in prompt]
         assert DREAM not in prompt
         assert DREAM not in str(plain.candidates) + str(explained.candidates)
-        excluded = set(plain.prepared.profile.excluded_kinds)
+        excluded = set(plain.prepared.decided.profile.excluded_kinds)
         told = {(item["type"], item["id"]) for section in plain.sections for item in section["items"]}
         for fact in Fact.objects.filter(agent=ada):
             if fact.category in excluded or not fact.active:
