@@ -2,7 +2,21 @@
 
 from django.urls import path
 
-from memory.views import censors, erasure, events, experience, fact_changes, facts, index, lifecycle, reviews, search
+from memory.views import (
+    censors,
+    decisions,
+    episodes,
+    erasure,
+    events,
+    fact_changes,
+    facts,
+    index,
+    lifecycle,
+    procedures,
+    reviews,
+    search,
+    working,
+)
 
 AGENT = "agents/<slug:slug>/"
 
@@ -28,16 +42,16 @@ urlpatterns = [
     path(f"{AGENT}facts/<uuid:pk>/", facts.agent_fact, name="agent_fact"),
     path(f"{AGENT}facts/<uuid:pk>/erase/", erasure.agent_fact_erase, name="agent_fact_erase"),
     path(f"{AGENT}facts/<uuid:pk>/<slug:change>/", fact_changes.agent_fact_change, name="agent_fact_change"),
-    path(f"{AGENT}episodes/", experience.agent_episodes, name="agent_episodes"),
-    path(f"{AGENT}episodes/<uuid:pk>/", experience.agent_episode, name="agent_episode"),
-    path(f"{AGENT}episodes/<uuid:pk>/edit/", experience.agent_episode_edit, name="agent_episode_edit"),
-    path(f"{AGENT}episodes/<uuid:pk>/close/", experience.agent_episode_close, name="agent_episode_close"),
-    path(f"{AGENT}decisions/", experience.agent_decisions, name="agent_decisions"),
-    path(f"{AGENT}decisions/<uuid:pk>/", experience.agent_decision, name="agent_decision"),
-    path(f"{AGENT}procedures/", experience.agent_procedures, name="agent_procedures"),
-    path(f"{AGENT}procedures/<uuid:pk>/", experience.agent_procedure, name="agent_procedure"),
-    path(f"{AGENT}procedures/<uuid:pk>/edit/", experience.agent_procedure_edit, name="agent_procedure_edit"),
-    path(f"{AGENT}procedures/<uuid:pk>/use/", experience.agent_procedure_use, name="agent_procedure_use"),
+    path(f"{AGENT}episodes/", episodes.agent_episodes, name="agent_episodes"),
+    path(f"{AGENT}episodes/<uuid:pk>/", episodes.agent_episode, name="agent_episode"),
+    path(f"{AGENT}episodes/<uuid:pk>/edit/", episodes.agent_episode_edit, name="agent_episode_edit"),
+    path(f"{AGENT}episodes/<uuid:pk>/close/", episodes.agent_episode_close, name="agent_episode_close"),
+    path(f"{AGENT}decisions/", decisions.agent_decisions, name="agent_decisions"),
+    path(f"{AGENT}decisions/<uuid:pk>/", decisions.agent_decision, name="agent_decision"),
+    path(f"{AGENT}procedures/", procedures.agent_procedures, name="agent_procedures"),
+    path(f"{AGENT}procedures/<uuid:pk>/", procedures.agent_procedure, name="agent_procedure"),
+    path(f"{AGENT}procedures/<uuid:pk>/edit/", procedures.agent_procedure_edit, name="agent_procedure_edit"),
+    path(f"{AGENT}procedures/<uuid:pk>/use/", procedures.agent_procedure_use, name="agent_procedure_use"),
     path(f"{AGENT}censors/", censors.agent_censors, name="agent_censors"),
     path(f"{AGENT}censors/add/", censors.agent_censor_add, name="agent_censor_add"),
     path(f"{AGENT}censors/bench/", censors.agent_censor_bench, name="agent_censor_bench"),
@@ -48,7 +62,7 @@ urlpatterns = [
         censors.agent_censor_false_positive,
         name="agent_censor_false_positive",
     ),
-    path(f"{AGENT}working/", experience.agent_working, name="agent_working"),
+    path(f"{AGENT}working/", working.agent_working, name="agent_working"),
     path(f"{AGENT}index/", index.agent_index, name="agent_index"),
     path(f"{AGENT}index/retry/", index.agent_index_retry, name="agent_index_retry"),
     path(f"{AGENT}erase/", erasure.agent_erase_all, name="agent_erase"),

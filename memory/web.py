@@ -1,24 +1,30 @@
 """What the console's pages of memory share: whose memory is shown, and pages whose cost does not grow."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
+from django import forms
+from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
-from identity.web import principal_of
+from identity.web import form_refuse, principal_of
+from memory.filters import StoreFilter
 from memory.models import IndexStatus, SearchItem
 from memory.persona import VIEW_SUBCONSCIOUS, PersonaMemory, memory_of, subconscious_memory_of
 from nousweb.lib.cursor import cursor_decode, cursor_encode
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 PAGE_SIZE = 50
 STATUS_KINDS: dict[str, str] = {IndexStatus.READY: "ok", IndexStatus.PENDING: "warn", IndexStatus.FAILED: "removed"}
+OUTCOME_KINDS = {"success": "ok", "partial": "warn", "failure": "removed"}
 Row = TypeVar("Row", bound=Model)
 
 
@@ -141,3 +147,46 @@ def persona_tabs(request: HttpRequest, shown: Shown) -> list[dict[str, Any]]:
 def base_context(request: HttpRequest, shown: Shown, **more: Any) -> dict[str, Any]:
     """Template variables that every page of memory needs."""
     return {"agent": shown.agent, "shown": shown, "persona_tabs": persona_tabs(request, shown), **more}
+
+
+def list_context(request: HttpRequest, shown: Shown, found: StoreFilter, page: Any, **more: Any) -> dict[str, Any]:
+    """Template variables of a page that lists what a filter `found`, with `page` the part of it that is shown."""
+    return base_context(
+        request, shown, form=found.form, narrowed=found.narrowed, query=query_without(request), page=page, **more
+    )
+
+
+def form_page(
+    request: HttpRequest,
+    shown: Shown,
+    form: forms.Form,
+    change: Callable[[dict[str, Any]], object],
+    template: str,
+    done_url: str,
+    done: str,
+    **more: Any,
+) -> HttpResponse:
+    """A form and the change that it makes; a refusal shows it again with what was typed."""
+    refusal = ""
+    if request.method == "POST" and form.is_valid():
+        try:
+            change(form.cleaned_data)
+        except Invalid as error:
+            form_refuse(form, error)
+        except Conflict as error:
+            refusal = error.detail
+        else:
+            messages.success(request, done)
+            return redirect(done_url + shown.suffix)
+    context = base_context(request, shown, form=form, refusal=refusal, **more)
+    return render(request, template, context, status=409 if refusal else 422 if form.errors else 200)
+
+
+def changed(form: forms.Form, *names: str) -> dict[str, Any]:
+    """What was typed and differs from what was there, of all fields or of `names`, whatever ends the lines."""
+    typed = {
+        name: value.replace("\r\n", "\n") if isinstance(value, str) else value
+        for name, value in form.cleaned_data.items()
+        if not names or name in names
+    }
+    return {name: value for name, value in typed.items() if value != form.initial.get(name)}

@@ -19,7 +19,7 @@ from memory.filters import CensorFilter
 from memory.forms import BenchForm, CensorEditForm, CensorForm, RemarkForm
 from memory.models import Censor
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
-from memory.web import base_context, query_without, shown_memory
+from memory.web import base_context, list_context, shown_memory
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from nousweb.lib.paging import BoundedPaginator
 
@@ -41,13 +41,11 @@ def agent_censors(request: HttpRequest, slug: str) -> HttpResponse:
     shown = shown_memory(request, slug, VIEW)
     found = CensorFilter(request.GET, queryset=shown.memory.censors)
     paginator = BoundedPaginator(found.found.strictest_first(), PAGE_SIZE)
-    context = base_context(
+    context = list_context(
         request,
         shown,
-        form=found.form,
-        narrowed=found.narrowed,
-        query=query_without(request),
-        page=paginator.get_page(request.GET.get("page")),
+        found,
+        paginator.get_page(request.GET.get("page")),
         full=paginator.is_full,
         severity_kinds=SEVERITY_KINDS,
         may_add=shown.by.may("memory.add_censor"),
