@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import SequenceMatcher
+from functools import cached_property
 from itertools import product
 
 from memory.embedding.thresholds import Thresholds
@@ -45,14 +46,33 @@ class Outcome(enum.StrEnum):
     STORED = "stored"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FactText:
-    """What is compared of a fact. `moment`: since when it is true, else when it was learned."""
+    """What is compared of a fact. `moment`: since when it is true, else when it was learned.
+
+    It is read once, with however many others it is compared.
+    """
 
     content: str
     subject: str = ""
     category: str = ""
     moment: datetime | None = None
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        return tokens_of(self.content)
+
+    @cached_property
+    def shape(self) -> tuple[str, ...]:
+        return shaped(tuple(token.text for token in self.tokens))
+
+    @cached_property
+    def statements(self) -> list[Statement]:
+        return statements_of(self.tokens)
+
+    @cached_property
+    def hyphened(self) -> frozenset[str]:
+        return hyphened(self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,28 +175,20 @@ class _Reading:
 
     @classmethod
     def of(cls, old: FactText, new: FactText) -> "_Reading":
-        olds, news = tokens_of(old.content), tokens_of(new.content)
-        return cls(
-            old,
-            new,
-            olds,
-            news,
-            shaped(tuple(token.text for token in olds)),
-            shaped(tuple(token.text for token in news)),
-        )
+        return cls(old, new, old.tokens, new.tokens, old.shape, new.shape)
 
     def equal_words(self) -> bool:
         return bool(self.old_shape) and self.old_shape == self.new_shape
 
     def same(self) -> bool:
-        if hyphened(self.old.content) != hyphened(self.new.content):
+        if self.old.hyphened != self.new.hyphened:
             return False
         if self.equal_words():
             return True
         return any(
             (one.subject, one.attribute, one.value_texts) == (other.subject, other.attribute, other.value_texts)
-            for one in statements_of(self.old_tokens)
-            for other in statements_of(self.new_tokens)
+            for one in self.old.statements
+            for other in self.new.statements
             if not one.update and not other.update
         )
 
@@ -211,8 +223,8 @@ class _Reading:
             return None
         if self._ended():
             return ("truth", "true", "no longer true", "ended")
-        for one in statements_of(self.old_tokens):
-            for other in statements_of(self.new_tokens):
+        for one in self.old.statements:
+            for other in self.new.statements:
                 if one.update or (one.subject, one.attribute) != (other.subject, other.attribute):
                     continue
                 closed = one.closed or other.closed

@@ -58,11 +58,11 @@ def candidates_compare(
     if said:
         # The very same words decide by themselves, so nothing else has to be looked for.
         return [Compared(old.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True) for old in said]
-    cosines = _near(fact, vector)
+    cosines, new = _near(fact, vector), text_of(fact)
     return [
         Compared(
             old.pk,
-            compare_facts(text_of(old), text_of(fact), cosines.get(old.pk, 0.0), thresholds),
+            compare_facts(text_of(old), new, cosines.get(old.pk, 0.0), thresholds),
             replaceable=old.category not in CATEGORY_PERMISSIONS or old.category in may_replace,
         )
         for old in _comparable(fact, set(cosines) - left_out, same_words=False)
