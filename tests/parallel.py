@@ -22,7 +22,7 @@ LONGEST = (
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, then those with the most tests; within a file as it is written."""
+    """The longest files first, then those with the most tests; the order within a file stays."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
     files = [item.nodeid.partition("::")[0] for item in items]

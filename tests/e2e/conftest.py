@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth.models import User
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from tests.conftest import PASSWORD
@@ -20,6 +20,9 @@ CHROMIUM_ARGS = (
     "--disable-component-update",
     "--no-first-run",
 )
+PATIENCE = 45_000
+"""Milliseconds until what does not come is missed: a busy machine may stand still for as long."""
+expect.set_options(timeout=PATIENCE)
 # A refusal is an answer that some tests ask for; the browser reports it as an error.
 EXPECTED_COMPLAINTS = ("the server responded with a status of 4",)
 
@@ -62,7 +65,7 @@ def open_page(chromium: Browser, live_server: LiveServer, complaints: list[str])
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE)
         page.on("console", listen)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         return page
