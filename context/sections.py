@@ -19,10 +19,10 @@ from context.request import ContextRequest
 from identity.models import Agent, IdentityVersion
 from identity.policy import Section as IdentitySection
 from identity.prompt import assemble_prompt
-from memory.models import Censor
+from memory.models import Censor, Fact
 from memory.models.facts import FactQuerySet
 from memory.persona import PersonaMemory
-from memory.search.past import rows_then
+from memory.search.past import facts_then, rows_then
 from nousweb.lib.fencing import fence_line
 from nousweb.lib.sql import Repeated
 from nousweb.lib.tokens import truncate_to_tokens
@@ -31,6 +31,8 @@ logger = structlog.get_logger(__name__)
 
 # More could never fit the budget, and the load stays bounded whatever an agent has stored.
 PROFILE_FACTS_LOADED = 100
+PROFILE_FACTS_READ = 500
+"""Of the past so many are read, to be ordered by what was known of them then."""
 CENSORS_LOADED = 100
 TASK_TOKENS = 60
 FACT_COLUMNS = ("id", "subject", "content")
@@ -136,15 +138,28 @@ def profile_section(
     pinned = [item_id for item_type, item_id in pins if item_type == "fact"]
     if as_of is None and not pinned:
         loaded = _FACTS.rows((type(view), tuple(profile.excluded_kinds)), agent=view.agent.pk)
+    elif as_of:
+        loaded = _profile_then(view, profile, as_of, pinned)
     else:
-        if as_of:
-            facts = view.facts.profile_as_of(as_of, profile.excluded_kinds).surest_first()
-        else:
-            facts = _without(view.facts.active().profile().surest_first(), profile.excluded_kinds)
+        facts = _without(view.facts.active().profile().surest_first(), profile.excluded_kinds)
         first = list(facts.filter(pk__in=pinned).values_list(*FACT_COLUMNS)) if pinned else []
         loaded = [*first, *facts.exclude(pk__in=pinned).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_LOADED]]
     items = [Item("fact", str(fact_id), list_item(content, subject)) for fact_id, subject, content in loaded]
     return FixedSection("user_profile", "User Profile", 1, budget.of("user_profile"), items)
+
+
+def _profile_then(
+    view: PersonaMemory, profile: Profile, as_of: datetime, pinned: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    """What was always told then: first what was pinned, then by how sure it was then."""
+    told = view.facts.profile_as_of(as_of, profile.excluded_kinds).surest_first()[:PROFILE_FACTS_READ]
+    facts = facts_then(view, list(told), as_of)
+
+    def place(fact: Fact) -> tuple[Any, ...]:
+        sure = (-fact.confidence, -fact.importance, -fact.recorded_at.timestamp())
+        return (str(fact.pk) not in pinned, *sure, fact.pk)
+
+    return [(fact.pk, fact.subject, fact.content) for fact in sorted(facts, key=place)[:PROFILE_FACTS_LOADED]]
 
 
 def _without(facts: FactQuerySet, kinds: Sequence[str]) -> FactQuerySet:

@@ -31,10 +31,13 @@ class FactQuerySet(models.QuerySet["Fact"]):
 
         The category of a moment is the one that the first change since took away.
         """
-        since = FactChange.objects.filter(fact=OuterRef("pk"), at__gt=moment, before__has_key="category")
+        refiled = FactChange.objects.filter(at__gt=moment, before__has_key="category")
+        since = refiled.filter(fact=OuterRef("pk"))
         first = since.order_by("at", "id").values(text=KeyTextTransform("category", "before"))[:1]
         return (
-            self.as_of(moment)
+            # Few are always on, and few have been since: the history of all others need not be read.
+            self.filter(Q(category__in=PROFILE_CATEGORIES) | Q(pk__in=refiled.values("fact")))
+            .as_of(moment)
             .alias(category_then=Coalesce(Subquery(first), F("category"), output_field=models.TextField()))
             .filter(category_then__in=PROFILE_CATEGORIES)
             .exclude(category_then__in=without)

@@ -99,8 +99,9 @@ class SearchHit:
 class SearchResult:
     """Hits, best first. `degraded` says why the vectors had no part in it, else it is empty.
 
-    `timings` are seconds by stage: counts, words (the lexical search), embedding (what was left to wait for),
-    candidates (the dense search, and neighbours), scoring, loading (the memories themselves).
+    `timings` are seconds by stage: counts, words (the lexical search), past (as of a moment, what has changed since),
+    embedding (what was left to wait for), candidates (the dense search, and neighbours), scoring, loading (the memories
+    themselves).
     `asked` lets `retired_search` look once more, at what is no longer told.
     """
 

@@ -51,6 +51,7 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     changed = changed_since(view, request, request.as_of) if request.as_of else None
     if changed is not None:
         lexical = list({*lexical, *changed.ids})
+        watch.lap("past")
     vector, degraded = _embedded(counts, embedding)
     watch.lap("embedding")
     fetched = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)

@@ -253,6 +253,38 @@ def test_a_fact_is_where_it_was_filed_then(old_ada, system):
     assert [(hit.category, hit.importance) for hit in hits] == [("technical", 0.8), ("rule", 0.9), ("process", 0.9)]
 
 
+def test_what_is_always_told_comes_by_how_sure_it_was_then(old_ada, system):
+    with clock.at(ago(30)):
+        facts = [
+            learn(old_ada, f"Tim likes {what}.", system, category="preference", confidence=sure)
+            for what, sure in (("tea", 0.6), ("figs", 0.5))
+        ]
+    with clock.at(ago(10)):
+        fact_edit(fact=facts[1], by=system, confidence=0.9)
+
+    def told(days):
+        sections = ask(old_ada, system, days).prepared.assembly.sections
+        return [item.text for section in sections if section.key == "user_profile" for item in section.items]
+
+    assert told(20) == ["- Tim likes tea.", "- Tim likes figs."]
+    assert told(5) == told(None) == ["- Tim likes figs.", "- Tim likes tea."]
+
+
+def test_over_http_the_past_is_asked_by_its_date(api, old_ada, system, actor_token):
+    with clock.at(ago(30)):
+        procedure = procedure_create(agent=old_ada, name="Ledger export", steps=["Ask the giraffe."], by=system)
+    with clock.at(ago(10)):
+        procedure_update(procedure=procedure, by=system, steps=["Press the button."], active=False)
+    caller = api.as_token(actor_token)
+    asked = {"session_id": "s", "input": ASKED, "dry_run": True}
+    then = caller.post("/context", {**asked, "as_of": ago(20).isoformat()}).json()
+    assert "Ask the giraffe." in then["system_prompt"]
+    assert "giraffe" not in caller.post("/context", asked).json()["system_prompt"]
+    found = caller.get("/recall", {"q": "giraffe", "min_score": "0", "as_of": ago(20).isoformat()}).json()["items"]
+    assert [(one["id"], one["metadata"]["steps"]) for one in found] == [(str(procedure.pk), ["Ask the giraffe."])]
+    assert caller.get("/recall", {"q": "giraffe", "min_score": "0"}).json()["items"] == []
+
+
 def test_a_fact_found_wrong_since_does_not_come_back(old_ada, system):
     with clock.at(ago(30)):
         fact = learn(old_ada, TEXT, system)
