@@ -52,7 +52,7 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
     fact = view.facts.filter(pk=item_id).first() if item_type == "fact" else None
     text = fact.content if fact else memories_load(view, [(item_type, item_id)]).get((item_type, item_id), ("",))[0]
     if not text:
-        raise NotFound("There is no such memory, or it is retired.")
+        return _retired(request, view, slug, item_type, item_id)
     back = request.GET.get("back", "")[:MAX_ADDRESS_CHARACTERS]
     refusal = ""
     if request.method == "POST":
@@ -88,6 +88,15 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
         },
         status=409 if refusal else 200,
     )
+
+
+def _retired(request: HttpRequest, view: PersonaMemory, slug: str, item_type: str, item_id: str) -> HttpResponse:
+    """Lead to the page of a memory that a context of the past told, or a logged one, and that is retired since."""
+    stores = {"episode": view.episodes, "decision": view.decisions, "procedure": view.procedures}
+    if request.method == "POST" or item_type not in stores or not stores[item_type].filter(pk=item_id).exists():
+        raise NotFound("There is no such memory, or it is retired.")
+    messages.info(request, "It is retired, so no prompt tells it today. This is its own page.")
+    return redirect(memory_url(slug, item_type, item_id))
 
 
 def _act(

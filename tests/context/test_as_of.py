@@ -5,11 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
 from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -38,7 +40,7 @@ from memory.services.indexing import embeddings_make
 from memory.services.loops import derived_backfill
 from memory.services.procedures import procedure_create, procedure_report, procedure_update
 from nousweb.lib import clock
-from tests.context.stories import learn
+from tests.context.stories import browser, learn
 
 NOW = clock.now().replace(microsecond=0)
 ASKED = "How did the ledger export go?"
@@ -283,6 +285,24 @@ def test_over_http_the_past_is_asked_by_its_date(api, old_ada, system, actor_tok
     found = caller.get("/recall", {"q": "giraffe", "min_score": "0", "as_of": ago(20).isoformat()}).json()["items"]
     assert [(one["id"], one["metadata"]["steps"]) for one in found] == [(str(procedure.pk), ["Ask the giraffe."])]
     assert caller.get("/recall", {"q": "giraffe", "min_score": "0"}).json()["items"] == []
+
+
+@pytest.mark.parametrize("name", ["decision", "procedure", "episode"])
+def test_the_inspector_leads_from_the_past_to_what_is_retired_today(old_ada, system, alice, name):
+    kind = KINDS[name]
+    with clock.at(ago(30)):
+        row = kind.make(old_ada, system)
+    with clock.at(ago(10)):
+        kind.retire(row, system)
+    client = browser(alice)
+    page = client.get("/agents/ada/context/", {"input": ASKED, "as_of": f"{ago(20):%Y-%m-%dT%H:%M}"}).content.decode()
+    assert "Rebuilt from what was known" in page
+    item = reverse("agent_context_item", args=["ada", name, row.pk])
+    assert item in page
+    answer = client.get(item, follow=True)
+    assert answer.redirect_chain
+    assert TEXT in answer.content.decode()
+    assert client.get(reverse("agent_context_item", args=["ada", name, uuid4()])).status_code == 404
 
 
 def test_a_fact_found_wrong_since_does_not_come_back(old_ada, system):
