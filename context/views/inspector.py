@@ -27,7 +27,7 @@ from nousweb.lib.errors import Invalid, NotFound
 MAX_ADDRESS_CHARACTERS = 2_000
 USUAL = (("session", "preview"), ("sort", "verdict"), ("page", "1"))
 """What an address need not say."""
-FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget"}
+FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget", "files": "paths"}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -65,7 +65,7 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
         found = context["shown"].table(sort=context["sort"], verdict=context["verdict"])
         context["candidates"] = Paginator(found, A_PAGE).get_page(given.get("page"))
     if request.htmx:  # type: ignore[attr-defined]
-        response = render(request, "context/_inspector_result.html", context)
+        response = render(request, "context/_inspector_result.html", context | {"oob": True})
         # Typing must not fill the history: the address of the state replaces the one before.
         response["HX-Replace-Url"] = f"{reverse('agent_context', args=[slug])}?{query}" if query else "false"
         return response

@@ -77,6 +77,36 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   }
 });
 
+// A form whose answer is shown live keeps each choice at once, so that the next request carries it although the answer to this
+// one is still on its way.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("form[data-live] button[name]");
+  if (!button) return;
+  const kept = `input[type="hidden"][name="${CSS.escape(button.name)}"], select[name="${CSS.escape(button.name)}"]`;
+  for (const field of $$(kept, button.form)) field.value = button.value;
+});
+
+// An answer that arrives between press and release would take away what is under the pointer, and the click with it: it is
+// not shown, and asked for again unless the click asks for more.
+let pressed = null;
+let held = null;
+document.addEventListener("pointerdown", (event) => {
+  pressed = event.target;
+});
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const form = event.detail.requestConfig.elt;
+  if (!form.matches("form[data-live]") || !event.detail.target.contains(pressed)) return;
+  event.detail.shouldSwap = false;
+  held = form;
+});
+for (const end of ["pointerup", "pointercancel"]) {
+  document.addEventListener(end, () => {
+    const form = held;
+    [pressed, held] = [null, null];
+    if (form) setTimeout(() => { if (!form.matches(".htmx-request")) form.requestSubmit(); });
+  });
+}
+
 // Copy buttons exist only where the clipboard does.
 function addCopyButtons(root) {
   if (!navigator.clipboard) return;

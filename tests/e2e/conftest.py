@@ -23,8 +23,9 @@ CHROMIUM_ARGS = (
 PATIENCE = 45_000
 """Milliseconds until what does not come is missed: a busy machine may stand still for as long."""
 expect.set_options(timeout=PATIENCE)
-# A refusal is an answer that some tests ask for; the browser reports it as an error.
-EXPECTED_COMPLAINTS = ("the server responded with a status of 4",)
+# A refusal is an answer that some tests ask for; the browser reports it as an error. htmx reports as one that a newer
+# request took an older one's place; what fails by itself is also reported by another name.
+EXPECTED_COMPLAINTS = ("the server responded with a status of 4", "htmx:afterRequest", "htmx:sendAbort")
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,13 @@
 """The inspector as a person uses it: live, explained, compared, in the past, and before a change."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from context.models import ContextPin, ContextRun
 from identity.models import Agent
@@ -244,3 +245,90 @@ def test_the_blast_radius_of_all_that_is_selected_is_one_replay(
     page.get_by_role("button", name="Blast radius of New replaces old").click()
     expect(page.locator(".blast")).to_contain_text("1 of 2 prompts would change")
     assert MemoryReview.objects.get().status == "pending"
+
+
+@pytest.fixture
+def considered(ledger: Fact, ada: Agent, system: Principal, charlie: User, log_in: Callable[..., Page]) -> Locator:
+    """The candidates of a preview whose page is open."""
+    learn(ada, "The ledger export ran at noon.", system, importance=0.1)
+    page = log_in(charlie)
+    page.goto(reverse("agent_context", args=["ada"]) + "?input=Why+did+the+ledger+export+fail%3F")
+    return page.locator("#candidates")
+
+
+def hold_answers(page: Page) -> list[Route]:
+    """Keeps requests of the inspector waiting; each goes on when the test says so."""
+    held: list[Route] = []
+    page.route(lambda url: url.endswith("/context/"), lambda route: held.append(route))
+    return held
+
+
+@contextmanager
+def asking(page: Page) -> Iterator[None]:
+    """What is done inside asks for a preview, which is on its way, or held, afterwards."""
+    with page.expect_request(lambda request: request.method == "POST"):
+        yield
+    page.evaluate("0")
+
+
+def test_a_choice_made_while_another_is_on_its_way_loses_neither(considered: Locator) -> None:
+    page = considered.page
+    held = hold_answers(page)
+    with asking(page):
+        considered.get_by_role("button", name="Low importance").click()
+    page.unroute_all(behavior="ignoreErrors")
+    considered.get_by_role("button", name="Cosine").click()
+    page.wait_for_url("**sort=cosine*")
+    assert "verdict=low_importance" in page.url
+    assert held
+    expect(considered.locator("tbody tr")).to_have_count(1)
+
+
+def test_an_order_chosen_while_an_answer_arrives_is_kept(considered: Locator) -> None:
+    page = considered.page
+    held = hold_answers(page)
+    with asking(page):
+        page.get_by_label("Input").fill("Why did the ledger export fail again?")
+    with asking(page):
+        considered.get_by_label("Order").select_option("recent")
+    held[0].continue_()
+    held[1].continue_()
+    page.wait_for_url("**sort=recent*")
+    expect(considered.get_by_label("Order")).to_have_value("recent")
+
+
+def test_a_button_stays_under_the_pointer_until_it_is_released(considered: Locator) -> None:
+    page = considered.page
+    held = hold_answers(page)
+    with asking(page):
+        page.get_by_label("Input").fill("Why did the ledger export fail again?")
+    considered.get_by_role("button", name="Low importance").hover()
+    page.mouse.down()
+    held[0].continue_()
+    expect(page.locator("form.htmx-request")).to_have_count(0)
+    page.unroute_all(behavior="ignoreErrors")
+    page.mouse.up()
+    page.wait_for_url("**verdict=low_importance*")
+    assert "again" in page.url
+    # Pressed on no button, what was held back is shown after the release.
+    held = hold_answers(page)
+    with asking(page):
+        page.get_by_label("Input").fill("Why did the ledger export fail at noon?")
+    page.get_by_role("heading", name="The prompt").hover()
+    page.mouse.down()
+    held[0].continue_()
+    expect(page.locator("form.htmx-request")).to_have_count(0)
+    page.unroute_all(behavior="ignoreErrors")
+    page.mouse.up()
+    page.wait_for_url("**at+noon*")
+
+
+def test_the_keyboard_stays_where_it_was_and_the_answer_is_announced(considered: Locator) -> None:
+    page = considered.page
+    for name, shown in (("Low importance", "verdict=low_importance"), ("Cosine", "sort=cosine")):
+        button = considered.get_by_role("button", name=name)
+        button.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**{shown}*")
+        expect(button).to_be_focused()
+    expect(page.locator("#told")).to_contain_text("memories considered")
