@@ -8,6 +8,7 @@ from typing import Any, Self
 from context.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.frames import FRAMES
 from context.profiles import MODE_WEIGHTS
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import first_unstorable
 
@@ -60,8 +61,11 @@ class ContextRequest:
             raise Invalid(f"conversation holds at most {MAX_MESSAGES} messages.", field="conversation")
         if any(len(message.content) > MAX_INPUT_CHARACTERS for message in self.conversation):
             raise Invalid(f"A message holds at most {MAX_INPUT_CHARACTERS:,} characters.", field="conversation")
-        if len(self.tags) > MAX_TAGS or len(self.files) > MAX_TAGS:
-            raise Invalid(f"At most {MAX_TAGS} tags and as many files.", field="tags")
+        for name, given in (("tags", self.tags), ("files", self.files)):
+            if len(given) > MAX_TAGS:
+                raise Invalid(f"{name} holds at most {MAX_TAGS} entries; this has {len(given):,}.", field=name)
+        if self.as_of is not None and self.as_of > clock.now():
+            raise Invalid("as_of lies in the future.", field="as_of")
         if self.budget is not None and not 1 <= self.budget <= MAX_TOTAL:
             raise Invalid(f"budget lies between 1 and {MAX_TOTAL:,} tokens.", field="budget")
         for name, tokens in self.budgets.items():

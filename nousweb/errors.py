@@ -66,7 +66,7 @@ def register(api: NinjaAPI) -> None:
         errors = [
             {
                 "field": ".".join(str(part) for part in item["loc"] if part not in NO_FIELDS),
-                "message": item["msg"],
+                "message": item["msg"].removeprefix("Value error, "),
             }
             for item in error.errors
         ]

@@ -1,27 +1,61 @@
 """Bases of what the API takes and gives."""
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from django.http import HttpResponse
 from ninja import Schema
-from pydantic import ConfigDict, field_validator
+from pydantic import AwareDatetime, ConfigDict, ValidationInfo, field_validator
 from pydantic_core import to_json
 
 from nousweb.lib.text import first_unstorable
 
+MOMENTS = {datetime, AwareDatetime}
+
 
 class Input(Schema):
-    """A request body: unknown fields and text that cannot be stored are refused."""
+    """A request body: unknown fields, text that cannot be stored, and values of another type are refused.
+
+    Pydantic would read true as 1, "5" as 5, and a number as seconds since 1970. Its strict mode would refuse moments
+    too, which JSON can only write as text.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     @field_validator("*", mode="before")
     @classmethod
-    def _storable(cls, value: Any) -> Any:
+    def _as_declared(cls, value: Any, info: ValidationInfo) -> Any:
         if reason := first_unstorable(value):
             raise ValueError(reason)
+        if isinstance(value, str | int | float) and (reason := _other_type(_types(cls, info.field_name), value)):
+            raise ValueError(reason)
         return value
+
+
+@cache
+def _types(schema: type[Schema], name: str) -> frozenset[Any]:
+    """What the field may be: itself, or the members of its union."""
+    pending, found = [schema.model_fields[name].annotation], set()
+    while pending:
+        kind = pending.pop()
+        found.add(kind)
+        if get_origin(kind) in (Union, UnionType, Annotated):
+            pending.extend(get_args(kind))
+    return frozenset(found)
+
+
+def _other_type(types: frozenset[Any], value: str | float) -> str:
+    """Why a value is not what the field takes though Pydantic would read it so; "" otherwise."""
+    if types & MOMENTS and (not isinstance(value, str) or not set(value) & set("-:")):
+        return "A moment is text with a time zone, such as 2026-01-31T09:00:00Z."
+    if types & {int, float} and (isinstance(value, bool) or (isinstance(value, str) and str not in types)):
+        return "Input should be a number, not true, false or text."
+    if bool in types and not isinstance(value, bool) and not types & {int, float, str}:
+        return "Input should be true or false."
+    return ""
 
 
 class Problem(Schema):

@@ -106,6 +106,43 @@ def test_text_of_another_type_is_refused_by_field(caller, method, path, good, fi
     assert rows() == before
 
 
+EPISODE = ("POST", "/episodes", {})
+OTHER_TYPES = [
+    (*FACT, "confidence", [True, False, "0.5", "", [1]]),
+    (*FACT, "valid_from", [17, 1_700_000_000_000, True, "17", "1700000000", "2026-01-01", "2026-01-01T00:00:00"]),
+    (*EPISODE, "started_at", [17, "17", False, "tomorrow"]),
+    (*CONTEXT, "budget", [True, "500", 500.5]),
+    (*CONTEXT, "dry_run", [1, 0, "true", "no"]),
+    (*CONTEXT, "as_of", [17, "17", "2026-01-01T00:00:00", "2999-01-01T00:00:00Z"]),
+    (*CONTEXT, "task", [{"files": ["a.py"] * 100}, "debug", 1]),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "good", "field", "value"),
+    [
+        pytest.param(*call, field, value, id=f"{call[1]}:{field}={value!r}"[:60])
+        for *call, field, values in OTHER_TYPES
+        for value in values
+    ],
+)
+def test_numbers_moments_and_truths_are_read_as_declared_only(caller, method, path, good, field, value):
+    before = rows()
+    refused = caller(method, path, good | {field: value})
+    named = {error["field"].split(".")[0] for error in refused.json().get("errors", ())} | {refused.json().get("field")}
+    assert_problem(refused, 422, "invalid")
+    assert named & {field, "files"}
+    assert "Value error" not in refused.json()["detail"]
+    assert rows() == before
+
+
+def test_values_as_declared_are_taken(caller):
+    given = {"confidence": 1, "valid_from": "2026-01-01T00:00:00+02:00", "importance": 0.25, "valid_until": None}
+    assert caller(*FACT[:2], FACT[2] | given).status_code == 201
+    asked = {"budget": 500, "dry_run": True, "as_of": "2026-01-01T00:00:00Z", "frame": None}
+    assert caller(*CONTEXT[:2], CONTEXT[2] | asked).status_code == 200
+
+
 @pytest.mark.parametrize(("method", "path", "good"), WITH_BODY)
 def test_a_body_beyond_the_limit_is_too_large(caller, settings, method, path, good):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10_000

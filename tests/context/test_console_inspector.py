@@ -69,7 +69,7 @@ def test_each_setting_counts(ada, ledger, alice, given, expected):
         ({"budget": "x"}, "Enter a whole number"),
         ({"frame": "x"}, "not one of the available choices"),
         ({"as_of": "yesterday"}, "Enter a valid date/time"),
-        ({"tags": ",".join(f"t{number}" for number in range(21))}, "At most 20 tags"),
+        ({"tags": ",".join(f"t{number}" for number in range(21))}, "tags holds at most 20 entries; this has 21."),
         ({"persona": "subconscious"}, ""),
     ],
     ids=lambda value: str(value)[:20],
