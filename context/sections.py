@@ -32,7 +32,7 @@ logger = structlog.get_logger(__name__)
 # More could never fit the budget, and the load stays bounded whatever an agent has stored.
 PROFILE_FACTS_LOADED = 100
 PROFILE_FACTS_READ = 500
-"""Of the past so many are read, to be ordered by what was known of them then."""
+"""Of the past so many are read besides the pinned, to be ordered by what was known of them then."""
 CENSORS_LOADED = 100
 TASK_TOKENS = 60
 FACT_COLUMNS = ("id", "subject", "content")
@@ -152,8 +152,9 @@ def _profile_then(
     view: PersonaMemory, profile: Profile, as_of: datetime, pinned: Sequence[str]
 ) -> list[tuple[Any, ...]]:
     """What was always told then: first what was pinned, then by how sure it was then."""
-    told = view.facts.profile_as_of(as_of, profile.excluded_kinds).surest_first()[:PROFILE_FACTS_READ]
-    facts = facts_then(view, list(told), as_of)
+    told = view.facts.profile_as_of(as_of, profile.excluded_kinds).surest_first()
+    first = list(told.filter(pk__in=pinned)) if pinned else []
+    facts = facts_then(view, [*first, *told.exclude(pk__in=pinned)[:PROFILE_FACTS_READ]], as_of)
 
     def place(fact: Fact) -> tuple[Any, ...]:
         sure = (-fact.confidence, -fact.importance, -fact.recorded_at.timestamp())

@@ -93,10 +93,12 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
 def _retired(request: HttpRequest, view: PersonaMemory, slug: str, item_type: str, item_id: str) -> HttpResponse:
     """Lead to the page of a memory that a context of the past told, or a logged one, and that is retired since."""
     stores = {"episode": view.episodes, "decision": view.decisions, "procedure": view.procedures}
-    if request.method == "POST" or item_type not in stores or not stores[item_type].filter(pk=item_id).exists():
+    row = stores[item_type].filter(pk=item_id).first() if item_type in stores and request.method != "POST" else None
+    if row is None:
         raise NotFound("There is no such memory, or it is retired.")
     messages.info(request, "It is retired, so no prompt tells it today. This is its own page.")
-    return redirect(memory_url(slug, item_type, item_id))
+    both = "?persona=subconscious" if row.persona == Persona.SUBCONSCIOUS else ""
+    return redirect(memory_url(slug, item_type, item_id) + both)
 
 
 def _act(

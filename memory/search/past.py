@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import numpy as np
+from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.db import connection
-from django.db.models import Model, Q
+from django.db.models import BooleanField, CharField, Max, Model, Q, TextField
 
 from identity.models import AuditEvent
 from memory.models import Decision, Episode, Fact, FactChange, ItemType
@@ -60,6 +61,11 @@ def memories_then(view: PersonaMemory, items: Iterable[Key], moment: datetime) -
     return found | {(kind.value, str(row.pk)): _then(kind, row) for kind, row in kept if row.active}
 
 
+def recorded(state: Any) -> Mapping[str, Any]:
+    """What a record holds by name; nothing where it is empty, or of a form that no service writes."""
+    return state if isinstance(state, dict) else {}
+
+
 def rows_then(rows: Sequence[Row], moment: datetime) -> Sequence[Row]:
     """Episodes, procedures, decisions and censors as they were at `moment`: their attributes are set, nothing is saved.
 
@@ -77,7 +83,7 @@ def rows_then(rows: Sequence[Row], moment: datetime) -> Sequence[Row]:
     for object_type, object_id, action, before, after in trail.values_list(
         "object_type", "object_id", "action", "before", "after"
     ):
-        _take_back(by_key[object_type, object_id], action, before or {}, after or {})
+        _take_back(by_key[object_type, object_id], action, recorded(before), recorded(after))
         if before and action == "decision.review":
             reviewed.add(object_id)
     for row in rows:
@@ -96,7 +102,7 @@ def facts_then(view: PersonaMemory, facts: Sequence[Fact], moment: datetime) -> 
     by_key = {fact.pk: fact for fact in facts}
     changes = FactChange.objects.filter(fact__in=by_key, at__gt=moment).order_by("-at", "-id")
     for key, before in changes.values_list("fact_id", "before"):
-        _set(by_key[key], {name: value for name, value in before.items() if name in REFILED})
+        _set(by_key[key], {name: value for name, value in recorded(before).items() if name in REFILED})
     return facts
 
 
@@ -197,7 +203,8 @@ def _refiled(view: PersonaMemory, request: SearchRequest, moment: datetime) -> l
     changes = FactChange.objects.filter(
         touched, at__gt=moment, fact__agent=view.agent, fact__persona__in=view.personas, fact__recorded_at__lte=moment
     )
-    return list(changes.order_by().values_list("fact_id", flat=True).distinct()[:MOST_CHANGED])
+    latest = changes.order_by().values("fact_id").annotate(last=Max("id")).order_by("-last")[:MOST_CHANGED]
+    return [row["fact_id"] for row in latest]
 
 
 def _index_rows(view: PersonaMemory, keys: Iterable[Key]) -> list[tuple[int, str, str, str]]:
@@ -256,9 +263,25 @@ def _take_back(row: Model, action: str, before: Mapping[str, Any], after: Mappin
 
 def _set(row: Model, values: Mapping[str, Any]) -> None:
     """Set the columns among `values`; one that does not hold what its record says stays as it is."""
-    columns = {field.name: field for field in row._meta.concrete_fields if not field.is_relation}
-    for name in columns.keys() & values.keys():
-        try:
-            setattr(row, name, columns[name].to_python(values[name]))
-        except (ValidationError, TypeError, ValueError):
+    for column in row._meta.concrete_fields:
+        # Whose memory it is, and since when, no record changes.
+        if column.name not in values or column.is_relation or not column.editable or column.name == "persona":
             continue
+        try:
+            setattr(row, column.name, _held(column, values[column.name]))
+        except (ValidationError, TypeError, ValueError, OverflowError):
+            continue
+
+
+def _held(column: Any, value: Any) -> Any:
+    """A value as the column holds it. Raises ValidationError: a trail that came from elsewhere may say anything."""
+    texts = value if isinstance(column, ArrayField) and isinstance(value, list) else [value]
+    if isinstance(column, ArrayField | CharField | TextField) and not all(isinstance(text, str) for text in texts):
+        raise ValidationError("is text")
+    if isinstance(value, bool) and not isinstance(column, BooleanField):
+        raise ValidationError("is not true or false")
+    held = column.clean(value, None)
+    # No bound refuses what is not a number, and a moment without a zone is none.
+    if held != held or (isinstance(held, datetime) and held.tzinfo is None):
+        raise ValidationError("is no value")
+    return held

@@ -20,14 +20,14 @@ from context.request import ContextRequest
 from context.services.context import context_assemble
 from context.services.pins import context_pin, context_unpin
 from context.services.profiles import profile_assign, profile_create, profile_update
-from identity.models import ApiToken
+from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from identity.services.agents import agent_configure
 from identity.services.proposals import identity_propose, proposal_approve
-from memory.models import Episode, SearchItem
+from memory.models import Decision, Episode, FactChange, SearchItem
 from memory.persona import ActorMemory
 from memory.search.load import memories_load
-from memory.search.past import memories_then
+from memory.search.past import changed_since, memories_then
 from memory.search.request import SearchRequest
 from memory.search.search import search
 from memory.services.censors import censor_create, censor_retire, censor_update
@@ -272,6 +272,65 @@ def test_what_is_always_told_comes_by_how_sure_it_was_then(old_ada, system):
     assert told(5) == told(None) == ["- Tim likes figs.", "- Tim likes tea."]
 
 
+def test_of_very_many_that_were_always_told_the_pinned_are_read_too(old_ada, system, bob, monkeypatch):
+    monkeypatch.setattr("context.sections.PROFILE_FACTS_READ", 1)
+    with clock.at(ago(30)):
+        for content, confidence in (("Tim likes tea.", 0.9), ("Tim likes figs.", 0.6)):
+            fact = learn(old_ada, content, system, category="person", confidence=confidence)
+        context_pin(agent=old_ada, item_type="fact", item_id=str(fact.pk), by=Principal.of_user(bob))
+    lines = [line for line in prompt(old_ada, system, 20, "hello").split("\n") if "Tim" in line]
+    assert lines == ["- Tim likes figs.", "- Tim likes tea."]
+
+
+def test_of_very_many_filed_anew_the_last_are_searched_as_they_were_filed(old_ada, system, monkeypatch):
+    with clock.at(ago(30)):
+        facts = [learn(old_ada, f"The ledger export is checked by robot {n}.", system) for n in range(4)]
+    # In an order that is that of no key.
+    for days, place in ((9, 2), (8, 0), (7, 3), (6, 1)):
+        with clock.at(ago(days)):
+            fact_edit(fact=facts[place], by=system, category="rule")
+    monkeypatch.setattr("memory.search.past.MOST_CHANGED", 2)
+    request = SearchRequest(ASKED, as_of=ago(20), exclude_categories=("rule",))
+    assert {key for _, key in _changed(old_ada, request)} == {str(facts[3].pk), str(facts[1].pk)}
+
+
+def _changed(agent, request):
+    rows = SearchItem.objects.filter(pk__in=changed_since(ActorMemory(agent), request, request.as_of).ids)
+    return list(rows.values_list("item_type", "item_id"))
+
+
+ELSEWHERE = [None, 5, True, "nan", "2024-01-01", ["a", 1, None], {"a": None}]
+
+
+def _recorded(agent, row, action, state):
+    """A record as a file from elsewhere may hold it, of the fifth day ago."""
+    name = row._meta.model_name
+    AuditEvent.objects.create(
+        at=ago(5), agent=agent, action=action, object_type=name, object_id=str(row.pk), before=state, after=state
+    )
+
+
+@pytest.mark.parametrize("said", ELSEWHERE, ids=str)
+def test_a_trail_that_no_service_has_written_takes_nothing_back(old_ada, system, said):
+    words = isinstance(said, str)
+    with clock.at(ago(30)):
+        decision = decision_record(agent=old_ada, description=TEXT, reasons=["r"], importance=0.8, by=system)
+        fact = learn(old_ada, "The ledger export is a giraffe.", system)
+    names = ("persona", "id", "created_at", "importance", "tags", "reasons", "outcome", "reviewed_at", "confidence")
+    states = [said, dict.fromkeys(names if words else (*names, "description", "category"), said)]
+    for state in states:
+        for action in ("decision.update", "decision.review", "episode.append", "context.pin", "agent.configure"):
+            _recorded(old_ada, decision, action, state)
+        FactChange.objects.create(fact=fact, action="edited", at=ago(5), before=state or {})
+    Decision.objects.filter(pk=decision.pk).update(updated_at=ago(5))
+    for days in (10, 1):
+        shown = found(old_ada, days, exclude_categories=("rule",))
+        hit = shown[str(decision.pk)]
+        assert (hit.content, hit.metadata["reasons"], hit.importance, hit.happened_at) == (TEXT, ["r"], 0.8, ago(30))
+        assert (shown[str(fact.pk)].importance, shown[str(fact.pk)].tags) == (0.8, [])
+        assert "giraffe" in prompt(old_ada, system, days)
+
+
 def test_over_http_the_past_is_asked_by_its_date(api, old_ada, system, actor_token):
     with clock.at(ago(30)):
         procedure = procedure_create(agent=old_ada, name="Ledger export", steps=["Ask the giraffe."], by=system)
@@ -303,6 +362,17 @@ def test_the_inspector_leads_from_the_past_to_what_is_retired_today(old_ada, sys
     assert answer.redirect_chain
     assert TEXT in answer.content.decode()
     assert client.get(reverse("agent_context_item", args=["ada", name, uuid4()])).status_code == 404
+
+
+def test_what_is_retired_of_the_subconscious_is_led_to_for_those_who_may_see_it(
+    old_ada, alice, charlie, subconscious_token
+):
+    dreamer = Principal.of_token(ApiToken.objects.get(agent=old_ada, persona="subconscious"))
+    dream = decision_record(agent=old_ada, description=TEXT, by=dreamer)
+    decision_update(decision=dream, by=dreamer, active=False)
+    item = reverse("agent_context_item", args=["ada", "decision", dream.pk])
+    assert TEXT in browser(charlie).get(item, follow=True).content.decode()
+    assert browser(alice).get(item).status_code == 404
 
 
 def test_a_fact_found_wrong_since_does_not_come_back(old_ada, system):
