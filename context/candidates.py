@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import Q
@@ -53,6 +53,7 @@ LOOPS_SEEN = 10
 LOOP_THRESHOLD = 0.6
 """Fuzzy similarity is no relevance: any two English sentences share a third of their words."""
 EPISODES_BY_TIME = 8
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 KIND_ALIASES: Mapping[str, frozenset[str]] = {
     "user_input": frozenset({"conversation"}),
     "actor_output": frozenset({"conversation"}),
@@ -128,7 +129,8 @@ def candidates_find(
     )
     found = _widened(_candidates_of(result.items, most, pins), decided.scale) + loops
     if plan.days_back is not None:
-        since = decided.now - timedelta(days=plan.days_back)
+        span = timedelta(days=plan.days_back)
+        since = max(decided.now, EARLIEST + span) - span
         found = _with_recent_episodes(view, found, since=since, now=decided.now, as_of=request.as_of)
     stats = usage_stats(view.agent, [(one.type, one.id) for one in found], now=decided.now)
     texts = [one.text for one in found]

@@ -8,6 +8,7 @@ from typing import Any, Self
 from context.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.frames import FRAMES
 from context.profiles import MODE_WEIGHTS
+from memory.checks import moment_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import first_unstorable
@@ -64,6 +65,7 @@ class ContextRequest:
         for name, given in (("tags", self.tags), ("files", self.files)):
             if len(given) > MAX_TAGS:
                 raise Invalid(f"{name} holds at most {MAX_TAGS} entries; this has {len(given):,}.", field=name)
+        object.__setattr__(self, "as_of", moment_check("as_of", self.as_of))
         if self.as_of is not None and self.as_of > clock.now():
             raise Invalid("as_of lies in the future.", field="as_of")
         if self.budget is not None and not 1 <= self.budget <= MAX_TOTAL:

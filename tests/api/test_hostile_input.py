@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from context.models import ContextRun
 from tests.api.problems import assert_problem, rows
 
 CHANGE = ("PUT", "/identity/preferences", {"content": "Prefers tea."})
@@ -141,6 +142,21 @@ def test_values_as_declared_are_taken(caller):
     assert caller(*FACT[:2], FACT[2] | given).status_code == 201
     asked = {"budget": 500, "dry_run": True, "as_of": "2026-01-01T00:00:00Z", "frame": None}
     assert caller(*CONTEXT[:2], CONTEXT[2] | asked).status_code == 200
+
+
+@pytest.mark.parametrize("said", ["hello", "What happened last week?", "What happened yesterday with the ledger?"])
+def test_the_beginning_of_time_is_a_moment_like_others(caller, said):
+    moments = ("0001-01-01T00:00:00Z", "0001-01-02T00:00:00Z")
+    for moment in moments:
+        assert caller(*CONTEXT[:2], CONTEXT[2] | {"input": said, "as_of": moment}).status_code == 200
+    before = rows()
+    refused = caller(*CONTEXT[:2], CONTEXT[2] | {"input": said, "as_of": "0001-01-01T00:00:00+14:00"})
+    # The database would keep it, and no page that lists it could be read again.
+    assert_problem(refused, 422, "invalid", field="as_of")
+    assert rows() == before
+    assert {run.as_of.isoformat() for run in ContextRun.objects.all()} == {
+        moment.replace("Z", "+00:00") for moment in moments
+    }
 
 
 @pytest.mark.parametrize(("method", "path", "good"), WITH_BODY)
