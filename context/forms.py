@@ -87,7 +87,7 @@ class InspectorForm(forms.Form):
     paths = forms.CharField(
         required=False, label="Task files", widget=forms.TextInput(attrs={"placeholder": "src/a.py, b.md"})
     )
-    as_of = forms.DateTimeField(required=False, label="As of", widget=DateTimeInput())
+    as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=DateTimeInput())
     session = forms.CharField(
         max_length=200, required=False, label="Session", widget=forms.TextInput(attrs={"placeholder": "preview"})
     )
@@ -99,7 +99,7 @@ class InspectorForm(forms.Form):
         super().__init__(*args, **kwargs)
         self._choose("frame", [("", "Automatic"), *((key, frame.label) for key, frame in FRAMES.items())])
         profiles = [(slug, name) for slug, name in ContextProfile.objects.values_list("slug", "name")[:200]]
-        self._choose("profile", [("", "Its own"), *profiles])
+        self._choose("profile", [("", "The agent's own"), *profiles])
         self._choose("mode", [("", "None"), *((mode, mode.replace("_", " ")) for mode in MODE_WEIGHTS)])
         self._choose("verdict", [("", "All verdicts"), *((code, word) for code, (_, word) in VERDICTS.items())])
         if not subconscious:
@@ -110,6 +110,12 @@ class InspectorForm(forms.Form):
         assert isinstance(field, forms.ChoiceField)  # noqa: S101
         field.choices = choices
 
+    def clean_conversation(self) -> tuple[Message, ...]:
+        try:
+            return conversation_read(self.cleaned_data["conversation"])
+        except Invalid as error:
+            raise forms.ValidationError(error.detail) from error
+
     def as_request(self) -> ContextRequest:
         """The question. Raises Invalid, naming the field."""
         given = self.cleaned_data
@@ -118,7 +124,7 @@ class InspectorForm(forms.Form):
             input=given["input"],
             frame=given["frame"] or None,
             profile=given["profile"] or None,
-            conversation=conversation_read(given["conversation"]),
+            conversation=given["conversation"],
             mode=given["mode"] or None,
             tags=words_read(given["tags"]),
             files=words_read(given["paths"]),

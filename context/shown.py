@@ -10,7 +10,7 @@ from typing import Any
 from context.links import item_url, memory_url
 from context.models import ContextRun
 from context.services.context import ContextResult, candidates_of_log
-from context.words import VERDICTS, frame_words, intent_words, plan_words, policy_words
+from context.words import SCOPES, VERDICTS, frame_words, intent_words, plan_words, policy_words, stage_words
 from nousweb.lib.charts import stacked_bar
 
 SEPARATORS = {"identity": "\n\n"}
@@ -193,9 +193,15 @@ class Shown:
     def policy(self) -> list[tuple[str, str]]:
         return list(policy_words(self.decisions))
 
+    @property
+    def scopes(self) -> list[tuple[str, int]]:
+        """How many memories of each scope are in the prompt."""
+        counts = self.fingerprint.get("tier_counts") or {}
+        return [(name, counts.get(name, 0)) for name in SCOPES]
+
     @cached_property
     def stages(self) -> list[tuple[str, float]]:
-        return [(name, value) for name, value in self.timings.items()]
+        return list(stage_words(self.timings))
 
     @property
     def milliseconds(self) -> float:

@@ -19,6 +19,30 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
 """Kind of badge and word by verdict, in the order in which they are told."""
 
 
+SCOPES = ("task", "project", "global")
+"""In the order in which they are told; JSON of the log does not keep one."""
+STAGES: Mapping[str, str] = {
+    "plan": "Plan",
+    "sections": "Fixed sections",
+    "search": "Search",
+    "search.embedding": "· embedding",
+    "search.words": "· words",
+    "search.counts": "· counts of words",
+    "search.candidates": "· candidates",
+    "search.scoring": "· scores",
+    "search.loading": "· texts",
+    "explain": "Explanation",
+    "assembly": "Assembly",
+}
+"""What time was spent on, by the name that is logged, in the order in which it is told; “·” is a part."""
+
+
+def stage_words(timings: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """The stages of a context with their milliseconds."""
+    yield from ((word, timings[name]) for name, word in STAGES.items() if name in timings)
+    yield from ((name, spent) for name, spent in timings.items() if name not in STAGES)
+
+
 def frame_words(frame: Mapping[str, Any]) -> str:
     """Why this frame."""
     label = frame.get("label") or frame.get("id") or "Unknown"
@@ -71,7 +95,7 @@ def policy_words(decisions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Profile", f"{profile.get('id', '–')}, version {profile.get('version', '–')}"
     yield "Mode", str(policy.get("mode") or "none")
     if weights := policy.get("weights"):
-        yield "Shares", ", ".join(f"{name} {share:.1%}" for name, share in weights.items())
+        yield "Shares", ", ".join(f"{name} {weights[name]:.0%}" for name in SCOPES if name in weights)
     for label, name in (
         ("Preferred kinds", "preferred_kinds"),
         ("Excluded kinds", "excluded_kinds"),

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django import forms
+from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -14,7 +15,7 @@ from django.views.decorators.http import require_safe
 from context.compare import compare
 from context.forms import DateTimeInput
 from context.frames import FRAMES
-from context.log import VIEW_RUN, run_get
+from context.log import VIEW_RUN, run_get, runs_of
 from context.models import ContextProfile, ContextRun
 from context.services.context import ASSEMBLE
 from context.services.replay import context_replay
@@ -26,6 +27,7 @@ from identity.web import layout_of, principal_of
 from nousweb.lib.errors import Invalid, NotFound
 
 NOW = "now"
+RUNS_TO_CHOOSE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +43,16 @@ class SideForm(forms.Form):
     """A side: a run's id, or "now" for the other side's request asked now; frame, profile or date make it a replay."""
 
     run = forms.CharField(
-        label="Run", max_length=36, help_text="A run's id, or “now”: the other side's request, asked now."
+        label="Run",
+        max_length=36,
+        help_text="A run's id, or “now”: the other side's request, asked now.",
+        widget=forms.TextInput(attrs={"list": "recent-runs", "autocomplete": "off"}),
     )
     frame = forms.ChoiceField(
         required=False, choices=[("", "As it was"), *((key, frame.label) for key, frame in FRAMES.items())]
     )
     profile = forms.ChoiceField(required=False)
-    as_of = forms.DateTimeField(required=False, label="As of", widget=DateTimeInput())
+    as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=DateTimeInput())
 
     def __init__(self, *args: Any, profiles: list[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -80,6 +85,8 @@ def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
     a_form = SideForm(data if asked else None, prefix="a", profiles=profiles)
     b_form = SideForm(data if asked else None, prefix="b", profiles=profiles)
     context: dict[str, Any] = {"agent": agent, "forms": [("A", a_form), ("B", b_form)], "layout": layout_of(request)}
+    recent = runs_of(agent, by).annotate(beginning=Left("input", 80)).order_by("-created_at", "-pk")
+    context["recent"] = recent.only("pk", "created_at")[:RUNS_TO_CHOOSE]
     if asked and a_form.is_valid() and b_form.is_valid():
         try:
             a, b = _sides(agent, by, a_form, b_form)

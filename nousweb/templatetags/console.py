@@ -55,6 +55,12 @@ def count(value: float | None) -> str:
 
 
 @register.filter
+def signed(value: int) -> str:
+    """A change with its sign: "+1,204", "−11", "0"."""
+    return f"{value:+,}".replace("-", "−") if value else "0"
+
+
+@register.filter
 def tokens(value: int | None) -> str:
     """An estimated token count: "≈ 1,204 tokens"."""
     if value is None:

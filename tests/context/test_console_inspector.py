@@ -35,7 +35,7 @@ def test_all_that_led_to_the_prompt_is_shown(ada, ledger, alice):
     assert "below threshold" in page
     assert "Debugging, because of" in page
     assert "squire_default, version 1" in page
-    assert "search.candidates" in page
+    assert "· candidates" in page
     assert not ContextRun.objects.exists()
     assert not AuditEvent.objects.filter(author_kind="person").exists()
 

@@ -172,6 +172,22 @@ def test_what_cannot_be_compared_is_said(ada, alice, query):
     assert "Not compared." in text(answer)
 
 
+def test_the_runs_to_compare_can_be_chosen_from_the_latest(ada, actor, dreamer, alice):
+    run, hidden = send(ada, actor), send(ada, dreamer)
+    page = text(browser(alice).get(COMPARE))
+    assert f'<option value="{run.pk}">' in page
+    assert '<option value="now">' in page
+    assert str(hidden.pk) not in page
+
+
+def test_what_a_time_was_spent_on_is_told_in_order(ada, actor, alice):
+    run = send(ada, actor)
+    page = text(browser(alice).get(f"/agents/ada/context/{run.pk}/"))
+    places = [page.index(f"<dt>{word}</dt>") for word in ("Plan", "Search", "· words", "· scores", "Assembly")]
+    assert places == sorted(places)
+    assert "search." not in page
+
+
 def test_a_moved_item_and_a_changed_verdict_are_told(ada):
     from context.compare import compare
     from context.shown import Shown
