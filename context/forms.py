@@ -1,6 +1,7 @@
 """Forms of the context console."""
 
 import re
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -14,6 +15,7 @@ from context.request import MAX_INPUT_CHARACTERS, ContextRequest, Message
 from context.shown import SORTS
 from context.words import VERDICTS
 from identity.models import Persona
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 
 _MESSAGE = re.compile(r"^(?P<role>[A-Za-z][\w -]{0,49}):[ \t]?(?P<content>.*)$")
@@ -99,7 +101,7 @@ class InspectorForm(forms.Form):
         super().__init__(*args, **kwargs)
         self._choose("frame", [("", "Automatic"), *((key, frame.label) for key, frame in FRAMES.items())])
         profiles = [(slug, name) for slug, name in ContextProfile.objects.values_list("slug", "name")[:200]]
-        self._choose("profile", [("", "The agent's own"), *profiles])
+        self._choose("profile", [("", "As assigned"), *profiles])
         self._choose("mode", [("", "None"), *((mode, mode.replace("_", " ")) for mode in MODE_WEIGHTS)])
         self._choose("verdict", [("", "All verdicts"), *((code, word) for code, (_, word) in VERDICTS.items())])
         if not subconscious:
@@ -109,6 +111,12 @@ class InspectorForm(forms.Form):
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101
         field.choices = choices
+
+    def clean_as_of(self) -> datetime | None:
+        moment: datetime | None = self.cleaned_data["as_of"]
+        if moment and moment > clock.now():
+            raise forms.ValidationError("It lies in the future.")
+        return moment
 
     def clean_conversation(self) -> tuple[Message, ...]:
         try:

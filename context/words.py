@@ -31,6 +31,7 @@ STAGES: Mapping[str, str] = {
     "search.candidates": "· candidates",
     "search.scoring": "· scores",
     "search.loading": "· texts",
+    "search.past": "· the past",
     "explain": "Explanation",
     "assembly": "Assembly",
 }

@@ -56,7 +56,9 @@ class FactFilter(django_filters.FilterSet):
     scope = django_filters.ChoiceFilter(choices=Scope.choices, empty_label="Any scope", label="Scope")
     tag = django_filters.CharFilter(method="filter_tag", label="Tag")
     subject = django_filters.CharFilter(lookup_expr="iexact", label="Subject")
-    as_of = django_filters.IsoDateTimeFilter(method="filter_as_of", label="Known and true at", widget=MomentInput())
+    as_of = django_filters.IsoDateTimeFilter(
+        method="filter_as_of", label="Known and true at (UTC)", widget=MomentInput()
+    )
     sort = django_filters.ChoiceFilter(
         method="filter_sort",
         choices=[(name, label) for name, (label, _) in SORTS.items()],

@@ -67,7 +67,7 @@ class FactSupersedeForm(RemarkForm):
         required=False,
         widget=MomentInput(),
         label="Since",
-        help_text="When it changed in the world; now, if left empty.",
+        help_text="When it changed in the world, UTC; now, if left empty.",
     )
     field_order = ("content", "at", "reason")
 
@@ -219,7 +219,9 @@ class EpisodeCloseForm(forms.Form):
         help_text="Without one, the lifecycle makes it of the transcript.",
     )
     lessons = LinesField(required=False, help_text="One a line.")
-    ended_at = forms.DateTimeField(required=False, widget=MomentInput(), label="Ended", help_text="Now, if left empty.")
+    ended_at = forms.DateTimeField(
+        required=False, widget=MomentInput(), label="Ended", help_text="UTC; now, if left empty."
+    )
 
 
 class ProcedureForm(forms.Form):

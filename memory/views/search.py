@@ -51,7 +51,7 @@ class SearchForm(forms.Form):
         ),
     )
     type = forms.ChoiceField(required=False, choices=[("", "Every type"), *ItemType.choices], label="Type")
-    as_of = forms.DateTimeField(required=False, widget=MomentInput(), label="As of")
+    as_of = forms.DateTimeField(required=False, widget=MomentInput(), label="As of (UTC)")
 
 
 @require_safe

@@ -55,6 +55,12 @@ def count(value: float | None) -> str:
 
 
 @register.filter
+def of_number(noun: str, number: int) -> str:
+    """A regular plural as it stands beside a number: "fact" beside 1, else "facts"."""
+    return noun.removesuffix("s") if number == 1 else noun
+
+
+@register.filter
 def signed(value: int) -> str:
     """A change with its sign: "+1,204", "−11", "0"."""
     return f"{value:+,}".replace("-", "−") if value else "0"

@@ -205,3 +205,11 @@ def test_an_administrator_erases_a_subject(ada: Agent, actor: Principal, charlie
     assert browser(charlie).post(url, {"reason": "Asked to.", "name": "tim"}).status_code == 302
     assert [each.subject for each in Fact.objects.all()] == ["Ann"]
     assert browser(charlie).get(url).status_code == 404
+
+
+def test_one_fact_is_counted_as_one(ada: Agent, actor: Principal, alice: User, fact: Fact) -> None:
+    page = browser(alice).get(reverse("agent_facts", args=["ada"])).content.decode()
+    assert "1 fact</p>" in page
+    fact_learn(agent=ada, content="Bananas are yellow.", by=actor)
+    page = browser(alice).get(reverse("agent_facts", args=["ada"])).content.decode()
+    assert "2 facts</p>" in page
