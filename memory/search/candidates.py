@@ -14,7 +14,9 @@ import numpy as np
 from django.db import connection
 
 from memory.embedding.protocol import Vectors
+from memory.models import ItemType, Scope
 from memory.persona import PersonaMemory
+from memory.policy import PROFILE_CATEGORIES
 from memory.search.request import SearchRequest
 from memory.search.scoring import Candidates, Flags, Statistics, rarity
 from nousweb.lib.sql import rows_prepared
@@ -36,6 +38,8 @@ PAIRED = 4
 COUNTED = 2_000
 """A word that this many items hold is common: counted in the background (memory.search.statistics), not here."""
 MAX_LEXEMES = 64
+OWN_WORDS = frozenset([*ItemType.values, *Scope.values, *PROFILE_CATEGORIES])
+"""What filters of most searches name: words of this program, without quotes in them."""
 
 PERSONA_OF_TABLE = {
     "memory_searchitem_actor": "actor",
@@ -362,11 +366,9 @@ def wanted_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
         ("scope", request.scopes),
     ):
         if chosen:
-            conditions.append(f"{column} = ANY(%(f_{column})s::text[])")
-            values[f"f_{column}"] = list(chosen)
+            conditions.append(f"{column} = ANY({_words(f'f_{column}', chosen, values)})")
     if request.exclude_categories:
-        filed = "category <> ALL(%(f_excluded)s::text[])"
-        values["f_excluded"] = list(request.exclude_categories)
+        filed = f"category <> ALL({_words('f_excluded', request.exclude_categories, values)})"
         if request.also:
             filed = f"({filed} OR item_type = 'fact' AND item_id = ANY(%(f_also)s::text[]))"
             values["f_also"] = list(request.also)
@@ -378,3 +380,13 @@ def wanted_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
         conditions.append("importance >= %(f_importance)s::float8")
         values["f_importance"] = request.min_importance
     return " AND ".join(conditions), values
+
+
+def _words(name: str, words: Iterable[str], values: dict[str, Any]) -> str:
+    """Words as an array in SQL. Our own are written out, so that a plan made once for all knows how many rows hold
+    them; any other is the parameter called `name`, added to `values`."""
+    chosen = sorted(set(words))
+    if OWN_WORDS.issuperset(chosen):
+        return "ARRAY[" + ", ".join(f"'{word}'" for word in chosen) + "]::text[]"
+    values[name] = chosen
+    return f"%({name})s::text[]"

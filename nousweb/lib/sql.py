@@ -9,6 +9,7 @@ from django.db import connection
 from django.db.models import Model, QuerySet
 from psycopg import Cursor
 from psycopg.pq import Format
+from psycopg.sql import quote
 
 Row = TypeVar("Row", bound=Model)
 
@@ -65,31 +66,29 @@ class Repeated:
     def __init__(self, build: Callable[..., QuerySet[Any, Any]], **stand_ins: int | str) -> None:
         self._build = build
         self._stand_ins = stand_ins
-        self._made: dict[Any, tuple[str, dict[str, Any]]] = {}
+        self._made: dict[Any, str] = {}
 
     def rows(self, shape: Any, **values: Any) -> list[tuple[Any, ...]]:
         """The rows for these values; all that have a stand-in must be given."""
         if shape not in self._made:
             self._made[shape] = self._written(shape)
-        statement, constants = self._made[shape]
-        return rows_prepared(statement, constants | values)
+        return rows_prepared(self._made[shape], values)
 
-    def _written(self, shape: Any) -> tuple[str, dict[str, Any]]:
+    def _written(self, shape: Any) -> str:
         text, parameters = self._build(shape, **self._stand_ins).query.sql_with_params()
         names = {value: name for name, value in self._stand_ins.items()}
-        given = iter(enumerate(parameters))
-        constants: dict[str, Any] = {}
+        given = iter(parameters)
 
         def placed(match: re.Match[str]) -> str:
             if match[0] == "%%":
                 return "%%"
-            place, value = next(given)
+            value = next(given)
             if isinstance(value, (int, str)) and value in names:
                 return f"%({names[value]})s"
-            constants[f"constant{place}"] = value
-            return f"%(constant{place})s"
+            # A plan that is made once for all values knows only of what is written out how many rows it means.
+            return quote(value, connection.connection).replace("%", "%%")
 
-        return re.sub("%%|%s", placed, text), constants
+        return re.sub("%%|%s", placed, text)
 
 
 def columns_of(model: type[Model], alias: str) -> str:
