@@ -220,6 +220,29 @@ def test_a_procedure_is_as_it_was_written_then(old_ada, system):
     assert key not in found(old_ada, 15, min_importance=0.8)
 
 
+def test_what_was_not_true_then_takes_no_place_of_what_was(old_ada, system):
+    with clock.at(ago(30)):
+        for number in range(30):
+            learn(old_ada, f"How did the ledger export go? Case {number}.", system, valid_from=ago(5))
+        learn(old_ada, "Of the ledger export Tim told much, and of giraffes.", system)
+    assert "giraffes" in prompt(old_ada, system, 20)
+    request = ContextRequest("s", ASKED, as_of=ago(20))
+    assert "giraffes" in context_assemble(agent=old_ada, request=request, by=system).prepared.assembly.system_prompt
+
+
+def test_a_text_of_the_past_is_found_by_its_words_and_not_by_the_vector_of_today(old_ada, system):
+    with clock.at(ago(30)):
+        procedure = procedure_create(agent=old_ada, name="Ledger export", steps=["Ask the giraffe."], by=system)
+        other = procedure_create(agent=old_ada, name="Ledger import", steps=["Ask the ostrich."], by=system)
+    with clock.at(ago(10)):
+        procedure_update(procedure=procedure, by=system, steps=["Press the button."])
+    embeddings_make()
+    then, now = found(old_ada, 20), found(old_ada)
+    assert (then[str(procedure.pk)].cosine, then[str(procedure.pk)].lexical > 0) == (0.0, True)
+    assert then[str(other.pk)].cosine == now[str(other.pk)].cosine != 0.0
+    assert now[str(procedure.pk)].cosine != 0.0
+
+
 def test_what_came_of_a_decision_is_not_known_before(old_ada, system):
     with clock.at(ago(30)):
         decision = decision_record(agent=old_ada, description="Export the ledger by night.", category="ops", by=system)
