@@ -1,5 +1,6 @@
 """How many prompts a change would reach: counted by assembling them with it and without it, writing nothing."""
 
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
@@ -385,6 +386,36 @@ def test_of_several_agents_each_has_its_own(ada, bruno, asked, proposals, alice,
     both = reverse("agent_context_blast", args=["ada"]) + f"?proposal={proposals[0].pk}&proposal={proposals[1].pk}"
     assert "2 proposals approved together" in browser(alice).get(both).content.decode()
     assert browser(alice).get(f"{both}&proposal={other.pk}").status_code == 404
+
+
+def test_several_agents_share_the_time_that_one_has(ada, bruno, asked, proposals, alice, system, monkeypatch):
+    send(bruno, system, "hello")
+    other = identity_propose(agent=bruno, section="values", content="Speed.", by=system, wait=True).proposal
+    # The deadline is set, the first agent begins at once, and the second long after it.
+    moments = iter([0.0, 0.0, 1_000.0])
+    monkeypatch.setattr("context.views.blast.time", SimpleNamespace(monotonic=lambda: next(moments)))
+    keys = [str(proposals[0].pk), str(other.pk)]
+    page = browser(alice).post(reverse("context_blast_proposals"), {"selected": keys}).content.decode()
+    assert "3 of 3" in page
+    assert page.count("The time for this was up") == 1
+
+
+def test_who_proposed_is_told_that_another_must_approve(ada, asked, reviewer, bob, alice, settings):
+    settings.FOUR_EYES = True
+    mine = identity_propose(agent=ada, section="values", content="Mine first.", by=reviewer, wait=True).proposal
+    for by, count in ((reviewer, 1), (Principal.of_user(alice), 0)):
+        overrides, refused = proposals_overrides(list(ChangeProposal.objects.filter(pk=mine.pk).with_stale()), by)
+        assert (len(refused), len(overrides.identity)) == (count, 1 - count)
+    with pytest.raises((Conflict, NotAllowed)):
+        proposal_approve(proposal=mine, by=reviewer)
+
+
+def test_of_two_changes_to_the_same_the_first_counts():
+    parts = [Overrides(identity={"values": text}, facts={"f": text}, subjects={"f": text}) for text in ("a", "b")]
+    together = Overrides.together(parts)
+    assert [dict(held) for held in (together.identity, together.facts, together.subjects)] == [
+        {"values": "a"}, {"f": "a"}, {"f": "a"}
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", ["same", "replace", "both"])
