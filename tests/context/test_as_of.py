@@ -354,6 +354,29 @@ def test_a_trail_that_no_service_has_written_takes_nothing_back(old_ada, system,
         assert "giraffe" in prompt(old_ada, system, days)
 
 
+def test_an_episode_that_was_retired_then_is_not_told_for_its_time(old_ada, system):
+    asked = "What happened last week?"
+    with clock.at(ago(8)):
+        episode = episode_open(agent=old_ada, title="A giraffe came by.", by=system)
+    for days, active in ((6, False), (2, True)):
+        episode.refresh_from_db()
+        with clock.at(ago(days)):
+            episode_update(episode=episode, by=system, active=active)
+    told = {days: "giraffe" in prompt(old_ada, system, days, asked) for days in (7, 5, 1)}
+    assert told == {7: True, 5: False, 1: True}
+
+
+def test_what_a_profile_leaves_out_was_not_always_told_then_either(old_ada, system, charlie):
+    with clock.at(ago(30)):
+        values = {"excluded_kinds": ["noise"]}
+        profile_create(slug="quiet", name="Quiet", base=None, values=values, by=Principal.of_user(charlie))
+        learn(old_ada, "Bananas are yellow.", system, category="rule", kind="noise")
+        learn(old_ada, "Never guess.", system, category="rule")
+    for profile, shown in ((None, [True, True]), ("quiet", [False, True])):
+        then = prompt(old_ada, system, 20, "hello", profile=profile)
+        assert [text in then for text in ("Bananas", "Never guess")] == shown
+
+
 def test_over_http_the_past_is_asked_by_its_date(api, old_ada, system, actor_token):
     with clock.at(ago(30)):
         procedure = procedure_create(agent=old_ada, name="Ledger export", steps=["Ask the giraffe."], by=system)
