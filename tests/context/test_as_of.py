@@ -24,7 +24,7 @@ from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from identity.services.agents import agent_configure
 from identity.services.proposals import identity_propose, proposal_approve
-from memory.models import Decision, Episode, FactChange, SearchItem
+from memory.models import Decision, Episode, FactChange, LoopSummary, SearchItem
 from memory.persona import ActorMemory
 from memory.search.load import memories_load
 from memory.search.past import changed_since, memories_then
@@ -377,6 +377,17 @@ def test_what_a_profile_leaves_out_was_not_always_told_then_either(old_ada, syst
         assert [text in then for text in ("Bananas", "Never guess")] == shown
 
 
+def test_what_was_learned_and_retired_since_is_not_explained_either(old_ada, system):
+    with clock.at(ago(15)):
+        made = [kind.make(old_ada, system) for kind in KINDS.values()]
+    with clock.at(ago(10)):
+        for kind, row in zip(KINDS.values(), made, strict=True):
+            kind.retire(row, system)
+    keys = {str(row.pk) for row in made}
+    listed = {days: keys & {one["id"] for one in ask(old_ada, system, days).candidates} for days in (20, 12, 5)}
+    assert listed == {20: set(), 12: keys, 5: keys}
+
+
 def test_over_http_the_past_is_asked_by_its_date(api, old_ada, system, actor_token):
     with clock.at(ago(30)):
         procedure = procedure_create(agent=old_ada, name="Ledger export", steps=["Ask the giraffe."], by=system)
@@ -515,6 +526,9 @@ def test_loops_that_were_over_then_are_there(old_ada, system):
     assert {days: [loop for loop in ("one", "two") if f"of loop {loop}" in text] for days, text in texts.items()} == {
         25: [], 10: ["one"], None: ["one", "two"]
     }  # fmt: skip
+    # Its last event was there, and nobody knew yet that it was the last.
+    LoopSummary.objects.filter(loop_id="one").update(closed_at=ago(8))
+    assert ["of loop one" in prompt(old_ada, system, days, profile="raw") for days in (10, 7)] == [False, True]
 
 
 def test_the_past_of_the_subconscious_and_of_others_stays_theirs(old_ada, bruno, system, actor, subconscious_token):

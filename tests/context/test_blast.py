@@ -283,6 +283,19 @@ def test_a_fact_filed_anew_is_told_where_its_blast_radius_says(
     assert _place(ada, actor, fact) == ["user_profile" if category in PROFILE_CATEGORIES else "facts"]
 
 
+def test_a_pinned_fact_that_no_search_finds_is_told_where_its_blast_radius_says(ada, actor, system, reviewer):
+    fact = learn(ada, "Bananas are yellow.", system, category="rule")
+    context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
+    for number in range(40):
+        learn(ada, f"The ledger export failed because of case {number}.", system)
+    send(ada, actor, "Why did the ledger export fail?")
+    (row,) = blast_radius(agent=ada, overrides=filing_overrides(fact, category="technical"), by=reviewer).rows
+    assert [labels for text, *labels in row.moved if "Bananas" in text] == [["User Profile", "Relevant Facts"]]
+    fact_edit(fact=fact, by=reviewer, category="technical")
+    request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
+    assert context_assemble(agent=ada, request=request, by=actor).prepared.assembly.system_prompt == row.after
+
+
 def test_a_filing_says_what_a_profile_and_a_persona_leave_out(
     ada, system, reviewer, actor, charlie, subconscious_token
 ):
@@ -317,6 +330,7 @@ def test_a_filing_that_no_fact_can_have_is_refused(ada, asked, reviewer, alice):
     assert "filed from technical as rule, so it is always told from then on" in page
     assert "3 of 3" in page
     part = client.post(f"{url}?fact={asked.pk}", {"category": "No Word"}, headers={"HX-Request": "true"})
+    assert b"<html" not in part.content
     assert part.status_code == 422
     assert "<html" not in part.content.decode()
     fact_invalidate(fact=asked, by=reviewer)
