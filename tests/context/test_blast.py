@@ -330,7 +330,6 @@ def test_a_filing_that_no_fact_can_have_is_refused(ada, asked, reviewer, alice):
     assert "filed from technical as rule, so it is always told from then on" in page
     assert "3 of 3" in page
     part = client.post(f"{url}?fact={asked.pk}", {"category": "No Word"}, headers={"HX-Request": "true"})
-    assert b"<html" not in part.content
     assert part.status_code == 422
     assert "<html" not in part.content.decode()
     fact_invalidate(fact=asked, by=reviewer)
