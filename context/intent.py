@@ -42,10 +42,9 @@ _GREETING = re.compile(
     r"(?:[\s,]+(?:there|all|everyone|again|you|today|doing))*",
     re.IGNORECASE,
 )
-_QUESTION_START = re.compile(
-    r"^\W*(?:what|where|when|why|how|who|whom|whose|which|can|could|should|would|will|is|are|was|were|do|does|did)\b",
-    re.IGNORECASE,
-)
+_QUESTION = "what|where|when|why|how|who|whom|whose|which|can|could|should|would|will|is|are|was|were|do|does|did"
+_QUESTION_WORDS = frozenset(_QUESTION.split("|"))
+_QUESTION_START = re.compile(rf"^\W*(?:{_QUESTION})\b", re.IGNORECASE)
 _ENTITY = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w'-]+(?:\s+[A-Z][\w'-]+)*")
 _KEYWORD = re.compile(r"\b[A-Z][a-z]+\b|\b\w{6,}\b")
 MAX_KEYWORDS = 10
@@ -80,6 +79,7 @@ def intent_read(text: str, frame_id: str) -> IntentSignals:
         if (count := sum(bool(pattern.search(stripped)) for pattern in _HINTS[memory_type]))
     )
     keywords = dict.fromkeys(word.lower() for word in _KEYWORD.findall(stripped))
+    topics = [word for word in keywords if word not in _QUESTION_WORDS]
     times = [(weight, days) for pattern, weight, days in _RECENCY if pattern.search(stripped)]
     return IntentSignals(
         frame_id=frame_id,
@@ -89,7 +89,7 @@ def intent_read(text: str, frame_id: str) -> IntentSignals:
         is_question=stripped.endswith("?") or bool(_QUESTION_START.match(stripped)),
         is_greeting=_is_greeting(stripped),
         entities=tuple(dict.fromkeys(_ENTITY.findall(stripped))),
-        topic_keywords=tuple(keywords)[:MAX_KEYWORDS],
+        topic_keywords=tuple(topics[:MAX_KEYWORDS]),
     )
 
 

@@ -63,13 +63,16 @@ class Ledger:
             rooms.append(share * CHARACTERS_PER_TOKEN)
         return min(rooms) // CHARACTERS_PER_TOKEN
 
-    def fits(self, key: str, line: str, share: int | None) -> bool:
+    def missing(self, key: str, line: str) -> tuple[int, int]:
+        """Tokens that the section and the whole prompt lack for one more line; 0 where it would fit."""
         section, total = self._lengths_with(key, len(line))
         return (
-            tokens_of_length(section) <= self.sections[key].budget
-            and tokens_of_length(total) <= self.total_budget
-            and (share is None or estimate_tokens(line) <= share)
+            max(0, tokens_of_length(section) - self.sections[key].budget),
+            max(0, tokens_of_length(total) - self.total_budget),
         )
+
+    def fits(self, key: str, line: str, share: int | None) -> bool:
+        return self.missing(key, line) == (0, 0) and (share is None or estimate_tokens(line) <= share)
 
     def spend(self, key: str, line: str, scope: str) -> None:
         self.lengths[key], _ = self._lengths_with(key, len(line))
@@ -194,17 +197,24 @@ def _take(
 
 def _over_budget(entry: Scored, ledger: Ledger) -> Verdict:
     candidate = entry.candidate
-    tokens = estimate_tokens(candidate.line())
-    missing = max(1, tokens - max(0, ledger.room(candidate.section, None)))
+    line = candidate.line()
+    lacking = ledger.missing(candidate.section, line)
+    names = (ledger.sections[candidate.section].label, "the whole prompt")
+    over = [f"the budget of {name} by {_tokens(n)}" for name, n in zip(names, lacking, strict=True) if n]
+    more = [f"{_tokens(n)} more for {name}" for name, n in zip(names, lacking, strict=True) if n]
     return Verdict(
         candidate,
         VerdictCode.OVER_BUDGET,
         entry.score,
-        f"Over the budget by {missing} token{'' if missing == 1 else 's'}.",
-        f"{missing} more token{'' if missing == 1 else 's'} for {ledger.sections[candidate.section].label}.",
-        tokens=tokens,
+        f"Over {' and '.join(over)}.",
+        f"{' and '.join(more)}.",
+        tokens=estimate_tokens(line),
         factors=entry.factors,
     )
+
+
+def _tokens(count: int) -> str:
+    return f"{count} token{'' if count == 1 else 's'}"
 
 
 def _build(

@@ -80,6 +80,8 @@ def test_the_whole_sentence_is_the_query():
 def test_keywords_keep_the_order_of_reading():
     signals = intent_read("Deploy strategy for Redis clusters and Redis again", "task")
     assert signals.topic_keywords == ("deploy", "strategy", "redis", "clusters")
+    # What a question begins with is no topic.
+    assert intent_read("What do we know about Redis, and Why?", "task").topic_keywords == ("redis",)
 
 
 def test_a_frame_that_nothing_spoke_for_closes_no_section():

@@ -1,7 +1,10 @@
 """Choosing among memories that passed every gate, when not all of them fit."""
 
+import re
 from collections import Counter
 from datetime import UTC, datetime
+
+import pytest
 
 from context.assembly import Candidate, Rules, SearchedSection, VerdictCode, assemble
 
@@ -86,12 +89,12 @@ LONG = (
 )
 
 
-def shortened(compression):
+def shortened(compression, section=40, total=40):
     told = Candidate("facts", "fact", "long", LONG, 0.9, NOW, 0.25)
     result = assemble(
         [],
-        total_budget=40,
-        searched=[SearchedSection("facts", "Relevant Facts", 40)],
+        total_budget=total,
+        searched=[SearchedSection("facts", "Relevant Facts", section)],
         candidates=[told],
         rules=Rules("Why did the ledger export fail?", NOW, limits={"fact": 5}, compression=compression),
     )
@@ -115,4 +118,21 @@ def test_nothing_is_shortened_further_than_the_profile_allows():
         result, verdict = shortened(compression)
         assert (verdict.code, verdict.compressed) == (VerdictCode.OVER_BUDGET, False)
         assert result.sections == ()
-        assert "more tokens" in verdict.remedy
+        assert "more for Relevant Facts" in verdict.remedy
+
+
+@pytest.mark.parametrize(("section", "total"), [(20, 500), (500, 20), (30, 25), (49, 50), (1, 1)])
+def test_as_many_tokens_as_the_remedy_says_let_it_in_and_one_fewer_does_not(section, total):
+    verdict = shortened(0.0, section, total)[1]
+    of_section = re.search(r"(\d+) tokens? more for Relevant Facts", verdict.remedy)
+    of_prompt = re.search(r"(\d+) tokens? more for the whole prompt", verdict.remedy)
+    assert bool(of_section) == (section < 50)
+    assert bool(of_prompt) == (total <= 50)
+    enough = [
+        had + (int(found[1]) if found else 0) for had, found in ((section, of_section), (total, of_prompt))
+    ]  # fmt: skip
+    assert shortened(0.0, *enough)[1].code == VerdictCode.INCLUDED
+    for place, found in enumerate((of_section, of_prompt)):
+        if found:
+            short = [tokens - (where == place) for where, tokens in enumerate(enough)]
+            assert shortened(0.0, *short)[1].code == VerdictCode.OVER_BUDGET
