@@ -309,6 +309,9 @@ def test_of_each_type_three_times_what_is_shown_is_considered(api, ada, actor_to
             limits = explained["explanation"]["plan"]["limits"]
             logged = ContextRun.objects.get(pk=plain["id"]).candidates
             shown = {(one["type"], one["id"]) for one in logged}
+            told = {(one["type"], one["id"]): one["verdict"] for one in explained["candidates"]}
+            assert {key: told[key] for key in shown} == {(one["type"], one["id"]): one["verdict"] for one in logged}
+            assert len(told) == len(explained["candidates"])
             assert not [one for one in logged if "far behind" in one["reason"]]
             behind = [one for one in explained["candidates"] if (one["type"], one["id"]) not in shown]
             assert behind
