@@ -19,7 +19,7 @@ from context.views.inspector import MAX_ADDRESS_CHARACTERS
 from identity.models import Agent, Persona
 from identity.selectors import agent_get
 from identity.web import principal_of
-from memory.models import Fact
+from memory.models import Fact, SearchItem
 from memory.persona import VIEW_SUBCONSCIOUS, PersonaMemory
 from memory.policy import KNOWN_CATEGORIES
 from memory.search.load import memories_load
@@ -80,7 +80,7 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
             "may_unpin": by.may(UNPIN),
             "may_change": bool(fact and by.may(CHANGE_FACT)),
             "form": FileForm(current=fact.category) if fact else None,
-            "memory_url": memory_url(slug, item_type, item_id),
+            "memory_url": _own_page(slug, item_type, item_id, _persona(agent, item_type, item_id)),
             "blast_url": f"{blast}?{urlencode({'fact': item_id})}" if fact and fact.active else "",
             "again": f"{reverse('agent_context', args=[slug])}{'?' if back else ''}{back}",
             "back": back,
@@ -97,8 +97,19 @@ def _retired(request: HttpRequest, view: PersonaMemory, slug: str, item_type: st
     if row is None:
         raise NotFound("There is no such memory, or it is retired.")
     messages.info(request, "It is retired, so no prompt tells it today. This is its own page.")
-    both = "?persona=subconscious" if row.persona == Persona.SUBCONSCIOUS else ""
-    return redirect(memory_url(slug, item_type, item_id) + both)
+    return redirect(_own_page(slug, item_type, item_id, row.persona))
+
+
+def _persona(agent: Agent, item_type: str, item_id: str) -> str | None:
+    """Whose memory it is, as far as the index knows."""
+    found = SearchItem.objects.filter(agent=agent, item_type=item_type, item_id=item_id)
+    return found.values_list("persona", flat=True).first()
+
+
+def _own_page(slug: str, item_type: str, item_id: str, persona: str | None) -> str:
+    """The memory's page, as it is shown to whoever may see this persona."""
+    both = "?persona=subconscious" if persona == Persona.SUBCONSCIOUS else ""
+    return memory_url(slug, item_type, item_id) + both
 
 
 def _act(

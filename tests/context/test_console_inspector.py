@@ -8,6 +8,7 @@ from context.models import ContextRun
 from context.request import Message
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
+from memory.services.decisions import decision_record
 from nousweb.lib.errors import Invalid
 from tests.context.stories import EXPORT, browser, learn, send
 
@@ -130,6 +131,19 @@ def test_the_subconscious_is_for_those_with_the_right(ada, subconscious_token, a
     assert 'name="persona"' not in page
     assert "A dream." in text(browser(charlie).get(URL, asked))
     assert "A dream." not in text(browser(charlie).get(URL, {"input": "hello"}))
+
+
+def test_whoever_may_see_the_subconscious_gets_to_its_memories(ada, actor, subconscious_token, charlie):
+    dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
+    client = browser(charlie)
+    for by, shown_with in ((dreamer, "?persona=subconscious"), (actor, "")):
+        fact = learn(ada, "A dream.", by)
+        decision = decision_record(agent=ada, description="Dream on.", by=by)
+        for item_type, row in (("fact", fact), ("decision", decision)):
+            page = client.get(reverse("agent_context_item", args=["ada", item_type, row.pk]))
+            link = page.context["memory_url"]
+            assert link == reverse(f"agent_{item_type}", args=["ada", row.pk]) + shown_with
+            assert client.get(link).status_code == 200
 
 
 def test_a_logged_call_is_a_starting_point(ada, ledger, actor, alice):

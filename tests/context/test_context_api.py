@@ -21,6 +21,7 @@ from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
 from memory.services.indexing import embeddings_make
+from nousweb.lib import clock
 from tests.api.problems import assert_problem, rows
 from tests.context.stories import learn
 
@@ -322,3 +323,26 @@ def test_of_each_type_three_times_what_is_shown_is_considered(api, ada, actor_to
                 last = next(one for one in reversed(behind) if one["type"] == "fact")
                 context_pin(agent=ada, item_type="fact", item_id=last["id"], by=system)
         context_unpin(agent=ada, item_type="fact", item_id=last["id"], by=system)
+
+
+def test_an_episode_of_the_time_asked_for_is_told_though_many_others_are_closer(api, ada, actor_token, system):
+    def lived(title, summary):
+        episode = episode_open(agent=ada, title=title, by=system)
+        episode_close(episode=episode, summary=summary, outcome="failure", by=system)
+
+    with clock.at(timezone.now() - timedelta(days=90)):
+        for number in range(30):
+            lived(f"Ledger export, try {number}", f"The ledger export failed for the {number}th time.")
+    for dish in ("Soup", "Rice"):
+        lived(f"{dish} for lunch", f"{dish} was served.")
+    embeddings_make()
+    caller = api.as_token(actor_token)
+    ask = ASK | {"input": "What happened with the ledger export yesterday?"}
+    plain, explained = (caller.post("/context", ask | {"explain": explain}).json() for explain in (False, True))
+    assert explained["explanation"]["plan"]["limits"]["episode"] * 3 < 30
+    assert explained["system_prompt"] == plain["system_prompt"]
+    for body in (plain, explained):
+        assert "Soup was served." in body["system_prompt"]
+        assert "Rice was served." in body["system_prompt"]
+    lunches = [one for one in explained["candidates"] if "was served" in one["text"]]
+    assert [one["verdict"] for one in lunches] == ["included"] * 2
