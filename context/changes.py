@@ -3,22 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from django.conf import settings
-
 from context.overrides import CensorDraft, Filing, Overrides
 from context.pins import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal
+from identity.services.proposals import approval_barred
 from memory.checks import choice_check, tags_check, unit_check, word_check
 from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor, Fact, MemoryReview, Scope
-from memory.services.reviews import RESOLUTIONS
+from memory.services.reviews import BULK_RESOLUTIONS, RESOLUTIONS
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unstorable_reason
 
 Resolution = MemoryReview.Resolution
-BULK_ANSWERS = (Resolution.SAME, Resolution.REPLACE, Resolution.BOTH, Resolution.KEEP)
-"""Answers that several questions can be given at once."""
 CHANGING = (Resolution.SAME, Resolution.REPLACE)
 MOST_TOLD = 1_000
 """Always told facts that are looked at for a fact's place among them; a prompt loads a tenth."""
@@ -94,7 +91,7 @@ def proposals_overrides(proposals: Sequence[ChangeProposal], by: Principal) -> t
         why = ""
         if proposal.status != ChangeProposal.Status.PENDING:
             why = "it no longer waits"
-        elif settings.FOUR_EYES and proposal.author_kind == by.kind and proposal.author_id == by.id:
+        elif approval_barred(proposal, by):
             why = "you proposed it, so another person must approve it"
         elif proposal.section in changed:
             why = "another of them changes this section first"
@@ -111,8 +108,8 @@ def proposals_overrides(proposals: Sequence[ChangeProposal], by: Principal) -> t
 def questions_overrides(reviews: Sequence[MemoryReview], answer: str) -> tuple[Overrides, list[str]]:
     """A memory in which these questions of one agent were given the same answer, one after another, and those that
     would refuse it. Raises Invalid for an answer that takes more than a word."""
-    if answer not in BULK_ANSWERS:
-        raise Invalid(f"answer is one of {', '.join(BULK_ANSWERS)}, not {answer[:60]!r}.", field="answer")
+    if answer not in BULK_RESOLUTIONS:
+        raise Invalid(f"answer is one of {', '.join(BULK_RESOLUTIONS)}, not {answer[:60]!r}.", field="answer")
     parts: list[Overrides] = []
     refused: list[str] = []
     gone: set[str] = set()

@@ -14,6 +14,8 @@ from identity.principal import Principal
 from nousweb.lib.errors import Invalid, NotFound
 
 PAGE_SIZE = 50
+SELECTED_MOST = 200
+"""Rows of a list that one bulk action takes."""
 
 
 def principal_of(request: HttpRequest) -> Principal:

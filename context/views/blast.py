@@ -13,7 +13,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from context.changes import (
-    BULK_ANSWERS,
     censor_overrides,
     fact_overrides,
     filing_overrides,
@@ -30,17 +29,16 @@ from context.views.inspector import MAX_ADDRESS_CHARACTERS
 from identity.models import Agent, ChangeProposal, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
-from identity.web import layout_of, principal_of
+from identity.web import SELECTED_MOST, layout_of, principal_of
 from memory.models import Fact, MemoryReview
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import PROFILE_CATEGORIES
+from memory.services.reviews import BULK_RESOLUTIONS
 from memory.views.reviews import visible
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
 Row = TypeVar("Row", bound=Model)
-SELECTED_MOST = 200
-"""As many as a bulk action takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +127,8 @@ def _selected(
         by.require("identity.view_changeproposal")
     else:
         by.require("memory.view_memoryreview")
-        if given.get("answer", "") not in BULK_ANSWERS:
-            raise Invalid(f"answer is one of {', '.join(BULK_ANSWERS)}.", field="answer")
+        if given.get("answer", "") not in BULK_RESOLUTIONS:
+            raise Invalid(f"answer is one of {', '.join(BULK_RESOLUTIONS)}.", field="answer")
     keys = list(dict.fromkeys(given.getlist("selected")))
     if len(keys) > SELECTED_MOST:
         raise Invalid(f"At most {SELECTED_MOST} at once.", field="selected")

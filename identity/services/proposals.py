@@ -133,6 +133,11 @@ def identity_rollback(
     )
 
 
+def approval_barred(proposal: ChangeProposal, by: Principal) -> bool:
+    """Whether four eyes keep `by` from approving the proposal: it is their own."""
+    return settings.FOUR_EYES and proposal.author_kind == by.kind and proposal.author_id == by.id
+
+
 @transaction.atomic
 def proposal_approve(
     *,
@@ -153,7 +158,7 @@ def proposal_approve(
     agent, proposal = _lock(proposal, by)
     _pending_check(proposal)
     if settings.FOUR_EYES:
-        if proposal.author_kind == ChangeProposal.Kind.PERSON and proposal.author_id == by.id:
+        if approval_barred(proposal, by):
             raise NotAllowed("Four eyes: you proposed this, so another person must approve it.")
         if content is not None:
             raise NotAllowed("Four eyes: save your edited text as a proposal of its own.")

@@ -17,6 +17,7 @@ from identity.principal import Principal
 from identity.review import STATUSES, QueueFilter, ReviewItem, review_title, with_texts
 from identity.services.proposals import (
     REVIEW,
+    approval_barred,
     proposal_approve,
     proposal_keep,
     proposal_reject,
@@ -26,7 +27,7 @@ from identity.services.proposals import (
     proposals_batch,
 )
 from identity.services.versions import StaleBase
-from identity.web import layout_of, page_of, principal_of
+from identity.web import SELECTED_MOST, layout_of, page_of, principal_of
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
 from nousweb.lib.textmerge import merge_texts
@@ -273,7 +274,7 @@ def _proposal_page(
             "may_review": by.may(REVIEW),
             "own": own,
             "four_eyes": settings.FOUR_EYES,
-            "barred": settings.FOUR_EYES and own,
+            "barred": approval_barred(target, by),
             "undo": _undo_offer(request, by),
             "may_undo": by.may(REVIEW) and item.undoable,
         },
@@ -319,7 +320,7 @@ def _chosen(request: HttpRequest) -> tuple[str, Sequence[UUID]]:
     for action in ("approve", "reject", "keep"):
         if one := _uuid(request.POST.get(action)):
             return action, [one]
-    ticked = (_uuid(value) for value in request.POST.getlist("selected")[:200])
+    ticked = (_uuid(value) for value in request.POST.getlist("selected")[:SELECTED_MOST])
     return request.POST.get("action", ""), list(dict.fromkeys(pk for pk in ticked if pk))
 
 

@@ -56,6 +56,8 @@ RESOLUTIONS: dict[str, tuple[Resolution, ...]] = {
     Kind.COMPACTION: (Resolution.MERGE, Resolution.KEEP),
 }
 """Which answers each kind of question takes."""
+BULK_RESOLUTIONS = (Resolution.SAME, Resolution.REPLACE, Resolution.BOTH, Resolution.KEEP)
+"""Answers that several questions can be given at once."""
 
 
 @transaction.atomic

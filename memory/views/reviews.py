@@ -15,11 +15,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
-from identity.web import page_of, principal_of
+from identity.web import SELECTED_MOST, page_of, principal_of
 from memory.models import Fact, MemoryReview
 from memory.models.lifecycle import MemoryReviewQuerySet
 from memory.persona import VIEW_SUBCONSCIOUS
-from memory.services.reviews import RESOLUTIONS, REVIEW, review_resolve, review_undo
+from memory.services.reviews import BULK_RESOLUTIONS, RESOLUTIONS, REVIEW, review_resolve, review_undo
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -31,7 +31,6 @@ Resolution = MemoryReview.Resolution
 QUEUE_LIMIT = 1_000
 STATUSES = {"pending": "Waiting", "decided": "Answered"}
 KIND_BADGES = {Kind.CONTRADICTION: "warn", Kind.ESCALATION: "block"}
-BULK = (Resolution.SAME, Resolution.REPLACE, Resolution.BOTH, Resolution.KEEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ def memory_review(request: HttpRequest) -> HttpResponse:
             "today": done,
             "whole": waiting + done,
             "may_review": by.may(REVIEW),
-            "bulk": [ANSWERS[each] for each in BULK],
+            "bulk": [ANSWERS[each] for each in BULK_RESOLUTIONS],
             "undo": _undo_offer(request, by, queue),
         },
     )
@@ -199,7 +198,11 @@ def memory_review_bulk(request: HttpRequest) -> HttpResponse:
     by = principal_of(request)
     by.require(REVIEW)
     queue, answer, batch = Queue.of(request), request.POST.get("answer", ""), uuid4()
-    reviews = visible(by).filter(pk__in=_keys(request.POST.getlist("selected")[:200])).select_related("agent", "new")
+    reviews = (
+        visible(by)
+        .filter(pk__in=_keys(request.POST.getlist("selected")[:SELECTED_MOST]))
+        .select_related("agent", "new")
+    )
     done, refused = 0, 0
     for review in reviews:
         try:
