@@ -5,12 +5,14 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
+from django.db import Error
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.request import RawPostDataException
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from nousweb.lib.errors import DomainError
+from nousweb.lib.errors import DomainError, Unavailable
+from nousweb.outage import outage_of
 
 logger = structlog.get_logger(__name__)
 
@@ -39,7 +41,10 @@ def domain_problem(request: HttpRequest, error: DomainError) -> HttpResponse:
     """A refusal of a service as a problem document, with the members that it carries."""
     standard = {"request", "status", "code", "title", "detail"}
     extra = {key: value for key, value in error.extra.items() if value not in ("", None) and key not in standard}
-    return problem(request, error.status, error.code, error.title, error.detail, **extra)
+    response = problem(request, error.status, error.code, error.title, error.detail, **extra)
+    if isinstance(error, Unavailable):
+        response["Retry-After"] = str(error.retry_after)
+    return response
 
 
 def problem_of_status(request: HttpRequest, response: HttpResponse) -> HttpResponse:
@@ -104,6 +109,11 @@ def register(api: NinjaAPI) -> None:
             # The parser's own words may quote the body back.
             detail = "The request body is not valid JSON in UTF-8."
         return problem(request, error.status_code, code, "Request refused", detail)
+
+    @api.exception_handler(Error)
+    def database_error(request: HttpRequest, error: Error) -> HttpResponse:
+        outage = outage_of(error)
+        return unexpected(request, error) if outage is None else domain_problem(request, outage)
 
     @api.exception_handler(Exception)
     def unexpected(request: HttpRequest, error: Exception) -> HttpResponse:

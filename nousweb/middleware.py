@@ -14,8 +14,9 @@ from django.utils.functional import SimpleLazyObject
 
 from identity.principal import Principal
 from nousweb.errors import problem, problem_of_status
-from nousweb.lib.errors import DomainError
+from nousweb.lib.errors import DomainError, Unavailable
 from nousweb.metrics import observe_request
+from nousweb.outage import outage_of, outage_page
 
 Handler = Callable[[HttpRequest], HttpResponse]
 
@@ -106,7 +107,12 @@ class DomainErrorMiddleware:
         return response if stated else problem_of_status(request, response)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        if not isinstance(exception, DomainError) or request.path.startswith("/api/"):
+        if request.path.startswith("/api/"):
+            return None
+        outage = exception if isinstance(exception, Unavailable) else outage_of(exception)
+        if outage is not None:
+            return outage_page(request, outage)
+        if not isinstance(exception, DomainError):
             return None
         if request.headers.get("HX-Request"):
             # It goes into a part of a page.

@@ -273,6 +273,7 @@ LOGGING = {
             ],
         }
     },
+    "filters": {"outages": {"()": "nousweb.outage.OutagesLogged"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
@@ -284,6 +285,6 @@ LOGGING = {
         "httpx2": {"level": "WARNING"},
         "httpcore2": {"level": "WARNING"},
         # Refused requests are answered and counted; a line each would drown what matters.
-        "django.request": {"level": "ERROR"},
+        "django.request": {"level": "ERROR", "filters": ["outages"]},
     },
 }

@@ -8,6 +8,7 @@ from nousweb.api import api
 from nousweb.health import healthz, readyz
 from nousweb.metrics import metrics
 
+handler500 = "nousweb.outage.server_error"
 urlpatterns = [
     path("healthz", healthz),
     path("readyz", readyz),

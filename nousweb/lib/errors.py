@@ -47,3 +47,17 @@ class Invalid(DomainError):
     def __init__(self, detail: str, *, field: str = "", **extra: Any) -> None:
         super().__init__(detail, field=field, **extra)
         self.field = field
+
+
+class Unavailable(DomainError):
+    """Nothing is wrong with the request: it may be sent again after `retry_after` seconds."""
+
+    status = 503
+    code = "unavailable"
+    title = "Not available now"
+
+    def __init__(self, detail: str, *, retry_after: int = 5, code: str = "", **extra: Any) -> None:
+        super().__init__(detail, **extra)
+        self.retry_after = retry_after
+        if code:
+            self.code = code  # type: ignore[misc]

@@ -21,6 +21,8 @@ def prepared_cursor(*, binary: bool = False) -> Iterator[Any]:
     Their text must not hold what changes from call to call, and each parameter needs a cast where its type is not
     plain from its place. Django's own cursors put the parameters into the text.
     """
+    # What Django's own cursors do first: a connection that broke since the last request is replaced.
+    connection.close_if_health_check_failed()
     connection.ensure_connection()
     # A prepared statement cannot say what was sent, so where queries are logged Django's cursor sends them.
     raw = connection.create_cursor() if connection.queries_logged else Cursor(connection.connection)
