@@ -1,28 +1,9 @@
 """The stock admin, for operators who look things up. It changes nothing: every change goes through a service."""
 
-from typing import Any
-
 from django.contrib import admin
-from django.http import HttpRequest
 
+from identity.admin_base import ReadOnlyAdmin
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, IdentityVersion
-
-
-class ReadOnlyAdmin(admin.ModelAdmin):
-    """Lists and shows, and neither adds, changes nor deletes."""
-
-    show_full_result_count = False
-    list_per_page = 50
-    actions = None
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(Agent)
@@ -53,6 +34,7 @@ class ChangeProposalAdmin(ReadOnlyAdmin):
 class ApiTokenAdmin(ReadOnlyAdmin):
     """Tokens are made and revoked in the console, which shows a secret once and leaves an audit record."""
 
+    persona_path = "persona"
     exclude = ["digest"]
     list_display = ["name", "prefix", "agent", "persona", "state", "created_by", "last_used_at", "expires_at"]
     list_filter = ["persona", "agent"]

@@ -92,6 +92,9 @@ SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
 
 DEFAULT_SCOPES = ("identity:read", "identity:propose", "memory:read", "memory:write", "context:read")
 
+VIEW_SUBCONSCIOUS = "memory.view_subconscious"
+"""The right of people to see what belongs to an agent's subconscious, in records, lists and counts too."""
+
 PEOPLE_ONLY_PERMISSIONS = frozenset(
     {
         "identity.review_changeproposal",
@@ -106,7 +109,7 @@ PEOPLE_ONLY_PERMISSIONS = frozenset(
         "memory.change_censor",
         "memory.review_memory",
         "memory.change_lifecyclerun",
-        "memory.view_subconscious",
+        VIEW_SUBCONSCIOUS,
         "memory.erase_memory",
     }
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -80,3 +83,21 @@ class Principal:
             )
             raise NotAllowed(detail, permission=permission)
         raise NotAllowed(f"This needs the permission {permission}.", permission=permission)
+
+
+_acting: ContextVar[Principal | None] = ContextVar("acting", default=None)
+
+
+@contextmanager
+def acting(by: Principal) -> Iterator[None]:
+    """Within, what is written without being told by whom was done by `by`."""
+    before = _acting.set(by)
+    try:
+        yield
+    finally:
+        _acting.reset(before)
+
+
+def acting_principal() -> Principal:
+    """Who acts here: whoever sent the request that is answered, or else somebody at the command line."""
+    return _acting.get() or Principal.of_system("command line")

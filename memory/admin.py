@@ -2,12 +2,13 @@
 
 from django.contrib import admin
 
-from identity.admin import ReadOnlyAdmin
+from identity.admin_base import ReadOnlyAdmin
 from memory.models import Fact, FactChange
 
 
 @admin.register(Fact)
 class FactAdmin(ReadOnlyAdmin):
+    persona_path = "persona"
     list_display = ["__str__", "agent", "persona", "category", "subject", "confidence", "active", "recorded_at"]
     list_filter = ["active", "persona", "category", "scope", "agent"]
     search_fields = ["content", "subject"]
@@ -16,6 +17,7 @@ class FactAdmin(ReadOnlyAdmin):
 
 @admin.register(FactChange)
 class FactChangeAdmin(ReadOnlyAdmin):
+    persona_path = "fact__persona"
     list_display = ["at", "action", "fact", "author_name", "score", "reason"]
     list_filter = ["action", "author_kind"]
     search_fields = ["reason", "author_name", "fact__content"]

@@ -7,6 +7,7 @@ from typing import ClassVar, Protocol
 
 from django.db.models import QuerySet
 
+from identity import policy
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.models import (
@@ -31,7 +32,7 @@ from memory.models.facts import FactQuerySet
 from memory.models.lifecycle import LifecycleRunQuerySet, MemoryReviewQuerySet
 from nousweb.lib.errors import NotAllowed, NotFound
 
-VIEW_SUBCONSCIOUS = "memory.view_subconscious"
+VIEW_SUBCONSCIOUS = policy.VIEW_SUBCONSCIOUS
 
 
 class PersonaMemory:

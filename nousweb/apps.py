@@ -1,7 +1,8 @@
 from typing import Any
 
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
+from django.contrib.admin.apps import AdminConfig
+from django.db.models.signals import post_migrate, post_save
 
 
 def prepare_database(app_config: AppConfig, **kwargs: Any) -> None:
@@ -22,4 +23,18 @@ class NousWebConfig(AppConfig):
     verbose_name = "Nous Web"
 
     def ready(self) -> None:
+        from django_q.models import Task
+        from django_q.signals import call_hook, pre_enqueue
+
+        from nousweb.tasks import task_check
+
         post_migrate.connect(prepare_database, dispatch_uid="nousweb.prepare_database")
+        pre_enqueue.connect(task_check, dispatch_uid="nousweb.task_check")
+        # It calls any function that a row of done tasks names.
+        post_save.disconnect(call_hook, sender=Task)
+
+
+class ClosedAdminConfig(AdminConfig):
+    """Django's admin with the site that decides who sees and who changes what."""
+
+    default_site = "nousweb.admin_site.ClosedAdminSite"

@@ -4,6 +4,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -12,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject
 
-from identity.principal import Principal
+from identity.principal import Principal, acting
 from nousweb.errors import problem, problem_of_status
 from nousweb.lib.errors import DomainError, Unavailable
 from nousweb.metrics import observe_request
@@ -81,16 +82,22 @@ class ConsoleLoginMiddleware:
 
 
 class PrincipalMiddleware:
-    """Sets `request.principal`: the signed-in person as services know them."""
+    """Sets `request.principal`, the signed-in person as services know them, as whoever acts while it is answered."""
 
     def __init__(self, get_response: Handler) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        request.principal = SimpleLazyObject(  # type: ignore[attr-defined]
-            lambda: Principal.of_user(request.user, request_id=request.request_id)  # type: ignore[attr-defined, arg-type]
-        )
-        return self.get_response(request)
+        def person() -> Principal:
+            if not request.user.is_authenticated:
+                # Such as a login that stores its password anew, in a stronger form.
+                return Principal("system", "visitor", "visitor", request.request_id)  # type: ignore[attr-defined]
+            return Principal.of_user(request.user, request_id=request.request_id)  # type: ignore[attr-defined]
+
+        principal: Any = SimpleLazyObject(person)
+        request.principal = principal  # type: ignore[attr-defined]
+        with acting(principal):
+            return self.get_response(request)
 
 
 class DomainErrorMiddleware:

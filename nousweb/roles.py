@@ -58,20 +58,16 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
         "identity.revoke_apitoken",
         "memory.view_subconscious",
         "memory.erase_memory",
-        "auth.view_user",
-        "auth.add_user",
-        "auth.change_user",
-        "auth.view_group",
     ),
 }
-"""What each role may do beyond the role before it."""
+"""What each role may do beyond the role before it. None holds a right over accounts: those are for superusers."""
 
 
 def roles_sync() -> None:
     """Make the groups and give each exactly its permissions; run after every migration."""
     from django.contrib.auth.models import Group, Permission
 
-    for label in ("identity", "memory", "context", "auth"):
+    for label in ("identity", "memory", "context"):
         create_permissions(apps.get_app_config(label), verbosity=0)
     known = {
         f"{permission.content_type.app_label}.{permission.codename}": permission

@@ -96,11 +96,11 @@ DATABASES["default"]["CONN_MAX_AGE"] = DB_KEEP_SECONDS
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
-    "nousweb",
+    "nousweb.apps.NousWebConfig",
     "identity",
     "memory",
     "context",
-    "django.contrib.admin",
+    "nousweb.apps.ClosedAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -219,6 +219,8 @@ CONTENT_SECURITY_POLICY = {
 
 Q_CLUSTER = {
     "name": "nous",
+    # It hands the worker nothing that is not on the list of nousweb.tasks.
+    "broker_class": "nousweb.broker.CheckedOrm",
     "orm": "default",
     "workers": WORKER_PROCESSES,
     "timeout": 120,
@@ -235,6 +237,7 @@ if BROKER != "orm":
     if find_spec("redis") is None:
         raise ImproperlyConfigured("NOUS_BROKER: a Redis needs its package: install requirements/redis.lock")
     del Q_CLUSTER["orm"]
+    Q_CLUSTER["broker_class"] = "nousweb.broker_redis.CheckedRedis"
     # Who writes a memory waits for it, so not for ever; the worker itself waits for a second at a time.
     Q_CLUSTER["redis"] = BROKER + ("&" if "?" in BROKER else "?") + "socket_connect_timeout=2&socket_timeout=5"
 

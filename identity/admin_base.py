@@ -1,0 +1,41 @@
+"""How the stock admin shows the product's own rows: to look things up, never to change them.
+
+Every change of what agents remember, believe or are told goes through a service, and rows of the subconscious are for
+those who hold the right to it, here as everywhere.
+"""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from identity.models import Persona
+from identity.policy import VIEW_SUBCONSCIOUS
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Lists and shows, and neither adds, changes nor deletes, whoever asks.
+
+    `persona_path` leads from a row to its persona, for rows that have one.
+    """
+
+    persona_path = ""
+    show_full_result_count = False
+    list_per_page = 50
+    actions = None
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = super().get_queryset(request)
+        if not self.persona_path or request.user.has_perm(VIEW_SUBCONSCIOUS):
+            return rows
+        return rows.exclude(**{self.persona_path: Persona.SUBCONSCIOUS})
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

@@ -1,0 +1,104 @@
+"""The record of every change of people's accounts and roles, whoever makes it and wherever.
+
+Accounts belong to Django: they change in its admin, by its commands, when somebody sets a password. None of those is a
+service of ours, so the record follows the models' signals. Only a bulk `update()` from a Python shell sends none.
+"""
+
+from typing import Any
+
+from django.contrib.auth.models import Group, Permission, User
+from django.db.models import Model
+from django.db.models.signals import m2m_changed, post_delete, post_save, pre_save
+
+from identity.principal import acting_principal
+from identity.services.audit import audit_record
+
+WATCHED = ("username", "is_active", "is_staff", "is_superuser")
+"""Fields whose values the record shows; of the password it tells only that it was changed."""
+
+PASSWORD = "password"  # noqa: S105
+
+
+def accounts_watch() -> None:
+    """Begin to record; called once when the apps are ready."""
+    pre_save.connect(_remember, sender=User, dispatch_uid="identity.accounts.remember")
+    post_save.connect(_saved, sender=User, dispatch_uid="identity.accounts.saved")
+    post_delete.connect(_deleted, sender=User, dispatch_uid="identity.accounts.deleted")
+    m2m_changed.connect(_roles_changed, sender=User.groups.through, dispatch_uid="identity.accounts.roles")
+    m2m_changed.connect(_rights_changed, sender=User.user_permissions.through, dispatch_uid="identity.accounts.rights")
+
+
+def _remember(sender: type[User], instance: User, update_fields: Any = None, raw: bool = False, **signal: Any) -> None:
+    """Keep what an account was until it is saved; a login, which only notes its time, costs no query."""
+    concerned = update_fields is None or {*WATCHED, PASSWORD} & set(update_fields)
+    found = None
+    if concerned and instance.pk and not raw:
+        found = User.objects.filter(pk=instance.pk).values(*WATCHED, PASSWORD).first()
+    instance._before = found if concerned else _values(instance)  # type: ignore[attr-defined]
+
+
+def _saved(
+    sender: type[User], instance: User, created: bool, update_fields: Any = None, raw: bool = False, **signal: Any
+) -> None:
+    before, after = instance.__dict__.pop("_before", None), _values(instance)
+    if raw:
+        return
+    if created or before is None:
+        _record("user.create", instance, after={name: after[name] for name in WATCHED})
+        return
+    if update_fields is not None:
+        after = {name: after[name] if name in update_fields else before[name] for name in after}
+    if changed := [name for name in WATCHED if before[name] != after[name]]:
+        _record(
+            "user.update",
+            instance,
+            before={name: before[name] for name in changed},
+            after={name: after[name] for name in changed},
+        )
+    if before[PASSWORD] != after[PASSWORD]:
+        _record("user.password", instance, message="A new password was stored.")
+
+
+def _deleted(sender: type[User], instance: User, **signal: Any) -> None:
+    _record("user.delete", instance, before={name: getattr(instance, name) for name in WATCHED})
+
+
+def _roles_changed(instance: Model, action: str, reverse: bool, pk_set: set[Any] | None, **signal: Any) -> None:
+    """Groups given to a person, or people put into a group: either way a record about each person."""
+    if action not in ("post_add", "post_remove", "pre_clear"):
+        return
+    for person in _rows(User, instance, pk_set, "groups") if reverse else [instance]:
+        groups = [instance] if reverse else _rows(Group, person, pk_set, "user")
+        names = sorted(str(group) for group in groups)
+        _record_given("user.roles", person, "roles", names, given=action == "post_add")
+
+
+def _rights_changed(instance: Model, action: str, reverse: bool, pk_set: set[Any] | None, **signal: Any) -> None:
+    """Single permissions, given to a person beside those of their roles."""
+    if action not in ("post_add", "post_remove", "pre_clear"):
+        return
+    for person in _rows(User, instance, pk_set, "user_permissions") if reverse else [instance]:
+        rights: list[Any] = [instance] if reverse else _rows(Permission, person, pk_set, "user")
+        names = sorted(f"{right.content_type.app_label}.{right.codename}" for right in rights)
+        _record_given("user.rights", person, "rights", names, given=action == "post_add")
+
+
+def _record_given(action: str, person: Model, noun: str, names: list[str], *, given: bool) -> None:
+    if names:
+        state = {noun: names}
+        message = f"{'Given' if given else 'Taken'}: {', '.join(names)}."
+        _record(action, person, before=None if given else state, after=state if given else None, message=message)
+
+
+def _rows(model: type[Model], of: Model, pk_set: set[Any] | None, path: str) -> list[Any]:
+    """The rows that a change of a many-to-many field is about: those named, or when it is cleared all there were."""
+    rows: Any = model._default_manager
+    return list(rows.filter(pk__in=pk_set) if pk_set is not None else rows.filter(**{path: of.pk}))
+
+
+def _values(person: User) -> dict[str, Any]:
+    return {name: getattr(person, name) for name in (*WATCHED, PASSWORD)}
+
+
+def _record(action: str, target: Model, **states: Any) -> None:
+    audit_record(by=acting_principal(), action=action, target=target, agent=None, **states)

@@ -1,0 +1,162 @@
+"""A careless or hostile administrator in Django's admin: no way to a shell, to superuser, or past a service."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group, Permission, User
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+from django_q.models import OrmQ, Schedule
+
+from identity.admin_base import ReadOnlyAdmin
+from identity.models import Agent, ApiToken, AuditEvent
+from identity.principal import Principal
+from memory.services.facts import fact_learn
+from nousweb.admin_site import OWN_APPS
+from nousweb.roles import ROLE_PERMISSIONS
+from tests.http import signed_in
+
+CLOSED = ("auth_user", "auth_group", "django_q_schedule", "django_q_success", "django_q_failure", "django_q_ormq")
+
+
+@pytest.fixture
+def root(db: None) -> User:
+    """Made on the command line, as the documentation says."""
+    call_command("createsuperuser", username="root", email="root@example.org", interactive=False, verbosity=0)
+    return User.objects.get(username="root")
+
+
+@pytest.fixture
+def mallory(charlie: User) -> User:
+    """An administrator who also enters Django's admin, with every right that there is given by hand."""
+    charlie.is_staff = True
+    charlie.save()
+    charlie.user_permissions.set(Permission.objects.all())
+    return charlie
+
+
+def _pages(*names: str) -> Iterator[str]:
+    for name in names:
+        yield reverse(f"admin:{name}_changelist")
+        yield reverse(f"admin:{name}_add")
+
+
+def test_no_role_holds_a_right_over_accounts() -> None:
+    assert not [name for names in ROLE_PERMISSIONS.values() for name in names if not name.startswith(tuple(OWN_APPS))]
+
+
+def test_an_administrator_cannot_make_himself_superuser(mallory: User) -> None:
+    client = signed_in(mallory)
+    form = {"username": mallory.username, "is_superuser": "on", "is_staff": "on", "is_active": "on"}
+    token = {"csrfmiddlewaretoken": client.cookies["csrftoken"].value}
+    address = reverse("admin:auth_user_change", args=[mallory.pk])
+    assert client.post(address, form | token).status_code == 403
+    assert client.post(reverse("admin:auth_user_add"), form | token).status_code == 403
+    assert client.post(f"/admin/auth/user/{mallory.pk}/password/", {"password1": "x"} | token).status_code == 403
+    mallory.refresh_from_db()
+    assert not mallory.is_superuser
+
+
+def test_accounts_schedules_and_tasks_are_closed_to_whoever_is_no_superuser(mallory: User) -> None:
+    client = signed_in(mallory)
+    row = Schedule.objects.first()
+    assert row is not None
+    statuses = {address: client.get(address).status_code for address in _pages(*CLOSED)}
+    statuses["change"] = client.get(reverse("admin:django_q_schedule_change", args=[row.pk])).status_code
+    assert set(statuses.values()) == {403}, statuses
+    index = client.get("/admin/").content.decode()
+    assert "/admin/identity/agent/" in index
+    assert not [name for name in CLOSED if reverse(f"admin:{name}_changelist") in index]
+
+
+def test_the_admin_asks_even_a_superuser_for_services_to_change_what_agents_are_told(root: User, ada: Agent) -> None:
+    client = signed_in(root)
+    own = [model for model in admin.site._registry if model._meta.app_label in OWN_APPS]
+    assert own
+    token = {"csrfmiddlewaretoken": client.cookies["csrftoken"].value}
+    for model in [*own, Group, Schedule]:
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        assert isinstance(admin.site._registry[model], ReadOnlyAdmin)
+        assert client.get(reverse(f"{name}_changelist")).status_code == 200
+        assert client.post(reverse(f"{name}_add"), token).status_code == 403
+        if row := model._default_manager.first():
+            assert client.get(reverse(f"{name}_change", args=[row.pk])).status_code == 200
+            for action in ("change", "delete"):
+                assert client.post(reverse(f"{name}_{action}", args=[row.pk]), token).status_code == 403
+
+
+def test_a_superuser_can_give_and_take_roles_and_each_is_recorded_once(root: User, alice: User) -> None:
+    client = signed_in(root)
+    AuditEvent.objects.filter(action="user.create").get(object_id=str(root.pk), author_name="command line")
+    before = set(AuditEvent.objects.values_list("pk", flat=True))
+    client.post(
+        reverse("admin:auth_user_change", args=[alice.pk]),
+        {
+            "csrfmiddlewaretoken": client.cookies["csrftoken"].value,
+            "username": "alice",
+            "is_active": "on",
+            "is_staff": "on",
+            "groups": [str(Group.objects.get(name="Reviewer").pk)],
+            "date_joined_0": "2026-01-01",
+            "date_joined_1": "12:00:00",
+        },
+    )
+    alice.refresh_from_db()
+    assert alice.is_staff
+    assert [group.name for group in alice.groups.all()] == ["Reviewer"]
+    records = AuditEvent.objects.exclude(pk__in=before).order_by("pk")
+    assert [(row.action, row.before, row.after, row.author_name, row.object_label) for row in records] == [
+        ("user.update", {"is_staff": False}, {"is_staff": True}, "root", "alice"),
+        ("user.roles", {"roles": ["Viewer"]}, None, "root", "alice"),
+        ("user.roles", None, {"roles": ["Reviewer"]}, "root", "alice"),
+    ]
+
+
+def test_commands_and_passwords_leave_a_record_without_the_password(root: User, alice: User) -> None:
+    alice.set_password("another horse, another staple")
+    alice.save()
+    changed = AuditEvent.objects.get(action="user.password", object_id=str(alice.pk))
+    assert (changed.before, changed.after, changed.author_name) == (None, None, "command line")
+    alice.user_permissions.add(Permission.objects.get(codename="erase_memory"))
+    given = AuditEvent.objects.get(action="user.rights", object_id=str(alice.pk))
+    assert given.after == {"rights": ["memory.erase_memory"]}
+    group = Group.objects.get(name="Administrator")
+    group.user_set.add(alice)
+    assert AuditEvent.objects.filter(action="user.roles", object_id=str(alice.pk)).first().after == {  # type: ignore[union-attr]
+        "roles": ["Administrator"]
+    }
+    key = alice.pk
+    alice.delete()
+    assert AuditEvent.objects.get(action="user.delete", object_id=str(key)).object_label == "alice"
+
+
+def test_a_login_is_no_change_of_an_account(alice: User) -> None:
+    before = AuditEvent.objects.count()
+    assert Client().login(username="alice", password="correct horse battery staple")
+    assert AuditEvent.objects.count() == before
+
+
+def test_staff_without_the_right_to_the_subconscious_do_not_see_it(
+    alice: User, root: User, ada: Agent, subconscious_token: str
+) -> None:
+    alice.is_staff = True
+    alice.save()
+    dreamer = Principal.of_token(ApiToken.objects.select_related("agent").get(persona="subconscious"))
+    fact_learn(agent=ada, content="MARKER lies below.", by=dreamer)
+    pages = ["admin:memory_fact_changelist", "admin:memory_factchange_changelist"]
+    for page in pages:
+        assert "MARKER" not in signed_in(alice).get(reverse(page)).content.decode()
+    assert "MARKER" in signed_in(root).get(reverse(pages[0])).content.decode()
+
+
+def test_a_queued_task_is_not_resubmitted_from_the_admin(root: User) -> None:
+    client = signed_in(root)
+    form = {
+        "action": "resubmit_task",
+        "_selected_action": ["x"],
+        "csrfmiddlewaretoken": client.cookies["csrftoken"].value,
+    }
+    client.post(reverse("admin:django_q_failure_changelist"), form)
+    assert not OrmQ.objects.exists()
