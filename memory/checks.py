@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from memory.policy import MAX_TAGS
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import unstorable_reason
+from nousweb.lib.text import is_blank, unstorable_reason
 
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 
@@ -15,7 +15,8 @@ _WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 def text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
     if why := unstorable_reason(value):
         raise Invalid(why, field=field)
-    value = value.strip()
+    # Text of which nothing can be seen, such as zero-width spaces, says as little as none.
+    value = "" if is_blank(value) else value.strip()
     if required and not value:
         raise Invalid(f"{field} must not be empty.", field=field)
     if len(value) > limit:

@@ -4,10 +4,11 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
 from django.db import Error
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.http.request import RawPostDataException
+from django.http.multipartparser import MultiPartParserError
+from django.http.request import RawPostDataException, UnreadablePostError
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
@@ -93,9 +94,17 @@ def register(api: NinjaAPI) -> None:
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0
         return problem(request, 413, "too_large", "Too large", f"A request body holds at most {limit:,} bytes.")
 
+    # The check of a session's CSRF token reads forms, also those that no parser can read.
+    @api.exception_handler(MultiPartParserError)
     @api.exception_handler(RawPostDataException)
-    def not_json(request: HttpRequest, error: RawPostDataException) -> HttpResponse:
+    def not_json(request: HttpRequest, error: Exception) -> HttpResponse:
         return problem(request, 415, "unsupported_media_type", "Not JSON", "Send the body as application/json.")
+
+    @api.exception_handler(UnreadablePostError)
+    @api.exception_handler(SuspiciousOperation)
+    @api.exception_handler(BadRequest)
+    def unreadable(request: HttpRequest, error: Exception) -> HttpResponse:
+        return problem(request, 400, "bad_request", "Request refused", "The request cannot be read as it was sent.")
 
     @api.exception_handler(Http404)
     def not_found(request: HttpRequest, error: Http404) -> HttpResponse:

@@ -117,6 +117,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "nousweb.middleware.RequestIdMiddleware",
     "nousweb.middleware.MetricsMiddleware",
+    "nousweb.caching.NoStoreMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

@@ -13,7 +13,7 @@ from typing import Any
 import re2
 
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import unstorable_reason
+from nousweb.lib.text import is_blank, unstorable_reason
 
 MAX_PATTERN_CHARACTERS = 1_000
 MAX_REPETITION = 1_000
@@ -51,7 +51,7 @@ def meaning_check(text: str) -> str:
     if why := unstorable_reason(text):
         raise Invalid(why, field="pattern")
     text = " ".join(text.split())
-    if not text:
+    if is_blank(text):
         raise Invalid("pattern must not be empty.", field="pattern")
     if len(text) > MAX_PATTERN_CHARACTERS:
         raise Invalid(f"pattern holds at most {MAX_PATTERN_CHARACTERS:,} characters.", field="pattern")
@@ -62,8 +62,11 @@ def pattern_check(pattern: str) -> str:
     """`pattern`, when it can work as a censor. Raises Invalid that says why it cannot, and what would."""
     if why := unstorable_reason(pattern):
         raise Invalid(why, field="pattern")
-    if not pattern.strip():
-        raise Invalid("pattern must not be empty.", field="pattern")
+    if is_blank(pattern):
+        raise Invalid(
+            r"pattern must not be empty; write characters that nobody sees by their numbers, such as \x{200b}.",
+            field="pattern",
+        )
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise Invalid(f"pattern holds at most {MAX_PATTERN_CHARACTERS:,} characters.", field="pattern")
     if not _SPECIAL.search(pattern) and len(pattern.split()) > MAX_LITERAL_WORDS:

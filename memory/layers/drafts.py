@@ -21,7 +21,7 @@ from memory.layers.policy import (
 )
 from memory.models import Event, EventKind
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import first_unstorable, unstorable_reason
+from nousweb.lib.text import first_unstorable, is_blank, unstorable_reason
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 EVENT_FIELDS = frozenset({"kind", "content", "loop_id", "ts", "visibility", "metadata", "key"})
@@ -119,8 +119,19 @@ def _same_json(one: Any, other: Any) -> bool:
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
-        return float(one) == other if isinstance(other, float) else one == other
+        return _same_number(one, other)
     return bool(one == other)
+
+
+def _same_number(one: float, other: float) -> bool:
+    """Whether the log's number `one` is what it gives back for `other`."""
+    if isinstance(one, int) and isinstance(other, float):
+        try:
+            return float(one) == other
+        except OverflowError:
+            # More digits than a float can hold, so no float was written there.
+            return False
+    return one == other
 
 
 def _text(place: str, event: Mapping[str, Any], name: str) -> str | None:
@@ -132,7 +143,7 @@ def _text(place: str, event: Mapping[str, Any], name: str) -> str | None:
 
 def _content_check(field: str, content: str | None) -> str:
     # The log is perfect: what is kept is what was said, white space included.
-    if content is None or not content.strip():
+    if content is None or is_blank(content):
         raise Invalid(f"{field} must not be empty.", field=field)
     if len(content) > MAX_EVENT_CHARACTERS:
         raise Invalid(

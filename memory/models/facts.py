@@ -60,6 +60,8 @@ class FactQuerySet(models.QuerySet["Fact"]):
         return self.filter(
             Q(valid_from__isnull=True) | Q(valid_from__lte=moment),
             Q(valid_until__isnull=True) | Q(valid_until__gt=moment),
+            # What was replaced before its time came has never begun.
+            Q(superseded_by__isnull=True) | Q(valid_from__isnull=True) | Q(valid_from__lt=F("retired_at")),
             invalidated_at__isnull=True,
         )
 

@@ -1,6 +1,23 @@
-"""What text PostgreSQL can store."""
+"""What text PostgreSQL can store, and what text says nothing."""
 
+import unicodedata
 from typing import Any
+
+UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+"""Controls, format characters (zero-width and bidirectional ones among them) and white space of every kind."""
+
+UNSEEN_CHARACTERS = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
+)
+"""Fillers, joiners, variation selectors and the empty Braille pattern: letters, marks and symbols without ink."""
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing of `text` can be seen."""
+    return all(
+        character in UNSEEN_CHARACTERS or unicodedata.category(character) in UNSEEN_CATEGORIES for character in text
+    )
 
 
 def unstorable_reason(text: str) -> str | None:

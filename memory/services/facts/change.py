@@ -100,8 +100,10 @@ def fact_supersede(
 
     `at` is a moment in the world; without it, since when `new` is true, else when it was learned. The old
     fact keeps both clocks: it ends in the world at `at`, or where it had ended before, and in the agent's mind
-    now. Raises Conflict when either is retired already, Invalid for a fact in its own place or a span turned
-    round, NotAllowed where the category of the old one needs a right of its own.
+    now. One whose time has not come never begins: its span stays as it was told, and counts no longer.
+
+    Raises Conflict when either is retired already, Invalid for a fact in its own place or a span turned round,
+    NotAllowed where the category of the old one needs a right of its own.
     """
     change_check(old, by, "memory.add_fact")
     change_check(new, by, "memory.add_fact")
@@ -122,17 +124,19 @@ def fact_supersede(
     if not new.active:
         raise Conflict("The fact that should take its place is retired itself.")
     now = clock.now()
-    ended = at or new.valid_from or max(old.recorded_at, new.recorded_at)
-    if ended > now:
+    begun = at or new.valid_from or min(max(old.recorded_at, new.recorded_at), now)
+    never_began = old.valid_from is not None and now < old.valid_from and begun <= old.valid_from
+    if begun > now and not never_began:
         raise Invalid("The new fact is not true yet; let it take the old one's place when it is.", field="at")
-    begun = ended
-    if old.valid_until is not None and old.valid_until < ended:
+    ended: datetime | None = begun
+    if never_began or (old.valid_until is not None and old.valid_until < begun):
         ended = old.valid_until
-    if old.valid_from is not None and ended <= old.valid_from:
+    if old.valid_from is not None and not never_began and begun <= old.valid_from:
         raise Invalid(
             f"The old fact is true only since {old.valid_from.isoformat()}: if it never was, mark it as wrong.",
             field="at",
         )
+    now = _retirement(old, now)
     before = {"valid_until": iso(old.valid_until), "active": True}
     old.active, old.retired_at, old.valid_until, old.superseded_by = False, now, ended, new
     old.save(update_fields=["active", "retired_at", "valid_until", "superseded_by"])
@@ -186,7 +190,7 @@ def fact_merge(
     duplicate, into = _lock_pair(duplicate, into)
     if not duplicate.active or not into.active:
         raise Conflict("Only facts that are held to be true can be merged.")
-    now = clock.now()
+    now = _retirement(duplicate, clock.now())
     before = {"active": True, "valid_until": iso(duplicate.valid_until)}
     duplicate.active, duplicate.retired_at, duplicate.superseded_by = False, now, into
     duplicate.save(update_fields=["active", "retired_at", "superseded_by"])
@@ -217,7 +221,7 @@ def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     fact = row_lock(fact)
     if fact.invalidated_at is not None:
         raise Conflict("This fact is marked as wrong already.")
-    now = clock.now()
+    now = _retirement(fact, clock.now())
     before = {"active": fact.active, "retired_at": iso(fact.retired_at), "valid_until": iso(fact.valid_until)}
     # What was superseded before has left the agent's mind then, and not now.
     fact.active, fact.retired_at, fact.invalidated_at = False, fact.retired_at or now, now
@@ -321,6 +325,14 @@ def fact_edit(
             by=by, action="fact.edit", target=fact, agent=fact.agent, before=before, after=after, message=reason
         )
     return fact
+
+
+def _retirement(fact: Fact, now: datetime) -> datetime:
+    """When a fact that is retired now leaves the agent's mind: never before it was learned, whatever clocks say.
+
+    Machines whose clocks differ, or one that was set back, leave facts that were recorded after now.
+    """
+    return max(now, fact.recorded_at)
 
 
 def _lock_pair(one: Fact, other: Fact) -> tuple[Fact, Fact]:

@@ -172,6 +172,10 @@ def _supersede(fact: Fact, decision: Decision, by: Principal, probe: Probe) -> t
     """Let `fact` take the places that it certainly takes; returns whose, and those where the spans do not allow it."""
     superseded, refused = [], []
     for each, old in _facts_of(decision.supersede):
+        if old.valid_from is not None and old.valid_from > fact.recorded_at:
+            # What is to come does not yield by itself to what is: people say which of the two holds.
+            refused.append(each)
+            continue
         judged = probe.verdicts.get(old.pk)
         reason = judged.value.reason if judged else each.comparison.reasons[0].words
         try:

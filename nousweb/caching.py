@@ -1,0 +1,20 @@
+"""What browsers and proxies may keep of an answer."""
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+
+class NoStoreMiddleware:
+    """Lets nobody keep an answer that says nothing about it itself, as static files do.
+
+    So neither a shared proxy nor the back button after signing out shows what was read.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response

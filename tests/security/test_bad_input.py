@@ -1,0 +1,213 @@
+"""Input that broke something once: each gets a precise refusal, or is taken, and nothing answers 5xx."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from identity.models import AuditEvent
+from identity.principal import Principal
+from memory.models import Event, Fact, SearchItem
+from memory.services.facts import fact_learn, fact_merge
+from tests.api.problems import assert_problem
+from tests.http import signed_in
+
+EVENT = {"kind": "user_input", "content": "Hello.", "loop_id": "here", "key": "k"}
+UNSEEN = {
+    "empty": "",
+    "white space": " \t\n\u00a0\u2003\u3000",
+    "zero-width": "\u200b\u200c\u200d\u2060\ufeff",
+    "marks of direction": "\u200e\u202a\u202c\u2066\u2069",
+    "fillers": "\u3164\u115f\u1160\uffa0\u2800",
+    "soft hyphen, tags and selectors": "\u00ad\U000e0041\ufe0f\u034f",
+}
+unseen = pytest.mark.parametrize("blank", UNSEEN.values(), ids=UNSEEN.keys())
+
+
+@pytest.mark.parametrize(
+    ("stored", "repeated", "status"),
+    [
+        ("9" * 400, "9" * 400, 201),
+        ("9" * 400, "9" * 399 + "8", 409),
+        ("9" * 400, "1.5", 409),
+        ("1.5", "9" * 400, 409),
+        ("-" + "9" * 400, "1e300", 409),
+        ("1e300", "1e300", 201),
+        ("1e300", "1" + "0" * 300, 201),
+        ("-0.0", "-0.0", 201),
+        ("5e-324", "5e-324", 201),
+        ("0.1", "0.1", 201),
+    ],
+)
+def test_a_repeated_key_compares_numbers_of_any_size(api, actor_token, stored, repeated, status):
+    """A number of 400 digits beside a float was more than a float holds."""
+    caller = api.as_token(actor_token)
+
+    def body(number: str) -> bytes:
+        # As text: Python would write 1e300 otherwise.
+        event = json.dumps(EVENT | {"metadata": {"n": "number"}}).replace('"number"', number)
+        return f'{{"events": [{event}]}}'.encode()
+
+    assert caller.post("/events", body(stored)).status_code == 201
+    again = caller.post("/events", body(repeated))
+    assert again.status_code == status, again.content
+    assert Event.objects.count() == 1
+
+
+API_FORMS = ("/api/facts", "/api/events", "/api/context", "/api/identity/values", "/api/reinitiate")
+CONSOLE_FORMS = ("/review/decide/", "/login/", "/logout/", "/agents/ada/facts/add/", "/agents/new/", "/admin/login/")
+BAD_FORMS = {
+    "no boundary": ("multipart/form-data", b"x"),
+    "an empty boundary": ("multipart/form-data; boundary=", b"x"),
+    "a long boundary": ("multipart/form-data; boundary=" + "b" * 300, b"x"),
+    "another boundary": ("multipart/form-data; boundary=a", b"--b\r\n\r\nx"),
+    "a bad transfer encoding": (
+        "multipart/form-data; boundary=a",
+        b'--a\r\nContent-Disposition: form-data; name="x"\r\nContent-Transfer-Encoding: base64\r\n\r\n%\r\n--a--',
+    ),
+    "an unknown charset": ("application/x-www-form-urlencoded; charset=nothing", b"a=%ff"),
+    "too many fields": ("application/x-www-form-urlencoded", b"&".join(b"a=1" for _ in range(2_000))),
+}
+
+
+@pytest.mark.parametrize("path", [*API_FORMS, *CONSOLE_FORMS])
+@pytest.mark.parametrize(("kind", "body"), BAD_FORMS.values(), ids=BAD_FORMS.keys())
+def test_a_form_that_cannot_be_read_is_refused(ada, charlie, path, kind, body):
+    """Whoever is signed in has the CSRF token looked for in the form, also where JSON is expected."""
+    client = signed_in(charlie)
+    method = "PUT" if "identity" in path else "POST"
+    before = AuditEvent.objects.count()
+    for headers in ({}, {"X-CSRFToken": client.cookies["csrftoken"].value}):
+        answer = client.generic(method, f"{path}?agent=ada", body, content_type=kind, headers=headers)
+        assert 200 <= answer.status_code < 500, answer.content
+        if path.startswith("/api/"):
+            assert answer.status_code in (400, 403, 415, 422)
+            assert_problem(answer, answer.status_code, answer.json()["code"])
+    assert AuditEvent.objects.count() == before
+
+
+@unseen
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/facts", {"content": "%"}, "content"),
+        ("/facts", {"content": "Tim sails.", "tags": ["%"]}, "tags"),
+        ("/events", {"events": [EVENT | {"content": "%"}]}, "events[0].content"),
+        ("/decisions", {"description": "%"}, "description"),
+        ("/decisions", {"description": "Sail.", "reasons": ["%"]}, "reasons"),
+        ("/procedures", {"name": "%"}, "name"),
+        ("/procedures", {"name": "Sailing", "steps": ["%"]}, "steps"),
+        ("/censors", {"pattern": "%", "severity": "warn"}, "pattern"),
+        ("/censors", {"pattern": "%", "match": "semantic", "severity": "warn"}, "pattern"),
+        ("/working/s/items", {"text": "%"}, "text"),
+        ("/working/s/threads", {"text": "%"}, "text"),
+    ],
+)
+def test_a_memory_of_which_nothing_can_be_seen_is_refused(api, all_scopes_token, path, body, field, blank):
+    def filled(value):
+        if isinstance(value, dict):
+            return {name: filled(inner) for name, inner in value.items()}
+        return [filled(inner) for inner in value] if isinstance(value, list) else value.replace("%", blank)
+
+    before = SearchItem.objects.count()
+    assert_problem(api.as_token(all_scopes_token).post(path, filled(body)), 422, "invalid", field=field)
+    assert SearchItem.objects.count() == before
+
+
+@unseen
+def test_a_replacement_of_which_nothing_can_be_seen_is_refused(api, all_scopes_token, blank):
+    caller = api.as_token(all_scopes_token)
+    fact = caller.post("/facts", {"content": "Tim sails."}).json()["fact"]["id"]
+    refused = caller.post(f"/facts/{fact}/supersede", {"by": {"content": blank}})
+    assert_problem(refused, 422, "invalid", field="content")
+    assert Fact.objects.get().active
+
+
+@unseen
+def test_the_console_refuses_what_nobody_can_see(ada, charlie, blank):
+    client = signed_in(charlie)
+    token = client.cookies["csrftoken"].value
+    form = {
+        "content": blank, "category": "concept", "scope": "global", "confidence": "1", "importance": "0.5",
+        "csrfmiddlewaretoken": token,
+    }  # fmt: skip
+    answer = client.post("/agents/ada/facts/add/", form)
+    assert answer.status_code in (200, 422)
+    assert b"content must not be empty" in answer.content or b"This field is required" in answer.content, answer.content
+    assert not Fact.objects.exists()
+
+
+def test_text_with_something_to_see_is_kept(api, actor_token):
+    """Joiners and selectors belong to emoji and to scripts; only text of nothing else is refused."""
+    for said in ("👩‍💻", "❤️", "می‌خواهم", "שלום", "⠓⠊", "한글"):
+        assert api.as_token(actor_token).post("/facts", {"content": said}).json()["fact"]["content"] == said
+
+
+PAGES = ("/", "/agents/", "/agents/ada/facts/", "/agents/ada/identity/", "/review/", "/audit/", "/nothing/", "/admin/")
+CALLS = ("/api/identity", "/api/facts", "/api/events", "/api/facts/nothing", "/api/nothing", "/api/openapi.json")
+
+
+@pytest.mark.parametrize("path", [*PAGES, *CALLS, "/login/", "/healthz", "/metrics"])
+def test_no_answer_with_data_may_be_kept(ada, charlie, client, path):
+    for caller in (signed_in(charlie), client):
+        assert caller.get(path, {"agent": "ada"})["Cache-Control"].find("no-") >= 0, path
+    assert "no-store" in signed_in(charlie).get(path, {"agent": "ada"})["Cache-Control"]
+
+
+def test_static_files_may_be_kept(client):
+    kept = client.get("/static/favicon.svg")
+    assert kept.status_code == 200
+    assert "max-age" in kept["Cache-Control"]
+
+
+@pytest.mark.parametrize("change", ["supersede", "invalidate", "merge"])
+def test_a_fact_recorded_by_a_clock_that_was_ahead_can_be_retired(api, ada, actor_token, bob, change):
+    """What another machine's clock stamped later than now must not be true for ever."""
+    caller = api.as_token(actor_token)
+    first = caller.post("/facts", {"content": "Tim lives in Rome.", "subject": "Tim"}).json()["fact"]["id"]
+    ahead = timezone.now() + timedelta(days=400)
+    Fact.objects.filter(pk=first).update(recorded_at=ahead)
+    if change == "supersede":
+        answer = caller.post(f"/facts/{first}/supersede", {"by": {"content": "Tim lives in Oslo."}})
+    elif change == "invalidate":
+        answer = api.as_person(bob).post(f"/facts/{first}/invalidate", {}, query={"agent": "ada"})
+    else:
+        by = Principal.of_user(bob)
+        other = fact_learn(agent=ada, content="Rome is where he is.", by=by).fact
+        fact_merge(duplicate=Fact.objects.get(pk=first), into=other, by=by)
+        answer = caller.get(f"/facts/{first}")
+    assert answer.status_code == 200, answer.content
+    fact = Fact.objects.get(pk=first)
+    assert not fact.active
+    assert fact.retired_at >= fact.recorded_at, "nothing is forgotten before it was known"
+    for days in (0, 399, 401):
+        held = Fact.objects.as_of(timezone.now() + timedelta(days=days))
+        assert fact not in held
+    if change == "supersede":
+        successor = fact.superseded_by
+        assert successor.valid_from <= timezone.now()
+        assert list(Fact.objects.as_of(timezone.now())) == [successor]
+
+
+def test_a_plan_can_be_replaced_before_its_time_comes(api, actor_token):
+    caller = api.as_token(actor_token)
+    later = (timezone.now() + timedelta(days=30)).isoformat()
+    plan = {"content": "The office is in Bern.", "subject": "office", "valid_from": later}
+    old = caller.post("/facts", plan).json()["fact"]["id"]
+    by = {"content": "The office is in Basel.", "valid_from": later}
+    answer = caller.post(f"/facts/{old}/supersede", {"by": by})
+    assert answer.status_code == 200, answer.content
+    there = timezone.now() + timedelta(days=31)
+    assert [fact.content for fact in Fact.objects.true_at(there)] == ["The office is in Basel."]
+    assert [fact.content for fact in Fact.objects.as_of(there)] == ["The office is in Basel."]
+    assert not Fact.objects.as_of(timezone.now()).exists()
+
+
+def test_what_is_to_come_does_not_yield_by_itself_to_what_is(api, actor_token):
+    caller = api.as_token(actor_token)
+    later = (timezone.now() + timedelta(days=30)).isoformat()
+    caller.post("/facts", {"content": "The rate is 5%.", "subject": "rate", "valid_from": later})
+    learned = caller.post("/facts", {"content": "The rate is 4%.", "subject": "rate"}).json()
+    assert learned["superseded"] == []
+    assert Fact.objects.active().count() == 2
