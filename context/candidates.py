@@ -132,7 +132,7 @@ def candidates_find(
         span = timedelta(days=plan.days_back)
         since = max(decided.now, EARLIEST + span) - span
         found = _with_recent_episodes(view, found, since=since, now=decided.now, as_of=request.as_of)
-    stats = usage_stats(view.agent, [(one.type, one.id) for one in found], now=decided.now)
+    stats = usage_stats(view.agent, view.persona, [(one.type, one.id) for one in found], now=decided.now)
     texts = [one.text for one in found]
     said = duplicates_of(texts, request.conversation, decided.budget.window) if plan.queries else {}
     candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))

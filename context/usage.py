@@ -27,7 +27,7 @@ FROM (
                * least(greatest(extract(epoch FROM %(now)s::timestamptz - at)::float8, 0), %(oldest)s::float8)
            ) AS weight
     FROM context_memoryusage
-    WHERE agent_id = %(agent)s AND at <= %(now)s::timestamptz
+    WHERE agent_id = %(agent)s AND persona = %(persona)s AND at <= %(now)s::timestamptz
       AND (item_type, item_id) IN (SELECT * FROM unnest(%(types)s::text[], %(ids)s::text[]))
 ) AS observed
 GROUP BY item_type, item_id
@@ -56,9 +56,13 @@ class UsageStats:
 
 
 def usage_stats(
-    agent: Agent, memories: Sequence[tuple[str, str]], *, now: datetime
+    agent: Agent, persona: str, memories: Sequence[tuple[str, str]], *, now: datetime
 ) -> dict[tuple[str, str], UsageStats]:
-    """Stats of the memories (type, id) that have any, in one query."""
+    """Stats of the memories (type, id) that have any, in one query.
+
+    Only what `persona` itself was shown and answered counts, whosever the memory: what the subconscious makes of the
+    actor's memories must not show in the order in which the actor gets them.
+    """
     if not memories:
         return {}
     rows = rows_prepared(
@@ -68,6 +72,7 @@ def usage_stats(
             "half_life": HALF_LIFE_DAYS,
             "oldest": OLDEST_SECONDS,
             "agent": agent.pk,
+            "persona": persona,
             "types": [memory_type for memory_type, _ in memories],
             "ids": [memory_id for _, memory_id in memories],
         },

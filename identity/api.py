@@ -7,7 +7,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Status
 
-from identity.models import ChangeProposal, IdentityVersion
+from identity.models import ApiToken, ChangeProposal, IdentityVersion, Persona
 from identity.policy import MAX_SECTION_CHARACTERS, Section
 from identity.principal import Principal
 from identity.prompt import section_check
@@ -162,10 +162,17 @@ def proposal_get(request: HttpRequest, proposal_id: UUID) -> Any:
     """What became of a proposal: its status, and the reviewer's comment."""
     by = _principal(request)
     proposal = ChangeProposal.objects.select_related("agent", "version").filter(pk=proposal_id).first()
-    if proposal is None or (by.token and by.token.agent_id != proposal.agent_id):
+    hidden = proposal is not None and by.token is not None and not _shows(by.token, proposal)
+    if proposal is None or hidden:
         raise NotFound("There is no such proposal.")
     by.require("identity.view_changeproposal", proposal.agent)
     return proposal
+
+
+def _shows(token: ApiToken, proposal: ChangeProposal) -> bool:
+    """Whether a token may know of a proposal: of its own agent, and the actor not of the subconscious's."""
+    sealed = token.persona == Persona.ACTOR and proposal.persona == Persona.SUBCONSCIOUS
+    return token.agent_id == proposal.agent_id and not sealed
 
 
 @router.post("/reinitiate", response={200: ReinitiateOut, **REFUSALS}, summary="Seed the identity anew (people)")

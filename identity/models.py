@@ -172,6 +172,8 @@ class ChangeProposal(AuthorFields):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="proposals")
+    # Of the token that proposed it: the actor never learns of what the subconscious proposes.
+    persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
     section = models.CharField(max_length=20, choices=Section)
     # 0 when the section had no version yet.
     base_version = models.PositiveIntegerField()

@@ -70,7 +70,7 @@ def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Princi
     if outcome not in (ContextRun.Outcome.SUCCESS, ContextRun.Outcome.FAILURE):
         raise Invalid("outcome is success or failure.", field="outcome")
     _text_check("note", note, 2_000)
-    run = ContextRun.objects.select_for_update().select_related("agent").get(pk=run.pk)
+    run = ContextRun.objects.select_for_update(of=("self",)).select_related("agent").get(pk=run.pk)
     before = run.outcome
     run.outcome, run.outcome_note = outcome, note.strip()
     run.save(update_fields=["outcome", "outcome_note"])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from identity.models import Agent, ChangeProposal
+from identity.models import Agent, ChangeProposal, Persona
 from identity.policy import (
     AGENT_UPDATE_WINDOW,
     AGENT_UPDATES_PER_WINDOW,
@@ -27,13 +27,19 @@ class Verdict:
 
 
 def guardrail_decide(*, agent: Agent, section: str, by: Principal) -> Verdict:
-    """Judge a change of `section` wished by `by`, under the agent's lock. Source: seed 008, guardrails."""
+    """Judge a change of `section` wished by `by`, under the agent's lock. Source: seed 008, guardrails.
+
+    The subconscious only proposes, whatever the section: what it applied would be words of its own in the actor's
+    prompt, and would use up the actor's update.
+    """
     if by.is_person:
         if not by.may("identity.review_changeproposal"):
             return Verdict(False, "Proposed by a person without the right to approve.")
         if settings.FOUR_EYES:
             return Verdict(False, "Four eyes: another person must approve.")
         return Verdict(True, "Applied by a person with the right to approve.")
+    if by.persona == Persona.SUBCONSCIOUS:
+        return Verdict(False, "The subconscious only proposes; a person decides.")
     if not SECTION_POLICY[section].agent_may_apply:
         return Verdict(False, f"An agent may not change its {section} by itself.")
     if updates_in_window(agent) >= AGENT_UPDATES_PER_WINDOW:

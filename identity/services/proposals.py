@@ -1,7 +1,8 @@
 """Every way in which an identity changes: propose, approve, reject, withdraw, roll back, undo, expire.
 
-Each service locks the agent's row first, so that decisions about one agent happen one after another, and
-leaves its audit record in the same transaction.
+Each service that may change an identity locks the agent's row first, so that decisions about one agent happen one
+after another, and leaves its audit record in the same transaction. The subconscious changes none, and takes no lock
+that the actor could feel.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from identity.models import Agent, ChangeProposal, IdentityVersion
+from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
 from identity.policy import SECTION_POLICY
 from identity.principal import Principal
 from identity.prompt import section_check
@@ -56,7 +57,8 @@ def identity_propose(
     by.require("identity.propose_changeproposal", agent)
     section_check(section)
     content, reason = text_check(content, reason, by=by)
-    agent = agent_lock(agent)
+    if by.persona != Persona.SUBCONSCIOUS:
+        agent = agent_lock(agent)
     current = base_check(agent=agent, section=section, base_version=base_version, yours=content)
     if current is not None and current.content == content:
         return ChangeResult("unchanged", None, current)
@@ -65,6 +67,7 @@ def identity_propose(
     verdict = guardrail_decide(agent=agent, section=section, by=by)
     proposal = ChangeProposal.objects.create(
         agent=agent,
+        persona=by.persona,
         section=section,
         base_version=current.version if current else 0,
         content=content,
@@ -152,7 +155,8 @@ def proposal_approve(
 
     With `base_version` the reviewer says against which version the text was read, so that a proposal
     whose section has moved on can be approved after its text was brought up to date.
-    Raises Conflict when it is no longer pending, StaleBase when the section has moved on.
+    The actor reads every version, so one that the subconscious proposed has the approver for its author, and no reason
+    but theirs. Raises Conflict when it is no longer pending, StaleBase when the section has moved on.
     """
     comment = remark_check(comment, field="comment")
     agent, proposal = _lock(proposal, by)
@@ -170,15 +174,16 @@ def proposal_approve(
         base_version=proposal.base_version if base_version is None else base_version,
     )
     edited = wished != proposal.content
+    sealed = proposal.persona == Persona.SUBCONSCIOUS
     version = version_activate(
         agent=agent,
         section=proposal.section,
         content=wished,
-        reason=proposal.reason,
+        reason="" if sealed else proposal.reason,
         by=by,
         current=current,
         restores=None if edited else proposal.restores,
-        author=None if edited else proposal,
+        author=None if edited or sealed else proposal,
         action="proposal.approve",
         message=comment,
     )
@@ -230,7 +235,8 @@ def proposal_withdraw(*, proposal: ChangeProposal, by: Principal) -> ChangePropo
     by.require("identity.propose_changeproposal", proposal.agent)
     agent = agent_lock(proposal.agent)
     proposal = ChangeProposal.objects.select_for_update().get(pk=proposal.pk)
-    if proposal.author_kind != by.kind or (by.is_person and proposal.author_id != by.id):
+    ours = proposal.author_kind == by.kind and proposal.persona == by.persona
+    if not ours or (by.is_person and proposal.author_id != by.id):
         raise NotAllowed("Only whoever proposed a change can withdraw it.")
     _pending_check(proposal)
     proposal.status, proposal.decided_at = Status.WITHDRAWN, clock.now()

@@ -34,8 +34,11 @@ class StaleBase(Conflict):
 
 
 def agent_lock(agent: Agent) -> Agent:
-    """Take the agent's row lock, which orders all changes of one agent's identity. Needs a transaction."""
-    return Agent.objects.select_for_update().get(pk=agent.pk)
+    """Take the agent's row lock, which orders all changes of one agent's identity. Needs a transaction.
+
+    Not the strongest lock: every row written for the agent holds its key, and neither waits for the other.
+    """
+    return Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
 
 
 def version_current(agent: Agent, section: str) -> IdentityVersion | None:

@@ -41,25 +41,28 @@ def row_of(rows: QuerySet[Row], key: object, noun: str) -> Row:
 
 
 def keyset_page(
-    rows: QuerySet[Row], *, moment: str, limit: int, cursor: str, latest_first: bool = True
+    rows: QuerySet[Row], *, moment: str, limit: int, cursor: str, latest_first: bool = True, key: str = "id"
 ) -> dict[str, Any]:
-    """One page of `rows`, latest (or earliest) first by the field `moment` and the id, with the cursor of the next.
+    """One page of `rows`, latest (or earliest) first by the field `moment` and then `key`, with the next one's cursor.
 
-    Stays cheap and stable however many rows there are and are added. Raises Invalid for a foreign cursor.
+    `key` is a column or an annotation. A cursor can be read, so it is no number that agents and personas share. Stays
+    cheap and stable however many rows there are and are added. Raises Invalid for a foreign cursor.
     """
     if cursor:
-        last_moment, last_id = cursor_decode(cursor)
-        key = rows.model._meta.pk
+        last_moment, last_key = cursor_decode(cursor)
         try:
-            last = key.to_python(last_id) if key else None
+            told = rows.query.annotations.get(key)
+            column: Any = told.output_field if told is not None else rows.model._meta.get_field(key)
+            last = column.to_python(last_key)
         except Exception as error:
             raise Invalid("This cursor is not one that a page gave out.", field="cursor") from error
         beyond = "lt" if latest_first else "gt"
         rows = rows.filter(
-            Q(**{f"{moment}__{beyond}": last_moment}) | Q(**{moment: last_moment, f"pk__{beyond}": last})
+            Q(**{f"{moment}__{beyond}": last_moment}) | Q(**{moment: last_moment, f"{key}__{beyond}": last})
         )
     sign = "-" if latest_first else ""
-    found = list(rows.order_by(f"{sign}{moment}", f"{sign}pk")[: limit + 1])
+    found = list(rows.order_by(f"{sign}{moment}", f"{sign}{key}")[: limit + 1])
     items = found[:limit]
-    more = len(found) > limit
-    return {"items": items, "next": cursor_encode(getattr(items[-1], moment), items[-1].pk) if more else None}
+    if len(found) <= limit:
+        return {"items": items, "next": None}
+    return {"items": items, "next": cursor_encode(getattr(items[-1], moment), getattr(items[-1], key))}

@@ -4,7 +4,8 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, Window
+from django.db.models.functions import RowNumber
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import AwareDatetime
@@ -109,7 +110,9 @@ def fact_history(
     """Every change of a fact with who made it and why, latest first."""
     _, _, memory = caller(request, agent, "memory.view_fact")
     fact = row_of(memory.facts, fact_id, "fact")
-    return keyset_page(fact.changes.all(), moment="at", limit=limit, cursor=cursor)
+    # Numbered by themselves: their ids tell how much everybody else has changed.
+    changes = fact.changes.annotate(number=Window(RowNumber(), order_by=["at", "id"]))
+    return keyset_page(changes, moment="at", limit=limit, cursor=cursor, key="number")
 
 
 @router.post("/facts/{fact_id}/confirm", response={200: FactOut, **CHANGE_REFUSALS}, summary="Confirm a fact")

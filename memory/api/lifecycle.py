@@ -31,5 +31,5 @@ def lifecycle_get(
         runs = runs.filter(status=status)
     if handler:
         runs = runs.filter(handler=handler)
-    page = keyset_page(runs, moment="queued_at", limit=limit, cursor=cursor)
+    page = keyset_page(runs, moment="queued_at", limit=limit, cursor=cursor, key="key")
     return page | {"counts": counts, "waiting": memory.reviews.pending().count()}

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+from django.db.models import Value
+from django.db.models.functions import MD5, Concat
 from django.http import HttpRequest
 from ninja import Query, Router
 from pydantic import AwareDatetime
@@ -46,7 +48,9 @@ def loops_get(
         loops = loops.filter(last_event_at__gte=moment_check("from", since))
     if until:
         loops = loops.filter(last_event_at__lt=moment_check("to", until))
-    return keyset_page(loops, moment="last_event_at", limit=limit, cursor=cursor)
+    # Both personas may have a loop of one name; names are long, and their order means nothing.
+    loops = loops.annotate(named=MD5(Concat("loop_id", Value(" "), "persona")))
+    return keyset_page(loops, moment="last_event_at", limit=limit, cursor=cursor, key="named")
 
 
 # Before the loop itself, whose name may hold slashes and would match this address too.

@@ -3,7 +3,7 @@
 from memory.models.base import UNIT_INTERVAL, Memory, Scope
 from memory.models.censors import Censor
 from memory.models.episodes import Episode, EpisodeEvent
-from memory.models.events import Event, EventKind, LongTermEntry, LoopSummary
+from memory.models.events import Event, EventKind, EventSequence, LongTermEntry, LoopSummary
 from memory.models.experience import Decision, Procedure
 from memory.models.facts import Fact, FactChange
 from memory.models.judge import JudgeCall, JudgeTask
@@ -20,6 +20,7 @@ __all__ = [
     "EpisodeEvent",
     "Event",
     "EventKind",
+    "EventSequence",
     "Fact",
     "FactChange",
     "IndexStatus",

@@ -34,8 +34,26 @@ class EventQuerySet(models.QuerySet["Event"]):
         return self.filter(loop_id=loop_id).order_by("ts", "id")
 
 
+class EventSequence(models.Model):
+    """The last number given to an event of one persona of one agent: see `memory.services.event_ids`.
+
+    Its row is also the lock under which that persona's events are written, one call after another.
+    """
+
+    pk = models.CompositePrimaryKey("agent", "persona")
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
+    persona = models.CharField(max_length=20, choices=Persona)
+    last = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.persona}: {self.last}"
+
+
 class Event(models.Model):
-    """One thing that happened (idetic memory). Append-only in the database; ids rise in the order of arrival."""
+    """One thing that happened (idetic memory). Append-only in the database.
+
+    Ids rise in the order of arrival within one persona of one agent and tell nothing across: `recorded_at` does.
+    """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="events")
     persona = models.CharField(max_length=20, choices=Persona)
@@ -52,7 +70,7 @@ class Event(models.Model):
     objects = EventQuerySet.as_manager()
 
     class Meta:
-        ordering = ["-id"]
+        ordering = ["-recorded_at", "-id"]
         permissions = [
             ("view_subconscious", "Can see the subconscious memory of agents"),
             ("erase_memory", "Can erase memories for good"),

@@ -66,7 +66,7 @@ class ReviewResolveIn(Input):
 
 
 class RunOut(Schema):
-    id: int
+    id: str = Field(alias="key", description="What it reacts to, which it does once")
     handler: str
     persona: str
     subject_type: str

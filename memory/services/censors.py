@@ -166,10 +166,10 @@ def censor_check(
 ) -> tuple[Outcome, dict[str, Censor]]:
     """Match `text` against the active censors that `by` may read; returns the outcome and the censors by id.
 
-    With `count`, each censor that matched counts one activation, and one audit record tells of the check (not of
-    the text); without, nothing changes. `domain` leaves out the censors of other domains. A censor that was not
-    reached in time counts as no match and is listed. Raises Invalid for a text that is too long or cannot be
-    stored. Not to be called in a transaction: it may wait for an embedder.
+    With `count`, each censor of the caller's own persona that matched counts one activation, and one audit record
+    tells of the check (not of the text); without, nothing changes. `domain` leaves out the censors of other domains. A
+    censor that was not reached in time counts as no match and is listed. Raises Invalid for a text that is too long or
+    cannot be stored. Not to be called in a transaction: it may wait for an embedder.
     """
     by.require("memory.trigger_censor" if count else "memory.view_censor", agent)
     if why := unstorable_reason(text):
@@ -194,12 +194,12 @@ def censor_check(
 @transaction.atomic
 def _count(outcome: Outcome, agent: Agent, by: Principal, now: datetime) -> None:
     matched = [match.rule.id for match in outcome.matches]
+    # The subconscious reads the actor's censors too, but its checks neither count there nor let one rise.
+    own = Censor.objects.filter(pk__in=matched, persona=by.persona)
     # Locked in one order first, so that two checks at once cannot wait for each other.
-    list(Censor.objects.select_for_update().filter(pk__in=matched).order_by("pk").values_list("pk"))
-    Censor.objects.filter(pk__in=matched).update(activation_count=F("activation_count") + 1, last_activated_at=now)
-    for censor in Censor.objects.filter(
-        pk__in=matched, severity__in=ESCALATES_TO, activation_count__gte=F("escalation_threshold")
-    ):
+    list(own.select_for_update(no_key=True).order_by("pk").values_list("pk"))
+    own.update(activation_count=F("activation_count") + 1, last_activated_at=now)
+    for censor in own.filter(severity__in=ESCALATES_TO, activation_count__gte=F("escalation_threshold")):
         key = f"censor_escalate:{censor.pk}:{censor.activation_count}"
         lifecycle_queue("censor_escalate", agent=agent, persona=censor.persona, subject=censor, key=key)
     audit_record(

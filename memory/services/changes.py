@@ -13,8 +13,11 @@ Row = TypeVar("Row", bound=Model)
 
 
 def row_lock(row: Row) -> Row:
-    """The row as it stands, locked until the transaction ends, with its agent."""
-    rows = type(row)._default_manager.select_for_update(of=("self",)).select_related("agent")
+    """The row as it stands, locked until the transaction ends, with its agent.
+
+    Its key stays free: the subconscious may refer to a row of the actor's, and neither waits for the other.
+    """
+    rows = type(row)._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
     return rows.get(pk=row.pk)
 
 

@@ -4,7 +4,7 @@ Source: seed "Agentic Memory System", Derivation Pipelines.
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,9 @@ from memory.messages import message_send
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.search.entries import entry_of
 from memory.search.index import index_put
+from memory.services.event_ids import event_ids_reserve
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
 LOOPS_IN_AUDIT = 20
 
@@ -54,7 +55,7 @@ def events_record(
        record follows, and at most one task for the closed loops beside that for the index. Events without
        `loop_id` share a loop made for the call.
 
-    One agent's calls are stored one after another, so that ids rise in the order in which events become visible
+    One persona's calls are stored one after another, so that its ids rise in the order in which events become visible
     and a repeated call sees what the first has stored. `persona` is for the product itself (imports); for people
     and tokens it is who they are. Raises Invalid, naming "events[i].field", RepeatedKey or NotAllowed.
     """
@@ -62,10 +63,9 @@ def events_record(
     persona = persona_check(by, persona)
     drafts = events_check(events, persona=persona, now=clock.now())
     with transaction.atomic():
-        # Not the stronger lock: other memories of the agent may be written meanwhile.
-        if not Agent.objects.select_for_update(no_key=True).filter(pk=agent.pk).exists():
-            raise NotFound("No such agent.")
-        return _record(agent, persona, drafts, by)
+        # Taken before the log is looked at, as it is the lock too; a repeated event leaves its number unused.
+        ids = iter(event_ids_reserve(agent_id=agent.pk, persona=persona, count=len(drafts)))
+        return _record(agent, persona, drafts, by, ids)
 
 
 def persona_check(by: Principal, persona: str) -> str:
@@ -77,7 +77,9 @@ def persona_check(by: Principal, persona: str) -> str:
     return persona or by.persona
 
 
-def _record(agent: Agent, persona: str, drafts: list[EventDraft], by: Principal) -> list[RecordedEvent]:
+def _record(
+    agent: Agent, persona: str, drafts: list[EventDraft], by: Principal, ids: Iterator[int]
+) -> list[RecordedEvent]:
     now = clock.now()
     known = _known(agent, persona, drafts)
     own_loop = f"loop-{uuid.uuid4().hex}"
@@ -95,6 +97,7 @@ def _record(agent: Agent, persona: str, drafts: list[EventDraft], by: Principal)
             answers.append(RecordedEvent(held, repeated=True))
             continue
         event = Event(
+            pk=next(ids),
             agent=agent,
             persona=persona,
             ts=draft.ts or now,

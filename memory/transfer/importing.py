@@ -2,19 +2,20 @@
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, connection, models, transaction
 
-from identity.models import Agent, AgentKind, validate_slug
+from identity.models import Agent, AgentKind, Persona, validate_slug
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.search.entries import INDEXED_MODELS, entry_of
 from memory.search.index import index_put
+from memory.services.event_ids import event_ids_reserve
 from memory.transfer.tables import (
     AGENT_FIELDS,
     AUDIT_TABLE,
@@ -180,6 +181,8 @@ class _Storing:
 
     def store(self, model: type[models.Model], numbered: list[tuple[int, dict[str, Any]]]) -> None:
         objects = [self._object(model, number, row) for number, row in numbered]
+        if model is Event:
+            self._number(objects)
         try:
             with transaction.atomic():
                 model._default_manager.bulk_create(objects)
@@ -193,11 +196,19 @@ class _Storing:
             for (_, row), event in zip(numbered, objects, strict=True):
                 self.events[row["id"]] = event.pk
 
+    def _number(self, events: Sequence[Any]) -> None:
+        """Give events the next ids of their persona, in the order of the file."""
+        for persona in Persona.values:
+            own = [event for event in events if event.persona == persona]
+            ids = event_ids_reserve(agent_id=self.agent.pk, persona=persona, count=len(own)) if own else []
+            for event, key in zip(own, ids, strict=True):
+                event.pk = key
+
     def _object(self, model: type[models.Model], number: int, row: dict[str, Any]) -> models.Model:
         values: dict[str, Any] = {}
         for column in columns(model):
             # Every row has every column, but for those in LATER.
-            value: Any = row.get(str(column.attname))
+            value: Any = row.get(str(column.attname), LATER.get((model, column.name)))
             if isinstance(column, models.ForeignKey):
                 values[column.attname] = self._reference(number, column, value)
             elif column.primary_key:

@@ -44,13 +44,25 @@ TABLES: tuple[type[models.Model], ...] = (
 AUDIT_TABLE: type[models.Model] = AuditEvent
 
 LEFT_OUT = frozenset(
-    {"ApiToken", "AuditEvent", "JudgeCall", "LifecycleRun", "MemoryReview", "SearchItem", "SearchStatistics"}
+    {
+        "ApiToken",
+        "AuditEvent",
+        "EventSequence",
+        "JudgeCall",
+        "LifecycleRun",
+        "MemoryReview",
+        "SearchItem",
+        "SearchStatistics",
+    }
 )
 """Tables with rows of an agent that an export does not carry: secrets, the trail unless asked for, what calls
-cost, and what is derived again."""
+cost, and what is derived or counted again."""
 
-LATER = frozenset((model, "retired_at") for model in (Episode, Decision, Procedure, Censor))
-"""Columns that files written before there were any lack; they are read as empty."""
+LATER: dict[tuple[type[models.Model], str], Any] = {
+    **{(model, "retired_at"): None for model in (Episode, Decision, Procedure, Censor)},
+    (ChangeProposal, "persona"): "actor",
+}
+"""Columns that files written before there were any lack, with what they are read as."""
 
 AGENT_FIELDS = ("slug", "name", "kind", "config", "initiated_at", "created_at")
 

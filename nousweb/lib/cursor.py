@@ -7,27 +7,28 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from nousweb.lib.errors import Invalid
+from nousweb.lib.text import unstorable_reason
 
-# Ours have about 110 characters; a longer one is not even parsed.
-MAX_CURSOR_CHARACTERS = 200
+# Ours have about 110 characters, and up to 330 where a run's own name is in them; a longer one is not even parsed.
+MAX_CURSOR_CHARACTERS = 400
 
 
-def cursor_encode(moment: datetime, row_id: UUID | int) -> str:
-    payload = json.dumps([moment.isoformat(), str(row_id)], separators=(",", ":"))
+def cursor_encode(moment: datetime, key: UUID | int | str) -> str:
+    payload = json.dumps([moment.isoformat(), str(key)], separators=(",", ":"))
     return base64.urlsafe_b64encode(payload.encode()).decode().rstrip("=")
 
 
 def cursor_decode(cursor: str) -> tuple[datetime, str]:
-    """The moment and row id in `cursor`. Raises Invalid for anything that cursor_encode did not make."""
+    """The moment and the row's key in `cursor`. Raises Invalid for anything that cursor_encode did not make."""
     try:
         if len(cursor) > MAX_CURSOR_CHARACTERS:
             raise ValueError
         payload = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        moment, row_id = payload
+        moment, key = payload
         parsed = datetime.fromisoformat(moment)
-        if parsed.tzinfo is None or not isinstance(row_id, str):
+        if parsed.tzinfo is None or not isinstance(key, str) or unstorable_reason(key):
             raise ValueError
         parsed = parsed.astimezone(UTC)
     except (ValueError, TypeError, OverflowError, binascii.Error) as error:
         raise Invalid("This cursor is not one that a page gave out.", field="cursor") from error
-    return parsed, row_id
+    return parsed, key

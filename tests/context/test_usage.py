@@ -29,18 +29,18 @@ def observe(ada, item_id, *, referenced, days_ago=0.0):
 
 
 def boost(ada, item_id="a"):
-    found = usage_stats(ada, [("fact", item_id)], now=NOW)
+    found = usage_stats(ada, "actor", [("fact", item_id)], now=NOW)
     return found[("fact", item_id)].boost if found else 1.0
 
 
 def test_one_reference_counts_half_after_a_week(ada):
     observe(ada, "a", referenced=True, days_ago=7)
-    assert usage_stats(ada, [("fact", "a")], now=NOW)[("fact", "a")].score == pytest.approx(0.5)
+    assert usage_stats(ada, "actor", [("fact", "a")], now=NOW)[("fact", "a")].score == pytest.approx(0.5)
 
 
 def test_an_unknown_memory_is_neither_preferred_nor_put_back(ada):
-    assert usage_stats(ada, [("fact", "a")], now=NOW) == {}
-    assert usage_stats(ada, [], now=NOW) == {}
+    assert usage_stats(ada, "actor", [("fact", "a")], now=NOW) == {}
+    assert usage_stats(ada, "actor", [], now=NOW) == {}
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_the_future_and_other_memories_have_no_say(ada, bruno):
     observe(ada, "a", referenced=True, days_ago=-1)
     observe(ada, "b", referenced=True)
     observe(bruno, "a", referenced=True)
-    assert usage_stats(ada, [("fact", "a")], now=NOW) == {}
+    assert usage_stats(ada, "actor", [("fact", "a")], now=NOW) == {}
 
 
 def test_stats_of_nothing_are_neutral():

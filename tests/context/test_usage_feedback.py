@@ -23,7 +23,7 @@ def observed(ada, actor, *references, days=0.0):
 
 
 def stats(ada, now=None):
-    return usage_stats(ada, [KEY], now=now or clock.now()).get(KEY)
+    return usage_stats(ada, "actor", [KEY], now=now or clock.now()).get(KEY)
 
 
 def test_one_reference_counts_half_after_seven_days(ada, actor):
