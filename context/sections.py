@@ -16,7 +16,7 @@ from context.frames import Frame
 from context.pins import Pins
 from context.profiles import Profile
 from context.request import ContextRequest
-from identity.models import Agent, IdentityVersion
+from identity.models import Agent, AuditEvent, AuthorFields, IdentityVersion
 from identity.policy import Section as IdentitySection
 from identity.prompt import assemble_prompt
 from memory.models import Censor, Fact
@@ -69,7 +69,7 @@ _FACTS = Repeated(
 )
 _CENSORS = Repeated(
     lambda view, agent: (
-        view(Agent(pk=agent)).censors.active().strictest_first().values_list(*CENSOR_COLUMNS)[:CENSORS_LOADED]
+        view(Agent(pk=agent)).censors.active().binding_first().values_list(*CENSOR_COLUMNS)[:CENSORS_LOADED]
     ),
     agent=ANYONE,
 )
@@ -168,7 +168,7 @@ def _without(facts: FactQuerySet, kinds: Sequence[str]) -> FactQuerySet:
 
 
 def censor_section(view: PersonaMemory, budget: ContextBudget, as_of: datetime | None = None) -> FixedSection:
-    """Tier 1: what the agent must not do, the strictest first."""
+    """Tier 1: what the agent must not do: what people set before what agents did, the strictest of each first."""
     found = _censors_then(view, as_of) if as_of else _CENSORS.rows(type(view), agent=view.agent.pk)
     items = [
         Item("censor", str(key), censor_line(severity, pattern, reason)) for key, severity, pattern, reason in found
@@ -181,8 +181,26 @@ def _censors_then(view: PersonaMemory, as_of: datetime) -> list[tuple[Any, ...]]
     perhaps = view.censors.filter(Q(active=True) | Q(retired_at__gt=as_of), created_at__lte=as_of)
     held = [censor for censor in rows_then(list(perhaps), as_of) if censor.active]
     rank = list(reversed(Censor.Severity.values))
-    held.sort(key=lambda censor: (rank.index(censor.severity), censor.created_at, censor.pk))
+    endorsed = _endorsed_then(held, as_of)
+
+    def place(censor: Censor) -> tuple[Any, ...]:
+        agents_own = censor.author_kind == AuthorFields.Kind.TOKEN and str(censor.pk) not in endorsed
+        return agents_own, rank.index(censor.severity), censor.created_at, censor.pk
+
+    held.sort(key=place)
     return [tuple(getattr(censor, name) for name in CENSOR_COLUMNS) for censor in held[:CENSORS_LOADED]]
+
+
+def _endorsed_then(censors: Sequence[Censor], as_of: datetime) -> set[str]:
+    """The ids of those that a person had changed or brought back by then."""
+    changes = AuditEvent.objects.filter(
+        object_type="censor",
+        object_id__in=[str(censor.pk) for censor in censors if censor.endorsed],
+        author_kind=AuthorFields.Kind.PERSON,
+        action__in=("censor.update", "censor.revive"),
+        at__lte=as_of,
+    )
+    return set(changes.values_list("object_id", flat=True))
 
 
 def censor_line(severity: str, pattern: str, reason: str = "") -> str:

@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
+from memory.censoring.matching import unverified_reason
 from memory.schemas.censors import (
     CensorCheckIn,
     CensorCheckOut,
@@ -55,11 +56,15 @@ def censors_get(
 
 @router.post("/censors/check", response={200: CensorCheckOut, **REFUSALS}, summary="Check a text against the censors")
 def censors_check(request: HttpRequest, payload: CensorCheckIn, agent: str = "") -> Any:
-    """What a text triggers, strictest first, with the places and why; counts each match unless `dry`."""
+    """What a text triggers, strictest first, with the places and why; counts each match unless `dry`.
+
+    A censor of people that cannot be checked blocks the text, and `reason` names it.
+    """
     found, by, _ = caller(request, agent, "memory.view_censor" if payload.dry else "memory.trigger_censor")
     outcome, censors = censor_check(text=payload.text, agent=found, by=by, count=not payload.dry, domain=payload.domain)
     return {
         "verdict": outcome.verdict,
+        "reason": unverified_reason(outcome),
         "matches": [
             {
                 "id": match.rule.id,
@@ -76,7 +81,13 @@ def censors_check(request: HttpRequest, payload: CensorCheckIn, agent: str = "")
             for match in outcome.matches
         ],
         "timed_out": [
-            {"id": missed.rule.id, "severity": missed.rule.severity, "why": missed.why} for missed in outcome.timed_out
+            {
+                "id": missed.rule.id,
+                "severity": missed.rule.severity,
+                "why": missed.why,
+                "blocks": missed.rule.binding,
+            }
+            for missed in outcome.timed_out
         ],
     }
 

@@ -14,6 +14,7 @@ MAX_SPANS = 20
 MAX_PASSAGE_CHARACTERS = 400
 PASSAGES_A_BATCH = 16
 QUOTED_CHARACTERS = 60
+NAMED_UNVERIFIED = 5
 
 ALLOW, WARN, BLOCK = "allow", "warn", "block"
 VERDICTS = {"warn": WARN, "block": BLOCK, "absolute": BLOCK}
@@ -37,13 +38,18 @@ class Similarities(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A censor as matching needs it. `threshold`, a cosine, counts only for a semantic one."""
+    """A censor as matching needs it. `threshold`, a cosine, counts only for a semantic one.
+
+    `binding`: people or the product made it, or people confirmed it. It is checked before those that are not, in time
+    that they cannot use, and when it cannot be checked the text is kept back.
+    """
 
     id: str
     pattern: str
     severity: str
     semantic: bool = False
     threshold: float = 1.0
+    binding: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """A censor that was not, or not wholly, checked: it counts as no match, and is told."""
+    """A censor that was not, or not wholly, checked: it is told, and blocks the text where it is binding."""
 
     rule: Rule
     why: str
@@ -79,6 +85,11 @@ class Outcome:
     matches: tuple[Match, ...]
     timed_out: tuple[TimedOut, ...]
 
+    @property
+    def unverified(self) -> tuple[TimedOut, ...]:
+        """The binding censors that could not be checked: each of them blocks the text by itself."""
+        return tuple(missed for missed in self.timed_out if missed.rule.binding)
+
 
 def text_match(
     text: str,
@@ -86,13 +97,44 @@ def text_match(
     *,
     similarities: Similarities,
     seconds: float,
+    binding_seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """Match `text` against `rules`, strictest first, for `seconds` on patterns and as long on meanings.
+    """Match `text` against `rules`: the binding ones first and alone, the strictest of each first.
 
-    One search of a pattern is not interrupted: RE2 bounds it by the length of the text. What is not reached in
-    time counts as no match and is listed.
+    The binding ones have `binding_seconds` (by default `seconds`) for their patterns and as long for their meanings,
+    the others `seconds` for each, so that none of these can use up the time of those. One search of a pattern is not
+    interrupted: RE2 bounds it by the length of the text. What is not reached in time is listed; where it is binding
+    the verdict is "block", else it counts as no match.
     """
+    matches: list[Match] = []
+    timed_out: list[TimedOut] = []
+    for binding, budget in ((True, seconds if binding_seconds is None else binding_seconds), (False, seconds)):
+        alike = [rule for rule in rules if rule.binding is binding]
+        if alike:
+            found, missed = _match_group(alike, text, similarities, budget, clock)
+            matches += found
+            timed_out += missed
+    matches.sort(key=lambda match: STRICTNESS.index(match.rule.severity))
+    verdict = VERDICTS[matches[0].rule.severity] if matches else ALLOW
+    if any(missed.rule.binding for missed in timed_out):
+        verdict = BLOCK
+    return Outcome(verdict, tuple(matches), tuple(timed_out))
+
+
+def unverified_reason(outcome: Outcome) -> str:
+    """Why a text is kept back that nothing matched: which binding censors could not be checked; "" where all were."""
+    missed = outcome.unverified
+    if not missed:
+        return ""
+    named = ", ".join(f"{_shortened(each.rule.pattern)} ({each.rule.id})" for each in missed[:NAMED_UNVERIFIED])
+    more = f" and {len(missed) - NAMED_UNVERIFIED} more" if len(missed) > NAMED_UNVERIFIED else ""
+    return f"Blocked: what people set could not be checked: {named}{more}. {missed[0].why}"
+
+
+def _match_group(
+    rules: Sequence[Rule], text: str, similarities: Similarities, seconds: float, clock: Callable[[], float]
+) -> tuple[list[Match], list[TimedOut]]:
     matches: list[Match] = []
     timed_out: list[TimedOut] = []
     deadline = clock() + seconds
@@ -116,8 +158,7 @@ def text_match(
         found_by_meaning, unchecked = _match_meanings(semantic, text, similarities, seconds, clock)
         matches += found_by_meaning
         timed_out += unchecked
-    matches.sort(key=lambda match: STRICTNESS.index(match.rule.severity))
-    return Outcome(VERDICTS[matches[0].rule.severity] if matches else ALLOW, tuple(matches), tuple(timed_out))
+    return matches, timed_out
 
 
 def _match_pattern(rule: Rule, compiled: Any, text: str, is_late: Callable[[], bool]) -> Match | None:
@@ -183,5 +224,8 @@ def _passages(text: str) -> Iterator[Span]:
 
 
 def _quote(text: str, span: Span) -> str:
-    quoted = text[span.start : span.end]
+    return _shortened(text[span.start : span.end])
+
+
+def _shortened(quoted: str) -> str:
     return f"“{quoted}”" if len(quoted) <= QUOTED_CHARACTERS else f"“{quoted[: QUOTED_CHARACTERS - 1]}…”"

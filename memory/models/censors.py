@@ -1,22 +1,42 @@
 """Censors: what an agent must be warned of, or kept from."""
 
+from typing import Any
+
 from django.db import models
 
+from identity.models import AuthorFields
 from memory.models.base import Memory
+
+
+def _by_strictness() -> tuple[Any, ...]:
+    rank = models.Case(
+        models.When(severity=Censor.Severity.ABSOLUTE, then=0),
+        models.When(severity=Censor.Severity.BLOCK, then=1),
+        default=2,
+        output_field=models.IntegerField(),
+    )
+    return rank, "created_at", "id"
 
 
 class CensorQuerySet(models.QuerySet["Censor"]):
     def active(self) -> "CensorQuerySet":
         return self.filter(active=True)
 
-    def strictest_first(self) -> "CensorQuerySet":
+    def binding(self) -> "CensorQuerySet":
+        """Those of people and the product, and those that people confirmed: see `Censor.binding`."""
+        return self.exclude(author_kind=AuthorFields.Kind.TOKEN, endorsed=False)
+
+    def binding_first(self) -> "CensorQuerySet":
+        """People's and the product's before those of agents, the strictest of each first."""
         rank = models.Case(
-            models.When(severity=Censor.Severity.ABSOLUTE, then=0),
-            models.When(severity=Censor.Severity.BLOCK, then=1),
-            default=2,
+            models.When(author_kind=AuthorFields.Kind.TOKEN, endorsed=False, then=1),
+            default=0,
             output_field=models.IntegerField(),
         )
-        return self.order_by(rank, "created_at", "id")
+        return self.order_by(rank, *_by_strictness())
+
+    def strictest_first(self) -> "CensorQuerySet":
+        return self.order_by(*_by_strictness())
 
 
 class Censor(Memory):
@@ -45,6 +65,8 @@ class Censor(Memory):
     author_kind = models.CharField(max_length=10)
     author_id = models.CharField(max_length=100)
     author_name = models.CharField(max_length=200)
+    # A person has changed it, brought it back or kept it: what an agent began is people's word from then on.
+    endorsed = models.BooleanField(default=False)
 
     objects = CensorQuerySet.as_manager()
 
@@ -55,3 +77,8 @@ class Censor(Memory):
 
     def __str__(self) -> str:
         return self.pattern if len(self.pattern) <= 80 else f"{self.pattern[:79]}…"
+
+    @property
+    def binding(self) -> bool:
+        """Whether it is people's or the product's, and not only an agent's: then it fails closed."""
+        return self.author_kind != AuthorFields.Kind.TOKEN or self.endorsed

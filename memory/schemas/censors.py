@@ -90,11 +90,13 @@ class CensorTimedOutOut(Schema):
     id: UUID
     severity: str
     why: str
+    blocks: bool = Field(description="Whether it keeps the text back: it is a censor of people or the product")
 
 
 class CensorCheckOut(Schema):
     verdict: Literal["allow", "warn", "block"]
+    reason: str = Field(description="Which censors keep the text back because they could not be checked; else empty")
     matches: list[CensorMatchOut] = Field(description="Strictest first")
     timed_out: list[CensorTimedOutOut] = Field(
-        description="Censors that were not wholly checked, and count as no match"
+        description="Censors that were not wholly checked: those of people block the text, the others count as no match"
     )

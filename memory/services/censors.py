@@ -3,12 +3,13 @@
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from memory.censoring.cost import pattern_cost_check
 from memory.censoring.matching import Outcome, Rule, Similarities, text_match
 from memory.censoring.meaning import default_threshold, semantic_similarities
 from memory.censoring.patterns import meaning_check, pattern_check
@@ -17,9 +18,11 @@ from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor
 from memory.persona import change_check, memory_of
 from memory.policy import (
+    BINDING_CENSOR_CHECK_SECONDS,
     CENSOR_CHECK_SECONDS,
     CENSOR_SEVERITIES_BY_AUTHOR,
     MAX_ACTIVE_CENSORS,
+    MAX_ACTIVE_TOKEN_CENSORS,
     MAX_DETAIL_CHARACTERS,
     MAX_REMARK_CHARACTERS,
 )
@@ -50,8 +53,9 @@ def censor_create(
 
     `pattern` is a regular expression (RE2, case ignored), or for a semantic match a text that describes what is
     meant; `similarity_threshold` is the least cosine for it, by default that of the embedder in use. Raises
-    Invalid, naming the field, for a pattern that cannot be read, never matches as meant or matches everything;
-    NotAllowed for a severity beyond what this author's kind may give; Conflict when there are too many.
+    Invalid, naming the field, for a pattern that cannot be read, never matches as meant or matches everything, or,
+    from a token, costs too much; NotAllowed for a severity beyond what this author's kind may give; Conflict when
+    there are too many.
     """
     by.require("memory.add_censor", agent)
     choice_check("match", match, Censor.Match.values)
@@ -63,7 +67,7 @@ def censor_create(
     censor = Censor(
         agent=agent,
         persona=by.persona,
-        pattern=meaning_check(pattern) if semantic else pattern_check(pattern),
+        pattern=meaning_check(pattern) if semantic else _pattern_check(pattern, by),
         match=match,
         similarity_threshold=_threshold_check(threshold),
         severity=severity,
@@ -74,8 +78,7 @@ def censor_create(
         author_id=by.id,
         author_name=by.name,
     )
-    if Censor.objects.active().filter(agent=agent, persona=by.persona).count() >= MAX_ACTIVE_CENSORS:
-        raise Conflict(f"This agent has {MAX_ACTIVE_CENSORS:,} active censors; retire some first.")
+    _room_check(censor)
     censor.save(force_insert=True)
     audit_record(by=by, action="censor.create", target=censor, agent=agent, after=_state(censor))
     return censor
@@ -104,6 +107,8 @@ def censor_update(
     if severity is not None:
         _severity_check(severity, by)
     censor = row_lock(censor)
+    if active and not censor.active:
+        _room_check(censor, binding=censor.binding or by.is_person)
     if pattern is not None:
         pattern = meaning_check(pattern) if censor.match == Censor.Match.SEMANTIC else pattern_check(pattern)
     before, after = row_change(
@@ -118,6 +123,9 @@ def censor_update(
             "active": active,
         },
     )
+    if by.is_person and active is not False and not censor.binding:
+        censor.endorsed = True
+        censor.save(update_fields=["endorsed"])
     if after:
         action = {False: "censor.retire", True: "censor.revive"}.get(after.get("active"), "censor.update")  # type: ignore[arg-type]
         audit_record(
@@ -168,8 +176,8 @@ def censor_check(
 
     With `count`, each censor of the caller's own persona that matched counts one activation, and one audit record
     tells of the check (not of the text); without, nothing changes. `domain` leaves out the censors of other domains. A
-    censor that was not reached in time counts as no match and is listed. Raises Invalid for a text that is too long or
-    cannot be stored. Not to be called in a transaction: it may wait for an embedder.
+    censor that could not be checked is listed, and blocks the text where it is binding. Raises Invalid for a text that
+    is too long or cannot be stored. Not to be called in a transaction: it may wait for an embedder.
     """
     by.require("memory.trigger_censor" if count else "memory.view_censor", agent)
     if why := unstorable_reason(text):
@@ -185,6 +193,7 @@ def censor_check(
         [_rule(censor) for censor in censors.values()],
         similarities=similarities,
         seconds=CENSOR_CHECK_SECONDS,
+        binding_seconds=BINDING_CENSOR_CHECK_SECONDS,
     )
     if count and (outcome.matches or outcome.timed_out):
         _count(outcome, agent, by, clock.now())
@@ -217,7 +226,28 @@ def _count(outcome: Outcome, agent: Agent, by: Principal, now: datetime) -> None
 
 def _rule(censor: Censor) -> Rule:
     semantic = censor.match == Censor.Match.SEMANTIC
-    return Rule(str(censor.pk), censor.pattern, censor.severity, semantic, censor.similarity_threshold)
+    return Rule(str(censor.pk), censor.pattern, censor.severity, semantic, censor.similarity_threshold, censor.binding)
+
+
+def _pattern_check(pattern: str, by: Principal) -> str:
+    pattern = pattern_check(pattern)
+    if by.kind == "token":
+        pattern_cost_check(pattern)
+    return pattern
+
+
+def _room_check(censor: Censor, *, binding: bool | None = None) -> None:
+    """Raise Conflict where no further censor of its kind may be in force; those who ask at once wait for each other."""
+    binding = censor.binding if binding is None else binding
+    with connection.cursor() as cursor:
+        key = f"censors:{censor.agent_id}:{censor.persona}:{binding}"
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+    active = Censor.objects.active().filter(agent=censor.agent, persona=censor.persona)
+    alike = active.binding() if binding else active.filter(author_kind="token", endorsed=False)
+    limit = MAX_ACTIVE_CENSORS if binding else MAX_ACTIVE_TOKEN_CENSORS
+    if alike.count() >= limit:
+        whose = "" if binding else " of its own making"
+        raise Conflict(f"This agent has {limit:,} active censors{whose}; let some be retired first.")
 
 
 def _severity_check(severity: str, by: Principal) -> None:

@@ -117,7 +117,7 @@ def _survey(path: Path) -> tuple[dict[str, Any], dict[str, int], dict[str, set[s
             raise BadLine(number, f"rows of {name} come too late.")
         place = PLACES[name]
         wanted = {column.attname for column in columns(MODELS[name])}
-        row = {**{column: None for model, column in LATER if model is MODELS[name]}, **row}
+        row = {**{column: held for (model, column), held in LATER.items() if model is MODELS[name]}, **row}
         if set(row) != wanted:
             differing = sorted(set(row) ^ wanted)
             raise BadLine(number, f"a row of {name} lacks or adds {', '.join(differing)[:200]}.")

@@ -1,0 +1,175 @@
+"""An agent that tries to switch people's censors off: with costly patterns, with many, without an embedder."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+
+from memory.models import Censor
+from memory.policy import MAX_ACTIVE_CENSORS, MAX_ACTIVE_TOKEN_CENSORS
+from memory.services.censors import censor_create
+from nousweb.lib.errors import Conflict
+from tests.api.problems import assert_problem
+from tests.http import signed_in
+
+COSTLY = "(a|b)*a(a|b){{500}}z{}"
+"""About 0.8 seconds for each with the longest text of a's."""
+COSTLY_TEXT = "a" * 99_000 + " and here is the secret"
+MEANING = {"pattern": "The user asks to delete production data", "match": "semantic", "severity": "block"}
+
+
+@pytest.fixture
+def no_embedder(monkeypatch):
+    monkeypatch.setattr("memory.embedding.local.MODEL_SHA256", "0" * 64)
+    monkeypatch.setattr("memory.embedding.registry._made", {})
+
+
+def made_before(agent, count, kind, pattern=COSTLY, severity="block"):
+    """Censors that no check of today has looked at, as an older release or an import leaves them."""
+    return Censor.objects.bulk_create(
+        Censor(
+            agent=agent,
+            pattern=pattern.format(place),
+            severity=severity,
+            author_kind=kind,
+            author_id="1",
+            author_name=f"some {kind}",
+        )
+        for place in range(count)
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        (COSTLY.format(1), "too slow"),
+        ("(?:a?){500}a{500}z", "too slow"),
+        ("(?:[ab]*a[ab]{300}){1,3}q", "too slow"),
+        ("((.{1,30}){1,30})q{5}", "instructions"),
+        ("(x.{0,1000}y|a.{0,990}z)", "instructions"),
+        ("|".join(f"word{place}" for place in range(80)), "at most 500 characters"),
+    ],
+)
+def test_a_costly_pattern_is_refused_from_a_token_and_taken_from_a_person(api, ada, actor_token, bob, pattern, says):
+    refused = api.as_token(actor_token).post("/censors", {"pattern": pattern})
+    assert_problem(refused, 422, "invalid", field="pattern", detail=says)
+    assert not Censor.objects.exists()
+    assert api.as_person(bob).post("/censors", {"pattern": pattern}, {"agent": "ada"}).status_code == 201
+
+
+def test_an_agents_patterns_use_up_none_of_peoples_time(api, ada, actor_token, bob):
+    made_before(ada, 20, "token", severity="absolute")
+    mine = api.as_person(bob).post("/censors", {"pattern": "secret", "severity": "block"}, {"agent": "ada"}).json()
+    answer = api.as_token(actor_token).post("/censors/check", {"text": COSTLY_TEXT, "dry": True}).json()
+    assert answer["verdict"] == "block"
+    assert [found["id"] for found in answer["matches"]] == [mine["id"]]
+    assert answer["timed_out"], "the agent's own are not all reached"
+    assert {missed["blocks"] for missed in answer["timed_out"]} == {False}
+    assert answer["reason"] == ""
+
+
+def test_an_agents_own_censor_that_times_out_blocks_nobody(api, ada, actor_token):
+    made_before(ada, 20, "token")
+    answer = api.as_token(actor_token).post("/censors/check", {"text": COSTLY_TEXT, "dry": True}).json()
+    assert answer["verdict"] == "allow"
+    assert answer["timed_out"]
+
+
+@pytest.mark.parametrize("severity", ["warn", "block"])
+def test_a_persons_censor_that_is_not_reached_blocks_and_is_named(api, ada, actor_token, monkeypatch, severity):
+    monkeypatch.setattr("memory.services.censors.BINDING_CENSOR_CHECK_SECONDS", 0.5)
+    made_before(ada, 3, "person", severity=severity)
+    answer = api.as_token(actor_token).post("/censors/check", {"text": COSTLY_TEXT}).json()
+    assert answer["verdict"] == "block"
+    assert answer["matches"] == []
+    missed = {one["id"] for one in answer["timed_out"] if one["blocks"]}
+    assert missed <= {str(censor.pk) for censor in Censor.objects.all()}
+    assert missed
+    assert all(key in answer["reason"] for key in missed)
+    assert "could not be checked" in answer["reason"]
+
+
+def test_without_an_embedder_a_persons_meaning_blocks_and_an_agents_does_not(
+    api, ada, actor_token, bob, no_embedder, settings
+):
+    agents = api.as_token(actor_token).post("/censors", MEANING).json()
+    before = api.as_token(actor_token).post("/censors/check", {"text": "Good morning."}).json()
+    assert (before["verdict"], [one["id"] for one in before["timed_out"]]) == ("allow", [agents["id"]])
+    persons = api.as_person(bob).post("/censors", MEANING, {"agent": "ada"}).json()
+    answer = api.as_token(actor_token).post("/censors/check", {"text": "Good morning."}).json()
+    assert answer["verdict"] == "block"
+    assert [(one["id"], one["blocks"]) for one in answer["timed_out"]] == [(persons["id"], True), (agents["id"], False)]
+    assert persons["id"] in answer["reason"]
+    assert agents["id"] not in answer["reason"]
+
+
+def test_what_a_person_has_changed_is_the_persons(api, ada, actor_token, bob, no_embedder):
+    agents = api.as_token(actor_token).post("/censors", MEANING).json()
+    body = {"severity": "block", "reason": "It matters."}
+    changed = api.as_person(bob).request("PATCH", f"/censors/{agents['id']}", body=body, query={"agent": "ada"})
+    assert changed.status_code == 200
+    answer = api.as_token(actor_token).post("/censors/check", {"text": "Good morning."}).json()
+    assert (answer["verdict"], answer["timed_out"][0]["blocks"]) == ("block", True)
+
+
+def test_the_room_of_people_is_theirs(api, ada, actor_token, subconscious_token, bob):
+    caller = api.as_token(actor_token)
+    for place in range(MAX_ACTIVE_TOKEN_CENSORS - 1):
+        made_before(ada, 1, "token", f"word{place}")
+    assert caller.post("/censors", {"pattern": "the last"}).status_code == 201
+    assert_problem(caller.post("/censors", {"pattern": "one more"}), 409, "conflict", detail="100")
+    person = api.as_person(bob)
+    assert person.post("/censors", {"pattern": "secret"}, {"agent": "ada"}).status_code == 201
+    made_before(ada, MAX_ACTIVE_CENSORS - 2, "person", "word{}")
+    assert person.post("/censors", {"pattern": "the last"}, {"agent": "ada"}).status_code == 201
+    assert_problem(person.post("/censors", {"pattern": "one more"}, {"agent": "ada"}), 409, "conflict", detail="500")
+    assert api.as_token(subconscious_token).post("/censors", {"pattern": "its own"}).status_code == 201
+
+
+def test_a_full_list_is_no_way_round_by_bringing_back(api, ada, actor_token, bob):
+    made_before(ada, MAX_ACTIVE_CENSORS, "person", "word{}")
+    retired = Censor.objects.create(
+        agent=ada, pattern="old", active=False, author_kind="person", author_id="1", author_name="x"
+    )
+    back = api.as_person(bob).request("PATCH", f"/censors/{retired.pk}", body={"active": True}, query={"agent": "ada"})
+    assert_problem(back, 409, "conflict")
+
+
+def test_people_come_first_in_the_prompt(api, ada, actor_token, bob):
+    made_before(ada, MAX_ACTIVE_TOKEN_CENSORS, "token", "no {} " + "x" * 60)
+    mine = [f"people's own {place}" for place in range(5)]
+    for pattern in mine:
+        assert api.as_person(bob).post("/censors", {"pattern": pattern}, {"agent": "ada"}).status_code == 201
+    prompt = api.as_token(actor_token).post("/context", {"session_id": "s-1", "input": "hello"}).json()["system_prompt"]
+    assert [pattern for pattern in mine if pattern not in prompt] == []
+
+
+def test_the_bench_says_what_keeps_the_text_back(ada, bob, no_embedder):
+    made_before(ada, 1, "person")
+    Censor.objects.update(match="semantic")
+    page = signed_in(bob).get("/agents/ada/censors/bench/", {"text": "Good morning."})
+    assert page.status_code == 200
+    text = page.content.decode()
+    assert "Would block." in text
+    assert "People set it, so the text is kept back." in text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_last_censors_at_once_one_is_made(ada, actor):
+    made_before(ada, MAX_ACTIVE_TOKEN_CENSORS - 1, "token", "word{}")
+    ready = threading.Barrier(2)
+
+    def make(pattern):
+        try:
+            ready.wait(30)
+            censor_create(agent=ada, pattern=pattern, by=actor)
+            return "made"
+        except Conflict:
+            return "refused"
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(make, ["one", "other"])) == ["made", "refused"]
+    assert Censor.objects.count() == MAX_ACTIVE_TOKEN_CENSORS
