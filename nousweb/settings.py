@@ -9,7 +9,7 @@ import structlog
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from nousweb.lib.env import BadSetting, broker, flag, http_url, one_of, read, whole, words
+from nousweb.lib.env import BadSetting, broker, flag, http_url, one_of, read, shown_text, whole, words
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -42,7 +42,7 @@ try:
     DB_PREPARE = read("NOUS_DB_PREPARE", flag, True)
     WORKER_PROCESSES = read("NOUS_WORKER_PROCESSES", whole(1, 64), 1)
 
-    IDENTITY_PROMPT = read("NOUS_IDENTITY_PROMPT", str, "")
+    IDENTITY_PROMPT = read("NOUS_IDENTITY_PROMPT", shown_text, "")
     FOUR_EYES = read("NOUS_FOUR_EYES", flag, False)
     PROPOSAL_EXPIRY_DAYS = read("NOUS_PROPOSAL_EXPIRY_DAYS", whole(1, 3650), 30)
     CONTEXT_RETENTION_DAYS = read("NOUS_CONTEXT_RETENTION_DAYS", whole(1, 3650), 30)

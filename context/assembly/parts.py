@@ -6,12 +6,12 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
-from nousweb.lib.fencing import fence_line
+from nousweb.lib.fencing import fence_label, fence_line
 
 
 def list_item(text: str, label: str = "") -> str:
     """A memory as one line of a prompt, which it cannot leave; `label` says whom or when it is about."""
-    return f"- [{fence_line(label)}] {fence_line(text)}" if label else f"- {fence_line(text)}"
+    return f"- {fence_label(label)} {fence_line(text)}" if label else f"- {fence_line(text)}"
 
 
 @dataclass(frozen=True, slots=True)

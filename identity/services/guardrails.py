@@ -15,7 +15,7 @@ from identity.policy import (
 from identity.principal import Principal
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import unstorable_reason
+from nousweb.lib.text import unapprovable_reason, unstorable_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,8 @@ def content_check(content: str) -> str:
             f"A section holds at most {MAX_SECTION_CHARACTERS:,} characters; this has {len(content):,}.",
             field="content",
         )
+    if why := unapprovable_reason(content):
+        raise Invalid(why, field="content")
     return content
 
 

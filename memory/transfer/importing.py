@@ -9,7 +9,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, connection, models, transaction
 
-from identity.models import Agent, AgentKind, Persona, validate_slug
+from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, Persona, validate_slug
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import Event, LongTermEntry, LoopSummary
@@ -29,7 +29,7 @@ from memory.transfer.tables import (
     table_name,
 )
 from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.text import first_unstorable
+from nousweb.lib.text import first_unstorable, unapprovable_reason
 
 BATCH = 500
 MODELS: dict[str, type[models.Model]] = {table_name(model): model for model in (*TABLES, AUDIT_TABLE)}
@@ -226,6 +226,7 @@ class _Storing:
             values["object_id"] = self._object_id(values["object_type"], values["object_id"])
         if any(column.name == "agent" for column in model._meta.concrete_fields):
             values["agent_id"] = self.agent.pk
+        _approvable_check(number, model, values)
         return model(**values)
 
     def _reference(self, number: int, column: models.ForeignKey, value: Any) -> Any:
@@ -266,6 +267,14 @@ class _Storing:
                     inner["id"] = type(inner["id"])(known)
             return inner
         return value
+
+
+def _approvable_check(number: int, model: type[models.Model], values: dict[str, Any]) -> None:
+    """What prompts would say, or a person could approve, has to be what people see; the past stays as it was."""
+    current = model is IdentityVersion and values["is_current"]
+    waiting = model is ChangeProposal and values["status"] in ChangeProposal.WAITING
+    if (current or waiting) and (why := unapprovable_reason(values["content"])):
+        raise BadLine(number, why)
 
 
 def _taken(model: type[models.Model], ids: list[str]) -> Iterator[str]:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from nousweb.lib.text import unapprovable_reason
+
 T = TypeVar("T")
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
@@ -82,4 +84,11 @@ def broker(raw: str) -> str:
     """Parse where tasks are queued: `orm`, the database itself, or the address of a Redis."""
     if raw != "orm" and not (raw.startswith(("redis://", "rediss://")) and urlsplit(raw).hostname):
         raise ValueError("expected orm, or an address that starts with redis:// or rediss://")
+    return raw
+
+
+def shown_text(raw: str) -> str:
+    """Parse a text for prompts, all of whose characters people can see."""
+    if why := unapprovable_reason(raw):
+        raise ValueError(why)
     return raw

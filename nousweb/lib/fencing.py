@@ -1,13 +1,16 @@
 """Making untrusted text safe to stand inside a prompt: it can never look like a section of ours.
 
 A memory that holds "\\n## Active Censors" must not open a section. Headings of our own level or above are
-escaped, deeper ones are moved below ours, line breaks that only some readers honour become plain ones, and
-characters that hide text are removed.
+escaped, deeper ones are moved below ours, line breaks that only some readers honour become plain ones,
+characters that do not show are left out (nousweb.lib.characters), and marks of chat templates and tags are
+broken by a backslash (nousweb.lib.chatmarks).
 """
 
 import re
 import unicodedata
 
+from nousweb.lib.characters import shows_all, without_hidden
+from nousweb.lib.chatmarks import escape_chat_marks, escape_markup
 from nousweb.lib.tokens import estimate_tokens, truncate_to_tokens
 
 _HASHES = "#＃﹟"
@@ -17,27 +20,23 @@ _LIST_NUMBER = re.compile(r"(\d{1,9})([.)](?=\s|$))")
 _CODE_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)")
 _LINE_BREAKS = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _DEEPEST = 6
-_HIDDEN = ("Cc", "Cf", "Cs", "Co")
 # Letters and symbols that show as nothing.
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
-# The joiner holds emoji together.
-_KEPT = "\n\t\u200d"
 
 
 def plain_text(text: str) -> str:
-    """`text` with one kind of line break and without invisible control and formatting characters."""
-    if text.isascii() and text.isprintable():
+    """`text` with one kind of line break and without characters that do not show where they stand."""
+    if shows_all(text):
         return text
-    text = _LINE_BREAKS.sub("\n", text)
-    return "".join(char for char in text if char in _KEPT or unicodedata.category(char) not in _HIDDEN)
+    return without_hidden(_LINE_BREAKS.sub("\n", text))
 
 
 def fence_line(text: str) -> str:
     """`text` on one line, for a list item: it can neither leave its item nor open a heading or list in it.
 
-    Fencing it twice changes nothing more.
+    No mark of a chat template and no tag is left in it. Fencing it twice changes nothing more.
     """
-    line = " ".join(plain_text(text).split())
+    line = escape_markup(" ".join(plain_text(text).split()))
     start, after_marks = _first_ink(line), _first_ink(line, passing=">*+-")
     if line[start:].startswith(">") or line[after_marks:].startswith(tuple(_HASHES)) or _LIST_MARK.match(line, start):
         return f"{line[:start]}\\{line[start:]}"
@@ -50,11 +49,17 @@ def fence_block(text: str, *, level: int) -> str:
     """`text` as a block under a heading of `level` (1 to 6), with its own headings kept below that level.
 
     Headings deeper than 2 are moved down by `level - 2` (sections are written as if under a level 2
-    heading); shallower ones are escaped, and so are underlined headings. An unclosed code fence is closed.
+    heading); shallower ones are escaped, and so are underlined headings. An unclosed code fence is closed, and
+    marks of chat templates are broken; tags of another kind may stand, since blocks are what people approved.
     At level 2, fencing twice changes nothing more.
     """
-    text = "\n".join(_fence_heading(line, level) for line in plain_text(text).strip().split("\n"))
-    return _close_code(text)
+    text = escape_chat_marks(plain_text(text).strip())
+    return _close_code("\n".join(_fence_heading(line, level) for line in text.split("\n")))
+
+
+def fence_label(text: str) -> str:
+    """`text` in brackets before a line, fenced; the brackets are part of what is made harmless."""
+    return escape_markup(f"[{fence_line(text)}]")
 
 
 def truncate_block(text: str, budget: int) -> str:

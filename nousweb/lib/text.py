@@ -1,7 +1,13 @@
-"""What text PostgreSQL can store, and what text says nothing."""
+"""What text PostgreSQL can store, what text says nothing, and what text people can approve: they see all of it."""
 
 import unicodedata
 from typing import Any
+
+from nousweb.lib.characters import hidden_places, place_of
+from nousweb.lib.chatmarks import chat_mark_indices, mark_at
+
+_NAMED = 3
+"""So many hidden characters a reason names."""
 
 UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 """Controls, format characters (zero-width and bidirectional ones among them) and white space of every kind."""
@@ -44,4 +50,22 @@ def first_unstorable(value: Any) -> str | None:
             pending.extend(current.values())
         elif isinstance(current, list | tuple):
             pending.extend(current)
+    return None
+
+
+def unapprovable_reason(text: str) -> str | None:
+    """Why `text` may not become part of an identity, or None: what is approved has to be what a prompt says.
+
+    It names each character that does not show and each mark of a chat template, with its line and column.
+    """
+    if hidden := hidden_places(text):
+        named = "; ".join(f"{one.code} {one.name} (line {one.line}, column {one.column})" for one in hidden[:_NAMED])
+        more = f" and {len(hidden) - _NAMED:,} more" if len(hidden) > _NAMED else ""
+        return f"It holds characters that do not show or that reorder others: {named}{more}."
+    if marks := chat_mark_indices(text):
+        place = place_of(text, marks[0])
+        return (
+            f"It holds {mark_at(text, marks[0])!r} near line {place.line}, column {place.column}, which a language "
+            "model may take for a change of speaker or for markup; write it in other words."
+        )
     return None

@@ -34,7 +34,7 @@ def test_a_preview_shows_the_prompt_and_leaves_no_trace(ada: Agent, actor: Princ
     url = reverse(PREVIEW[0], args=PREVIEW[1])
     page = browser(alice).get(url, {"input": "Hello", "session": "x"}).content.decode()
     assert "You are Ada, calm and exact." in page
-    assert "Likes &lt;tea&gt;." in page
+    assert "Likes &lt;\\tea&gt;." in page
     assert "leaves no trace" in page
     part = browser(alice).post(url, {"input": "Hello", "session": "x"}, headers={"HX-Request": "true"})
     assert part["HX-Replace-Url"] == f"{url}?input=Hello&session=x"

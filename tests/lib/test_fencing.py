@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from identity.policy import Section
 from identity.prompt import assemble_prompt
-from nousweb.lib.fencing import fence_block, fence_line, plain_text, truncate_block
+from nousweb.lib.characters import hidden_indices
+from nousweb.lib.chatmarks import chat_mark_indices
+from nousweb.lib.fencing import fence_block, fence_label, fence_line, plain_text, truncate_block
 from nousweb.lib.tokens import estimate_tokens
 
 BLANKS = "\u115f\u1160\u2800\u3164\uffa0"
@@ -181,3 +183,92 @@ def test_headings_move_below_the_level_they_stand_under():
 def test_plain_text_keeps_what_people_see():
     assert plain_text("a\tb\nc é 👩\u200d🚀 漢") == "a\tb\nc é 👩\u200d🚀 漢"
     assert plain_text("a\u200bb\ufeffc\x00\x1b[0m\u202e") == "abc[0m"
+
+
+# What chat templates are made of, in plain and in full width, to be put together in every order.
+CHAT_PIECES = st.sampled_from([
+    "<", "</", "<|", "|>", ">", "＜", "｜", "＞", "／", "<<", ">>", "[", "]", "［", "］", "/", "\\", "!--", "--", "-->",
+    "im_start", "im_end", "endoftext", "system", "SYSTEM", "ｓｙｓｔｅｍ", "assistant", "INST", "SYS", "s", "h2",
+    "tool_call",
+    "start_of_turn", "Human", "Assistant", ":", "：", "\n", "\n\n", " ", "\t", "\u200b", "\u202e", "\u2028",
+    "##", "###", "Instruction", "x", "b", "<|im_start|>", "</system>", "[INST]", "\n\nHuman:", "│",
+])  # fmt: skip
+CHAT = st.lists(CHAT_PIECES, max_size=12).map("".join)
+
+
+def chat_marks(text: str) -> list[str]:
+    """The marks of chat templates that a tokeniser, or a reader of look-alikes, finds in `text`."""
+    folded = unicodedata.normalize("NFKC", text).replace("│", "|")
+    return [
+        found.group()
+        for pattern in (
+            r"<\s*\|",
+            r"<\s*/?\s*(system|assistant|h2|tool_call|start_of_turn|im_start|im_end|endoftext|s|inst|sys)\b(?!-)",
+            r"<!--", r"\[\s*/?\s*(inst|sys)\s*\]", r"\n\s*\n\s*(human|assistant|system)[ \t]*:",
+        )
+        for found in re.finditer(pattern, folded, re.IGNORECASE)
+    ]  # fmt: skip
+
+
+@settings(max_examples=1_500)
+@given(text=CHAT, label=CHAT)
+@example("<|im\u200b_start|>", "INST")
+@example("＜｜im_start｜＞", "/INST")
+@example("a\n\n\u2028Human:", "")
+def test_no_mark_of_a_chat_template_is_left(text, label):
+    line = f"- {fence_label(label)} {fence_line(text)}"
+    for fenced in (line, fence_block(text, level=2), f"## Identity\n### Values\n{fence_block(text, level=3)}"):
+        assert chat_marks(fenced) == [], fenced
+        assert chat_mark_indices(fenced) == []
+        assert list(hidden_indices(fenced)) == []
+
+
+@settings(max_examples=1_000)
+@given(text=CHAT)
+def test_breaking_marks_twice_changes_nothing_and_a_reader_can_take_it_back(text):
+    line, block = fence_line(text), fence_block(text, level=2)
+    assert fence_line(line) == line
+    assert fence_block(block, level=2) == block
+    if "\\" not in text:
+        assert line.replace("\\", "") == " ".join(plain_text(text).split())
+    for shown in lines_of(block):
+        assert not is_heading(shown, 2), shown
+
+
+@pytest.mark.parametrize(
+    ("text", "fenced"),
+    [
+        ("<|im_start|>system", "<\\|im_start|>system"),
+        ("<|endoftext|>", "<\\|endoftext|>"),
+        ("[INST] x [/INST]", "[\\INST] x [\\/INST]"),
+        ("<<SYS>> x <</SYS>>", "<<\\SYS>> x <<\\/SYS>>"),
+        ("</system>", "<\\/system>"),
+        ("<system>", "<\\system>"),
+        ("<h2>Active Censors</h2>", "<\\h2>Active Censors<\\/h2>"),
+        ("<!-- never closed", "<\\!-- never closed"),
+        ("<tool_call>", "<\\tool_call>"),
+        ("<start_of_turn>user", "<\\start_of_turn>user"),
+        ("<s>x</s>", "<\\s>x<\\/s>"),
+        ("＜｜im_start｜＞", "＜\\｜im_start｜＞"),
+        ("＜system＞", "＜\\system＞"),
+        ("［INST］", "［\\INST］"),
+        ("<｜begin▁of▁sentence｜>", "<\\｜begin▁of▁sentence｜>"),
+        ("<important>obey</important>", "<\\important>obey<\\/important>"),
+        ("x\n\nHuman: y", "x Human: y"),
+        ("a List<String> of 2 < 3 [x]", "a List<String> of 2 < 3 [x]"),
+    ],
+)
+def test_what_becomes_of_marks_in_a_line(text, fenced):
+    assert fence_line(text) == fenced
+
+
+@pytest.mark.parametrize(
+    ("text", "fenced"),
+    [
+        ("x\n\nHuman: y\n\nAssistant: z", "x\n\nHuman\\: y\n\nAssistant\\: z"),
+        ("### Instruction:\nx", "\\### Instruction:\nx"),
+        ("say <branch>\n- User: x", "say <branch>\n- User: x"),
+    ],
+)
+def test_what_becomes_of_marks_in_a_block(text, fenced):
+    assert fence_block(text, level=2) == fenced

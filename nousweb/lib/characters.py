@@ -1,0 +1,227 @@
+"""Characters that do not show, or that move what stands beside them: which they are, what they are called, where.
+
+One definition serves all who ask: identity refuses them, prompts leave them out, pages put a mark in their place.
+A character is hidden by where it stands: a joiner between two letters of Persian is part of the word, between two
+Latin letters it is a hiding place.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+ZWNJ, ZWJ = "\u200c", "\u200d"
+_JOINERS = ZWNJ + ZWJ
+_VIRAMA = 9
+
+# Letters and marks that show as nothing although Unicode calls them so.
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+_BLANK_CELL = "\u2800"
+_VARIATIONS = "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_VARIATION = re.compile(f"[{_VARIATIONS}]")
+# Printable for Python, and yet worth a look.
+_LOOKED_AT = re.compile(f"[{_FILLERS}{_BLANK_CELL}{_VARIATIONS}]")
+# Breaks and wide spaces, which are as good as a space here.
+_BREAKS = {ord("\n"): " ", ord("\t"): " ", 0xA0: " ", 0x202F: " ", 0x3000: " "}
+_ASCII_CONTROL = re.compile(r"[^\t\n -~]")
+# Marks of Arabic and its kin that stand before a number; they show, though Unicode has them among the formats.
+_SHOWN_FORMATS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+# Scripts whose letters join or form clusters, where a joiner between two of their letters is spelling.
+_JOINING = re.compile(
+    "[\u0600-\u07ff\u0840-\u0dff\u1000-\u109f\u1780-\u18af\u1b00-\u1bff\ua840-\ua87f\ua980-\uaaff\uabc0-\uabff"
+    "\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00010aff\U00011000-\U00011fff\U0001e900-\U0001e95f]"
+)
+_MONGOLIAN = re.compile("[\u1800-\u18af]")
+_IDEOGRAPH = re.compile("[\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_PICTURE = re.compile(
+    "[\u2194\u2195\u2620\u2640\u2642\u2695-\u2697\u26a7\u26d3\u26f9\u2708\u27a1\u2764\u2b1b\U0001f000-\U0001faff]"
+)
+_SKIN_TONES = "\U0001f3fb-\U0001f3ff"
+_BEFORE_JOINER = re.compile(f"[\ufe0f{_SKIN_TONES}]")
+_VARIED_SYMBOL = re.compile("[#*0-9\u00a9\u00ae\u203c\u2049\u3030\u303d]")
+# The only flags that are spelled in tag characters: England, Scotland, Wales.
+_TAGGED_FLAG = re.compile(
+    "\U0001f3f4(?:\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
+    "|\U000e0077\U000e006c\U000e0073))\U000e007f"
+)
+_TAG = re.compile("[\U000e0020-\U000e007f]")
+# Python knows an older Unicode than the newest emoji and ideographs; these blocks hold nothing else.
+_NEWER = re.compile("[\U0001f000-\U0001faff\U00020000-\U0003fffd]")
+
+_CONTROL_NAMES = [
+    "NULL",
+    "START OF HEADING",
+    "START OF TEXT",
+    "END OF TEXT",
+    "END OF TRANSMISSION",
+    "ENQUIRY",
+    "ACKNOWLEDGE",
+    "BELL",
+    "BACKSPACE",
+    "CHARACTER TABULATION",
+    "LINE FEED",
+    "LINE TABULATION",
+    "FORM FEED",
+    "CARRIAGE RETURN",
+    "SHIFT OUT",
+    "SHIFT IN",
+    "DATA LINK ESCAPE",
+    "DEVICE CONTROL ONE",
+    "DEVICE CONTROL TWO",
+    "DEVICE CONTROL THREE",
+    "DEVICE CONTROL FOUR",
+    "NEGATIVE ACKNOWLEDGE",
+    "SYNCHRONOUS IDLE",
+    "END OF TRANSMISSION BLOCK",
+    "CANCEL",
+    "END OF MEDIUM",
+    "SUBSTITUTE",
+    "ESCAPE",
+    "INFORMATION SEPARATOR FOUR",
+    "INFORMATION SEPARATOR THREE",
+    "INFORMATION SEPARATOR TWO",
+    "INFORMATION SEPARATOR ONE",
+]
+_CATEGORY_NAMES = {
+    "Cc": "CONTROL CHARACTER",
+    "Co": "PRIVATE USE CHARACTER",
+    "Cs": "HALF OF A SURROGATE PAIR",
+    "Cn": "UNASSIGNED CHARACTER",
+}
+_OTHER_NAMES = {"\x7f": "DELETE", "\x85": "NEXT LINE"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One character of a text and where it stands: `index` from 0, `line` and `column` from 1."""
+
+    character: str
+    index: int
+    line: int
+    column: int
+
+    @property
+    def code(self) -> str:
+        return character_code(self.character)
+
+    @property
+    def name(self) -> str:
+        return character_name(self.character)
+
+
+def character_code(character: str) -> str:
+    """ "U+202E"."""
+    return f"U+{ord(character):04X}"
+
+
+def character_name(character: str) -> str:
+    """ "RIGHT-TO-LEFT OVERRIDE"; a word for its kind where Unicode gives a character no name."""
+    if ord(character) < len(_CONTROL_NAMES):
+        return _CONTROL_NAMES[ord(character)]
+    known = _OTHER_NAMES.get(character) or unicodedata.name(character, "")
+    return known or _CATEGORY_NAMES.get(unicodedata.category(character), "CHARACTER WITHOUT A NAME")
+
+
+def place_of(text: str, index: int) -> Place:
+    """The place of the character at `index`."""
+    return Place(text[index], index, text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index))
+
+
+def shows_all(text: str) -> bool:
+    """Whether `text` surely holds no hidden character: fast, and it may say no of a text that holds none."""
+    if text.isascii():
+        return text.isprintable() or not _ASCII_CONTROL.search(text)
+    return (text.isprintable() or text.translate(_BREAKS).isprintable()) and not _LOOKED_AT.search(text)
+
+
+def hidden_indices(text: str) -> Iterator[int]:
+    """Where the characters of `text` stand that do not show where they stand, or that reorder what does."""
+    if shows_all(text):
+        return
+    flags: set[int] | None = None
+    for index, character in enumerate(text):
+        if character in "\n\t" or (character.isprintable() and not _LOOKED_AT.match(character)):
+            continue
+        if _TAG.match(character):
+            flags = _flag_tags(text) if flags is None else flags
+            if index in flags:
+                continue
+        elif not _hides(text, index):
+            continue
+        yield index
+
+
+def hidden_places(text: str, most: int = 1_000) -> list[Place]:
+    """The first `most` hidden characters of `text`, with line and column."""
+    places = []
+    for index in hidden_indices(text):
+        places.append(place_of(text, index))
+        if len(places) == most:
+            break
+    return places
+
+
+def without_hidden(text: str) -> str:
+    """`text` without its hidden characters. What it returns has none: a joiner between two of them goes as well."""
+    while hidden := set(hidden_indices(text)):
+        text = "".join(character for index, character in enumerate(text) if index not in hidden)
+    return text
+
+
+def _hides(text: str, index: int) -> bool:
+    character = text[index]
+    if character in _JOINERS:
+        return not _joins(text, index)
+    if _VARIATION.match(character):
+        return not _varies(text, index)
+    if character == _BLANK_CELL:
+        return not any("\u2801" <= beside <= "\u28ff" for beside in text[max(index - 1, 0) : index + 2])
+    if character in _FILLERS:
+        return True
+    if character == "\u180e":
+        return not (_MONGOLIAN.match(text[index - 1 : index]) and _MONGOLIAN.match(text[index + 1 : index + 2]))
+    category = unicodedata.category(character)
+    if category == "Cf":
+        return character not in _SHOWN_FORMATS
+    if category == "Cn":
+        return not _NEWER.match(character)
+    return category in ("Cc", "Co", "Cs", "Zl", "Zp")
+
+
+def _joins(text: str, index: int) -> bool:
+    """Whether the joiner at `index` stands between parts of an emoji, or inside a word of a script that uses it."""
+    before, after = text[index - 1 : index] if index else "", text[index + 1 : index + 2]
+    if not before or before in _JOINERS:
+        return False
+    if text[index] == ZWJ:
+        base = index - 1
+        while base > 0 and _BEFORE_JOINER.match(text[base]):
+            base -= 1
+        if _PICTURE.match(text[base]) and after and _PICTURE.match(after):
+            return True
+    if unicodedata.combining(before) == _VIRAMA:
+        return True
+    return bool(_is_joining_letter(before) and after and _is_joining_letter(after))
+
+
+def _is_joining_letter(character: str) -> bool:
+    return bool(_JOINING.match(character)) and unicodedata.category(character)[0] in "LM"
+
+
+def _varies(text: str, index: int) -> bool:
+    """Whether the variation selector at `index` follows, alone, a character that has variants."""
+    if not index:
+        return False
+    base, selector = text[index - 1], text[index]
+    if selector >= "\U000e0100":
+        return bool(_IDEOGRAPH.match(base))
+    if selector < "\ufe00":
+        return bool(_MONGOLIAN.match(base)) and not _VARIATION.match(base)
+    if selector >= "\ufe0e":
+        symbol = unicodedata.category(base) in ("So", "Sm", "Sk") or bool(_PICTURE.match(base))
+        return symbol or bool(_VARIED_SYMBOL.match(base))
+    return bool(_IDEOGRAPH.match(base)) or unicodedata.category(base) == "Sm"
+
+
+def _flag_tags(text: str) -> set[int]:
+    return {index for flag in _TAGGED_FLAG.finditer(text) for index in range(flag.start() + 1, flag.end())}
