@@ -49,6 +49,8 @@ class Agent(models.Model):
     config = models.JSONField(default=dict, blank=True)
     # A moment and not a state machine: initiation is one transaction, so nothing can be left half-way.
     initiated_at = models.DateTimeField(null=True, blank=True)
+    # Whoever reads its memory and writes later what it read knows by it whether anything was erased in between.
+    erasures = models.PositiveBigIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     objects = AgentQuerySet.as_manager()

@@ -46,6 +46,7 @@ try:
     FOUR_EYES = read("NOUS_FOUR_EYES", flag, False)
     PROPOSAL_EXPIRY_DAYS = read("NOUS_PROPOSAL_EXPIRY_DAYS", whole(1, 3650), 30)
     CONTEXT_RETENTION_DAYS = read("NOUS_CONTEXT_RETENTION_DAYS", whole(1, 3650), 30)
+    CONTEXT_LOG_DURABLE = read("NOUS_CONTEXT_LOG_DURABLE", flag, True)
     LOOP_IDLE_MINUTES = read("NOUS_LOOP_IDLE_MINUTES", whole(1, 30 * 24 * 60), 30)
     METRICS_TOKEN = read("NOUS_METRICS_TOKEN", str, "")
     BROKER = read("NOUS_BROKER", broker, "orm")

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import structlog
 from django.conf import settings
+from django.db import transaction
 
 from context.assembly import Section, Verdict
 from context.engine import Prepared, context_prepare
@@ -15,6 +17,7 @@ from context.models import ContextRun
 from context.request import ContextRequest
 from identity.models import Agent
 from identity.principal import Principal
+from identity.services.holding import agent_again, agent_held
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from nousweb.lib import clock
 from nousweb.lib.sql import instance_insert
@@ -23,6 +26,8 @@ from nousweb.lib.tokens import estimate_tokens
 logger = structlog.get_logger(__name__)
 
 PURGE_BATCH = 5_000
+UNHELD_TRIES = 3
+"""Times that a prompt is assembled without making an erasure wait for it."""
 ASSEMBLE = "context.assemble_context"
 
 
@@ -30,6 +35,7 @@ ASSEMBLE = "context.assemble_context"
 class ContextResult:
     """A prompt with all that led to it; `run_id` is None when it left no trace."""
 
+    persona: str
     prepared: Prepared
     decisions: dict[str, Any]
     fingerprint: dict[str, Any]
@@ -50,20 +56,39 @@ def context_assemble(
     """Assemble the prompt for a request from the memory that `by` may read.
 
     With `log` the run is kept for CONTEXT_RETENTION_DAYS and told to the log as `context_assembled`; a dry run leaves
-    no trace. With `explain` there are verdicts on what was replaced or retired too. People with the right may ask for
-    the subconscious `persona`; a token's own cannot be changed.
+    no trace. What was read before something of the agent was erased is neither kept nor answered, but read anew.
+    With `explain` there are verdicts on what was replaced or retired too. People with the right may ask for the
+    subconscious `persona`; a token's own cannot be changed.
     """
     by.require(ASSEMBLE, agent)
+    assembled = partial(_assembled, request=request, by=by, explain=explain, persona=persona)
+    if not log:
+        return assembled(agent)
+    for _ in range(UNHELD_TRIES):
+        result = assembled(agent)
+        if run_id := _log(agent, result, by):
+            return replace(result, run_id=run_id)
+        agent = agent_again(agent)
+    # An erasure came in between each time; the next one waits.
+    with transaction.atomic(), agent_held(agent.pk):
+        agent = agent_again(agent)
+        result = assembled(agent)
+        return replace(result, run_id=_log(agent, result, by))
+
+
+def _assembled(
+    agent: Agent, *, request: ContextRequest, by: Principal, explain: bool, persona: str | None
+) -> ContextResult:
     view = context_view(agent, by, persona)
     prepared = context_prepare(view, request, explain=explain)
-    result = ContextResult(
+    return ContextResult(
+        view.persona,
         prepared,
         prepared.decisions(),
         prepared.fingerprint.as_json(),
         [section_json(section) for section in prepared.assembly.sections],
         [verdict_json(verdict) for verdict in prepared.assembly.verdicts],
     )
-    return replace(result, run_id=_log(view, result, by)) if log else result
 
 
 def section_json(section: Section) -> dict[str, Any]:
@@ -159,12 +184,13 @@ def context_view(agent: Agent, by: Principal, persona: str | None = None) -> Per
     return memory_of(agent, by)
 
 
-def _log(view: PersonaMemory, result: ContextResult, by: Principal) -> UUID:
+def _log(agent: Agent, result: ContextResult, by: Principal) -> UUID | None:
+    """Keep what was assembled; None when something was erased since `agent` was read, and nothing is kept."""
     prepared, decided = result.prepared, result.prepared.decided
     duration = sum(value for name, value in prepared.timings.items() if "." not in name)
     run = ContextRun(
-        agent=view.agent,
-        persona=view.persona,
+        agent=agent,
+        persona=result.persona,
         session_id=decided.request.session_id,
         input=decided.request.input,
         request=decided.request.as_json(),
@@ -184,14 +210,20 @@ def _log(view: PersonaMemory, result: ContextResult, by: Principal) -> UUID:
         duration_ms=round(duration, 2),
         principal_name=by.name,
     )
-    # A prompt would wait longer for the disk than for any of its searches, and a log is no memory.
-    instance_insert(run, durable=False)
+    kept = instance_insert(
+        run,
+        durable=settings.CONTEXT_LOG_DURABLE,
+        where="nous_agent_hold(%(agent_id)s::bigint) = %(erasures)s::bigint",
+        values={"erasures": agent.erasures},
+    )
+    if not kept:
+        return None
     logger.info(
         "context_assembled",
         run_id=str(run.pk),
         task_id=decided.request.session_id,
-        agent=view.agent.slug,
-        agent_kind=view.agent.kind,
+        agent=agent.slug,
+        agent_kind=agent.kind,
         profile_id=decided.profile.profile_id,
         fingerprint=result.fingerprint,
         items_selected=sum(len(section["items"]) for section in result.sections),

@@ -2,13 +2,12 @@
 
 from uuid import UUID
 
-from django.db import transaction
-
 from context.models import ContextPin
 from context.services.context import context_view
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.holding import agent_transaction
 from memory.models import ItemType
 from memory.search.load import memories_load
 from nousweb.lib.errors import Conflict, Invalid, NotFound
@@ -19,7 +18,7 @@ MAX_PINS = 20
 """Pins of one agent: what is always told leaves no room for what is asked."""
 
 
-@transaction.atomic
+@agent_transaction()
 def context_pin(*, agent: Agent, item_type: str, item_id: str, by: Principal, persona: str | None = None) -> ContextPin:
     """Pin an active memory that `by` may read. Pinning it twice changes nothing.
 
@@ -46,7 +45,7 @@ def context_pin(*, agent: Agent, item_type: str, item_id: str, by: Principal, pe
     return pin
 
 
-@transaction.atomic
+@agent_transaction()
 def context_unpin(*, agent: Agent, item_type: str, item_id: str, by: Principal) -> None:
     """Remove a pin. Raises NotFound when there is none."""
     by.require(UNPIN, agent)

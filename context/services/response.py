@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
-
 from context.models import ContextRun, MemoryUsage
 from context.overlap import share_within, words_of
 from context.usage import REFERENCED_AT
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.holding import agent_transaction
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.text import unstorable_reason
 
 MAX_RESPONSE_CHARACTERS = 400_000
@@ -25,7 +24,7 @@ class ItemUse:
     referenced: bool
 
 
-@transaction.atomic
+@agent_transaction(of="run")
 def context_respond(*, run: ContextRun, response: str, by: Principal) -> list[ItemUse]:
     """Note which of the memories shown the answer refers to, each by itself.
 
@@ -33,7 +32,7 @@ def context_respond(*, run: ContextRun, response: str, by: Principal) -> list[It
     """
     by.require("context.report_context", run.agent)
     _text_check("response", response, MAX_RESPONSE_CHARACTERS)
-    run = ContextRun.objects.select_for_update().get(pk=run.pk)
+    run = _lock(run)
     if run.responded_at is not None:
         raise Conflict("The answer to this context has been reported already.")
     said = words_of(response)
@@ -63,14 +62,14 @@ def context_respond(*, run: ContextRun, response: str, by: Principal) -> list[It
     return uses
 
 
-@transaction.atomic
+@agent_transaction(of="run")
 def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Principal) -> ContextRun:
     """Note how the task that the prompt was for ended: "success" or "failure". May be corrected later."""
     by.require("context.report_context", run.agent)
     if outcome not in (ContextRun.Outcome.SUCCESS, ContextRun.Outcome.FAILURE):
         raise Invalid("outcome is success or failure.", field="outcome")
     _text_check("note", note, 2_000)
-    run = ContextRun.objects.select_for_update(of=("self",)).select_related("agent").get(pk=run.pk)
+    run = _lock(run)
     before = run.outcome
     run.outcome, run.outcome_note = outcome, note.strip()
     run.save(update_fields=["outcome", "outcome_note"])
@@ -84,6 +83,14 @@ def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Princi
         message=run.outcome_note,
     )
     return run
+
+
+def _lock(run: ContextRun) -> ContextRun:
+    """The run as it stands, locked. Raises NotFound when it was erased or purged meanwhile."""
+    found = ContextRun.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=run.pk).first()
+    if found is None:
+        raise NotFound("There is no such context. Runs are deleted when their retention ends.")
+    return found
 
 
 def _memories_shown(run: ContextRun) -> list[tuple[str, dict[str, Any]]]:

@@ -3,13 +3,14 @@
 from typing import Any, Literal
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import Q, Window
 from django.db.models.functions import RowNumber
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import AwareDatetime
 
+from identity.models import Agent
+from identity.services.holding import agent_transaction
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
 from memory.checks import moment_check
 from memory.models import Fact
@@ -131,14 +132,18 @@ def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeI
     given: dict[str, Any] = {}
     if payload.by is not None:
         given = {name: getattr(old, name) for name in INHERITED} | payload.by.dict(exclude_unset=True)
-    # One transaction: a replacement that is refused leaves nothing learned.
-    with transaction.atomic():
+
+    @agent_transaction()
+    def supersede(*, agent: Agent) -> tuple[Fact, Fact]:
+        # One transaction: a replacement that is refused leaves nothing learned.
         if payload.by is not None:
-            new: Fact = fact_learn(agent=found, by=by, exclude=[old.pk], **given).fact
+            new: Fact = fact_learn(agent=agent, by=by, exclude=[old.pk], **given).fact
         else:
             new = row_of(memory.facts, payload.fact_id, "fact")
-        old, new = fact_supersede(old=old, new=new, by=by, reason=payload.reason, at=payload.at)
-    return {"old": old, "new": new}
+        return fact_supersede(old=old, new=new, by=by, reason=payload.reason, at=payload.at)
+
+    replaced, replacement = supersede(agent=found)
+    return {"old": replaced, "new": replacement}
 
 
 @router.post(

@@ -9,6 +9,7 @@ from django.db.models import F
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.holding import agent_transaction
 from memory.censoring.cost import pattern_cost_check
 from memory.censoring.matching import Outcome, Rule, Similarities, text_match
 from memory.censoring.meaning import default_threshold, semantic_similarities
@@ -36,7 +37,7 @@ Severity = Censor.Severity
 MAX_ESCALATION_THRESHOLD = 1_000
 
 
-@transaction.atomic
+@agent_transaction()
 def censor_create(
     *,
     agent: Agent,
@@ -84,7 +85,7 @@ def censor_create(
     return censor
 
 
-@transaction.atomic
+@agent_transaction(of="censor")
 def censor_update(
     *,
     censor: Censor,
@@ -143,7 +144,7 @@ def censor_retire(*, censor: Censor, by: Principal, message: str = "") -> Censor
         return censor_update(censor=censor, by=by, active=False, message=message)
 
 
-@transaction.atomic
+@agent_transaction(of="censor")
 def censor_false_positive(*, censor: Censor, by: Principal, message: str = "") -> Censor:
     """Count that a person found a match of this censor to be mistaken."""
     change_check(censor, by, "memory.change_censor")

@@ -8,17 +8,21 @@ from django.db import transaction
 from django.db.models import Model
 
 from nousweb.lib import clock
+from nousweb.lib.errors import NotFound
 
 Row = TypeVar("Row", bound=Model)
 
 
 def row_lock(row: Row) -> Row:
-    """The row as it stands, locked until the transaction ends, with its agent.
+    """The row as it stands, locked until the transaction ends, with its agent. Raises NotFound when it has gone.
 
     Its key stays free: the subconscious may refer to a row of the actor's, and neither waits for the other.
     """
     rows = type(row)._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
-    return rows.get(pk=row.pk)
+    found = rows.filter(pk=row.pk).first()
+    if found is None:
+        raise NotFound(f"There is no such {row._meta.verbose_name}.")
+    return found
 
 
 def row_change(row: Model, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from django.db import transaction
-
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.holding import agent_transaction
 from memory.checks import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 from memory.models import Decision, Episode, Scope
 from memory.persona import VIEWS, change_check
@@ -20,7 +19,7 @@ from nousweb.lib.errors import Invalid
 MAX_REASONS = 20
 
 
-@transaction.atomic
+@agent_transaction()
 def decision_record(
     *,
     agent: Agent,
@@ -69,7 +68,7 @@ def decision_record(
     return decision
 
 
-@transaction.atomic
+@agent_transaction(of="decision")
 def decision_review(*, decision: Decision, outcome: str, by: Principal, note: str = "") -> Decision:
     """Say what came of a decision; a later review takes the place of this one, and the audit trail keeps both."""
     change_check(decision, by, "memory.change_decision")
@@ -97,7 +96,7 @@ def decision_review(*, decision: Decision, outcome: str, by: Principal, note: st
     return decision
 
 
-@transaction.atomic
+@agent_transaction(of="decision")
 def decision_update(
     *,
     decision: Decision,
@@ -127,7 +126,7 @@ def decision_update(
     return decision
 
 
-@transaction.atomic
+@agent_transaction(of="episode")
 def decisions_link(*, episode: Episode, by: Principal) -> int:
     """Link the decisions that were made during a closed episode, and belong to none, to it; returns how many."""
     change_check(episode, by, "memory.change_decision")

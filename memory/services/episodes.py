@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
-
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.holding import agent_transaction
 from memory.checks import choice_check, past_check, tags_check, text_check, texts_check, unit_check
 from memory.lifecycle.extract import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, ItemType, Scope
@@ -40,7 +39,7 @@ class Appended:
     already: int
 
 
-@transaction.atomic
+@agent_transaction()
 def episode_open(
     *,
     agent: Agent,
@@ -75,7 +74,7 @@ def episode_open(
     return episode
 
 
-@transaction.atomic
+@agent_transaction(of="episode")
 def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] = (), text: str = "") -> Appended:
     """Add events of the same memory, at most 1,000 in a call, and text to an open episode.
 
@@ -114,7 +113,7 @@ def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] 
     return Appended(episode, len(wanted - held), len(held))
 
 
-@transaction.atomic
+@agent_transaction(of="episode")
 def episode_close(
     *,
     episode: Episode,
@@ -155,7 +154,7 @@ def episode_close(
     return episode_describe(episode=episode, by=BY_ITSELF, title=title, summary=summary, kind=SummaryKind.EXTRACTIVE)
 
 
-@transaction.atomic
+@agent_transaction(of="episode")
 def episode_update(
     *,
     episode: Episode,
@@ -182,7 +181,7 @@ def episode_update(
     return episode
 
 
-@transaction.atomic
+@agent_transaction(of="episode")
 def episode_describe(*, episode: Episode, by: Principal, title: str, summary: str, kind: str) -> Episode:
     """Give an episode a title if it has none, and a summary of `kind` unless the agent wrote one; "" leaves it alone.
 

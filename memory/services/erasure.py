@@ -4,6 +4,9 @@ What is erased is gone from every table, and from what the audit trail quotes; a
 what kind of thing, how many rows, who and why, and not what it said. Only here do the append-only rules bend,
 for the length of one transaction (see identity.migrations.0004_erasure_blanks).
 
+Whoever writes for the agent is waited for, or waits (identity/services/holding.py), so that nothing which was read
+before the erasure is written after it.
+
 Other apps erase what they keep through `erasers`, so that memory depends on none of them.
 """
 
@@ -11,7 +14,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 from uuid import UUID
 
 from django.apps import apps
@@ -21,10 +25,13 @@ from django.db.models import Q
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.holding import agent_erasing
 from memory.checks import text_check
 from memory.models import Decision, Episode, Event, Fact, FactChange, ItemType, LoopSummary, Procedure, WorkingMemory
 from memory.search.index import index_remove
+from memory.services.facts.change import facts_lock
 from nousweb.lib.errors import NotFound
+from nousweb.lib.retrying import transaction_retried
 
 ERASE = "memory.erase_memory"
 RECEIPTS = ("fact.erase", "subject.erase", "agent.erase")
@@ -66,6 +73,7 @@ class Receipt:
 
 
 Eraser = Callable[[Erasure], Mapping[str, int]]
+P = ParamSpec("P")
 erasers: list[Eraser] = []
 """Each erases what its app keeps of an Erasure, inside its transaction, and returns how many rows by table.
 
@@ -73,7 +81,21 @@ Rows that refer to the agent by a foreign key go with a whole agent by themselve
 """
 
 
-@transaction.atomic
+def erasing(service: Callable[P, Receipt]) -> Callable[P, Receipt]:
+    """Make an erasure one transaction, tried again after a deadlock with what holds no agent, such as an embedding."""
+
+    @wraps(service)
+    def run(*args: P.args, **given: P.kwargs) -> Receipt:
+        def work() -> Receipt:
+            with transaction.atomic():
+                return service(*args, **given)
+
+        return transaction_retried(work)
+
+    return run
+
+
+@erasing
 def fact_erase(*, fact: Fact, by: Principal, reason: str) -> Receipt:
     """Erase one fact with its history. What it had replaced is said to be replaced by what replaced it, if anything.
 
@@ -82,7 +104,7 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str) -> Receipt:
     """
     by.require(ERASE, fact.agent)
     reason = reason_check(reason)
-    agent = _agent_lock(fact.agent)
+    agent = agent_erasing(fact.agent)
     if not Fact.objects.filter(pk=fact.pk).exists():
         raise NotFound("There is no such fact.")
     receipt = _erase_facts(agent, [fact.pk])
@@ -98,7 +120,7 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str) -> Receipt:
     return receipt
 
 
-@transaction.atomic
+@erasing
 def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> Receipt:
     """Erase every fact of an agent, of both personas, whose subject is `subject` in any case of letters.
 
@@ -107,7 +129,7 @@ def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> 
     by.require(ERASE, agent)
     reason = reason_check(reason)
     subject = text_check("subject", subject, 200, required=True)
-    agent = _agent_lock(agent)
+    agent = agent_erasing(agent)
     found = list(Fact.objects.filter(agent=agent, subject__iexact=subject).values_list("pk", flat=True))
     if not found:
         raise NotFound("There is no fact about this subject.")
@@ -124,7 +146,7 @@ def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> 
     return receipt
 
 
-@transaction.atomic
+@erasing
 def agent_erase(*, agent: Agent, by: Principal, reason: str) -> Receipt:
     """Erase an agent with everything of it: log, memories, index, contexts, identity, proposals, tokens.
 
@@ -132,7 +154,7 @@ def agent_erase(*, agent: Agent, by: Principal, reason: str) -> Receipt:
     """
     by.require(ERASE, agent)
     reason = reason_check(reason)
-    agent = _agent_lock(agent)
+    agent = agent_erasing(agent, whole=True)
     with _append_only_bent():
         rows = _erasers_run(Erasure(agent))
         for model, where in _rows_of_an_agent():
@@ -148,14 +170,6 @@ def agent_erase(*, agent: Agent, by: Principal, reason: str) -> Receipt:
 def reason_check(reason: str) -> str:
     """Why something is erased; it has to be said."""
     return text_check("reason", reason, MAX_REASON_CHARACTERS, required=True)
-
-
-def _agent_lock(agent: Agent) -> Agent:
-    """The agent's row, locked against everything that would add rows of it."""
-    found = Agent.objects.select_for_update().filter(pk=agent.pk).first()
-    if found is None:
-        raise NotFound("There is no such agent.")
-    return found
 
 
 @contextmanager
@@ -190,7 +204,7 @@ def audit_blank(which: Q) -> int:
 
 
 def _erase_facts(agent: Agent, fact_ids: Sequence[UUID]) -> Receipt:
-    facts = list(Fact.objects.select_for_update().filter(pk__in=fact_ids))
+    facts = list(facts_lock(fact_ids).values())
     changes = FactChange.objects.filter(fact__in=facts)
     # Whatever an edit replaced was content too.
     texts = {fact.content for fact in facts}
@@ -234,7 +248,7 @@ def _unlink(facts: Sequence[Fact]) -> None:
     Fact.objects.filter(contradiction_of__in=erased).exclude(pk__in=erased).update(contradiction_of=None)
     # The history of facts may be deleted here and never edited, so a row that names an erased fact, perhaps in
     # its reason too, is written anew without, at its old place.
-    naming = list(FactChange.objects.filter(other__in=erased).exclude(fact__in=erased))
+    naming = list(FactChange.objects.filter(other__in=erased).exclude(fact__in=erased).order_by("pk"))
     _delete(FactChange, '"id" = ANY(%s)', [[change.pk for change in naming]])
     for change in naming:
         change.other, change.reason, change.evidence = None, "", {}
@@ -242,14 +256,14 @@ def _unlink(facts: Sequence[Fact]) -> None:
 
 
 def _forget_in_mind(erasure: Erasure) -> int:
-    """Take the facts out of working memories; returns how many held one."""
+    """Take the facts out of working memories: items, threads and a task that quote one; returns how many did."""
     changed = 0
-    for memory in _quoting(WorkingMemory, erasure).select_for_update():
-        kept = [item for item in memory.items if not _names(item, erasure)]
-        if kept != memory.items:
-            memory.items = kept
-            memory.save(update_fields=["items"])
-            changed += 1
+    for memory in _quoting(WorkingMemory, erasure).order_by("pk").select_for_update():
+        memory.items = [item for item in memory.items if not _names(item, erasure)]
+        memory.open_threads = [thread for thread in memory.open_threads if not _names(thread, erasure)]
+        memory.task = "" if _names(memory.task, erasure) else memory.task
+        memory.save(update_fields=["items", "open_threads", "task"])
+        changed += 1
     return changed
 
 

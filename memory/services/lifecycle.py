@@ -4,7 +4,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from threading import Event, Thread
+from typing import Any
 
 import structlog
 from django.db import Error, connection, transaction
@@ -12,6 +14,7 @@ from django.db.models import F, Q, QuerySet
 
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.holding import agent_held, agent_transaction
 from memory.embedding import EmbeddingFailed
 from memory.judge import JudgeFailed
 from memory.lifecycle.handler import Handler, NotNow
@@ -31,10 +34,13 @@ from memory.models import LifecycleRun
 from memory.services.queue import run_tell
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError
+from nousweb.lib.retrying import transaction_retried
 
 log = structlog.get_logger(__name__)
 Status = LifecycleRun.Status
 CHANGE = "memory.change_lifecyclerun"
+PREPARED_AT_MOST = 3
+"""Times that a run is prepared in a row when erasures come in between."""
 
 
 def lifecycle_run(run_id: int) -> str:
@@ -42,7 +48,8 @@ def lifecycle_run(run_id: int) -> str:
 
     1. Claim it, so that of two workers with the same message one goes on.
     2. Prepare outside of every transaction: this is where models are asked. The claim is renewed meanwhile.
-    3. Apply the effect and mark the run done in one transaction, if the claim still holds.
+    3. Apply the effect and mark the run done in one transaction, if the claim still holds. What was prepared before
+       something of the agent was erased may tell of it, and is prepared anew.
     """
     run = _claim(run_id)
     if run is None:
@@ -51,18 +58,36 @@ def lifecycle_run(run_id: int) -> str:
     try:
         with _renewed(run):
             handler = _handler(run)
-            prepared = handler.prepare(run)
-            with transaction.atomic():
-                if not _still_ours(run):
-                    return "not ours"
-                run.result = handler.apply(run, prepared)
-                _finish(run, Status.DONE, began)
+            for _ in range(PREPARED_AT_MOST):
+                prepared = handler.prepare(run)
+                applied = transaction_retried(partial(_apply, run, handler, prepared, began))
+                if applied is not None:
+                    return run.status if applied else "not ours"
+                run.agent.refresh_from_db()
+            raise NotNow("Something of this agent is being erased again and again.")
     except NotNow as later:
         _postpone(run, later, began)
     except Exception as error:  # One handler that fails must not end the worker that runs the others.
         log.exception("lifecycle_run_failed", run=run.pk, handler=run.handler)
         _fail(run, error, began)
     return run.status
+
+
+def _apply(run: LifecycleRun, handler: Handler, prepared: Any, began: float) -> bool | None:
+    """Apply what was prepared and finish the run; None when it has to be prepared anew, False when it is not ours."""
+    before = run.result
+    try:
+        with transaction.atomic(), agent_held(run.agent_id) as erasures:
+            if erasures != run.agent.erasures:
+                return None
+            if not _still_ours(run):
+                return False
+            run.result = handler.apply(run, prepared)
+            _finish(run, Status.DONE, began)
+    except Error:
+        run.result = before
+        raise
+    return True
 
 
 def pause_after(attempts: int) -> timedelta:
@@ -99,7 +124,7 @@ def runs_purge() -> int:
     return old.delete()[0]
 
 
-@transaction.atomic
+@agent_transaction(of="run")
 def run_retry(*, run: LifecycleRun, by: Principal) -> LifecycleRun:
     """Let a run that was given up, or waits for its next attempt, be tried now from the start.
 

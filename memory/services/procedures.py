@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from django.db import transaction
 from django.db.models import F
 
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.holding import agent_transaction
 from memory.checks import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 from memory.models import Procedure, Scope
 from memory.persona import change_check
@@ -22,7 +22,7 @@ MAX_NAME_CHARACTERS = 200
 MAX_STEPS = 40
 
 
-@transaction.atomic
+@agent_transaction()
 def procedure_create(
     *,
     agent: Agent,
@@ -60,7 +60,7 @@ def procedure_create(
     return procedure
 
 
-@transaction.atomic
+@agent_transaction(of="procedure")
 def procedure_update(
     *,
     procedure: Procedure,
@@ -96,13 +96,13 @@ def procedure_update(
     return procedure
 
 
-@transaction.atomic
+@agent_transaction(of="procedure")
 def procedure_activate(*, procedure: Procedure, by: Principal) -> Procedure:
     """Count one use. Raises Conflict for a procedure that is out of use."""
     return _count(procedure, by, "activation_count", last_activated_at=clock.now())
 
 
-@transaction.atomic
+@agent_transaction(of="procedure")
 def procedure_report(*, procedure: Procedure, success: bool, by: Principal, note: str = "") -> Procedure:
     """Count how one use ended. Raises Conflict for a procedure that is out of use."""
     note = text_check("note", note, MAX_REMARK_CHARACTERS)

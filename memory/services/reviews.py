@@ -14,6 +14,7 @@ from django.db.models import Q
 
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.holding import agent_transaction
 from memory.checks import choice_check, text_check
 from memory.judge import Judged, Relation, RelationVerdict
 from memory.lifecycle.policy import ESCALATES_TO
@@ -30,7 +31,9 @@ from memory.services.facts import (
     fact_supersede,
     fact_unconfirm,
 )
+from memory.services.facts.change import facts_lock
 from memory.services.facts.history import iso
+from memory.services.facts.learn import learning_lock
 from memory.services.questions import verdict_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
@@ -60,7 +63,7 @@ BULK_RESOLUTIONS = (Resolution.SAME, Resolution.REPLACE, Resolution.BOTH, Resolu
 """Answers that several questions can be given at once."""
 
 
-@transaction.atomic
+@agent_transaction(of="review")
 def review_resolve(
     *,
     review: MemoryReview,
@@ -80,6 +83,9 @@ def review_resolve(
     """
     by.require(REVIEW, review.agent)
     comment = text_check("comment", comment, MAX_REMARK_CHARACTERS)
+    if resolution == Resolution.MERGE:
+        # The third text is learned; who learns locks questions only after this.
+        learning_lock(review.agent, review.persona)
     review = _lock(review)
     choice_check("resolution", resolution, RESOLUTIONS[review.kind])
     if review.status == Status.RESOLVED:
@@ -90,7 +96,7 @@ def review_resolve(
     return review
 
 
-@transaction.atomic
+@agent_transaction(of="review")
 def review_undo(*, review: MemoryReview, by: Principal) -> MemoryReview:
     """Take an answer back, as new changes; the question waits again.
 
@@ -114,7 +120,7 @@ def review_undo(*, review: MemoryReview, by: Principal) -> MemoryReview:
     return review
 
 
-@transaction.atomic
+@agent_transaction(of="fact")
 def supersession_undo(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     """Let a superseded fact hold again, as a new change; a question that led to it waits again.
 
@@ -196,6 +202,7 @@ def _effect(review: MemoryReview, resolution: Resolution, by: Principal, comment
 
 def _same(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
     old, new = _pair(review)
+    facts_lock([old.pk, new.pk])
     evidence = _evidence(review)
     heard_before = old.last_confirmed_at
     # What is said about the pair is kept with the new fact and not with the old: it goes when the new one is erased.
@@ -223,7 +230,8 @@ def _wrong(fact: Fact | None, by: Principal, comment: str) -> dict[str, Any]:
 def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> dict[str, Any]:
     keys: list[UUID] = [key for key in (review.old_id, review.new_id) if key] if review.old_id else review.facts
     content = text_check("content", content or review.proposal, MAX_CONTENT_CHARACTERS, required=True)
-    sources = list(Fact.objects.active().select_related("agent").filter(pk__in=keys).order_by("recorded_at", "id"))
+    locked = [each for each in facts_lock(keys).values() if each.active]
+    sources = sorted(locked, key=lambda each: (each.recorded_at, each.pk))
     if len(sources) < 2:
         raise Conflict("Fewer than two of these facts are still held to be true; there is nothing to merge.")
     # A text that one of the sources has already needs no third fact.
@@ -274,13 +282,14 @@ def _take_back(review: MemoryReview, by: Principal) -> None:
     reason = "The answer was taken back."
     before = review.before
     keys = [*before.get("merged", []), *filter(None, [before.get("superseded"), before.get("invalidated")])]
-    facts = Fact.objects.select_related("agent").in_bulk([UUID(key) for key in keys])
-    if len(facts) < len(keys):
+    took_over = Fact.objects.filter(supersedes__in=keys).values_list("pk", flat=True)
+    others = [before.get("confirmed", {}).get("fact"), before.get("made")]
+    facts = facts_lock({*map(UUID, [*keys, *filter(None, others)]), *took_over})
+    if any(UUID(key) not in facts for key in keys):
         raise Conflict("One of these facts is gone; the answer cannot be taken back.")
     for key in keys:
         fact_restore(fact=facts[UUID(key)], by=by, reason=reason)
-    if heard := before.get("confirmed"):
-        old = Fact.objects.select_related("agent").get(pk=heard["fact"])
+    if (heard := before.get("confirmed")) and (old := facts.get(UUID(heard["fact"]))):
         last = heard["before"] and datetime.fromisoformat(heard["before"])
         fact_unconfirm(fact=old, by=by, heard_at=datetime.fromisoformat(heard["at"]), before=last, reason=reason)
     if made := before.get("made"):

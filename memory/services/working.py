@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from django.db import transaction
-
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.holding import agent_transaction
 from memory.checks import text_check, unit_check, whole_check, word_check
 from memory.models import WorkingMemory
 from memory.policy import MAX_OPEN_THREADS, MAX_REMARK_CHARACTERS, MAX_WORKING_ITEMS
@@ -35,7 +34,7 @@ class Noted:
     evicted: list[Entry]
 
 
-@transaction.atomic
+@agent_transaction()
 def working_set(
     *,
     agent: Agent,
@@ -56,7 +55,7 @@ def working_set(
     return Noted(working, None, evicted)
 
 
-@transaction.atomic
+@agent_transaction()
 def working_item_add(
     *, agent: Agent, session_id: str, text: str, by: Principal, type: str = "note", relevance: float = 0.5
 ) -> Noted:
@@ -78,7 +77,7 @@ def working_item_add(
     return Noted(working, item, evicted)
 
 
-@transaction.atomic
+@agent_transaction()
 def working_item_remove(*, agent: Agent, session_id: str, item_id: str, by: Principal) -> WorkingMemory:
     """Let something go. Raises NotFound when it is not in mind."""
     working = _lock(agent, session_id, by, make=False)
@@ -87,7 +86,7 @@ def working_item_remove(*, agent: Agent, session_id: str, item_id: str, by: Prin
     return working
 
 
-@transaction.atomic
+@agent_transaction()
 def working_thread_open(*, agent: Agent, session_id: str, text: str, by: Principal) -> tuple[WorkingMemory, Entry]:
     """Note something to come back to. Raises Conflict when fifty are open."""
     thread = {
@@ -103,7 +102,7 @@ def working_thread_open(*, agent: Agent, session_id: str, text: str, by: Princip
     return working, thread
 
 
-@transaction.atomic
+@agent_transaction()
 def working_thread_close(*, agent: Agent, session_id: str, thread_id: str, by: Principal) -> WorkingMemory:
     """Close a thread. Raises NotFound when it is not open."""
     working = _lock(agent, session_id, by, make=False)
@@ -112,7 +111,7 @@ def working_thread_close(*, agent: Agent, session_id: str, thread_id: str, by: P
     return working
 
 
-@transaction.atomic
+@agent_transaction()
 def working_clear(*, agent: Agent, session_id: str, by: Principal) -> WorkingMemory:
     """Empty a session's mind; its capacity stays. Raises NotFound for a session that has none."""
     working = _lock(agent, session_id, by, make=False)

@@ -7,13 +7,13 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from identity.principal import Principal
+from identity.services.holding import agent_transaction
 from identity.web import form_refuse
 from memory.forms import FactEditForm, FactSupersedeForm, RemarkForm
 from memory.models import Fact
@@ -36,8 +36,12 @@ def _confirm(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
     return fact_confirm(fact=fact, by=by, reason=given["reason"])
 
 
-@transaction.atomic
 def _supersede(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
+    return _learn_and_supersede(fact=fact, by=by, given=given)
+
+
+@agent_transaction(of="fact")
+def _learn_and_supersede(*, fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
     # One transaction: a replacement that is refused leaves nothing learned.
     kept = {name: getattr(fact, name) for name in INHERITED}
     learned = fact_learn(

@@ -39,22 +39,29 @@ def rows_prepared(statement: str, values: Mapping[str, Any], *, binary: bool = F
         return list(cursor.fetchall())
 
 
-def instance_insert(row: Model, *, durable: bool = True) -> None:
-    """Insert an instance by one prepared statement; nothing is told to signals.
+def instance_insert(
+    row: Model, *, durable: bool = True, where: str = "", values: Mapping[str, Any] | None = None
+) -> bool:
+    """Insert an instance by one prepared statement; nothing is told to signals. Returns whether it was inserted.
 
-    Outside of a transaction what is not `durable` is not waited for until it is on disk: a crash of PostgreSQL may lose
-    the last half second of it, never a part of a row.
+    It is not where the condition `where` does not hold, SQL with `values` for its own parameters. Outside of a
+    transaction what is not `durable` is not waited for until it is on disk: a crash of PostgreSQL may lose the last
+    half second of it, never a part of a row.
     """
     fields = row._meta.concrete_fields
     names = ", ".join(f'"{field.column}"' for field in fields)
-    values = ", ".join(f"%({field.column})s" for field in fields)
+    given = ", ".join(f"%({field.column})s" for field in fields)
+    condition = f" WHERE {where}" if where else ""
     hurried = "" if durable or connection.in_atomic_block else " FROM set_config('synchronous_commit', 'off', true)"
     with prepared_cursor() as cursor:
         cursor.execute(
-            f'INSERT INTO "{row._meta.db_table}" ({names}) SELECT {values}{hurried}',
-            {field.column: field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields},
+            f'INSERT INTO "{row._meta.db_table}" ({names}) SELECT {given}{hurried}{condition}',
+            {field.column: field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields}
+            | dict(values or {}),
         )
-    row._state.adding = False
+        inserted = bool(cursor.rowcount)
+    row._state.adding = not inserted
+    return inserted
 
 
 class Repeated:

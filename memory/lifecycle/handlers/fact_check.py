@@ -8,7 +8,7 @@ from memory.lifecycle.fact_dedup import decide, evidence_of
 from memory.lifecycle.handler import Handler, NotNow
 from memory.models import Fact, LifecycleRun
 from memory.services.facts.candidates import Vector, candidates_compare
-from memory.services.facts.change import fact_confirm, fact_merge, fact_supersede
+from memory.services.facts.change import fact_confirm, fact_merge, fact_supersede, facts_lock
 from memory.services.facts.learn import learning_lock
 from memory.services.facts.probe import vector_of
 from memory.services.questions import pair_ask
@@ -40,7 +40,7 @@ def _apply(run: LifecycleRun, vector: Vector | None) -> dict[str, Any]:
         )
     )
     decision = decide([each for each in compared if each.fact_id in earlier], {})
-    olds = Fact.objects.select_related("agent").in_bulk(list(earlier))
+    olds = facts_lock([*earlier, fact.pk])
     if decision.confirm is not None:
         known = fact_confirm(fact=olds[decision.confirm.fact_id], by=BY, reason="Learned again in other words.")
         evidence = evidence_of(decision.confirm.comparison)

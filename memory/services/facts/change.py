@@ -4,14 +4,14 @@ Each service locks the facts that it changes, always in the order of their keys,
 index row and its audit record in the same transaction.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
-
-from django.db import transaction
+from uuid import UUID
 
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.holding import agent_transaction
 from memory.checks import choice_check, past_check, tags_check, text_check, unit_check, word_check
 from memory.models import Fact, FactChange, Scope
 from memory.persona import change_check
@@ -26,7 +26,7 @@ from nousweb.lib.errors import Conflict, Invalid, NotFound
 Action = FactChange.Action
 
 
-@transaction.atomic
+@agent_transaction(of="fact")
 def fact_confirm(
     *,
     fact: Fact,
@@ -66,7 +66,7 @@ def fact_confirm(
     return fact
 
 
-@transaction.atomic
+@agent_transaction(of="fact")
 def fact_unconfirm(*, fact: Fact, by: Principal, heard_at: datetime, before: datetime | None, reason: str = "") -> Fact:
     """Take back one confirmation, as a new change: it was heard at `heard_at`, and the time before at `before`."""
     change_check(fact, by, "memory.change_fact")
@@ -85,7 +85,7 @@ def fact_unconfirm(*, fact: Fact, by: Principal, heard_at: datetime, before: dat
     return fact
 
 
-@transaction.atomic
+@agent_transaction(of="old")
 def fact_supersede(
     *,
     old: Fact,
@@ -165,7 +165,7 @@ def fact_supersede(
     return old, new
 
 
-@transaction.atomic
+@agent_transaction(of="duplicate")
 def fact_merge(
     *,
     duplicate: Fact,
@@ -210,7 +210,7 @@ def fact_merge(
     return duplicate, into
 
 
-@transaction.atomic
+@agent_transaction(of="fact")
 def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     """Mark a fact as never true: it leaves every view of the world at any time, and stays in what was believed.
 
@@ -240,7 +240,7 @@ def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     return fact
 
 
-@transaction.atomic
+@agent_transaction(of="fact")
 def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     """Hold a retired fact to be true again, with the span in the world that it had before it was retired.
 
@@ -288,7 +288,7 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     return fact
 
 
-@transaction.atomic
+@agent_transaction(of="fact")
 def fact_edit(
     *,
     fact: Fact,
@@ -335,10 +335,19 @@ def _retirement(fact: Fact, now: datetime) -> datetime:
     return max(now, fact.recorded_at)
 
 
+def facts_lock(keys: Collection[UUID]) -> dict[UUID, Fact]:
+    """Those of these facts that are there, locked until the transaction ends, in the order that all lock them in.
+
+    Whoever is going to change several, one after another, locks them first.
+    """
+    if not keys:
+        return {}
+    rows = Fact.objects.select_for_update(of=("self",), no_key=True).select_related("agent").filter(pk__in=keys)
+    return {row.pk: row for row in rows.order_by("pk")}
+
+
 def _lock_pair(one: Fact, other: Fact) -> tuple[Fact, Fact]:
-    keys = [one.pk, other.pk]
-    rows = Fact.objects.select_for_update(of=("self",)).select_related("agent").filter(pk__in=keys).order_by("pk")
-    found = {row.pk: row for row in rows}
+    found = facts_lock([one.pk, other.pk])
     if len(found) < 2:
         raise NotFound("There is no such fact.")
     return found[one.pk], found[other.pk]

@@ -4,6 +4,7 @@ Models are asked before the transaction, never in it. In it, those who learn for
 so that what two of them learn at once is compared too.
 """
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +15,7 @@ from django.db import connection, transaction
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.holding import agent_transaction
 from memory.checks import choice_check, moment_check, tags_check, text_check, unit_check, word_check
 from memory.judge import RelationVerdict
 from memory.lifecycle.fact_dedup import Compared, Decision, decide, evidence_of
@@ -24,7 +26,7 @@ from memory.search.entries import entry_of
 from memory.search.index import index_put
 from memory.services.changes import in_transaction
 from memory.services.facts.candidates import Vector, candidates_compare, collection_of
-from memory.services.facts.change import fact_confirm, fact_supersede
+from memory.services.facts.change import fact_confirm, fact_supersede, facts_lock
 from memory.services.facts.history import change_record
 from memory.services.facts.probe import Probe, fact_probe
 from memory.services.questions import pair_ask
@@ -102,11 +104,13 @@ def fact_learn(
     may_replace = {name for name, right in CATEGORY_PERMISSIONS.items() if by.may(right)}
     if probe is None:
         probe = Probe() if in_transaction() else fact_probe(fact, may_replace=may_replace, exclude=exclude)
-    return _learn(fact, by, probe, may_replace, exclude)
+    return _learn(fact=fact, by=by, probe=probe, may_replace=may_replace, exclude=exclude)
 
 
-@transaction.atomic
-def _learn(fact: Fact, by: Principal, probe: Probe, may_replace: set[str], exclude: Sequence[UUID]) -> LearnResult:
+@agent_transaction(of="fact")
+def _learn(*, fact: Fact, by: Principal, probe: Probe, may_replace: set[str], exclude: Sequence[UUID]) -> LearnResult:
+    # Another try, after a deadlock, begins with what was given.
+    fact = copy.copy(fact)
     learning_lock(fact.agent, fact.persona)
     # What waited for the lock is learned after what was learned in the meantime.
     fact.recorded_at = clock.now()
@@ -115,6 +119,7 @@ def _learn(fact: Fact, by: Principal, probe: Probe, may_replace: set[str], exclu
     )
     verdicts = {key: judged.value for key, judged in probe.verdicts.items()}
     decision = decide(compared, verdicts)
+    facts_lock([each.fact_id for each in (decision.confirm, *decision.supersede, *decision.ask) if each])
     if decision.confirm is not None:
         return LearnResult("confirmed", _confirm(decision.confirm, by, probe, verdicts))
     _store(fact, by, probe.vector)
