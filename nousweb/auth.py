@@ -9,6 +9,7 @@ from ninja.utils import check_csrf
 
 from identity.principal import Principal
 from identity.services.tokens import token_authenticate
+from nousweb.front.callers import caller_accepted, caller_refused
 from nousweb.lib.errors import NotAllowed
 
 
@@ -21,7 +22,9 @@ class TokenAuth(HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> Principal | None:
         found = token_authenticate(token)
         if found is None:
+            caller_refused(request.headers["Authorization"])
             return None
+        caller_accepted(request.headers["Authorization"])
         principal = Principal.of_token(found, request_id=request.request_id)  # type: ignore[attr-defined]
         request.principal = principal  # type: ignore[attr-defined]
         return principal

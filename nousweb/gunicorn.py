@@ -8,20 +8,25 @@ from typing import Any
 
 from prometheus_client import multiprocess
 
-from nousweb.lib.env import read, whole
+from nousweb.front.limits import limits_read
+from nousweb.lib.env import flag, read, whole
 
 _host = read("NOUS_HOST", str, "127.0.0.1")
 _port = read("NOUS_PORT", whole(1, 65535), 8000)
 
 wsgi_app = "nousweb.wsgi:application"
 bind = f"[{_host}]:{_port}" if ":" in _host else f"{_host}:{_port}"
-worker_class = "gthread"
+worker_class = "nousweb.front.worker.FrontWorker"
 workers = read("NOUS_WEB_WORKERS", whole(1, 64), 2)
 threads = read("NOUS_WEB_THREADS", whole(1, 64), 8)
+limits = limits_read(threads=threads, trust_proxy=read("NOUS_TRUST_PROXY", flag, False))
+worker_connections = limits.connections
 timeout = 120
 # Short enough for the supervisor's promise to be gone within ten seconds.
 graceful_timeout = 5
-keepalive = 5
+keepalive = int(limits.keepalive_seconds)
+# Answers go through the worker's own buffers.
+sendfile = False
 loglevel = "warning"
 # Heartbeat files on a slow disk make gunicorn kill healthy workers.
 worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108

@@ -1,0 +1,60 @@
+"""How much of a web process anybody may take, as data. docs/operations.md lists the variables."""
+
+from dataclasses import dataclass
+
+from nousweb.lib.env import read, whole
+
+MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    """All limits hold for one web process; sizes are in bytes, times in seconds."""
+
+    threads: int
+    connections: int
+    concurrency: int
+    """Threads that one caller (a token, or an address without one) may have at a time."""
+    queue: int
+    """Requests of one caller that wait for a thread; the next is refused."""
+    token_rate: int
+    """Requests a minute of one token; 0 for no limit."""
+    address_rate: int
+    """Requests a minute of one address without a known token; 0 for no limit."""
+    trust_proxy: bool
+    head_seconds: float = 10.0
+    head_bytes: int = 64 * 1024
+    body_seconds: float = 20.0
+    body_bytes_per_second: int = 64 * 1024
+    """How much a body must bring each second, beside `body_seconds`, not to be given up."""
+    keepalive_seconds: float = 5.0
+    send_seconds: float = 30.0
+    """Within which a client must have taken its answer."""
+    linger_seconds: float = 2.0
+    wait_seconds: float = 30.0
+    """How long a request waits for a thread."""
+    large_bytes: int = 256 * 1024
+    """Reading a body of this size stops the other threads of a process; `large_at_once` are read at a time."""
+    large_at_once: int = 2
+    queue_bytes: int = 64 * MEBIBYTE
+    """Bodies of one caller that wait."""
+    held_bytes: int = 256 * MEBIBYTE
+    """Everything that has arrived and is not yet worked on."""
+
+    @property
+    def share(self) -> int:
+        """Threads of one caller, of which there is always one less than there are, if there is more than one."""
+        return max(1, min(self.concurrency or self.threads // 2, self.threads - 1))
+
+
+def limits_read(*, threads: int, trust_proxy: bool) -> Limits:
+    """The limits as the environment sets them. Raises BadSetting."""
+    return Limits(
+        threads=threads,
+        connections=read("NOUS_WEB_CONNECTIONS", whole(16, 100_000), 1000),
+        concurrency=read("NOUS_TOKEN_CONCURRENCY", whole(0, 64), 0),
+        queue=read("NOUS_TOKEN_QUEUE", whole(1, 10_000), 100),
+        token_rate=read("NOUS_TOKEN_RATE", whole(0, 10_000_000), 18_000),
+        address_rate=read("NOUS_ADDRESS_RATE", whole(0, 10_000_000), 6_000),
+        trust_proxy=trust_proxy,
+    )

@@ -1,0 +1,238 @@
+"""The web server before the application: what is let in, in which order, and what is answered without it."""
+
+import http.client
+import json
+import re
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nousweb.front.admission import Admission
+from nousweb.front.limits import Limits
+from tests.memory.embedders import endpoint
+from tests.product import Product, until
+
+LIMITS = Limits(
+    threads=4, connections=100, concurrency=2, queue=3, token_rate=0, address_rate=0, trust_proxy=False,
+    large_bytes=1000, queue_bytes=5000,
+)  # fmt: skip
+
+
+@dataclass(eq=False)
+class Item:
+    caller: str
+    size: int = 0
+
+
+def taken(admission: Admission) -> list[str]:
+    found = []
+    while (item := admission.take()) is not None:
+        found.append(item.caller)
+    return found
+
+
+def test_callers_take_turns_and_none_has_all_threads() -> None:
+    admission = Admission(LIMITS)
+    assert [admission.offer(Item("greedy")) for _ in range(5)] == [True, True, True, False, False]
+    assert admission.offer(Item("modest"))
+    assert taken(admission) == ["greedy", "modest", "greedy"]
+
+
+def test_a_thread_that_is_free_again_serves_who_waits() -> None:
+    admission = Admission(LIMITS)
+    first = [Item("greedy") for _ in range(3)]
+    assert all(admission.offer(item) for item in first)
+    assert taken(admission) == ["greedy", "greedy"]
+    admission.done(first[0])
+    assert taken(admission) == ["greedy"]
+    assert admission.busy == 2
+
+
+def test_large_bodies_are_read_one_at_a_time_and_hold_up_no_small_one() -> None:
+    admission = Admission(LIMITS)
+    large = [Item("one", 1000), Item("two", 1000)]
+    for item in large:
+        assert admission.offer(item)
+    assert admission.offer(Item("three"))
+    assert taken(admission) == ["one", "three"]
+    admission.done(large[0])
+    assert taken(admission) == ["two"]
+
+
+def test_what_a_caller_lets_wait_is_bounded_in_size_too() -> None:
+    admission = Admission(LIMITS)
+    assert [admission.offer(Item("one", 2000)) for _ in range(3)] == [True, True, False]
+
+
+def test_a_rate_refills_with_time() -> None:
+    admission = Admission(LIMITS)
+    waits = [admission.too_often("one", 60, 100.0) for _ in range(12)]
+    assert waits == [0] * 10 + [1, 1]
+    assert admission.too_often("other", 60, 100.0) == 0
+    assert admission.too_often("one", 60, 103.0) == 0
+
+
+@pytest.fixture(scope="module")
+def product() -> Iterator[Product]:
+    folder = Path(tempfile.mkdtemp(prefix="nous-front-"))
+    folder.chmod(0o755)
+    with endpoint() as served:
+        running = Product(
+            folder, served.url, NOUS_DB_KEEP_SECONDS="600", NOUS_WEB_CONNECTIONS="40",
+            NOUS_TOKEN_QUEUE="5", NOUS_TOKEN_CONCURRENCY="1",
+        )  # fmt: skip
+        try:
+            running.web()
+            until("ready", lambda: running.call("GET", "/events")[0] == 200)
+            yield running
+        finally:
+            running.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def talk(product: Product, *parts: bytes) -> bytes:
+    """What comes back for some bytes."""
+    with socket.create_connection(("127.0.0.1", product.port), timeout=60) as one:
+        for part in parts:
+            one.sendall(part)
+        answer = b""
+        while data := one.recv(65536):
+            answer += data
+        return answer
+
+
+def refused(answer: bytes, status: int, code: str) -> None:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode()), answer[:500]
+    assert b"application/problem+json" in head
+    problem = json.loads(body)
+    assert (problem["status"], problem["code"]) == (status, code)
+
+
+def authorized(product: Product, more: str) -> bytes:
+    return (
+        f"POST /api/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {product.token}\r\n"
+        f"Content-Type: application/json\r\n{more}\r\n"
+    ).encode()
+
+
+EVENT = b'{"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "loop"}]}'
+
+
+def test_requests_that_come_in_pieces_or_together_are_answered_in_order(product: Product) -> None:
+    probe = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    last = b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    event = authorized(product, f"Content-Length: {len(EVENT)}\r\n") + EVENT
+    for parts in ([probe + event + last], [bytes([byte]) for byte in probe + event + last]):
+        answer = talk(product, *parts)
+        assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [b"200", b"201", b"302"]
+
+
+def test_a_body_that_is_announced_is_asked_for(product: Product) -> None:
+    head = authorized(product, f"Content-Length: {len(EVENT)}\r\nExpect: 100-continue\r\nConnection: close\r\n")
+    with socket.create_connection(("127.0.0.1", product.port), timeout=60) as one:
+        one.sendall(head)
+        assert one.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        one.sendall(EVENT)
+        assert one.recv(1000).startswith(b"HTTP/1.1 201 ")
+
+
+def test_bodies_without_a_length_or_of_too_great_a_length_are_refused_without_a_thread(product: Product) -> None:
+    refused(talk(product, authorized(product, "Transfer-Encoding: chunked\r\n")), 411, "length_required")
+    refused(talk(product, authorized(product, "Content-Length: 8388609\r\n"), b"x" * 500_000), 413, "too_large")
+    refused(talk(product, b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 70_000), 431, "head_too_large")
+
+
+def test_who_takes_too_long_for_a_header_is_told_so(product: Product) -> None:
+    refused(talk(product, b"GET /healthz HTTP/1.1\r\nHost: loc"), 408, "too_slow")
+
+
+def test_more_connections_than_there_may_be_close_the_ones_that_wait_longest(product: Product) -> None:
+    idle = [socket.create_connection(("127.0.0.1", product.port), timeout=60) for _ in range(60)]
+    try:
+        assert talk(product, b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+        assert idle[0].recv(1) == b""
+        idle[-1].sendall(b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n")
+        assert idle[-1].recv(1000).startswith(b"HTTP/1.1 200 ")
+    finally:
+        for one in idle:
+            one.close()
+
+
+def test_a_token_with_too_many_waiting_requests_is_told_to_wait_and_loses_nothing(product: Product) -> None:
+    events = [{"kind": "user_input", "content": f"Event {n}.", "loop_id": "many", "key": str(n)} for n in range(300)]
+    body = json.dumps({"events": events}).encode()
+    answers: list[http.client.HTTPResponse] = []
+
+    def send() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", product.port, timeout=60)
+        headers = {"Authorization": f"Bearer {product.token}", "Content-Type": "application/json"}
+        connection.request("POST", "/api/events", body, headers)
+        answers.append(connection.getresponse())
+
+    threads = [threading.Thread(target=send) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    statuses = sorted({answer.status for answer in answers})
+    assert statuses == [201, 429]
+    refusals = [answer for answer in answers if answer.status == 429]
+    assert all(int(answer.headers["Retry-After"]) >= 1 for answer in refusals)
+    refused_text = json.loads(refusals[0].read())
+    assert (refused_text["status"], refused_text["code"]) == (429, "too_many_requests")
+    assert product.rows("SELECT count(*) FROM memory_event WHERE loop_id = 'many'") == [(300,)]
+
+
+def test_an_answer_that_nobody_takes_holds_no_thread(product: Product) -> None:
+    content = "x" * 150_000
+    for number in range(8):
+        body = {"events": [{"kind": "user_input", "content": content, "loop_id": f"large-{number}"}]}
+        assert product.call("POST", "/events", body)[0] == 201
+    ask = f"GET /api/events?limit=200 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {product.token}\r\n\r\n"
+    deaf = []
+    try:
+        for _ in range(5):
+            one = socket.socket()
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            one.connect(("127.0.0.1", product.port))
+            one.sendall(ask.encode())
+            deaf.append(one)
+        # The token has one thread, which must have come back from each of them.
+        assert product.call("GET", "/events?limit=1")[0] == 200
+    finally:
+        for one in deaf:
+            one.close()
+
+
+def test_a_rate_holds_for_a_token_and_for_an_address() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="nous-rates-"))
+    folder.chmod(0o755)
+    with endpoint() as served:
+        running = Product(folder, served.url, NOUS_TOKEN_RATE="60", NOUS_ADDRESS_RATE="120", NOUS_TRUST_PROXY="1")
+        try:
+            running.web()
+            # The first call comes from an address; from then on the token is known.
+            until("ready", lambda: running.call("GET", "/events")[0] == 200)
+            by_token = [running.call("GET", "/events")[0] for _ in range(16)]
+            assert by_token[:10] == [200] * 10
+            assert 429 in by_token
+            one, other = (
+                f"GET /login/ HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 6.6.6.6, {address}\r\n"
+                "Connection: close\r\n\r\n".encode()
+                for address in ("192.0.2.1", "192.0.2.2")
+            )
+            statuses = [talk(running, one).split()[1] for _ in range(30)]
+            assert statuses[:15] == [b"200"] * 15
+            assert b"429" in statuses
+            assert talk(running, other).split()[1] == b"200"
+            assert talk(running, b"GET /healthz HTTP/1.0\r\n\r\n").split()[1] == b"200"
+        finally:
+            running.stop()
+            shutil.rmtree(folder, ignore_errors=True)
