@@ -1,9 +1,13 @@
 """The stock admin, for operators who look things up. It changes nothing: every change goes through a service."""
 
+from typing import Any
+
 from django.contrib import admin
+from django.http import HttpRequest
 
 from identity.admin_base import ReadOnlyAdmin
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, IdentityVersion
+from identity.principal import Principal
 
 
 @admin.register(Agent)
@@ -24,6 +28,7 @@ class IdentityVersionAdmin(ReadOnlyAdmin):
 
 @admin.register(ChangeProposal)
 class ChangeProposalAdmin(ReadOnlyAdmin):
+    persona_path = "persona"
     list_display = ["agent", "section", "status", "risk", "author_name", "reviewer_name", "created_at"]
     list_filter = ["status", "risk", "section", "agent"]
     search_fields = ["content", "reason", "comment", "author_name", "reviewer_name"]
@@ -44,7 +49,12 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyAdmin):
+    persona_path = "persona"
     list_display = ["at", "author_name", "author_kind", "action", "object_label", "agent_slug", "request_id"]
     list_filter = ["action", "author_kind", "object_type"]
     search_fields = ["object_label", "message", "author_name", "request_id", "object_id"]
     date_hierarchy = "at"
+
+    def get_exclude(self, request: HttpRequest, obj: AuditEvent | None = None) -> list[str]:
+        person: Any = request.user
+        return [] if obj is None or obj.shows_states(Principal.of_user(person)) else ["before", "after"]

@@ -7,8 +7,8 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Status
 
-from identity.models import ApiToken, ChangeProposal, IdentityVersion, Persona
-from identity.policy import MAX_SECTION_CHARACTERS, Section
+from identity.models import ChangeProposal, IdentityVersion, Persona
+from identity.policy import MAX_SECTION_CHARACTERS, VIEW_SUBCONSCIOUS, Section
 from identity.principal import Principal
 from identity.prompt import section_check
 from identity.schemas import (
@@ -162,17 +162,20 @@ def proposal_get(request: HttpRequest, proposal_id: UUID) -> Any:
     """What became of a proposal: its status, and the reviewer's comment."""
     by = _principal(request)
     proposal = ChangeProposal.objects.select_related("agent", "version").filter(pk=proposal_id).first()
-    hidden = proposal is not None and by.token is not None and not _shows(by.token, proposal)
+    hidden = proposal is not None and not _shows(by, proposal)
     if proposal is None or hidden:
         raise NotFound("There is no such proposal.")
     by.require("identity.view_changeproposal", proposal.agent)
     return proposal
 
 
-def _shows(token: ApiToken, proposal: ChangeProposal) -> bool:
-    """Whether a token may know of a proposal: of its own agent, and the actor not of the subconscious's."""
-    sealed = token.persona == Persona.ACTOR and proposal.persona == Persona.SUBCONSCIOUS
-    return token.agent_id == proposal.agent_id and not sealed
+def _shows(by: Principal, proposal: ChangeProposal) -> bool:
+    """Whether this caller may know of a proposal: a token of its own agent, and of the subconscious's only its own
+    token and people with the right to it."""
+    sealed = proposal.persona == Persona.SUBCONSCIOUS
+    if by.token is not None:
+        return by.token.agent_id == proposal.agent_id and (by.persona == Persona.SUBCONSCIOUS or not sealed)
+    return not sealed or by.may(VIEW_SUBCONSCIOUS)
 
 
 @router.post("/reinitiate", response={200: ReinitiateOut, **REFUSALS}, summary="Seed the identity anew (people)")

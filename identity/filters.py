@@ -7,8 +7,9 @@ from django import forms
 from django.db import connection
 from django.db.models import Q, QuerySet
 
-from identity.models import Agent, AuditEvent, AuthorFields
-from identity.policy import Risk, Section
+from identity.models import Agent, AuditEvent, AuthorFields, Persona
+from identity.policy import VIEW_SUBCONSCIOUS, Risk, Section
+from identity.principal import Principal
 from identity.review import SORTS
 
 
@@ -17,16 +18,18 @@ def agent_choices() -> list[tuple[str, str]]:
     return list(Agent.objects.values_list("slug", "name")[:500])
 
 
-def audit_actions() -> list[str]:
-    """Every action that the audit trail holds, by hopping along its index: cheap however long the trail is."""
+def audit_actions(by: Principal) -> list[str]:
+    """Every action in the part of the audit trail that `by` may see, by hopping along its index: cheap however long
+    the trail is."""
     table = connection.ops.quote_name(AuditEvent._meta.db_table)
+    seen = "true" if by.may(VIEW_SUBCONSCIOUS) else f"persona <> '{Persona.SUBCONSCIOUS.value}'"
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
             WITH RECURSIVE hop AS (
-                (SELECT action FROM {table} ORDER BY action LIMIT 1)
+                (SELECT action FROM {table} WHERE {seen} ORDER BY action LIMIT 1)
                 UNION ALL
-                SELECT (SELECT action FROM {table} WHERE action > hop.action ORDER BY action LIMIT 1)
+                SELECT (SELECT action FROM {table} WHERE {seen} AND action > hop.action ORDER BY action LIMIT 1)
                 FROM hop WHERE hop.action IS NOT NULL
             )
             SELECT action FROM hop WHERE action IS NOT NULL
@@ -60,9 +63,7 @@ class AuditFilter(django_filters.FilterSet):
     agent = django_filters.ChoiceFilter(
         field_name="agent_slug", choices=agent_choices, empty_label="Any agent", label="Agent"
     )
-    action = django_filters.ChoiceFilter(
-        choices=lambda: [(name, name) for name in audit_actions()], empty_label="Any action"
-    )
+    action = django_filters.ChoiceFilter(choices=[], empty_label="Any action")
     kind = django_filters.ChoiceFilter(
         field_name="author_kind", choices=AuthorFields.Kind.choices, empty_label="Anybody", label="By"
     )
@@ -76,6 +77,10 @@ class AuditFilter(django_filters.FilterSet):
     class Meta:
         model = AuditEvent
         fields: list[str] = []
+
+    def __init__(self, *args: Any, by: Principal, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.filters["action"].extra["choices"] = [(name, name) for name in audit_actions(by)]
 
     def filter_words(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:
         return queryset.filter(Q(object_label__icontains=value) | Q(message__icontains=value))

@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import RegexValidator
@@ -9,8 +10,11 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 
-from identity.policy import SECTION_POLICY, Risk, Section, SectionPolicy
+from identity.policy import SECTION_POLICY, VIEW_SUBCONSCIOUS, Risk, Section, SectionPolicy
 from nousweb.lib import clock
+
+if TYPE_CHECKING:
+    from identity.principal import Principal
 
 
 class Persona(models.TextChoices):
@@ -35,11 +39,12 @@ validate_slug = RegexValidator(
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
-    def with_waiting(self) -> "AgentQuerySet":
-        """Annotate `waiting`: the number of pending proposals."""
-        return self.annotate(
-            waiting=models.Count("proposals", filter=Q(proposals__status=ChangeProposal.Status.PENDING))
-        )
+    def with_waiting(self, by: "Principal") -> "AgentQuerySet":
+        """Annotate `waiting`: the number of pending proposals that `by` may see."""
+        pending = Q(proposals__status=ChangeProposal.Status.PENDING)
+        if not by.may(VIEW_SUBCONSCIOUS):
+            pending &= ~Q(proposals__persona=Persona.SUBCONSCIOUS)
+        return self.annotate(waiting=models.Count("proposals", filter=pending))
 
 
 class Agent(models.Model):
@@ -131,6 +136,10 @@ class IdentityVersion(AuthorFields):
 
 
 class ChangeProposalQuerySet(models.QuerySet["ChangeProposal"]):
+    def seen_by(self, by: "Principal") -> "ChangeProposalQuerySet":
+        """What `by`, a person, may know of: proposals of the subconscious are for holders of its right."""
+        return self if by.may(VIEW_SUBCONSCIOUS) else self.exclude(persona=Persona.SUBCONSCIOUS)
+
     def pending(self) -> "ChangeProposalQuerySet":
         return self.filter(status=ChangeProposal.Status.PENDING)
 
@@ -238,6 +247,11 @@ class ApiToken(models.Model):
     digest = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
     created_by = models.CharField(max_length=200)
+    # Who made it, for those who must not approve what it proposes: names change, keys do not.
+    maker_kind = models.CharField(
+        max_length=10, choices=AuthorFields.Kind, default=AuthorFields.Kind.SYSTEM, editable=False
+    )
+    maker_id = models.CharField(max_length=100, default="", editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, editable=False)
     revoked_at = models.DateTimeField(null=True, editable=False)
@@ -263,9 +277,16 @@ class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
     def of_object(self, type_name: str, object_id: object) -> "AuditEventQuerySet":
         return self.filter(object_type=type_name, object_id=str(object_id))
 
+    def seen_by(self, by: "Principal") -> "AuditEventQuerySet":
+        """The records that `by` may know of: those about the subconscious are for holders of its right."""
+        return self if by.may(VIEW_SUBCONSCIOUS) else self.exclude(persona=Persona.SUBCONSCIOUS)
+
 
 class AuditEvent(AuthorFields):
     """Who did what to what. Append-only in the database, and readable after everything it names is gone."""
+
+    BOTH = "both"
+    """Persona of a record that everybody may know of, and whose states speak of the subconscious too."""
 
     at = models.DateTimeField(default=clock.now, editable=False)
     # No constraint: the trail of an erased agent stays.
@@ -273,6 +294,8 @@ class AuditEvent(AuthorFields):
         Agent, on_delete=models.DO_NOTHING, null=True, db_constraint=False, related_name="audit_events"
     )
     agent_slug = models.CharField(max_length=50, blank=True)
+    # Whose memory the record is about; "" where it is about none.
+    persona = models.CharField(max_length=20, choices=[*Persona.choices, (BOTH, "Both")], blank=True, default="")
     action = models.CharField(max_length=60)
     object_type = models.CharField(max_length=40)
     object_id = models.CharField(max_length=100)
@@ -291,8 +314,14 @@ class AuditEvent(AuthorFields):
             models.Index(fields=["action", "-id"]),
             models.Index(fields=["object_type", "object_id", "-id"]),
             models.Index(fields=["request_id"], condition=~Q(request_id=""), name="audit_request"),
+            # So that the actions to choose from can be listed for those who may not see all of them.
+            models.Index(fields=["action"], condition=~Q(persona="subconscious"), name="audit_action_shown"),
             models.Index(fields=["at"]),
         ]
 
     def __str__(self) -> str:
         return f"{self.author_name}: {self.action} {self.object_label}"
+
+    def shows_states(self, by: "Principal") -> bool:
+        """Whether `by` may read what was before and after; the record itself is one that they may know of."""
+        return self.persona not in (self.BOTH, Persona.SUBCONSCIOUS) or by.may(VIEW_SUBCONSCIOUS)

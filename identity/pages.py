@@ -8,6 +8,7 @@ from django.db.models import Model
 from django.urls import NoReverseMatch, reverse
 
 from identity.models import Agent, ApiToken, ChangeProposal, IdentityVersion, Persona
+from identity.policy import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 
 PageOf = Callable[[str, Principal], str | None]
@@ -38,7 +39,7 @@ def page_of_model(model: type[Model], name: str, fields: Sequence[str], *, permi
 
 object_pages: dict[str, PageOf] = {
     "agent": page_of_model(Agent, "agent_identity", ("slug",)),
-    "changeproposal": page_of_model(ChangeProposal, "proposal", ("pk",)),
+    "changeproposal": page_of_model(ChangeProposal, "proposal", ("pk",), permission=VIEW_SUBCONSCIOUS),
     "identityversion": page_of_model(IdentityVersion, "section_history", ("agent__slug", "section")),
     "apitoken": page_of_model(ApiToken, "agent_tokens", ("agent__slug",)),
 }

@@ -76,16 +76,17 @@ class QueueFilter:
     def narrowed(self) -> bool:
         return bool(self.agent or self.risk or self.section)
 
-    def _narrow(self) -> ChangeProposalQuerySet:
-        found = ChangeProposal.objects.all()
+    def _narrow(self, by: Principal) -> ChangeProposalQuerySet:
+        found = ChangeProposal.objects.seen_by(by)
         if self.agent:
             found = found.filter(agent__slug=self.agent)
         if self.risk:
             found = found.filter(risk=self.risk)
         return found.filter(section=self.section) if self.section else found
 
-    def proposals(self) -> ChangeProposalQuerySet:
-        found = self._narrow()
+    def proposals(self, by: Principal) -> ChangeProposalQuerySet:
+        """The part of this queue that `by` may see, in its order."""
+        found = self._narrow(by)
         if self.status == "decided":
             return found.exclude(status__in=ChangeProposal.WAITING).order_by("-decided_at", "id")
         found = found.filter(status=self.status)
@@ -96,15 +97,15 @@ class QueueFilter:
     def counts(self, by: Principal) -> dict[str, int]:
         """How many wait, how many are to be looked over, how many this person has decided today."""
         today = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
-        return self._narrow().aggregate(
+        return self._narrow(by).aggregate(
             pending=Count("pk", filter=Q(status=Status.PENDING)),
             applied=Count("pk", filter=Q(status=Status.APPLIED)),
             today=Count("pk", filter=Q(reviewer_id=by.id, decided_at__gte=today)),
         )
 
-    def neighbours(self, pk: UUID) -> Neighbours:
+    def neighbours(self, pk: UUID, by: Principal) -> Neighbours:
         """Where a proposal stands in this queue, and what comes before and after it."""
-        ids = list(self.proposals().values_list("pk", flat=True)[:QUEUE_LIMIT])
+        ids = list(self.proposals(by).values_list("pk", flat=True)[:QUEUE_LIMIT])
         if pk not in ids:
             return Neighbours(None, len(ids), None, ids[0] if ids else None)
         at = ids.index(pk)

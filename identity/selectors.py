@@ -112,13 +112,13 @@ WAITING_SHOWN = 3
 """How many waiting proposals a section lists; the review queue has them all."""
 
 
-def section_states(state: IdentityState, *, with_waiting: bool) -> list[SectionState]:
-    """Every section in prompt order, the empty ones too, with the first proposals that wait for each."""
+def section_states(state: IdentityState, by: Principal) -> list[SectionState]:
+    """Every section in prompt order, the empty ones too, with the first waiting proposals that `by` may see of each."""
     versions = {version.section: version for version in state.versions}
     waiting: dict[str, list[ChangeProposal]] = {}
     counts: dict[str, tuple[int, int]] = {}
-    if with_waiting:
-        proposals = ChangeProposal.objects.waiting().filter(agent=state.agent).defer("content")
+    if by.may("identity.view_changeproposal"):
+        proposals = ChangeProposal.objects.seen_by(by).waiting().filter(agent=state.agent).defer("content")
         ranked = proposals.annotate(
             place=Window(RowNumber(), partition_by="section", order_by=["created_at", "id"]),
             in_section=Window(Count("id"), partition_by="section"),
@@ -201,9 +201,9 @@ class AgentRow:
         return cls(agent, identity_state(agent, versions).tokens, changed_at)
 
 
-def agents_overview(search: str = "") -> QuerySet[Agent]:
+def agents_overview(by: Principal, search: str = "") -> QuerySet[Agent]:
     """Agents whose name or slug holds `search`, each with `waiting` and its current versions in `current_versions`."""
-    agents = Agent.objects.with_waiting().prefetch_related(
+    agents = Agent.objects.with_waiting(by).prefetch_related(
         Prefetch("identity_versions", IdentityVersion.objects.current(), to_attr="current_versions")
     )
     if search:

@@ -59,7 +59,8 @@ def applied_offer(request: HttpRequest, agent: Agent) -> dict[str, Any]:
         key = uuid.UUID(request.GET.get("applied", ""))
     except ValueError:
         return {}
-    proposal = ChangeProposal.objects.filter(pk=key, agent=agent).select_related("version", "restores").first()
+    proposals = ChangeProposal.objects.seen_by(principal_of(request))
+    proposal = proposals.filter(pk=key, agent=agent).select_related("version", "restores").first()
     if proposal is None or proposal.version is None:
         return {}
     return {"applied": proposal, "applied_undoable": proposal.version.is_current and proposal.status == "approved"}

@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from identity.models import Agent, ChangeProposal
+from identity.principal import Principal
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.selectors import questions_of
 from nousweb.roles import role_of
@@ -110,7 +111,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
         ]
 
     general = items(GENERAL_PAGES)
-    waiting = _waiting(both_personas=user.has_perm(VIEW_SUBCONSCIOUS))
+    waiting = _waiting(request.principal)  # type: ignore[attr-defined]
     for item in general:
         item["count"] = waiting.get(item["url"])
     groups = [{"label": "", "items": general}]
@@ -137,10 +138,11 @@ def console(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _waiting(*, both_personas: bool) -> dict[str, int]:
-    """How much waits on each of the pages where something can wait, in one query."""
+def _waiting(by: Principal) -> dict[str, int]:
+    """How much that this person may see waits on each of the pages where something can wait, in one query."""
     counts = {reverse("review"): 0, reverse("memory_review"): 0}
-    queues = zip(counts, (ChangeProposal.objects.waiting(), questions_of(both_personas)), strict=True)
+    waiting = (ChangeProposal.objects.seen_by(by).waiting(), questions_of(by.may(VIEW_SUBCONSCIOUS)))
+    queues = zip(counts, waiting, strict=True)
     parts = [
         rows.order_by().annotate(page=Value(url)).values("page").annotate(rows=Count("pk")).values_list("page", "rows")
         for url, rows in queues

@@ -97,14 +97,14 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
     period = Period(days_of(query), clock.now())
     personas = tuple(Persona.values) if by.may(VIEW_SUBCONSCIOUS) else (Persona.ACTOR.value,)
     waiting: list[Waiting] = []
-    health = [worker_health()] if by.may(VIEW_AGENT) else []
+    health = [worker_health(personas)] if by.may(VIEW_AGENT) else []
     may_see_waiting = by.may("identity.view_changeproposal")
     if may_see_waiting:
         waiting += proposals_waiting(by, agent)
     if by.may("memory.view_memoryreview"):
         waiting += questions_waiting(personas, agent)
     if by.may("memory.view_lifecyclerun"):
-        waiting += runs_given_up(agent)
+        waiting += runs_given_up(personas, agent)
     if by.may("memory.view_searchitem"):
         backlog = index_backlog(personas, agent)
         waiting += backlog.lines
@@ -116,7 +116,7 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
         waiting=waiting,
         health=health,
         may_see_waiting=may_see_waiting,
-        changes=changes_since_yesterday(agent) if by.may("identity.view_auditevent") else None,
+        changes=changes_since_yesterday(by, agent) if by.may("identity.view_auditevent") else None,
         memory=memory_growth(by, personas, agent, period),
         calls=context_calls(personas, agent, period) if by.may("context.view_contextrun") else None,
         agents=agents,

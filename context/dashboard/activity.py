@@ -39,10 +39,10 @@ class Changes:
     url: str
 
 
-def changes_since_yesterday(agent: Agent | None) -> Changes:
-    """Counts by action and the latest records. Two queries, both within two days of the trail."""
+def changes_since_yesterday(by: Principal, agent: Agent | None) -> Changes:
+    """Counts by action and the latest records that `by` may see. Two queries, both within two days of the trail."""
     now = clock.now()
-    trail = AuditEvent.objects.filter(at__gte=now - 2 * DAY, at__lte=now)
+    trail = AuditEvent.objects.seen_by(by).filter(at__gte=now - 2 * DAY, at__lte=now)
     if agent:
         trail = trail.filter(agent=agent)
     today: dict[str, int] = {}
@@ -89,7 +89,7 @@ def agents_activity(
     by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period
 ) -> tuple[list[AgentRow], bool]:
     """The agents for which most waits, then by name; and whether there are more. Three queries."""
-    found = Agent.objects.with_waiting().order_by(F("waiting").desc(), "slug")
+    found = Agent.objects.with_waiting(by).order_by(F("waiting").desc(), "slug")
     agents = list(found.filter(pk=agent.pk) if agent else found[: AGENTS_SHOWN + 1])
     keys = [row.pk for row in agents]
     facts: dict[int, int] = {}

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from context.dashboard.period import Period, Trend
 from context.dashboard.waiting import IndexBacklog
-from identity.models import Agent
+from identity.models import Agent, Persona
 from memory.embedding.registry import configured_name
 from memory.judge.budget import today_start
 from memory.messages import messages_waiting
@@ -39,17 +39,20 @@ class Health:
     unit: str = ""
 
 
-def worker_health() -> Health:
+def worker_health(personas: tuple[str, ...]) -> Health:
     """The background worker's heartbeat, which costs no query, and its queue, which costs one.
 
-    Silence is reported, never raised.
+    Silence is reported, never raised. All personas share the queue, so its length is for those who may see each.
     """
     try:
         count, oldest = messages_waiting()
     except Exception as error:  # A Redis that cannot be reached must not take the whole page with it.
         log.warning("queue_unreadable", error=str(error))
         return Health("Background worker", "block", "queue unreachable", "Work waits in the database")
+    late = oldest is not None and oldest < clock.now() - LATE
     detail = f"{count:,} {'task' if count == 1 else 'tasks'} waiting" if count else "Nothing queued"
+    if Persona.SUBCONSCIOUS not in personas:
+        detail, oldest = "", None
     try:
         from django_q.status import Stat
 
@@ -59,7 +62,6 @@ def worker_health() -> Health:
         return Health("Background worker", "warn", "state unknown", detail, oldest)
     if not states:
         return Health("Background worker", "block", "not seen", detail, oldest)
-    late = oldest is not None and oldest < clock.now() - LATE
     well = bool({"idle", "working"} & set(states)) and not late
     return Health(
         "Background worker", "ok" if well else "warn", "behind" if late else ", ".join(states), detail, oldest
@@ -102,10 +104,12 @@ def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period)
     today = today_start()
     calls = JudgeCall.objects.filter(created_at__gte=min(today, period.earlier)).order_by()
     spent = F("tokens_in") + F("tokens_out")
-    mine = Q(persona__in=personas) & (Q(agent=agent) if agent else Q())
+    seen = Q(persona__in=personas)
+    mine = seen & (Q(agent=agent) if agent else Q())
     now, before = period.within("created_at") & mine, period.within_before("created_at") & mine
     found = calls.aggregate(
-        today=Sum(spent, filter=Q(created_at__gte=today)),
+        today=Sum(spent, filter=Q(created_at__gte=today) & seen),
+        all_today=Sum(spent, filter=Q(created_at__gte=today)),
         now=Sum(spent, filter=now),
         before=Sum(spent, filter=before),
         questions=Count("pk", filter=now),
@@ -118,7 +122,8 @@ def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period)
     of_limit = f" of {limit:,} ({round(100 * spent_today / limit)} %)" if limit else ""
     questions = f"{found['questions']:,} question{'' if found['questions'] == 1 else 's'}"
     detail = f"{spent_today:,}{of_limit} tokens today; {questions} in the {period.label}"
-    if limit and spent_today >= limit:
+    # The budget is shared: that it is spent is for everybody, what the other persona spent of it is not.
+    if limit and (found["all_today"] or 0) >= limit:
         return Health("Judge", "warn", "spent", detail, None, "", trend, "tokens")
     if not found["errors"]:
         return Health("Judge", "ok", "answers", detail, None, "", trend, "tokens")

@@ -33,7 +33,7 @@ class Waiting:
 
 def proposals_waiting(by: Principal, agent: Agent | None) -> list[Waiting]:
     """Changes of identity that wait for a decision, the riskiest first, and those that agents applied themselves."""
-    found = ChangeProposal.objects.waiting().order_by()
+    found = ChangeProposal.objects.seen_by(by).waiting().order_by()
     if agent:
         found = found.filter(agent=agent)
     rows: dict[Any, Any] = {
@@ -105,9 +105,9 @@ def questions_waiting(personas: tuple[str, ...], agent: Agent | None) -> list[Wa
     ]
 
 
-def runs_given_up(agent: Agent | None) -> list[Waiting]:
+def runs_given_up(personas: tuple[str, ...], agent: Agent | None) -> list[Waiting]:
     """Runs of the lifecycle that failed too often and wait for somebody to look."""
-    dead = LifecycleRun.objects.filter(status=LifecycleRun.Status.DEAD)
+    dead = LifecycleRun.objects.filter(status=LifecycleRun.Status.DEAD, persona__in=personas)
     if agent:
         dead = dead.filter(agent=agent)
     found = dead.aggregate(count=Count("pk"), oldest=Min("finished_at"))

@@ -1,14 +1,15 @@
 """Pinning a memory, so that it is told before all others of its section."""
 
+from typing import Any
 from uuid import UUID
 
 from context.models import ContextPin
 from context.services.context import context_view
-from identity.models import Agent
+from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.holding import agent_transaction
-from memory.models import ItemType
+from memory.models import ItemType, SearchItem
 from memory.search.load import memories_load
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -41,7 +42,7 @@ def context_pin(*, agent: Agent, item_type: str, item_id: str, by: Principal, pe
         author_id=by.id,
         author_name=by.name,
     )
-    audit_record(by=by, action="context.pin", target=pin, agent=agent, after={"type": item_type, "id": item_id})
+    _record(pin, by, "context.pin", after={"type": item_type, "id": item_id})
     return pin
 
 
@@ -52,7 +53,7 @@ def context_unpin(*, agent: Agent, item_type: str, item_id: str, by: Principal) 
     pin = ContextPin.objects.select_for_update().filter(agent=agent, item_type=item_type, item_id=item_id).first()
     if pin is None:
         raise NotFound("This is not pinned.")
-    audit_record(by=by, action="context.unpin", target=pin, agent=agent, before={"type": item_type, "id": item_id})
+    _record(pin, by, "context.unpin", before={"type": item_type, "id": item_id})
     pin.delete()
 
 
@@ -76,3 +77,10 @@ def item_check(item_type: str, item_id: str) -> None:
     # A 64-bit key has at most 19 digits, and the largest of them is refused with the rest.
     if usual != item_id or (item_type == ItemType.EVENT and not 0 < int(item_id) < 2**63):
         raise NotFound("There is no such memory.")
+
+
+def _record(pin: ContextPin, by: Principal, action: str, **states: Any) -> None:
+    held = SearchItem.objects.filter(agent=pin.agent, item_type=pin.item_type, item_id=pin.item_id)
+    # Of a memory that is gone nobody can say any more whose it was.
+    persona = held.values_list("persona", flat=True).first() or Persona.SUBCONSCIOUS
+    audit_record(by=by, action=action, target=pin, agent=pin.agent, persona=persona, **states)

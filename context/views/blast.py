@@ -135,7 +135,7 @@ def _selected(
     place = {_uuid(key, "selected"): number for number, key in enumerate(keys)}
     found: list[ChangeProposal | MemoryReview]
     if of == "proposals":
-        found = list(ChangeProposal.objects.filter(pk__in=place).select_related("agent"))
+        found = list(ChangeProposal.objects.seen_by(by).filter(pk__in=place).select_related("agent"))
     else:
         found = list(visible(by).filter(pk__in=place).select_related("agent"))
     by_agent: dict[Agent, list[ChangeProposal | MemoryReview]] = {}
@@ -154,7 +154,8 @@ def _considered(given: QueryDict, agent: Agent, by: Principal) -> Considered:
     if "proposal" in given:
         by.require("identity.view_changeproposal", agent)
         keys = _uuids(given.getlist("proposal"), "proposal")
-        proposals = _in_order(ChangeProposal.objects.filter(agent=agent, pk__in=keys).with_stale(), keys, "proposal")
+        seen = ChangeProposal.objects.seen_by(by).filter(agent=agent, pk__in=keys)
+        proposals = _in_order(seen.with_stale(), keys, "proposal")
         if len(proposals) == 1 and "together" not in given:
             return Considered(f"{proposals[0].get_section_display()} as proposed", proposal_overrides(proposals[0]))
         overrides, refused = proposals_overrides(proposals, by)

@@ -4,7 +4,8 @@ from typing import Any
 
 from django.db import models
 
-from identity.models import Agent, AuditEvent
+from identity.models import Agent, AuditEvent, Persona
+from identity.policy import ACTIONS_OF_BOTH_PERSONAS
 from identity.principal import Principal
 
 
@@ -18,10 +19,12 @@ def audit_record(
     after: Any = None,
     message: str = "",
     label: str | None = None,
+    persona: str = "",
 ) -> AuditEvent:
     """Record that `by` did `action` ("noun.verb") to `target`; `before` and `after` are JSON-ready states.
 
-    `label` names the target where its own name must not stay behind.
+    `label` names the target where its own name must not stay behind. `persona` says whose memory it is about where
+    neither the target nor who acts does.
     """
     return AuditEvent.objects.create(
         author_kind=by.kind,
@@ -29,6 +32,7 @@ def audit_record(
         author_name=by.name,
         agent=agent,
         agent_slug=agent.slug if agent else "",
+        persona=_persona(by, action, target, persona),
         action=action,
         object_type=target._meta.model_name or "",
         object_id=str(target.pk),
@@ -38,3 +42,12 @@ def audit_record(
         message=message,
         request_id=by.request_id,
     )
+
+
+def _persona(by: Principal, action: str, target: models.Model, given: str) -> str:
+    if action in ACTIONS_OF_BOTH_PERSONAS:
+        return AuditEvent.BOTH
+    if by.persona == Persona.SUBCONSCIOUS:
+        # That it acts at all is for those who may see it.
+        return Persona.SUBCONSCIOUS
+    return given or getattr(target, "persona", "")

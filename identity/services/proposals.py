@@ -292,9 +292,10 @@ def proposals_expire(*, by: Principal, now: datetime | None = None) -> int:
     return len(expired)
 
 
-def proposals_batch(batch: UUID) -> Iterable[ChangeProposal]:
-    """The proposals decided in one bulk action, latest first, so that undoing in this order is possible."""
-    return ChangeProposal.objects.filter(batch=batch).select_related("agent", "version").order_by("-decided_at")
+def proposals_batch(batch: UUID, by: Principal) -> Iterable[ChangeProposal]:
+    """Those that `by` may see of the proposals decided in one bulk action, latest first, the order of undoing."""
+    decided = ChangeProposal.objects.seen_by(by).filter(batch=batch)
+    return decided.select_related("agent", "version").order_by("-decided_at")
 
 
 def _lock(proposal: ChangeProposal, by: Principal) -> tuple[Agent, ChangeProposal]:

@@ -62,6 +62,8 @@ def token_create(
         prefix=secret[: len(TOKEN_PREFIX) + 6],
         digest=_digest(secret),
         created_by=by.name,
+        maker_kind=by.kind,
+        maker_id=by.id,
     )
     audit_record(
         by=by,

@@ -22,10 +22,11 @@ from nousweb.lib.textdiff import TextDiff, diff_texts
 @require_safe
 def agents(request: HttpRequest) -> HttpResponse:
     """Every agent with its state, what waits for it, and the size of its identity."""
-    principal_of(request).require("identity.view_agent")
+    by = principal_of(request)
+    by.require("identity.view_agent")
     form = AgentSearchForm(request.GET)
     search = form.cleaned_data["q"] if form.is_valid() else ""
-    page = page_of(request, agents_overview(search))
+    page = page_of(request, agents_overview(by, search))
     context = {
         "form": form,
         "search": search,

@@ -22,8 +22,9 @@ PAGE_SIZE = 50
 @require_safe
 def audit(request: HttpRequest) -> HttpResponse:
     """The trail, newest first, a page at a time from any row on."""
-    principal_of(request).require(VIEW)
-    found = AuditFilter(request.GET, queryset=AuditEvent.objects.defer("before", "after"))
+    by = principal_of(request)
+    by.require(VIEW)
+    found = AuditFilter(request.GET, queryset=AuditEvent.objects.seen_by(by).defer("before", "after"), by=by)
     rows, newer, older = _page(found.qs, request) if found.form.is_valid() else ([], None, None)
     query = request.GET.copy()
     for name in ("before", "after"):
@@ -47,10 +48,11 @@ def audit_event(request: HttpRequest, pk: int) -> HttpResponse:
     """One record with its states before and after: a page, or the part of one that a row unfolds."""
     by = principal_of(request)
     by.require(VIEW)
-    event = AuditEvent.objects.filter(pk=pk).first()
+    event = AuditEvent.objects.seen_by(by).filter(pk=pk).first()
     if event is None:
         raise NotFound("There is no such record.")
-    shown = {"event": event, "url": object_url(event.object_type, event.object_id, by), **_states(event)}
+    states = _states(event) if event.shows_states(by) else {"withheld": True}
+    shown = {"event": event, "url": object_url(event.object_type, event.object_id, by), **states}
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "identity/_audit_states.html", shown)
     return render(request, "identity/audit_event.html", shown)

@@ -48,7 +48,7 @@ def agent_identity(request: HttpRequest, slug: str) -> HttpResponse:
     by.require("identity.view_identityversion")
     agent = agent_get(slug)
     state = identity_state(agent)
-    sections = section_states(state, with_waiting=by.may("identity.view_changeproposal"))
+    sections = section_states(state, by)
     bars = [(item.section.label, item.tokens, item.css_class) for item in sections if item.has_text]
     context = {
         "agent": agent,
@@ -65,7 +65,8 @@ def agent_identity(request: HttpRequest, slug: str) -> HttpResponse:
 @require_safe
 def history(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     """The versions of a section, latest first, any two of which can be compared."""
-    principal_of(request).require("identity.view_identityversion")
+    by = principal_of(request)
+    by.require("identity.view_identityversion")
     agent, named = agent_get(slug), section_named(section)
     page = page_of(request, section_history(agent, named))
     context = {

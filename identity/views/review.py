@@ -52,7 +52,7 @@ def review(request: HttpRequest) -> HttpResponse:
     by.require(VIEW)
     queue = QueueFilter.of(request.GET)
     counts = queue.counts(by)
-    page = page_of(request, with_texts(queue.proposals()))
+    page = page_of(request, with_texts(queue.proposals(by)))
     waiting = counts.get(queue.status, 0)
     return render(
         request,
@@ -89,7 +89,7 @@ def review_bulk(request: HttpRequest) -> HttpResponse:
     by.require(REVIEW)
     queue = QueueFilter.of(request.GET)
     action, ids = _chosen(request)
-    proposals = {p.pk: p for p in with_texts(ChangeProposal.objects.filter(pk__in=ids))}
+    proposals = {p.pk: p for p in with_texts(ChangeProposal.objects.seen_by(by).filter(pk__in=ids))}
     if not proposals:
         messages.warning(request, "Nothing was selected.")
         return redirect(_queue_url(queue))
@@ -116,7 +116,7 @@ def review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
     by = principal_of(request)
     by.require(REVIEW)
     undone, refused = 0, []
-    for proposal in list(proposals_batch(batch)):
+    for proposal in list(proposals_batch(batch, by)):
         try:
             proposal_undo(proposal=proposal, by=by)
             undone += 1
@@ -136,14 +136,15 @@ def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One proposal, with everything that a decision needs."""
     by = principal_of(request)
     by.require(VIEW)
-    return _proposal_page(request, _item_get(pk), by)
+    return _proposal_page(request, _item_get(pk, by), by)
 
 
 @require_POST
 def proposal_preview(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The difference that the text in the editor would make, while it is typed."""
-    principal_of(request).require(VIEW)
-    item = _item_get(pk)
+    by = principal_of(request)
+    by.require(VIEW)
+    item = _item_get(pk, by)
     return render(
         request,
         "identity/_proposal_editdiff.html",
@@ -156,19 +157,19 @@ def proposal_decide(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Take one decision, then show what is next; a refusal shows the proposal again with what was typed."""
     by = principal_of(request)
     by.require(VIEW)
-    item = _item_get(pk)
+    item = _item_get(pk, by)
     action = request.POST.get("action", "")
     comment = request.POST.get("comment", "")
     content = request.POST.get("content") if action == "approve_edited" else None
     action = "approve" if action == "approve_edited" else action
     queue = QueueFilter.of(request.GET)
-    place = queue.neighbours(pk)
+    place = queue.neighbours(pk, by)
     try:
         _decide_one(action, item, by, comment, None, content, _whole(request.POST.get("base_version")))
     except StaleBase as error:
-        return _proposal_page(request, _item_get(pk), by, refusal=error, typed=content, comment=comment)
+        return _proposal_page(request, _item_get(pk, by), by, refusal=error, typed=content, comment=comment)
     except Conflict as error:
-        fresh = _item_get(pk)
+        fresh = _item_get(pk, by)
         # A key pressed twice, or a form sent again: it is as this person wanted it.
         if not (fresh.proposal.reviewer_id == by.id and fresh.proposal.status == DONE[action][1]):
             return _proposal_page(request, fresh, by, refusal=error, typed=content, comment=comment)
@@ -185,11 +186,11 @@ def proposal_undo_view(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Take back the last decision on a proposal and show it again."""
     by = principal_of(request)
     by.require(REVIEW)
-    item = _item_get(pk)
+    item = _item_get(pk, by)
     try:
         proposal_undo(proposal=item.proposal, by=by)
     except Conflict as error:
-        return _proposal_page(request, _item_get(pk), by, refusal=error)
+        return _proposal_page(request, _item_get(pk, by), by, refusal=error)
     messages.success(request, f"Took back the decision on {item.title}.")
     return redirect(f"{reverse('proposal', args=[pk])}?{QueueFilter.of(request.GET).query()}")
 
@@ -243,9 +244,9 @@ def _proposal_page(
     draft = on_top if item.stale else target.content
     text = _normal(typed) if typed is not None else draft
     own = target.author_kind == by.kind and target.author_id == by.id
-    history = AuditEvent.objects.of_object("changeproposal", target.pk)
+    history = AuditEvent.objects.seen_by(by).of_object("changeproposal", target.pk)
     if target.version_id:
-        history |= AuditEvent.objects.of_object("identityversion", target.version_id)
+        history |= AuditEvent.objects.seen_by(by).of_object("identityversion", target.version_id)
     before, after = estimate_tokens(item.before), estimate_tokens(item.after)
     return render(
         request,
@@ -260,7 +261,7 @@ def _proposal_page(
                 (label, name == layout, f"?{queue.query(layout=name)}")
                 for name, label in (("unified", "Unified"), ("split", "Split"))
             ],
-            "place": queue.neighbours(target.pk),
+            "place": queue.neighbours(target.pk, by),
             "refusal": refusal,
             "comment": comment,
             "text": text,
@@ -284,14 +285,14 @@ def _proposal_page(
 
 def _undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
     """What was just decided, as the address says, and where it can be taken back."""
-    queue = QueueFilter.of(request.GET)
+    queue, seen = QueueFilter.of(request.GET), ChangeProposal.objects.seen_by(by)
     done, batch = _uuid(request.GET.get("done")), _uuid(request.GET.get("batch"))
     if batch:
-        decided = list(ChangeProposal.objects.filter(batch=batch).select_related("agent")[:201])
+        decided = list(seen.filter(batch=batch).select_related("agent")[:201])
         url = reverse("review_batch_undo", args=[batch])
     elif done:
-        decided = list(ChangeProposal.objects.filter(pk=done, reviewer_id=by.id).select_related("agent"))
-        decided += ChangeProposal.objects.filter(pk=done, status=Status.WITHDRAWN).select_related("agent")
+        decided = list(seen.filter(pk=done, reviewer_id=by.id).select_related("agent"))
+        decided += seen.filter(pk=done, status=Status.WITHDRAWN).select_related("agent")
         url = reverse("proposal_undo", args=[done])
     else:
         return None
@@ -308,8 +309,8 @@ def _undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
     }
 
 
-def _item_get(pk: UUID) -> ReviewItem:
-    found = with_texts(ChangeProposal.objects.filter(pk=pk)).first()
+def _item_get(pk: UUID, by: Principal) -> ReviewItem:
+    found = with_texts(ChangeProposal.objects.seen_by(by).filter(pk=pk)).first()
     if found is None:
         raise NotFound("There is no such proposal.")
     return ReviewItem(found)

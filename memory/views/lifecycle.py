@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -13,9 +13,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 from django_q.models import Schedule
 
+from identity.models import Persona
+from identity.principal import Principal
 from identity.web import page_of, principal_of
 from memory.messages import messages_waiting
 from memory.models import FactChange, JudgeCall, LifecycleRun
+from memory.persona import VIEW_SUBCONSCIOUS
 from memory.services.lifecycle import CHANGE, run_retry
 from memory.services.reviews import REVIEW, supersession_undo
 from memory.services.schedule import PAUSED, schedule_pause, schedule_resume, schedule_run
@@ -126,20 +129,21 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
     by.require(VIEW)
     status = request.GET.get("status", "")
     status = status if status in LifecycleRun.Status.values else ""
-    runs = LifecycleRun.objects.select_related("agent")
+    runs = _runs_of(by).select_related("agent")
     counts = dict.fromkeys(LifecycleRun.Status.values, 0)
     counts |= dict(runs.order_by().values_list("status").annotate(Count("pk")))
     if status:
         runs = runs.filter(status=status)
     page = page_of(request, runs)
-    spend = _spend()
+    spend = _spend(by)
     return render(
         request,
         "memory/lifecycle.html",
         {
             "figures": [
                 ("Questions waiting", visible(by).pending().count(), reverse("memory_review")),
-                ("Messages queued", _messages(), ""),
+                # All agents and personas share the queue, so its length tells of each of them.
+                *([("Messages queued", _messages(), "")] if by.may(VIEW_SUBCONSCIOUS) else []),
                 ("Runs open", counts["queued"] + counts["running"] + counts["failed"], ""),
                 ("Given up", counts["dead"], "?status=dead"),
             ],
@@ -170,7 +174,7 @@ def lifecycle_retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Try a run that was given up again."""
     by = principal_of(request)
     by.require(CHANGE)
-    run = LifecycleRun.objects.select_related("agent").filter(pk=pk).first()
+    run = _runs_of(by).select_related("agent").filter(pk=pk).first()
     if run is None:
         raise NotFound("There is no such run.")
     try:
@@ -205,6 +209,12 @@ def lifecycle_schedule(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"{reverse('lifecycle')}#schedules")
 
 
+def _runs_of(by: Principal) -> QuerySet[LifecycleRun]:
+    """The runs that `by` may know of."""
+    runs = LifecycleRun.objects.all()
+    return runs if by.may(VIEW_SUBCONSCIOUS) else runs.exclude(persona=Persona.SUBCONSCIOUS)
+
+
 def _told(result: dict[str, Any]) -> list[tuple[str, Any]]:
     """A run's result in words: how many, where it holds a list."""
     return [
@@ -226,12 +236,15 @@ def _messages() -> int | str:
         return "unknown"
 
 
-def _spend() -> list[dict[str, Any]]:
-    """Tokens of each of the last days, the earliest first, with the height of a bar out of 100."""
+def _spend(by: Principal) -> list[dict[str, Any]]:
+    """Tokens of each of the last days, for what `by` may see, the earliest first, with a bar's height out of 100."""
     today = timezone.now().astimezone(UTC).date()
     first = today - timedelta(days=DAYS - 1)
     since = datetime(first.year, first.month, first.day, tzinfo=UTC)
-    spent: dict[date, int] = JudgeCall.objects.filter(created_at__gte=since).spent_by_day()
+    calls = JudgeCall.objects.filter(created_at__gte=since)
+    if not by.may(VIEW_SUBCONSCIOUS):
+        calls = calls.exclude(persona=Persona.SUBCONSCIOUS)
+    spent: dict[date, int] = calls.spent_by_day()
     most = max([*spent.values(), 1])
     days = [first + timedelta(days=place) for place in range(DAYS)]
     return [

@@ -321,15 +321,18 @@ def test_of_many_calls_the_latest_are_read(ada: Agent, bob: User) -> None:
 # Health
 
 
-def test_a_worker_that_is_silent_is_said_to_be(ada: Agent, bob: User) -> None:
+def test_a_worker_that_is_silent_is_said_to_be(ada: Agent, bob: User, charlie: User) -> None:
     OrmQ.objects.all().delete()
-    shown = board(bob)
+    shown = board(charlie)
     assert (health(shown, "Background worker").kind, health(shown, "Background worker").word) == ("block", "not seen")
     assert health(shown, "Background worker").detail == "Nothing queued"
     OrmQ.objects.create(key="nous", payload="", lock=ago(hours=2))
     OrmQ.objects.create(key="nous", payload="", lock=NOON + HOUR)
-    worker = health(board(bob), "Background worker")
+    worker = health(board(charlie), "Background worker")
     assert (worker.detail, worker.at) == ("1 task waiting", ago(hours=2))
+    # The subconscious's tasks are among them.
+    worker = health(board(bob), "Background worker")
+    assert (worker.kind, worker.detail, worker.at) == ("block", "", None)
 
 
 def test_an_index_that_is_behind_is_said_to_be(ada: Agent, system: Principal, bob: User) -> None:

@@ -282,12 +282,12 @@ def test_one_undo_takes_a_whole_batch_back(ada, actor, by_bob):
     proposal_approve(proposal=made[0], by=by_bob, batch=batch)
     proposal_reject(proposal=made[1], by=by_bob, batch=batch)
     proposal_approve(proposal=made[2], by=by_bob, batch=batch)
-    for proposal in proposals_batch(batch):
+    for proposal in proposals_batch(batch, by_bob):
         proposal_undo(proposal=proposal, by=by_bob)
     assert {proposal.status for proposal in ChangeProposal.objects.all()} == {Status.PENDING}
     assert current(ada).content == FIRST
     assert current(ada, "values").content == ""
-    assert list(proposals_batch(batch)) == [], "a batch is undone once"
+    assert list(proposals_batch(batch, by_bob)) == [], "a batch is undone once"
 
 
 def test_a_rollback_makes_a_new_version_that_names_the_one_it_restores(ada, by_bob):
