@@ -278,13 +278,15 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
 def proposals_expire(*, by: Principal, now: datetime | None = None) -> int:
     """Close pending proposals past their expiry; returns how many."""
     now = now or clock.now()
-    expired = list(
+    over = (
         ChangeProposal.objects.pending()
         .filter(expires_at__lte=now)
         .select_related("agent")
         .select_for_update(of=("self",), skip_locked=True)
-        .order_by("expires_at")[:500]
+        .order_by("expires_at")
     )
+    # So many of each persona, whatever the other has proposed.
+    expired = [proposal for persona in Persona.values for proposal in over.filter(persona=persona)[:500]]
     for proposal in expired:
         proposal.status, proposal.decided_at = Status.EXPIRED, now
         proposal.save(update_fields=["status", "decided_at"])

@@ -12,7 +12,7 @@ from datetime import timedelta
 import structlog
 from django.db import connection, transaction
 
-from identity.models import Agent
+from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.embedding import Embedder, EmbeddingFailed, EmbeddingRefused, embedder_named
@@ -51,12 +51,18 @@ def pause_after(attempts: int) -> timedelta:
 def embeddings_make(*, seconds: float = RUN_SECONDS) -> int:
     """Embed what is pending and due, for at most about `seconds`; returns how many rows became ready.
 
-    When the model cannot be reached, the batch waits and this stops: the next run by the clock tries again.
+    When the model cannot be reached, the batch waits and this stops: the next run by the clock tries again. Each
+    persona's rows are embedded by themselves: what a model makes of a text can depend on the rest of its batch, and so
+    does whether it answers at all.
     """
     deadline = time.monotonic() + seconds
-    made = 0
     _give_up()
-    while claimed := _claim():
+    return sum(_make(persona, deadline) for persona in Persona.values)
+
+
+def _make(persona: str, deadline: float) -> int:
+    made = 0
+    while claimed := _claim(persona):
         try:
             model = active_model()
             embedder = embedder_named(model.name)
@@ -90,17 +96,17 @@ def active_model() -> EmbeddingModel:
 _CLAIM = """
 UPDATE memory_searchitem AS item SET due_at = %s, attempts = item.attempts + 1
 FROM (SELECT persona, id FROM memory_searchitem
-      WHERE status = 'pending' AND (due_at IS NULL OR due_at <= %s)
+      WHERE persona = %s AND status = 'pending' AND (due_at IS NULL OR due_at <= %s)
       ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED) AS due
 WHERE item.persona = due.persona AND item.id = due.id
 RETURNING item.persona, item.id, item.text, item.attempts
 """
 
 
-def _claim() -> list[Claimed]:
+def _claim(persona: str) -> list[Claimed]:
     now = clock.now()
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIM, [now + LEASE, now, BATCH])
+        cursor.execute(_CLAIM, [now + LEASE, persona, now, BATCH])
         return sorted((Claimed(*row) for row in cursor.fetchall()), key=lambda row: row.id)
 
 

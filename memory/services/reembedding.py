@@ -86,10 +86,12 @@ def reembed_continue(
 def _reembed(seconds: float, progress: Callable[[ReembedProgress], None]) -> ReembedProgress | None:
     deadline = time.monotonic() + seconds
     while (building := EmbeddingModel.objects.filter(state=EmbeddingModel.State.BUILDING).first()) is not None:
-        rows = SearchItem.objects.exclude(next_model=building.name).order_by("id")
+        rows = SearchItem.objects.exclude(next_model=building.name).order_by("persona", "id")
         batch = [Claimed(*row, 0) for row in rows.values_list("persona", "id", "text")[:BATCH]]
         if not batch:
             return _switch(building)
+        # A vector can depend on the rest of its batch, so no batch is of both personas.
+        batch = [row for row in batch if row.persona == batch[0].persona]
         embedder = embedder_named(building.name)
         vectors, refused = _embed_for_next(batch, embedder)
         _write_next([row for row in batch if row.id not in refused], vectors, building.name)

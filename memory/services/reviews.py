@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
+from identity.models import Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.holding import agent_transaction
@@ -142,13 +143,15 @@ def reviews_expire(*, by: Principal) -> int:
     """Close questions that nobody answered in time, and those whose facts were settled elsewhere; returns how many."""
     now = clock.now()
     settled = Q(old__active=False) | Q(new__active=False) | Q(censor__active=False)
-    waiting = list(
+    over = (
         MemoryReview.objects.pending()
         .filter(Q(expires_at__lte=now) | settled)
         .select_related("agent")
         .select_for_update(of=("self",), skip_locked=True)
-        .order_by("created_at")[:500]
+        .order_by("created_at")
     )
+    # So many of each persona, whatever the other has asked.
+    waiting = [review for persona in Persona.values for review in over.filter(persona=persona)[:500]]
     for review in waiting:
         if review.expires_at <= now:
             review.status = Status.EXPIRED

@@ -1,6 +1,9 @@
 """What the clock starts in the lifecycle, and people's hold on it: pause, resume, run now."""
 
+from typing import TypeVar
+
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from django_q.models import Schedule
 
@@ -17,8 +20,11 @@ from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
 
 JUDGED_AT_ONCE = 100
+"""Of each persona."""
 PAUSED = 0
 FOREVER = -1
+
+Row = TypeVar("Row", MemoryReview, LifecycleRun)
 
 
 def dream_queue() -> int:
@@ -46,7 +52,8 @@ def judgements_retry() -> int:
         return 0
     queued = 0
     unjudged = MemoryReview.objects.pending().filter(verdict={}, old__isnull=False, new__isnull=False)
-    for review in unjudged.select_related("agent").order_by("created_at")[:JUDGED_AT_ONCE]:
+    unjudged = unjudged.select_related("agent").order_by("created_at")
+    for review in _by_persona(unjudged):
         with transaction.atomic():
             run = lifecycle_queue("fact_judge", agent=review.agent, persona=review.persona, subject=review)
         if run is None:
@@ -57,9 +64,14 @@ def judgements_retry() -> int:
     episodes = LifecycleRun.objects.filter(
         handler="episode_close", status=LifecycleRun.Status.DONE, result__judge="pending"
     )
-    for run in episodes.order_by("finished_at")[:JUDGED_AT_ONCE]:
+    for run in _by_persona(episodes.order_by("finished_at")):
         queued += run_again(run)
     return queued
+
+
+def _by_persona(rows: QuerySet[Row]) -> list[Row]:
+    """The first JUDGED_AT_ONCE of each persona, so that many of one do not keep the other waiting."""
+    return [row for persona in Persona.values for row in rows.filter(persona=persona)[:JUDGED_AT_ONCE]]
 
 
 @transaction.atomic

@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import Count
 from django.db.models.functions import Lower
 
+from identity.models import Persona
 from identity.principal import Principal
 from memory.judge import JudgeFailed, judge_in_force
 from memory.lifecycle.handler import Handler
@@ -22,35 +23,43 @@ Crowded = list[tuple[str, str, list[Fact], str]]
 
 
 def _prepare(run: LifecycleRun) -> Crowded:
-    """Persona, subject, facts and the judge's text, or "", of the subjects that nobody was asked about yet."""
+    """Persona, subject, facts and the judge's text, or "", of the subjects that nobody was asked about yet.
+
+    Each persona has its own share of what is asked in a day; the actor's comes first, so that none of its time is lost.
+    """
+    began = time.monotonic()
+    return [each for persona in Persona.values for each in _crowded(run, persona, began)]
+
+
+def _crowded(run: LifecycleRun, persona: str, began: float) -> Crowded:
     counts = (
         Fact.objects.active()
-        .filter(agent=run.agent)
+        .filter(agent=run.agent, persona=persona)
         .exclude(subject="")
-        .values("persona", named=Lower("subject"))
+        .values(named=Lower("subject"))
         .annotate(facts=Count("pk"))
         .filter(facts__gt=COMPACTION_FACTS)
         .order_by("-facts", "named")
     )
     found: Crowded = []
-    judge, began = judge_in_force(), time.monotonic()
+    judge = judge_in_force()
     for row in counts[:200]:
-        about = _about(run, row["persona"], row["named"], row["facts"])
+        about = _about(run, persona, row["named"], row["facts"])
         if MemoryReview.objects.filter(about=about).exists():
             continue
         facts = list(
             Fact.objects.active()
-            .filter(agent=run.agent, persona=row["persona"], subject__iexact=row["named"])
+            .filter(agent=run.agent, persona=persona, subject__iexact=row["named"])
             .order_by("recorded_at", "id")[:COMPACTION_LISTED]
         )
         text = ""
         if judge is not None:
             try:
-                judged = judge.merge(agent=run.agent, persona=row["persona"], facts=[for_judge(each) for each in facts])
+                judged = judge.merge(agent=run.agent, persona=persona, facts=[for_judge(each) for each in facts])
                 text, run.tokens = judged.value.content, run.tokens + judged.tokens
             except JudgeFailed:
                 judge = None
-        found.append((row["persona"], about, facts, text))
+        found.append((persona, about, facts, text))
         # What is left is proposed tomorrow.
         if len(found) >= MAX_PROPOSALS or time.monotonic() - began > ASK_WITHIN_SECONDS:
             break

@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Count, Q
 from django.db.models.functions import TruncDate
 
+from identity.models import Persona
 from identity.principal import Principal
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import CORE_CONFIRMATIONS, CORE_IMPORTANCE
@@ -18,10 +19,16 @@ BY = Principal.of_system("lifecycle")
 
 
 def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
+    # Each persona has a bound of its own, or many facts of one would keep the other's from rising.
+    return {"raised": sum(_raise(run, persona) for persona in Persona.values)}
+
+
+def _raise(run: LifecycleRun, persona: str) -> int:
     confirmed = Count(TruncDate("changes__at"), distinct=True, filter=Q(changes__action=FactChange.Action.CONFIRMED))
     often = (
         Fact.objects.active()
-        .filter(agent=run.agent, importance__lt=CORE_IMPORTANCE, confirmation_count__gte=CORE_CONFIRMATIONS)
+        .filter(agent=run.agent, persona=persona, importance__lt=CORE_IMPORTANCE)
+        .filter(confirmation_count__gte=CORE_CONFIRMATIONS)
         .annotate(days=confirmed)
         .filter(days__gte=CORE_CONFIRMATIONS)
         .order_by("pk")
@@ -34,7 +41,7 @@ def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
             importance=CORE_IMPORTANCE,
             reason=f"Confirmed on {CORE_CONFIRMATIONS} days or more: a core fact.",
         )
-    return {"raised": len(keys)}
+    return len(keys)
 
 
 CORE_FACTS = Handler(apply=_apply)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from identity.models import Persona
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import COMPACT_EPISODES
 from memory.models import Episode, LifecycleRun
@@ -15,7 +16,9 @@ BATCH = 2_000
 def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
     youngest = min(age for age, _ in COMPACT_EPISODES)
     old = Episode.objects.closed().filter(agent=run.agent, ended_at__lt=clock.now() - youngest).order_by("-ended_at")
-    entries = [entry for entry in map(entry_of, old[:BATCH]) if entry.text]
+    # So many of each persona, whatever the other has.
+    closed = [episode for persona in Persona.values for episode in old.filter(persona=persona)[:BATCH]]
+    entries = [entry for entry in map(entry_of, closed) if entry.text]
     # Rows whose text is the same keep their vectors.
     index_put(entries)
     return {"looked_at": len(entries)}

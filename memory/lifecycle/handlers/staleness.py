@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
 
+from identity.models import Persona
 from identity.principal import Principal
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import NEVER_STALE, STALE_AFTER, STALE_CONFIDENCE_FLOOR, STALE_CONFIDENCE_STEP
@@ -15,6 +16,11 @@ BY = Principal.of_system("lifecycle")
 
 
 def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
+    # Each persona has a bound of its own, or many facts of one would keep the other's from fading.
+    return {"lowered": sum(_lower(run, persona) for persona in Persona.values)}
+
+
+def _lower(run: LifecycleRun, persona: str) -> int:
     horizon = clock.now() - STALE_AFTER
     lowered = FactChange.objects.filter(fact=OuterRef("pk"), at__gt=horizon, evidence__has_key="staleness")
     stale = (
@@ -23,6 +29,7 @@ def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
             Q(last_confirmed_at__lt=horizon) | Q(last_confirmed_at__isnull=True),
             ~Exists(lowered),
             agent=run.agent,
+            persona=persona,
             recorded_at__lt=horizon,
             confidence__gt=STALE_CONFIDENCE_FLOOR,
         )
@@ -40,7 +47,7 @@ def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
             evidence={"staleness": True},
         )
         count += 1
-    return {"lowered": count}
+    return count
 
 
 STALENESS = Handler(apply=_apply)
