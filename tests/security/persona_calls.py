@@ -104,9 +104,9 @@ def events(rng: Random) -> dict[str, Any]:
 def question(rng: Random, known: Known) -> dict[str, Any]:
     return {
         "session_id": rng.choice(SESSIONS),
-        "input": rng.choice(["How does the ledger export run?", "Where does Tim live?", "hey", text(rng)]),
+        "input": rng.choice(["How does the ledger export run?", "When do deploys happen?", "hey", text(rng)]),
         "explain": rng.random() < 0.5,
-        "dry_run": rng.random() < 0.2,
+        "dry_run": rng.random() < 0.1,
         "budget": rng.choice([None, 300, 4000]),
     }
 
@@ -212,7 +212,15 @@ MAKERS: dict[str, Maker] = {
 """One for each operation of the document."""
 
 WEIGHTS = {"GET": 1, "POST": 4, "PUT": 4, "PATCH": 2, "DELETE": 2}
-"""What changes something is called more often."""
+OFTEN = {
+    "POST /api/context": 24,
+    "POST /api/context/{run_id}/response": 24,
+    "POST /api/censors/check": 12,
+    "PUT /api/identity/{section}": 12,
+    "POST /api/events": 12,
+    "POST /api/facts": 12,
+}
+"""What changes something is called more often, most often what does so only when repeated or after something else."""
 
 
 def call_make(operation: str, rng: Random, known: Known) -> Call:
@@ -230,4 +238,4 @@ def call_make(operation: str, rng: Random, known: Known) -> Call:
 
 def operation_choose(rng: Random) -> str:
     names = list(MAKERS)
-    return rng.choices(names, [WEIGHTS[name.split(" ")[0]] for name in names])[0]
+    return rng.choices(names, [OFTEN.get(name, WEIGHTS[name.split(" ")[0]]) for name in names])[0]

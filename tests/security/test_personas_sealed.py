@@ -60,6 +60,7 @@ LAST: tuple[Call, ...] = (
     ("GET", "/stm", {"q": "The ledger export"}, None),
     ("GET", "/recall", {"q": "How does the ledger export run?", "min_score": 0}, None),
     ("POST", "/context", {}, {"session_id": "s1", "input": "Where does Tim live?", "explain": True}),
+    ("POST", "/context", {}, {"session_id": "s1", "input": "How does the ledger export run?", "explain": True}),
     ("POST", "/censors/check", {}, {"text": "A zeppelin over the ledger, on Tuesdays."}),
     ("POST", "/events", {}, {"events": [{"kind": "actor_output", "content": "Good night.", "loop_id": "evening"}]}),
     ("PUT", "/identity/preferences", {}, {"content": "Answers in Celsius.", "reason": "Asked."}),
