@@ -130,7 +130,7 @@ def test_a_text_that_changed_meanwhile_keeps_no_old_vector(served, learn, monkey
 
 def test_a_claim_of_a_killed_worker_comes_up_again(served, learn, monkeypatch):
     learn("alpha")
-    assert len(indexing._claim()) == 1
+    assert len(indexing._claim("actor")) == 1
     assert embeddings_make() == 0, "still leased"
     later(monkeypatch, indexing.LEASE + timedelta(seconds=1))
     assert embeddings_make() == 1
@@ -139,7 +139,7 @@ def test_a_claim_of_a_killed_worker_comes_up_again(served, learn, monkeypatch):
 def test_a_row_that_kills_every_worker_is_given_up(served, learn, monkeypatch):
     learn("alpha")
     for _ in range(MAX_ATTEMPTS):
-        assert len(indexing._claim()) == 1
+        assert len(indexing._claim("actor")) == 1
         later(monkeypatch, indexing.LEASE + timedelta(seconds=1))
     assert embeddings_make() == 0
     assert states() == [("alpha", "failed")]
