@@ -6,7 +6,9 @@ from collections import Counter
 import pytest
 
 LONGEST = (
+    "tests/security/test_kills.py",
     "tests/memory/test_failure_recovery.py",
+    "tests/security/test_erasure_under_load.py",
     "tests/e2e/test_accessibility.py",
     "tests/memory/test_learning_concurrent.py",
     "tests/memory/test_killed_workers.py",

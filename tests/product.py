@@ -90,12 +90,13 @@ class Product:
     def kill_database(self) -> None:
         """The machine's power goes, as far as PostgreSQL can tell."""
         pid = int((self.server.placement.cluster / "postmaster.pid").read_text().split()[0])
-        for child in self.server._processes():
+        # The first of them first, which would start again what it sees ending.
+        for each in (pid, *self.server._processes()):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        self.server._process = None
+                os.kill(each, signal.SIGKILL)
+        if self.server._process is not None:
+            self.server._process.wait(PATIENCE)
+            self.server._process = None
 
     def restart_database(self) -> None:
         """Like `pg_ctl restart -m immediate`: every connection is cut, nothing is written down first."""
