@@ -8,6 +8,8 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from nousweb.disks import ELSEWHERE, OK, disks_checked
+
 log = structlog.get_logger(__name__)
 
 _migrated = False
@@ -29,11 +31,14 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
     The background worker is reported and decides nothing: without it requests are served and work waits.
     """
-    checks = {"database": "ok", "migrations": "ok", "worker": "unknown"}
-    failing = []
+    checks = {"database": "ok", "migrations": "ok", "worker": "unknown", **disks_checked()}
+    failing = [name for name in ("data_disk", "database_disk") if checks[name] not in (OK, ELSEWHERE)]
     try:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+            cursor.execute("SELECT current_setting('transaction_read_only')")
+            if cursor.fetchone() == ("on",):
+                checks["database"] = "read-only"
+                failing.append("database")
         waiting = _unapplied_migrations()
         if waiting:
             checks["migrations"] = f"{waiting} not applied"

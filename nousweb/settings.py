@@ -1,6 +1,7 @@
 """All settings, read from the environment. docs/operations.md lists every variable."""
 
 import secrets
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -48,6 +49,10 @@ try:
     CONTEXT_RETENTION_DAYS = read("NOUS_CONTEXT_RETENTION_DAYS", whole(1, 3650), 30)
     CONTEXT_LOG_DURABLE = read("NOUS_CONTEXT_LOG_DURABLE", flag, True)
     LOOP_IDLE_MINUTES = read("NOUS_LOOP_IDLE_MINUTES", whole(1, 30 * 24 * 60), 30)
+    LOGIN_FAILURES = read("NOUS_LOGIN_FAILURES", whole(1, 1000), 5)
+    LOGIN_ADDRESS_FAILURES = read("NOUS_LOGIN_ADDRESS_FAILURES", whole(1, 100_000), 50)
+    LOGIN_LOCK_MINUTES = read("NOUS_LOGIN_LOCK_MINUTES", whole(1, 24 * 60), 15)
+    DISK_FREE_MB = read("NOUS_DISK_FREE_MB", whole(0, 10**9), 200)
     METRICS_TOKEN = read("NOUS_METRICS_TOKEN", str, "")
     BROKER = read("NOUS_BROKER", broker, "orm")
     REVIEW_EXPIRY_DAYS = read("NOUS_REVIEW_EXPIRY_DAYS", whole(1, 3650), 90)
@@ -88,10 +93,14 @@ if WEBHOOK_URL and len(WEBHOOK_SECRET) < 16:
 if PRODUCTION and DEBUG:
     raise ImproperlyConfigured("NOUS_DEBUG: must be off when NOUS_PRODUCTION is on")
 
+DATABASES["default"]["ENGINE"] = "nousweb.database"
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"].setdefault("OPTIONS", {})
 # Only cursors of nousweb.lib.sql prepare; Django's own never do.
 DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 1 if DB_PREPARE else None
+# A server that is not there, or no longer answers, must not be waited for as long as TCP would.
+for option, seconds in {"connect_timeout": 5, "tcp_user_timeout": 30_000, "keepalives_idle": 30}.items():
+    DATABASES["default"]["OPTIONS"].setdefault(option, seconds)
 # Each thread of the web server keeps a connection of its own: taking turns at a pool of them costs more than it saves.
 DATABASES["default"]["CONN_MAX_AGE"] = DB_KEEP_SECONDS
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -109,6 +118,7 @@ INSTALLED_APPS = [
     "django.contrib.postgres",
     "django.contrib.staticfiles",
     "django_filters",
+    "axes",
     "django_htmx",
     "django_q",
     "ninja",
@@ -118,6 +128,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "nousweb.middleware.RequestIdMiddleware",
     "nousweb.middleware.MetricsMiddleware",
+    "nousweb.timelimits.TimeLimitsMiddleware",
     "nousweb.caching.NoStoreMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -132,6 +143,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "nousweb.middleware.DomainErrorMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "nousweb.urls"
@@ -180,6 +192,21 @@ STORAGES = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 WHITENOISE_USE_FINDERS = True
+
+AUTHENTICATION_BACKENDS = ["nousweb.logins.LoginLock", "django.contrib.auth.backends.ModelBackend"]
+AXES_HANDLER = "nousweb.logins.LoginGuard"
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
+AXES_FAILURE_LIMIT = LOGIN_FAILURES
+AXES_COOLOFF_TIME = timedelta(minutes=LOGIN_LOCK_MINUTES)
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_RESET_ON_SUCCESS = True
+AXES_CLIENT_IP_CALLABLE = "nousweb.addresses.client_address"
+AXES_LOCKOUT_CALLABLE = "nousweb.logins.login_locked"
+# The audit trail has what matters; the rest is personal data that nobody reads.
+AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
+AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "csrfmiddlewaretoken"]
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -285,6 +312,8 @@ LOGGING = {
         "django": {"level": LOG_LEVEL},
         # It tells of every start and stop of each of its processes.
         "django-q": {"level": "WARNING"},
+        # It writes down what was typed as a name, which may have been a password.
+        "axes": {"level": "ERROR"},
         # At lower levels they write what the judge is sent, which is memories, and a line for each request.
         "anthropic": {"level": "WARNING"},
         "httpx2": {"level": "WARNING"},

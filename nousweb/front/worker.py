@@ -19,6 +19,7 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
+from nousweb.addresses import network_of
 from nousweb.front.admission import Admission
 from nousweb.front.answers import health, refusal
 from nousweb.front.callers import caller_of
@@ -190,7 +191,7 @@ class FrontWorker(ThreadWorker):
         if head.is_health:
             self._answer_health(connection, head)
             return
-        address = (self.limits.trust_proxy and head.forwarded) or connection.address
+        address = network_of((self.limits.trust_proxy and head.forwarded) or connection.address)
         connection.caller, known = caller_of(head.authorization, address)
         connection.size = head.length
         rate = self.limits.token_rate if known else self.limits.address_rate

@@ -11,6 +11,8 @@ import fcntl
 import os
 import signal
 import threading
+import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,9 @@ from nousweb.lib.env import read
 from nousweb.postgres.problem import PostgresProblem
 from nousweb.postgres.server import EmbeddedServer
 
+MOST_REVIVALS = 5
+REVIVAL_SECONDS = 600.0
+"""A server that dies more often than so many times in so many seconds is not started again."""
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 _membership: "Membership | None" = None
@@ -56,6 +61,8 @@ class Membership:
         self.server = server
         self._users: int | None = None
         self._pid = os.getpid()
+        # Moments of the monotonic clock.
+        self._revived: deque[float] = deque(maxlen=MOST_REVIVALS)
 
     def join(self) -> str:
         """Start the server unless it runs, and keep it running until `leave` or the end of this process."""
@@ -69,11 +76,27 @@ class Membership:
         return url
 
     def revive(self) -> bool:
-        """Start the server again if it has died; return whether it had."""
-        if self.server.running():
-            return False
+        """Start the server again if it has died; return whether it had.
+
+        Raises PostgresProblem when it cannot be started, has died too often, or its database is no longer there: an
+        empty one in its place would look like a loss of everything.
+        """
+        try:
+            if self.server.running():
+                return False
+            if not (self.server.placement.cluster / "PG_VERSION").is_file():
+                raise PostgresProblem(f"The database in {self.server.placement.cluster} is gone.")
+        except OSError as error:
+            raise PostgresProblem(f"The database server cannot be reached: {error}.") from error
+        now = time.monotonic()
+        if len(self._revived) == MOST_REVIVALS and now - self._revived[0] < REVIVAL_SECONDS:
+            raise PostgresProblem(
+                f"The database server has died {MOST_REVIVALS + 1} times within {REVIVAL_SECONDS / 60:.0f} minutes: "
+                f"{self.server.placement.log} may say why."
+            )
         with self._alone():
             self.server.start()
+        self._revived.append(now)
         return True
 
     def leave(self) -> None:

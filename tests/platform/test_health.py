@@ -1,12 +1,14 @@
 """/healthz and /readyz."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
-from django.test import Client
+from django.test import Client, override_settings
 
 from nousweb import health
+from nousweb.disks import ELSEWHERE
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +54,32 @@ def test_readyz_names_a_lost_database_and_no_secret(client: Client, monkeypatch:
 
 def test_only_reading_methods_are_answered(client: Client) -> None:
     assert client.post("/healthz").status_code == 405
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("disk", ["data_disk", "database_disk"])
+def test_readyz_names_a_disk_that_is_nearly_full(client: Client, disk: str) -> None:
+    with override_settings(DISK_FREE_MB=10**9):
+        response = client.get("/readyz")
+    if response.json()["checks"][disk] == ELSEWHERE:
+        pytest.skip("the database of this run is not an embedded one")
+    assert response.status_code == 503
+    assert disk in response.json()["failing"]
+    assert response.json()["checks"][disk].endswith(" MB free")
+
+
+@pytest.mark.django_db
+def test_readyz_names_a_data_folder_that_takes_nothing(client: Client) -> None:
+    with override_settings(DATA_DIR=Path("/proc"), DISK_FREE_MB=0):
+        response = client.get("/readyz")
+    assert response.json()["failing"] == ["data_disk"]
+    assert response.json()["checks"]["data_disk"].startswith("cannot be written to")
+
+
+@pytest.mark.django_db
+def test_readyz_names_a_database_that_takes_no_changes(client: Client) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+    response = client.get("/readyz")
+    assert response.json()["failing"] == ["database"]
+    assert response.json()["checks"]["database"] == "read-only"

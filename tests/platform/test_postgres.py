@@ -16,6 +16,7 @@ import pytest
 
 from nousweb.postgres import EmbeddedServer, Membership, PostgresProblem, check_requirements
 from nousweb.postgres.placement import LONGEST_SOCKET_PATH, SOCKET_NAME
+from nousweb.postgres.sharing import MOST_REVIVALS
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -170,6 +171,39 @@ class TestSharing:
         assert member.revive()
         assert server.running()
         member.leave()
+
+    def test_a_server_that_dies_again_and_again_is_given_up(self, server: EmbeddedServer) -> None:
+        member = Membership(server)
+        member.join()
+
+        def die() -> None:
+            pid = postmaster(server)
+            os.kill(pid, signal.SIGKILL)
+            wait_until_gone(pid)
+
+        for _ in range(MOST_REVIVALS):
+            die()
+            assert member.revive()
+        die()
+        with pytest.raises(PostgresProblem, match=r"has died 6 times within 10 minutes"):
+            member.revive()
+        member.leave()
+
+    def test_a_database_that_is_gone_is_not_replaced_by_an_empty_one(self, server: EmbeddedServer) -> None:
+        member = Membership(server)
+        member.join()
+        pid = postmaster(server)
+        os.kill(pid, signal.SIGKILL)
+        wait_until_gone(pid)
+        cluster, away = server.placement.cluster, server.placement.home / "away"
+        cluster.rename(away)
+        try:
+            with pytest.raises(PostgresProblem, match=r"^The database in .* is gone\.$"):
+                member.revive()
+            assert not cluster.exists()
+        finally:
+            away.rename(cluster)
+            member.leave()
 
 
 class TestRefusals:

@@ -4,6 +4,7 @@ from typing import Any
 from django.conf import settings
 from django_q.management.commands import qcluster
 
+from nousweb.database.limits import work_usual
 from nousweb.schedules import SCHEDULES
 
 
@@ -15,6 +16,7 @@ class Command(qcluster.Command):
         if "anthropic" in (settings.JUDGE, settings.COUNTER):
             # Its SDK takes a second to load.
             modules.add("memory.judge.anthropic")
+        work_usual("job")
         for module in sorted(modules):
             import_module(module)
         super().handle(*args, **options)

@@ -1,0 +1,45 @@
+"""The backend. A new connection comes with the limits of the work at hand; one that is used again gets them with the
+question whether it still works, which Django asks once a request anyway: neither costs a round trip.
+
+Behind a pooler that shares connections between transactions (NOUS_DB_PREPARE=0) nothing is set: what one client sets
+there, another has. The limits are then the role's own (docs/operations.md).
+"""
+
+from typing import Any
+
+from django.conf import settings
+from django.db import Error
+from django.db.backends.postgresql import base
+
+from nousweb.database.limits import LIMITS, work_at_hand
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """PostgreSQL with time limits."""
+
+    def get_connection_params(self) -> dict[str, Any]:
+        params = super().get_connection_params()
+        if settings.DB_PREPARE:
+            limits = LIMITS[work_at_hand()].settings
+            options = [params.get("options", ""), *(f"-c {name}={value}" for name, value in limits.items())]
+            params["options"] = " ".join(options).strip()
+        return params
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        connection = super().get_new_connection(conn_params)
+        connection.nous_work = work_at_hand()
+        return connection
+
+    def is_usable(self) -> bool:
+        """Whether the server answers; the limits of the work at hand hold from here on."""
+        kind = work_at_hand()
+        if self.connection is None or not settings.DB_PREPARE or getattr(self.connection, "nous_work", kind) == kind:
+            return super().is_usable()
+        asked = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in LIMITS[kind].settings.items())
+        try:
+            with self.wrap_database_errors:
+                self.connection.execute(f"SELECT {asked}")
+        except Error:
+            return False
+        self.connection.nous_work = kind
+        return True

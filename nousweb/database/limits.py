@@ -1,0 +1,74 @@
+"""How long statements may run, and wait for locks, by the kind of work that sends them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TimeLimits:
+    """In seconds; 0 is no limit. `idle` is how long a transaction may be open without a statement."""
+
+    statement: float
+    lock: float
+    idle: float
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of PostgreSQL, in milliseconds."""
+        return {
+            "statement_timeout": str(int(self.statement * 1000)),
+            "lock_timeout": str(int(self.lock * 1000)),
+            "idle_in_transaction_session_timeout": str(int(self.idle * 1000)),
+        }
+
+
+LIMITS = {
+    "api_read": TimeLimits(statement=10, lock=2, idle=60),
+    "api_write": TimeLimits(statement=30, lock=3, idle=90),
+    "page": TimeLimits(statement=15, lock=2, idle=60),
+    "form": TimeLimits(statement=60, lock=3, idle=90),
+    "probe": TimeLimits(statement=3, lock=1, idle=10),
+    # The queue ends a task after 120 s.
+    "job": TimeLimits(statement=110, lock=20, idle=150),
+    # Whoever runs a command, a migration above all, watches it; but waiting for a lock keeps others waiting.
+    "command": TimeLimits(statement=0, lock=60, idle=0),
+}
+"""Lower than what gunicorn, the queue or a proxy would wait, so that who asked is told what has happened."""
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+PROBES = ("/readyz", "/metrics")
+
+_at_hand: ContextVar[str] = ContextVar("work")
+_usual = "command"
+
+
+def work_usual(kind: str) -> None:
+    """Declare what this process, and those that it forks, do when nothing else is said."""
+    global _usual
+    _usual = kind
+
+
+def work_at_hand() -> str:
+    """The kind of work that this thread does."""
+    return _at_hand.get(_usual)
+
+
+@contextmanager
+def work(kind: str) -> Iterator[None]:
+    """Whatever connects to the database here has the limits of `kind`."""
+    token = _at_hand.set(kind)
+    try:
+        yield
+    finally:
+        _at_hand.reset(token)
+
+
+def work_of(method: str, path: str) -> str:
+    """The kind of work that a request is."""
+    reads = method in READING
+    if path.startswith(PROBES):
+        return "probe"
+    if path.startswith("/api/"):
+        return "api_read" if reads else "api_write"
+    return "page" if reads else "form"

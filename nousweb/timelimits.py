@@ -1,0 +1,18 @@
+"""Requests say what kind of work they are, by which the database limits their statements."""
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+from nousweb.database.limits import work, work_of
+
+
+class TimeLimitsMiddleware:
+    """Before everything that may ask the database."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        with work(work_of(request.method or "", request.path)):
+            return self.get_response(request)
