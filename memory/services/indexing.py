@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import structlog
 from django.db import connection, transaction
@@ -21,6 +22,7 @@ from memory.embedding.registry import configured_name
 from memory.messages import message_send
 from memory.models import EmbeddingModel, IndexStatus, SearchItem
 from nousweb.lib import clock
+from nousweb.lib.retrying import transaction_retried
 
 log = structlog.get_logger(__name__)
 
@@ -156,6 +158,11 @@ WHERE item.persona = new.persona AND item.id = new.id AND item.text = new.text A
 
 
 def _write_back(claimed: Sequence[Claimed], vectors: Vectors, embedder: Embedder) -> int:
+    # Whoever changes several of these memories at this moment may take their rows in another order.
+    return transaction_retried(partial(_written_back, claimed, vectors, embedder))
+
+
+def _written_back(claimed: Sequence[Claimed], vectors: Vectors, embedder: Embedder) -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             _WRITE_BACK,
