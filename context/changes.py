@@ -7,7 +7,7 @@ from context.overrides import CensorDraft, Filing, Overrides
 from context.pins import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal
-from identity.services.proposals import approval_barred
+from identity.services.four_eyes import approval_barred
 from memory.checks import choice_check, tags_check, unit_check, word_check
 from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor, Fact, MemoryReview, Scope

@@ -180,16 +180,17 @@ def _shows(by: Principal, proposal: ChangeProposal) -> bool:
 
 @router.post("/reinitiate", response={200: ReinitiateOut, **REFUSALS}, summary="Seed the identity anew (people)")
 def reinitiate(request: HttpRequest, payload: ReinitiateIn | None = None, agent: str = "") -> Any:
-    """Write character and preferences anew from today's prompt and facts; only for people."""
+    """Write character and preferences anew from today's prompt and facts; only for people. With four eyes they wait."""
     by = _principal(request)
     found = agent_for(by, agent)
     by.require("identity.reinitiate_agent", found)
-    written = agent_reinitiate(agent=found, by=by, reason=payload.reason if payload else "")
+    seeded = agent_reinitiate(agent=found, by=by, reason=payload.reason if payload else "")
     found.refresh_from_db()
     return {
         "agent": found.slug,
         "initiation_state": found.initiation_state,
-        "written": {version.section: version.version for version in written},
+        "written": {version.section: version.version for version in seeded.written},
+        "proposed": {proposal.section: proposal.pk for proposal in seeded.proposed},
     }
 
 

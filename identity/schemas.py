@@ -141,3 +141,6 @@ class ReinitiateOut(Schema):
     agent: str
     initiation_state: str
     written: dict[str, int] = Field(description="The sections that got a new version, with its number")
+    proposed: dict[str, UUID] = Field(
+        description="With four eyes: the sections whose new text waits, with its proposal"
+    )

@@ -38,6 +38,8 @@ def guardrail_decide(*, agent: Agent, section: str, by: Principal) -> Verdict:
         if settings.FOUR_EYES:
             return Verdict(False, "Four eyes: another person must approve.")
         return Verdict(True, "Applied by a person with the right to approve.")
+    if settings.FOUR_EYES:
+        return Verdict(False, "Four eyes: a person must approve, and not the one who made the token.")
     if by.persona == Persona.SUBCONSCIOUS:
         return Verdict(False, "The subconscious only proposes; a person decides.")
     if not SECTION_POLICY[section].agent_may_apply:

@@ -18,6 +18,7 @@ from identity.policy import SECTION_POLICY
 from identity.principal import Principal
 from identity.prompt import section_check
 from identity.services.audit import audit_record
+from identity.services.four_eyes import approval_check, waits
 from identity.services.guardrails import guardrail_decide, remark_check, text_check
 from identity.services.versions import agent_lock, base_check, version_activate, version_current
 from nousweb.lib import clock
@@ -136,11 +137,6 @@ def identity_rollback(
     )
 
 
-def approval_barred(proposal: ChangeProposal, by: Principal) -> bool:
-    """Whether four eyes keep `by` from approving the proposal: it is their own."""
-    return settings.FOUR_EYES and proposal.author_kind == by.kind and proposal.author_id == by.id
-
-
 @transaction.atomic
 def proposal_approve(
     *,
@@ -161,11 +157,7 @@ def proposal_approve(
     comment = remark_check(comment, field="comment")
     agent, proposal = _lock(proposal, by)
     _pending_check(proposal)
-    if settings.FOUR_EYES:
-        if approval_barred(proposal, by):
-            raise NotAllowed("Four eyes: you proposed this, so another person must approve it.")
-        if content is not None:
-            raise NotAllowed("Four eyes: save your edited text as a proposal of its own.")
+    approval_check(proposal, by, edits=content is not None)
     wished, _ = text_check(proposal.content if content is None else content, "", by=by)
     current = base_check(
         agent=agent,
@@ -184,6 +176,7 @@ def proposal_approve(
         current=current,
         restores=None if edited else proposal.restores,
         author=None if edited or sealed else proposal,
+        approved=None if edited else proposal,
         action="proposal.approve",
         message=comment,
     )
@@ -210,6 +203,7 @@ def proposal_keep(
 ) -> ChangeProposal:
     """Confirm, after the fact, a change that the guardrails let the agent apply itself."""
     agent, proposal = _lock(proposal, by)
+    approval_check(proposal, by, edits=False)
     if proposal.status != Status.APPLIED:
         raise Conflict(f"This change is {proposal.get_status_display().lower()}; there is nothing to keep.")
     _decide(proposal, Status.APPROVED, by, comment=comment, version=proposal.version, batch=batch)
@@ -218,12 +212,18 @@ def proposal_keep(
 
 
 @transaction.atomic
-def proposal_revert(*, proposal: ChangeProposal, by: Principal, comment: str = "") -> IdentityVersion:
-    """Take back, after the fact, a change that the agent applied itself: a new version restores the old text."""
+def proposal_revert(*, proposal: ChangeProposal, by: Principal, comment: str = "") -> IdentityVersion | None:
+    """Take back, after the fact, a change that the agent applied itself: a new version restores the old text.
+
+    With four eyes that is proposed, the change stays until another person agrees, and there is no version yet.
+    """
     comment = remark_check(comment, field="comment")
     agent, proposal = _lock(proposal, by)
     if proposal.status != Status.APPLIED:
         raise Conflict(f"This change is {proposal.get_status_display().lower()}; it cannot be reverted here.")
+    if waits(by):
+        _restore_propose(agent, proposal, by, comment)
+        return None
     version = _restore_before(agent, proposal, by, action="proposal.revert", message=comment)
     _decide(proposal, Status.REVERTED, by, comment=comment, version=proposal.version)
     return version
@@ -252,6 +252,9 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
     An approval can be undone while nothing came after it; its text is replaced by a new version that
     restores the one before. A rejection can always be undone, and so can keeping what an agent applied
     itself, which waits to be looked over again and stays in force.
+
+    With four eyes an approval is not undone by one person, whoever gave it: the text before is proposed, the approved
+    one stays current until another person agrees, and that new proposal is returned.
     """
     agent, proposal = _lock(proposal, by)
     if proposal.status == Status.REJECTED:
@@ -260,6 +263,8 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
     elif proposal.status == Status.APPROVED and proposal.self_applied:
         proposal.status = Status.APPLIED
         _audit_status(proposal, agent, by, "proposal.undo", Status.APPROVED, "Undo of a look over.")
+    elif proposal.status == Status.APPROVED and waits(by):
+        return _restore_propose(agent, proposal, by, "")
     elif proposal.status == Status.APPROVED:
         restored = _restore_before(agent, proposal, by, action="proposal.undo", message="Undo of an approval.")
         proposal.status, proposal.base_version, proposal.edited = Status.PENDING, restored.version, False
@@ -342,11 +347,7 @@ def _restore_before(
     agent: Agent, proposal: ChangeProposal, by: Principal, *, action: str, message: str
 ) -> IdentityVersion:
     """Write a new version with the text from before `proposal` was applied, if nothing came after it."""
-    applied = proposal.version
-    current = version_current(agent, proposal.section)
-    if applied is None or current is None or current.pk != applied.pk:
-        raise Conflict(f"{proposal.get_section_display()} has changed since; roll back from its history instead.")
-    before = applied.previous
+    current, before = _applied(agent, proposal)
     return version_activate(
         agent=agent,
         section=proposal.section,
@@ -358,6 +359,41 @@ def _restore_before(
         action=action,
         message=message,
     )
+
+
+def _restore_propose(agent: Agent, proposal: ChangeProposal, by: Principal, comment: str) -> ChangeProposal:
+    """Propose the text from before `proposal` was applied. Raises Conflict where that waits already."""
+    current, before = _applied(agent, proposal)
+    content = before.content if before else ""
+    same = ChangeProposal.objects.pending().filter(
+        agent=agent, section=proposal.section, base_version=current.version, content=content
+    )
+    if same.exists():
+        raise Conflict(
+            "Four eyes: it is proposed already to restore the text before; another person must approve that."
+        )
+    restored = f"Restores version {before.version}." if before else "Restores the empty section."
+    result = identity_propose(
+        agent=agent,
+        section=proposal.section,
+        content=content,
+        reason=comment or restored,
+        base_version=current.version,
+        by=by,
+        restores=before,
+    )
+    if result.proposal is None:
+        raise Conflict("The text before is the one that is current.")
+    return result.proposal
+
+
+def _applied(agent: Agent, proposal: ChangeProposal) -> tuple[IdentityVersion, IdentityVersion | None]:
+    """The version that `proposal` led to and the one before. Raises Conflict when it is no longer the current one."""
+    applied = proposal.version
+    current = version_current(agent, proposal.section)
+    if applied is None or current is None or current.pk != applied.pk:
+        raise Conflict(f"{proposal.get_section_display()} has changed since; roll back from its history instead.")
+    return current, applied.previous
 
 
 def _audit_status(

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import transaction
 
-from identity.models import Agent, IdentityVersion
+from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.policy import MAX_SECTION_CHARACTERS, Section
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.four_eyes import waits
 from identity.services.guardrails import content_check, remark_check
+from identity.services.proposals import identity_propose
 from identity.services.versions import agent_lock, version_activate
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
@@ -35,12 +37,13 @@ def identity_seed(*, agent: Agent, by: Principal, prompt: str | None = None) -> 
     """Give an agent without identity its first sections; returns them, or nothing when it has any.
 
     `prompt` is the character's text, NOUS_IDENTITY_PROMPT by default; without one there is nothing to be
-    initiated with, and the agent stays new.
+    initiated with, and the agent stays new. With four eyes a person only proposes them, and the agent stays new until
+    another one approves.
     """
     agent = agent_lock(agent)
     if IdentityVersion.objects.filter(agent=agent).exists():
         return []
-    return _write_seed(agent, by, settings.IDENTITY_PROMPT if prompt is None else prompt, "Seeded.")
+    return _write_seed(agent, by, settings.IDENTITY_PROMPT if prompt is None else prompt, "Seeded.").written
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,14 @@ class SeedChange:
     section: str
     current: IdentityVersion | None
     content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """What seeding came to: the versions it wrote, or with four eyes the proposals that wait for another person."""
+
+    written: list[IdentityVersion]
+    proposed: list[ChangeProposal]
 
 
 def seed_plan(agent: Agent, prompt: str | None = None) -> list[SeedChange]:
@@ -75,9 +86,10 @@ def seed_digest(plan: Sequence[SeedChange]) -> str:
 
 
 @transaction.atomic
-def agent_reinitiate(*, agent: Agent, by: Principal, reason: str = "", seen: str = "") -> list[IdentityVersion]:
+def agent_reinitiate(*, agent: Agent, by: Principal, reason: str = "", seen: str = "") -> Seeded:
     """Seed an agent's identity anew from today's prompt and facts, as new versions where the text differs.
 
+    With four eyes each of the texts becomes a proposal, which another person must approve.
     `seen` is the digest of the plan that was agreed to; raises Conflict when it would no longer be this one.
     """
     by.require("identity.reinitiate_agent", agent)
@@ -85,10 +97,11 @@ def agent_reinitiate(*, agent: Agent, by: Principal, reason: str = "", seen: str
     agent = agent_lock(agent)
     if seen and seen != seed_digest(seed_plan(agent)):
         raise Conflict("The identity or the facts behind it have changed since the changes were shown.")
-    written = _write_seed(agent, by, settings.IDENTITY_PROMPT, reason or "Initiated anew.")
+    seeded = _write_seed(agent, by, settings.IDENTITY_PROMPT, reason or "Initiated anew.")
     before = agent.initiated_at
-    agent.initiated_at = clock.now()
-    agent.save(update_fields=["initiated_at"])
+    if not waits(by):
+        agent.initiated_at = clock.now()
+        agent.save(update_fields=["initiated_at"])
     audit_record(
         by=by,
         action="agent.reinitiate",
@@ -96,16 +109,19 @@ def agent_reinitiate(*, agent: Agent, by: Principal, reason: str = "", seen: str
         agent=agent,
         before={"initiated_at": before.isoformat() if before else None},
         after={
-            "initiated_at": agent.initiated_at.isoformat(),
-            "sections": {version.section: version.version for version in written},
+            "initiated_at": agent.initiated_at.isoformat() if agent.initiated_at else None,
+            "sections": {version.section: version.version for version in seeded.written},
+            "proposed": {proposal.section: str(proposal.pk) for proposal in seeded.proposed},
         },
         message=reason,
     )
-    return written
+    return seeded
 
 
-def _write_seed(agent: Agent, by: Principal, prompt: str, reason: str) -> list[IdentityVersion]:
-    return [
+def _write_seed(agent: Agent, by: Principal, prompt: str, reason: str) -> Seeded:
+    if waits(by):
+        return Seeded([], _propose_seed(agent, by, prompt, reason))
+    written = [
         version_activate(
             agent=agent,
             section=change.section,
@@ -117,6 +133,22 @@ def _write_seed(agent: Agent, by: Principal, prompt: str, reason: str) -> list[I
         )
         for change in seed_plan(agent, prompt)
     ]
+    return Seeded(written, [])
+
+
+def _propose_seed(agent: Agent, by: Principal, prompt: str, reason: str) -> list[ChangeProposal]:
+    proposed = []
+    for change in seed_plan(agent, prompt):
+        base = change.current.version if change.current else 0
+        same = ChangeProposal.objects.pending().filter(
+            agent=agent, section=change.section, base_version=base, content=change.content
+        )
+        if not same.exists():
+            result = identity_propose(
+                agent=agent, section=change.section, content=change.content, reason=reason, base_version=base, by=by
+            )
+            proposed += [result.proposal] if result.proposal else []
+    return proposed
 
 
 def _profile_text(agent: Agent) -> str:

@@ -2,9 +2,10 @@
 
 from django.db import transaction
 
-from identity.models import Agent, AuthorFields, IdentityVersion
+from identity.models import Agent, AuthorFields, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.four_eyes import activation_check
 from nousweb.lib.errors import Conflict
 
 
@@ -65,14 +66,17 @@ def version_activate(
     current: IdentityVersion | None,
     restores: IdentityVersion | None = None,
     author: AuthorFields | None = None,
+    approved: ChangeProposal | None = None,
     action: str,
     message: str = "",
 ) -> IdentityVersion:
     """Write the next version of a section and make it current, with its audit record.
 
     `current` is the section's current version as read under the agent's lock. `author` wrote the text when
-    that is not `by`, who activates it.
+    that is not `by`, who activates it. `approved` is the proposal, unedited, that `by` lets pass. Raises NotAllowed
+    where four eyes ask for another person.
     """
+    activation_check(by, approved)
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("Take agent_lock first: versions change under it.")
     if current is not None:

@@ -13,7 +13,7 @@ from identity.models import Agent
 from identity.policy import Section
 from identity.selectors import AgentRow, agent_get, agents_overview
 from identity.services.agents import agent_create, agent_update
-from identity.services.seeding import SeedChange, agent_reinitiate, seed_digest, seed_plan
+from identity.services.seeding import SeedChange, Seeded, agent_reinitiate, seed_digest, seed_plan
 from identity.web import form_refuse, page_of, principal_of, query_without_page
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.textdiff import TextDiff, diff_texts
@@ -102,15 +102,22 @@ def agent_initiate(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method != "POST" or not form.is_valid():
         return _initiate_page(request, agent, form, status=422 if form.errors else 200)
     try:
-        written = agent_reinitiate(
+        seeded = agent_reinitiate(
             agent=agent, by=by, reason=form.cleaned_data["reason"], seen=request.POST.get("seen", "-")
         )
     except Conflict as error:
         messages.warning(request, f"{error.detail} Look at them again.")
         return _initiate_page(request, agent, form, status=409)
-    sections = ", ".join(version.get_section_display() for version in written)
-    messages.success(request, f"Initiated anew: {sections} changed." if written else "Initiated anew: nothing changed.")
+    messages.success(request, _said(seeded))
     return redirect("agent_identity", agent.slug)
+
+
+def _said(seeded: Seeded) -> str:
+    if seeded.proposed:
+        sections = ", ".join(proposal.get_section_display() for proposal in seeded.proposed)
+        return f"Proposed, and not active yet: {sections}. Four eyes: another person must approve."
+    sections = ", ".join(version.get_section_display() for version in seeded.written)
+    return f"Initiated anew: {sections} changed." if sections else "Initiated anew: nothing changed."
 
 
 def _initiate_page(request: HttpRequest, agent: Agent, form: ReasonForm, *, status: int) -> HttpResponse:
@@ -120,6 +127,7 @@ def _initiate_page(request: HttpRequest, agent: Agent, form: ReasonForm, *, stat
         "form": form,
         "changes": [ShownChange.of(change) for change in plan],
         "seen": seed_digest(plan),
+        "four_eyes": settings.FOUR_EYES,
         "has_prompt": bool(settings.IDENTITY_PROMPT.strip()),
     }
     return render(request, "identity/agent_initiate.html", context, status=status)

@@ -15,9 +15,9 @@ from identity.filters import QueueForm
 from identity.models import AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.review import STATUSES, QueueFilter, ReviewItem, review_title, with_texts
+from identity.services.four_eyes import approval_barred
 from identity.services.proposals import (
     REVIEW,
-    approval_barred,
     proposal_approve,
     proposal_keep,
     proposal_reject,
@@ -42,6 +42,7 @@ DONE = {
     "revert": ("Reverted", Status.REVERTED),
     "withdraw": ("Withdrew", Status.WITHDRAWN),
 }
+ANOTHER = "Four eyes: another person must approve."
 UNDOABLE = (Status.APPROVED, Status.REJECTED)
 
 
@@ -115,16 +116,20 @@ def review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
     """Take back the decisions of one bulk action, the latest first."""
     by = principal_of(request)
     by.require(REVIEW)
-    undone, refused = 0, []
+    undone, proposed, refused = 0, 0, []
     for proposal in list(proposals_batch(batch, by)):
         try:
-            proposal_undo(proposal=proposal, by=by)
-            undone += 1
+            if proposal_undo(proposal=proposal, by=by).pk == proposal.pk:
+                undone += 1
+            else:
+                proposed += 1
         except DomainError as error:
             refused.append(f"{review_title(proposal)}: {error.detail}")
     if undone:
         messages.success(request, f"Took back {undone} decision{'s' if undone > 1 else ''}; they wait again.")
-    elif not refused:
+    if proposed:
+        messages.success(request, f"Proposed to restore {proposed} text{'s' if proposed > 1 else ''}. {ANOTHER}")
+    if not (undone or proposed or refused):
         messages.warning(request, "These decisions were taken back already.")
     for text in refused:
         messages.error(request, text)
@@ -188,10 +193,13 @@ def proposal_undo_view(request: HttpRequest, pk: UUID) -> HttpResponse:
     by.require(REVIEW)
     item = _item_get(pk, by)
     try:
-        proposal_undo(proposal=item.proposal, by=by)
+        undone = proposal_undo(proposal=item.proposal, by=by)
     except Conflict as error:
         return _proposal_page(request, _item_get(pk, by), by, refusal=error)
-    messages.success(request, f"Took back the decision on {item.title}.")
+    if undone.pk == pk:
+        messages.success(request, f"Took back the decision on {item.title}.")
+    else:
+        messages.success(request, f"Proposed to restore the text before, for {item.title}. {ANOTHER}")
     return redirect(f"{reverse('proposal', args=[pk])}?{QueueFilter.of(request.GET).query()}")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import transaction
+from django.test import override_settings
 from django.utils import timezone
 
 from identity.models import Agent, AgentKind, Persona
@@ -42,13 +43,29 @@ def demo_file() -> Path:
     return Path(settings.DATA_DIR) / "demo.json"
 
 
+class DemoInProduction(RuntimeError):
+    """The demo's log-ins, whose passwords lie in a file and stand on a terminal, have no place in production."""
+
+
+def demo_check() -> None:
+    """Raise DemoInProduction, in words for whoever asked for the demo, where NOUS_PRODUCTION is on."""
+    if settings.PRODUCTION:
+        raise DemoInProduction(
+            "The demo makes log-ins whose passwords are printed, so it is not for production: start without --demo, or"
+            " without NOUS_PRODUCTION."
+        )
+
+
+# Its story is of one person in each role, who applies at once.
+@override_settings(FOUR_EYES=False)
 @transaction.atomic
 def demo_load() -> None:
-    """Fill an empty database with the demo: all of it is there afterwards, or none."""
+    """Fill an empty database with the demo: all of it is there afterwards, or none. Raises DemoInProduction."""
+    demo_check()
     # A line for every call of a history told in seconds would bury what the terminal has to say.
     logging.getLogger("context").setLevel(logging.WARNING)
-    password = secrets.token_urlsafe(9)
-    people = {name: _person(name, group, password) for name, group in LOGINS}
+    passwords = {name: secrets.token_urlsafe(9) for name, _ in LOGINS}
+    people = {name: _person(name, group, passwords[name]) for name, group in LOGINS}
     start = timezone.now()
     steps: list[Step] = []
     with clock.at(start - timedelta(days=56.5)):
@@ -66,7 +83,7 @@ def demo_load() -> None:
     steps += memory_steps(start, Caller(secret), Caller(dreamer), people["admin"], agent)
     told(start, steps)
     memory_finish()
-    demo_file().write_text(json.dumps({"password": password, "token": secret}))
+    demo_file().write_text(json.dumps({"passwords": passwords, "token": secret}))
     demo_file().chmod(0o600)
 
 
@@ -76,8 +93,11 @@ def demo_info() -> str | None:
         kept = json.loads(demo_file().read_text())
     except (FileNotFoundError, ValueError):
         return None
+    if "passwords" not in kept:
+        # Made by an earlier version, with one password for all.
+        kept["passwords"] = dict.fromkeys((name for name, _ in LOGINS), kept["password"])
     host = "127.0.0.1" if settings.HOST in ("", "0.0.0.0") else settings.HOST  # noqa: S104
-    logins = "\n".join(f"    {name:<9} {kept['password']}    {group.lower()}" for name, group in LOGINS)
+    logins = "\n".join(f"    {name:<9} {kept['passwords'][name]}    {group.lower()}" for name, group in LOGINS)
     return (
         f"  Sign in as\n{logins}\n\n"
         f"  Agent's token ({story.AGENT_SLUG}, actor)\n    {kept['token']}\n\n"

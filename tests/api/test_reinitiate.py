@@ -21,6 +21,7 @@ def test_charlie_seeds_ada_anew(api, ada, charlie, system, prompt):
         "agent": "ada",
         "initiation_state": "initiated",
         "written": {"character": 2, "preferences": 1},
+        "proposed": {},
     }
     body = api.as_person(charlie).get("/identity", {"agent": "ada"}).json()
     assert body["sections"]["character"]["content"] == "You are Ada, anew."

@@ -38,7 +38,7 @@ def test_seeding_takes_the_facts_about_people_and_of_the_actor_only(system, ada,
     fact_learn(agent=ada, content="A dream.", category="person", by=dreamer)
     fact_learn(agent=bruno, content="Ann sails.", category="person", by=system)
     fact_learn(agent=ada, content="Redis is fast.", category="technical", by=system)
-    written = agent_reinitiate(agent=ada, by=system)
+    written = agent_reinitiate(agent=ada, by=system).written
     assert [(version.section, version.content) for version in written] == [
         ("preferences", "### User\n- Tim is a pilot.")
     ]

@@ -171,7 +171,7 @@ def test_a_new_token_is_recorded_without_its_secret(world):
 def test_seeding_anew_is_recorded_as_a_whole_and_by_version(world, settings):
     settings.IDENTITY_PROMPT = "You are Ada, anew."
     count = AuditEvent.objects.count()
-    written = agent_reinitiate(agent=world.ada, by=world.by, reason="Start again.")
+    written = agent_reinitiate(agent=world.ada, by=world.by, reason="Start again.").written
     records = list(AuditEvent.objects.order_by("id")[count:])
     assert [record.action for record in records] == ["identity.seed"] * len(written) + ["agent.reinitiate"]
     assert records[-1].after["sections"] == {"character": 2}

@@ -2,13 +2,17 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from nousweb.demo.load import demo_load, demo_wanted
+from nousweb.demo.load import DemoInProduction, demo_check, demo_load, demo_wanted
 
 
 class Command(BaseCommand):
     help = "Fill an empty database with the demo agent and its history."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            demo_check()
+        except DemoInProduction as problem:
+            raise CommandError(str(problem)) from problem
         if not demo_wanted():
             raise CommandError("The database is not empty; the demo is only loaded into an empty one.")
         demo_load()

@@ -15,7 +15,7 @@ from django.core.management import call_command, get_commands
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
-from nousweb.demo.load import demo_wanted
+from nousweb.demo.load import DemoInProduction, demo_check, demo_wanted
 from nousweb.launch import PROJECT, Child, LaunchProblem, Supervisor, answers
 from nousweb.lib.env import BadSetting, whole
 from nousweb.postgres import PostgresProblem, revive
@@ -35,10 +35,12 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _interrupt)
         try:
+            if demo:
+                demo_check()
             self._run(demo)
         except KeyboardInterrupt:
             pass
-        except (LaunchProblem, BadSetting) as problem:
+        except (DemoInProduction, LaunchProblem, BadSetting) as problem:
             raise CommandError(str(problem)) from problem
         self._say("Stopped.")
 
