@@ -61,6 +61,15 @@ def test_the_subconscious_reads_what_the_actor_proposes(actor_api, dream_api):
     assert dream_api.get(f"/proposals/{proposal}").json()["content"] == "Truth."
 
 
+def test_the_same_wish_of_both_is_two_proposals(actor_api, dream_api):
+    wish = {"content": "Truth.", "reason": "It helps."}
+    hidden = dream_api.put("/identity/values", wish).json()["proposal"]
+    own = actor_api.put("/identity/values", wish)
+    assert own.status_code == 202
+    assert own.json()["proposal"]["id"] != hidden["id"]
+    assert own.json()["proposal"]["author_name"] == "ada · actor"
+
+
 @pytest.mark.parametrize("edited", [None, "Mention zeppelins."])
 def test_what_a_person_approves_of_it_is_that_persons_version(actor_api, dream_api, bob, edited):
     answer = dream_api.put("/identity/preferences", {"content": DREAM, "reason": "I dreamed of it."})

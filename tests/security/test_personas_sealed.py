@@ -31,7 +31,7 @@ from nousweb.lib import clock
 from tests.security.persona_calls import MAKERS, Call, Known, call_make, operation_choose
 from tests.security.scale import scaled
 
-NIGHTS = scaled(8, 250)
+NIGHTS = scaled(8, 130)
 """Plays with the subconscious: each has a sequence of its calls before each of the ACTS."""
 NIGHTS_A_DAY = 4
 """Plays with the same acts of the actor."""
