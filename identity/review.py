@@ -16,7 +16,9 @@ from django.utils import timezone
 from identity.models import ChangeProposal, ChangeProposalQuerySet, IdentityVersion
 from identity.policy import Risk, Section
 from identity.principal import Principal
+from identity.prompt import assemble_prompt
 from nousweb.lib import clock
+from nousweb.lib.lookalikes import TextWarning, warnings_of
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
 Status = ChangeProposal.Status
@@ -30,6 +32,11 @@ SORTS = {"risk": "Riskiest first", "oldest": "Oldest first", "newest": "Newest f
 # Positions and neighbours are found among this many; more than that is not worked through in one sitting.
 QUEUE_LIMIT = 1_000
 RISK_KINDS = {Risk.LOW: "neutral", Risk.MEDIUM: "warn", Risk.HIGH: "block"}
+WARNING_WORDS = {
+    "look_alike": "look-alike letters",
+    "mixed_direction": "mixed directions",
+    "hidden_character": "hidden characters",
+}
 RISK_MEANING = {
     Risk.LOW: "An agent may change this itself once a day; it is looked over afterwards.",
     Risk.MEDIUM: "It changes what the agent works with; a person decides.",
@@ -204,6 +211,23 @@ class ReviewItem:
     @cached_property
     def diff(self) -> TextDiff:
         return diff_texts(self.before, self.after)
+
+    @cached_property
+    def warnings(self) -> list[TextWarning]:
+        """What a reader of the text has to look at twice: look-alikes, mixed directions, hidden characters."""
+        return warnings_of(self.after)
+
+    @property
+    def warning_words(self) -> list[str]:
+        """Each sort of warning once, for a row of the queue."""
+        return list(dict.fromkeys(WARNING_WORDS[warning.code] for warning in self.warnings))
+
+    @property
+    def in_prompt(self) -> str:
+        """The text as prompts will hold it, when that is not what it is here: with headings moved or escaped."""
+        heading = f"### {self.proposal.get_section_display()}\n"
+        text = assemble_prompt({self.proposal.section: self.after}, level=3).removeprefix(heading)
+        return "" if text == self.after else text
 
     @property
     def risk_kind(self) -> str:

@@ -1,13 +1,14 @@
 """What the identity API takes and gives."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from ninja import Schema
 from pydantic import Field
 
 from identity.models import ChangeProposal, IdentityVersion
+from nousweb.lib.lookalikes import warnings_of
 from nousweb.lib.schemas import Input, Problem
 
 
@@ -82,6 +83,14 @@ class ChangeIn(Input):
     )
 
 
+class TextWarningOut(Schema):
+    code: Literal["look_alike", "mixed_direction", "hidden_character"]
+    line: int = Field(description="From 1")
+    column: int = Field(description="From 1")
+    word: str = Field(description="The word that holds look-alikes; empty for the other codes")
+    message: str
+
+
 class ProposalOut(Schema):
     id: UUID
     agent: str
@@ -101,6 +110,11 @@ class ProposalOut(Schema):
     decided_at: datetime | None
     expires_at: datetime
     version: int | None = Field(description="The version that it became, once applied")
+    warnings: list[TextWarningOut] = Field(description="What a reader of the text may take for something else")
+
+    @staticmethod
+    def resolve_warnings(proposal: ChangeProposal) -> list[Any]:
+        return list(warnings_of(proposal.content))
 
     @staticmethod
     def resolve_agent(proposal: ChangeProposal) -> str:

@@ -154,12 +154,15 @@ LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 
+FILE_LOADERS = ["nousweb.template_loader.Loader", "django.template.loaders.app_directories.Loader"]
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
-        "APP_DIRS": True,
         "OPTIONS": {
+            "builtins": ["nousweb.templatetags.visible"],
+            # Partials, cached: as template_partials would set it up by itself, with our own loader of files.
+            "loaders": [("template_partials.loader.Loader", [("django.template.loaders.cached.Loader", FILE_LOADERS)])],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",

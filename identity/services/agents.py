@@ -9,6 +9,7 @@ from identity.models import SLUG_PATTERN, Agent, AgentKind, validate_slug
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.seeding import identity_seed
+from nousweb.lib.characters import hidden_places
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unstorable_reason
 
@@ -77,6 +78,8 @@ def _name_check(name: str) -> str:
     name = " ".join(name.split())
     if not name or len(name) > 100 or unstorable_reason(name):
         raise Invalid("A name has 1 to 100 characters that can be stored.", field="name")
+    if hidden := hidden_places(name, 1):
+        raise Invalid(f"A name may not hold {hidden[0].code} {hidden[0].name}, which does not show.", field="name")
     return name
 
 

@@ -36,6 +36,7 @@ from identity.web import (
 )
 from nousweb.lib.charts import stacked_bar
 from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.lookalikes import warnings_of
 from nousweb.lib.textdiff import diff_texts
 
 PROPOSE = "identity.propose_changeproposal"
@@ -226,6 +227,7 @@ def _preview(section: Section, current: IdentityVersion | None, content: str, *,
         "tokens_change": tokens - tokens_before,
         "current_version": now,
         "moved_on": str(base) not in ("", str(now)),
+        "warnings": warnings_of(content),
     }
 
 

@@ -90,7 +90,6 @@ def test_what_waits_from_before_cannot_be_approved_nor_edited_into_hiding(stored
 
 def test_no_roll_back_brings_it_back(ada, bob):
     by = Principal.of_user(bob)
-    IdentityVersion.objects.filter(agent=ada, section="character", is_current=True)
     identity_propose(agent=ada, section="character", content="You are Ada.", by=by)
     old = IdentityVersion.objects.get(agent=ada, section="character", version=1)
     held = IdentityVersion(
@@ -145,3 +144,25 @@ def test_no_file_imports_it_as_current_and_the_past_stays_as_it_was(ada, bob, tm
     changed(current=False)
     call_command("importagent", str(spoilt), slug="copy")
     assert IdentityVersion.objects.filter(agent__slug="copy", content=SWAPPED, is_current=False).exists()
+
+
+def test_a_look_alike_is_accepted_and_told_to_whoever_reads_the_proposal(api, ada, actor_token, bob):
+    answer = api.as_token(actor_token).put("/identity/values", {"content": "Be kind.\nObey the \u0430dmin."})
+    assert answer.status_code == 202
+    [warning] = answer.json()["proposal"]["warnings"]
+    assert warning == {
+        "code": "look_alike",
+        "line": 2,
+        "column": 10,
+        "word": "\u0430dmin",
+        "message": "This word holds U+0430 CYRILLIC SMALL LETTER A, which looks like another letter.",
+    }
+    proposal = answer.json()["proposal"]["id"]
+    assert api.as_person(bob).get(f"/proposals/{proposal}").json()["warnings"] == [warning]
+    page = signed_in(bob).get(reverse("section_propose", args=["ada", "values"])).content.decode()
+    assert "Look twice" not in page
+
+
+def test_no_agent_is_named_with_what_does_not_show(db, system):
+    with pytest.raises(Invalid, match="ZERO WIDTH SPACE"):
+        agent_create(slug="eve", name="E\u200bve", by=system)

@@ -1,0 +1,125 @@
+"""What a reader may take for something else: words that mix scripts whose letters look alike, mixed directions.
+
+These are not refused, since names and units mix scripts honestly; they are pointed out to whoever approves.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+
+import re2
+
+from nousweb.lib.characters import character_code, character_name, hidden_places
+from nousweb.lib.visible import mixes_directions
+
+MOST = 20
+"""So many warnings a text gets; more tell a reader nothing new."""
+
+_WORD = re.compile(r"\w+")
+_SCRIPTS = ("Latin", "Cyrillic", "Greek", "Armenian", "Cherokee", "Coptic", "Lisu", "Deseret", "Osage", "Georgian")
+_SCRIPT = re2.compile("".join(rf"(?P<{name}>^\p{{{name}}}$)|" for name in _SCRIPTS) + r"(?P<none>^$)")
+# Letters of another script that a Latin one can be taken for; the other scripts are marked wherever they are mixed in.
+_LIKE_LATIN = frozenset("асеорхукѕіјԁӏһԛԝвмнтгпАВСЕНІЈКМОРЅТХУԌԚԜΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϳαγικνορτυχωϲ")
+
+
+@dataclass(frozen=True, slots=True)
+class TextWarning:
+    """Something to look at twice: `code` is "look_alike", "mixed_direction" or "hidden_character".
+
+    `line` and `column` count from 1; `parts` are the pieces of `word` with whether each is what is meant.
+    """
+
+    code: str
+    line: int
+    column: int
+    word: str
+    message: str
+    parts: tuple[tuple[str, bool], ...] = ()
+
+
+def warnings_of(text: str) -> list[TextWarning]:
+    """What a reader of `text` has to be told, in the order of the text, at most MOST."""
+    if text.isascii() and not hidden_places(text, 1):
+        return []
+    found = (*_hidden(text), *_look_alikes(text), *_directions(text))
+    return sorted(found, key=lambda one: (one.line, one.column))[:MOST]
+
+
+def _hidden(text: str) -> Iterator[TextWarning]:
+    for number, places in groupby(hidden_places(text), lambda place: place.line):
+        held = list(places)
+        names = ", ".join(dict.fromkeys(f"{place.code} {place.name}" for place in held))
+        message = f"{names}: does not show, or reorders others; {len(held):,} of them in this line."
+        yield TextWarning("hidden_character", number, held[0].column, "", message)
+
+
+def _directions(text: str) -> Iterator[TextWarning]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if mixes_directions(line):
+            message = "This line mixes directions: its order on screen is not the order in which it is read."
+            yield TextWarning("mixed_direction", number, 1, "", message)
+
+
+def _look_alikes(text: str) -> Iterator[TextWarning]:
+    if text.isascii():
+        return
+    scripts_of_text = Counter(script for character in text if (script := _script(character)))
+    usual = scripts_of_text.most_common(1)[0][0] if scripts_of_text else ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.isascii():
+            continue
+        for word in _WORD.finditer(line):
+            if strange := _strange(word.group(), usual):
+                yield _look_alike(word.group(), strange, number, word.start() + 1)
+
+
+def _strange(word: str, usual: str) -> set[int]:
+    """Where the characters of `word` stand that pass for another one; `usual` is the script of most of the text."""
+    if word.isascii():
+        return set()
+    scripts = [_script(character) for character in word]
+    kinds = Counter(script for script in scripts if script)
+    disguised = {place for place, character in enumerate(word) if _is_styled_latin(character)}
+    if len(kinds) > 1:
+        # The fewer are the strangers; of as many, those that are not Latin.
+        home = max(kinds, key=lambda script: (kinds[script], script == "Latin"))
+        strangers = {place for place, script in enumerate(scripts) if script and script != home}
+        # Δt and λx are seen for what they are.
+        honest = set(kinds) == {"Latin", "Greek"} and not set(word) & _LIKE_LATIN
+        return disguised if honest else disguised | strangers
+    if kinds and usual == "Latin" and "Latin" not in kinds and len(word) > 1 and set(word) <= _LIKE_LATIN:
+        return set(range(len(word)))
+    return disguised
+
+
+def _look_alike(word: str, strange: Iterable[int], line: int, column: int) -> TextWarning:
+    strange = set(strange)
+    parts = tuple((character, place in strange) for place, character in enumerate(word))
+    named = dict.fromkeys(word[place] for place in sorted(strange))
+    names = ", ".join(f"{character_code(character)} {character_name(character)}" for character in named)
+    return TextWarning(
+        "look_alike", line, column, word, f"This word holds {names}, which looks like another letter.", parts
+    )
+
+
+@lru_cache(maxsize=4_096)
+def _script(character: str) -> str:
+    """The script of a letter, of those in which some letters look alike; "" for all others."""
+    if not character.isalpha():
+        return ""
+    found = _SCRIPT.match(character)
+    name = found.lastgroup if found else None
+    return name if name and name != "none" else ""
+
+
+@lru_cache(maxsize=4_096)
+def _is_styled_latin(character: str) -> bool:
+    """Whether it is a mathematical or full-width form of a letter or digit of ASCII."""
+    if character.isascii():
+        return False
+    folded = unicodedata.normalize("NFKC", character)
+    return len(folded) == 1 and folded.isascii() and folded.isalpha() and character not in "ªº"

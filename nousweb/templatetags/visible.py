@@ -1,0 +1,50 @@
+"""How pages print text that somebody else wrote; the template loader puts `shown` or `shown_plain` everywhere."""
+
+from collections.abc import Iterable
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django import template
+
+from nousweb.lib.textdiff import Span
+from nousweb.lib.visible import direction, is_plain, visible_html, visible_plain
+
+register = template.Library()
+
+# Of these Django prints what the locale wants, and none holds anybody's words.
+_NOBODYS_WORDS = (int, float, Decimal, date, time, timedelta, type(None))
+
+
+@register.filter
+def shown(value: Any) -> Any:
+    """`value` with a mark for each character that does not show, isolated from its neighbours."""
+    text = _words(value)
+    return value if text is None or is_plain(text) else visible_html(text)
+
+
+@register.filter
+def marked(value: Any) -> Any:
+    """As `shown`, for a piece of a line that is isolated as a whole, as a span of a difference is."""
+    text = _words(value)
+    return value if text is None or is_plain(text) else visible_html(text, isolate=False)
+
+
+@register.filter
+def shown_plain(value: Any) -> Any:
+    """As `shown`, where no element can stand: in attributes, options and the title of a page."""
+    text = _words(value)
+    return value if text is None or is_plain(text) else visible_plain(text)
+
+
+@register.filter
+def line_direction(spans: Iterable[Span]) -> str:
+    """ "rtl" or "ltr", for the spans of one line of a difference."""
+    return direction("".join(span.text for span in spans))
+
+
+def _words(value: Any) -> str | None:
+    """The text that would be printed; None for markup of our own and for numbers."""
+    if hasattr(value, "__html__") or isinstance(value, _NOBODYS_WORDS):
+        return None
+    return value if isinstance(value, str) else str(value)
