@@ -20,7 +20,7 @@ from tests.product import Product, until
 
 LIMITS = Limits(
     threads=4, connections=100, concurrency=2, queue=3, token_rate=0, address_rate=0, trust_proxy=False,
-    large_bytes=1000, queue_bytes=5000,
+    large_bytes=1000, large_at_once=1, queue_bytes=5000,
 )  # fmt: skip
 
 
