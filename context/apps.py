@@ -10,9 +10,10 @@ class ContextConfig(AppConfig):
         from context.services.erasure import context_erase
         from identity.pages import object_pages, page_of_model
         from memory.persona import VIEW_SUBCONSCIOUS
-        from memory.services.erasure import erasers
+        from memory.services.erasure import erasers, large_tables
 
         erasers.append(context_erase)
+        large_tables.append(ContextRun)
         object_pages.update(
             contextrun=page_of_model(
                 ContextRun, "agent_context_run", ("agent__slug", "pk"), permission=VIEW_SUBCONSCIOUS

@@ -13,7 +13,7 @@ Other apps erase what they keep through `erasers`, so that memory depends on non
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, ParamSpec
 from uuid import UUID
@@ -43,12 +43,25 @@ SHORTEST_NEEDLE = 8
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """What was found in large tables before anybody had to wait: keys of rows in which one of `needles` occurs.
+
+    Rows of transactions from `since` on, a transaction's id, are to be looked at again.
+    """
+
+    needles: list[str]
+    since: str
+    keys: Mapping[type[models.Model], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Erasure:
     """What is being erased: facts of an agent with the texts they ever held, or with no facts the whole agent."""
 
     agent: Agent
     fact_ids: tuple[UUID, ...] = ()
     texts: tuple[str, ...] = ()
+    looked: Looked | None = None
 
     @property
     def of_agent(self) -> bool:
@@ -79,24 +92,30 @@ erasers: list[Eraser] = []
 
 Rows that refer to the agent by a foreign key go with a whole agent by themselves.
 """
+large_tables: list[type[models.Model]] = [AuditEvent]
+"""Those that are read through before the agent is held, so that nobody waits for it; see `quoting_keys`."""
 
 
-def erasing(service: Callable[P, Receipt]) -> Callable[P, Receipt]:
-    """Make an erasure one transaction, tried again after a deadlock with what holds no agent, such as an embedding."""
+def erasing(service: Callable[P, tuple[Receipt, Erasure]]) -> Callable[P, Receipt]:
+    """Make an erasure one transaction, tried again after a deadlock with what holds no agent, such as an embedding.
+
+    What goes on quoting it is counted afterwards, when nobody waits any more.
+    """
 
     @wraps(service)
     def run(*args: P.args, **given: P.kwargs) -> Receipt:
-        def work() -> Receipt:
+        def work() -> tuple[Receipt, Erasure]:
             with transaction.atomic():
                 return service(*args, **given)
 
-        return transaction_retried(work)
+        receipt, erasure = transaction_retried(work)
+        return receipt if erasure.of_agent else replace(receipt, still_quoted=_still_quoted(erasure))
 
     return run
 
 
 @erasing
-def fact_erase(*, fact: Fact, by: Principal, reason: str) -> Receipt:
+def fact_erase(*, fact: Fact, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
     """Erase one fact with its history. What it had replaced is said to be replaced by what replaced it, if anything.
 
     `reason` is kept in the receipt, so it must not repeat what is erased. Raises NotAllowed, Invalid, or NotFound
@@ -104,10 +123,11 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str) -> Receipt:
     """
     by.require(ERASE, fact.agent)
     reason = reason_check(reason)
+    looked = _look(fact.agent, [fact.pk])
     agent = agent_erasing(fact.agent)
     if not Fact.objects.filter(pk=fact.pk).exists():
         raise NotFound("There is no such fact.")
-    receipt = _erase_facts(agent, [fact.pk])
+    receipt, erasure = _erase_facts(agent, [fact.pk], looked)
     audit_record(
         by=by,
         action="fact.erase",
@@ -117,11 +137,11 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str) -> Receipt:
         message=reason,
         label="A fact",
     )
-    return receipt
+    return receipt, erasure
 
 
 @erasing
-def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> Receipt:
+def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
     """Erase every fact of an agent, of both personas, whose subject is `subject` in any case of letters.
 
     The receipt does not name the subject. Raises NotAllowed, Invalid, or NotFound when there is no such fact.
@@ -129,11 +149,13 @@ def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> 
     by.require(ERASE, agent)
     reason = reason_check(reason)
     subject = text_check("subject", subject, 200, required=True)
+    about = Fact.objects.filter(agent=agent, subject__iexact=subject).order_by("pk").values_list("pk", flat=True)
+    looked = _look(agent, list(about))
     agent = agent_erasing(agent)
-    found = list(Fact.objects.filter(agent=agent, subject__iexact=subject).values_list("pk", flat=True))
+    found = list(about.all())
     if not found:
         raise NotFound("There is no fact about this subject.")
-    receipt = _erase_facts(agent, found)
+    receipt, erasure = _erase_facts(agent, found, looked)
     audit_record(
         by=by,
         action="subject.erase",
@@ -143,11 +165,11 @@ def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> 
         message=reason,
         label="A subject",
     )
-    return receipt
+    return receipt, erasure
 
 
 @erasing
-def agent_erase(*, agent: Agent, by: Principal, reason: str) -> Receipt:
+def agent_erase(*, agent: Agent, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
     """Erase an agent with everything of it: log, memories, index, contexts, identity, proposals, tokens.
 
     Rows of the audit trail stay, without what they quoted. Raises NotAllowed, Invalid or NotFound.
@@ -164,7 +186,7 @@ def agent_erase(*, agent: Agent, by: Principal, reason: str) -> Receipt:
     audit_record(
         by=by, action="agent.erase", target=agent, agent=agent, after={"rows": rows}, message=reason, label=agent.slug
     )
-    return Receipt(rows)
+    return Receipt(rows), Erasure(agent)
 
 
 def reason_check(reason: str) -> str:
@@ -203,13 +225,28 @@ def audit_blank(which: Q) -> int:
 # Facts
 
 
-def _erase_facts(agent: Agent, fact_ids: Sequence[UUID]) -> Receipt:
-    facts = list(facts_lock(fact_ids).values())
-    changes = FactChange.objects.filter(fact__in=facts)
+def _erasure_of(agent: Agent, facts: Sequence[Fact], looked: Looked | None = None) -> Erasure:
     # Whatever an edit replaced was content too.
     texts = {fact.content for fact in facts}
+    changes = FactChange.objects.filter(fact__in=facts)
     texts |= {change.before["content"] for change in changes if isinstance(change.before.get("content"), str)}
-    erasure = Erasure(agent, tuple(fact.pk for fact in facts), tuple(sorted(texts)))
+    return Erasure(agent, tuple(fact.pk for fact in facts), tuple(sorted(texts)), looked)
+
+
+def _look(agent: Agent, fact_ids: Sequence[UUID]) -> Looked:
+    """Read large tables through for what quotes these facts, as they are now."""
+    erasure = _erasure_of(agent, list(Fact.objects.filter(pk__in=fact_ids).order_by("pk")))
+    with connection.cursor() as cursor:
+        # Before the tables are read: what commits meanwhile is looked at again.
+        cursor.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")
+        (since,) = cursor.fetchone()
+    return Looked(erasure.needles, since, {model: quoting_keys(model, erasure) for model in large_tables})
+
+
+def _erase_facts(agent: Agent, fact_ids: Sequence[UUID], looked: Looked) -> tuple[Receipt, Erasure]:
+    facts = list(facts_lock(fact_ids).values())
+    changes = FactChange.objects.filter(fact__in=facts)
+    erasure = _erasure_of(agent, facts, looked)
     with _append_only_bent():
         rows = _erasers_run(erasure)
         _unlink(facts)
@@ -220,12 +257,11 @@ def _erase_facts(agent: Agent, fact_ids: Sequence[UUID]) -> Receipt:
             index_remove(persona, ItemType.FACT, [str(fact.pk) for fact in facts])
         rows["searchitem"] = len(facts)
         rows["workingmemory"] = _forget_in_mind(erasure)
-        # A list, since a subquery would give the table another name than the condition knows it by.
-        quoting = list(_quoting(AuditEvent, erasure).values_list("pk", flat=True))
+        quoting = quoting_keys(AuditEvent, erasure)
         about = Q(object_type="fact", object_id__in=[str(pk) for pk in erasure.fact_ids])
         rows["auditevent"] = rows.get("auditevent", 0) + audit_blank(about | Q(pk__in=quoting))
     rows = {name: count for name, count in rows.items() if count}
-    return Receipt(rows, _still_quoted(erasure))
+    return Receipt(rows), erasure
 
 
 def _unlink(facts: Sequence[Fact]) -> None:
@@ -275,6 +311,17 @@ def _names(value: object, erasure: Erasure) -> bool:
 def quoting_sql(table: str) -> str:
     """A condition on rows of `table`, with the needles as its one parameter: any column holds one of them."""
     return f"EXISTS (SELECT 1 FROM unnest(%s::text[]) needle WHERE strpos(to_jsonb({table})::text, needle) > 0)"  # noqa: S608
+
+
+def quoting_keys(model: type[models.Model], erasure: Erasure) -> list[Any]:
+    """Keys of the agent's rows that quote what is erased, ascending. What was found before is not looked for again."""
+    rows, looked = _quoting(model, erasure), erasure.looked
+    found: set[Any] = set()
+    if looked is not None and looked.needles == erasure.needles and model in looked.keys:
+        found.update(looked.keys[model])
+        table = connection.ops.quote_name(model._meta.db_table)
+        rows = rows.extra(where=[f"age({table}.xmin) <= age(%s::xid8::xid)"], params=[looked.since])  # noqa: S610
+    return sorted(found.union(rows.values_list("pk", flat=True)))
 
 
 def _quoting(model: type[models.Model], erasure: Erasure) -> models.QuerySet:

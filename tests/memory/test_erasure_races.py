@@ -8,7 +8,7 @@ from django.db import close_old_connections, connection, transaction
 from context.models import ContextRun, MemoryUsage
 from identity.models import AuditEvent
 from identity.principal import Principal
-from identity.services.holding import agent_erasing
+from identity.services.holding import agent_erasing, agent_held
 from memory.models import Fact, FactChange, LifecycleRun, MemoryReview, WorkingMemory
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn
@@ -71,6 +71,23 @@ def test_a_prompt_assembled_before_an_erasure_is_assembled_again(ada, secret, ad
     assert "lighthouse" not in answer.content.decode()
     assert ContextRun.objects.get().pk.hex == answer.json()["id"].replace("-", "")
     assert_gone("lighthouse", "Quuxley sleeps")
+
+
+def test_a_prompt_logged_while_an_erasure_waits_is_found_too(ada, secret, admin, api, actor_token):
+    """The erasure has read the log through, waits for somebody who holds the agent, and must look again."""
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic(), agent_held(ada.pk):
+            erased = pool.submit(
+                on_a_connection_of_its_own, lambda: fact_erase(fact=secret, by=admin, reason="They asked.")
+            )
+            until("it waits for who holds the agent", somebody_waits)
+            told = ContextRun.objects.create(
+                agent=ada, persona="actor", session_id="s", input="x", request={}, system_prompt=SECRET, sections=[],
+                tokens=1, duration_ms=1, principal_name="x",
+            )  # fmt: skip
+        assert erased.result(60).rows["contextrun"] == 1
+    assert not ContextRun.objects.filter(pk=told.pk).exists()
+    assert_gone("lighthouse")
 
 
 def test_a_prompt_for_an_agent_that_goes_is_not_found(ada, secret, admin, api, actor_token):
