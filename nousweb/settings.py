@@ -130,6 +130,7 @@ MIDDLEWARE = [
     "nousweb.middleware.MetricsMiddleware",
     "nousweb.timelimits.TimeLimitsMiddleware",
     "nousweb.caching.NoStoreMiddleware",
+    "nousweb.wellformed.WellFormedMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

@@ -2,10 +2,11 @@
 
 import os
 
+import django
 from django.conf import settings
-from django.core.wsgi import get_wsgi_application
 
 from nousweb.database.limits import work_usual
+from nousweb.request import Handler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
 
@@ -14,4 +15,5 @@ settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
 
 # Threads that requests start are no command, which may take as long as it wants.
 work_usual("form")
-application = get_wsgi_application()
+django.setup(set_prefix=False)
+application = Handler()

@@ -6,6 +6,7 @@ which a repeated import finds what it has stored already.
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from memory.layers.drafts import EVENT_FIELDS
+from memory.transfer.reading import BadJson, json_read
 from nousweb.lib.errors import Invalid
+
+SESSION = re.compile(r"session_[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +73,20 @@ def read_locomo(source: Source) -> Iterator[Turn]:
     samples = _json(source.path)
     chosen = source.chosen(samples if isinstance(samples, list) else [samples])
     for done, (number, sample) in enumerate(chosen):
-        name = str(_get(sample, "sample_id", f"conversation {number}", default=f"conversation-{number}"))
+        name = _text(sample, "sample_id", f"conversation {number}", default=f"conversation-{number}")
         talk = _get(sample, "conversation", name)
-        first_speaker = _get(talk, "speaker_a", name)
+        first_speaker = _text(talk, "speaker_a", name)
         sessions = sorted(
             (int(key.removeprefix("session_")), key)
             for key, turns in talk.items()
-            if key.removeprefix("session_").isdecimal() and isinstance(turns, list)
+            if SESSION.fullmatch(key) and _is_list(f"{name} {key}", turns)
         )
         for place, (session, key) in enumerate(sessions):
             ts = _locomo_moment(f"{name} session {session}", _get(talk, f"{key}_date_time", f"{name} {key}"))
             for index, turn in enumerate(talk[key], 1):
                 where = f"{name} session {session} turn {index}"
-                speaker, text = _get(turn, "speaker", where), _get(turn, "text", where)
-                dia_id = _get(turn, "dia_id", where, default=f"D{session}:{index}")
+                speaker, text = _text(turn, "speaker", where), _text(turn, "text", where)
+                dia_id = _text(turn, "dia_id", where, default=f"D{session}:{index}")
                 caption = turn.get("blip_caption")
                 content = f"{speaker}: {text}" + (f" [{caption}]" if isinstance(caption, str) and caption else "")
                 yield Turn(
@@ -121,10 +125,10 @@ def read_jsonl(source: Source) -> Iterator[Turn]:
 def read_openai(source: Source) -> Iterator[Turn]:
     """Messages of OpenAI's chat completions: a list of them, {"messages": […]}, or many of these (also as lines)."""
     for where, loop_id, message, share in _messages(source):
-        role = _get(message, "role", where)
+        role = _text(message, "role", where)
         ts = _moment(where, message.get("timestamp") or message.get("created_at"))
         base = {"loop_id": loop_id, "ts": ts}
-        text = _plain_text(message.get("content"))
+        text = _plain_text(where, message.get("content"))
         if role in ("system", "developer"):
             yield from _turn(where, "", base, "system_event", text, {"role": role}, share)
         elif role == "user":
@@ -134,9 +138,11 @@ def read_openai(source: Source) -> Iterator[Turn]:
             yield from _turn(where, "", base, "tool_result", text, metadata, share)
         elif role == "assistant":
             # The text goes with the calls; without any it is the answer.
-            for index, call in enumerate(message.get("tool_calls") or []):
+            calls = message.get("tool_calls") or []
+            _is_list(f"{where}: tool_calls", calls)
+            for index, call in enumerate(calls):
                 function = _get(call, "function", where)
-                name, arguments = _get(function, "name", where), function.get("arguments", "")
+                name, arguments = _text(function, "name", where), _text(function, "arguments", where, default="")
                 metadata = {"tool": name, **_kept(call, "id")}
                 yield from _turn(
                     where, f" call {index + 1}", base, "tool_call", f"{name}({arguments})", metadata, share
@@ -149,7 +155,7 @@ def read_openai(source: Source) -> Iterator[Turn]:
 def read_anthropic(source: Source) -> Iterator[Turn]:
     """Messages of Anthropic's Messages API: {"system", "messages": […]} or the list alone, or many (also as lines)."""
     for where, loop_id, message, share in _messages(source):
-        role = _get(message, "role", where)
+        role = _text(message, "role", where)
         if role not in ("user", "assistant", "system"):
             raise BadConversation(where, f"role {str(role)[:40]!r} is not known.")
         kind = {"user": source.input_kind, "assistant": source.output_kind}.get(role, "system_event")
@@ -161,15 +167,15 @@ def read_anthropic(source: Source) -> Iterator[Turn]:
                 raise BadConversation(where, f"block {index} is not an object.")
             suffix = f" block {index}" if len(blocks) > 1 else ""
             if block.get("type") == "tool_use":
-                name = _get(block, "name", where)
+                name = _text(block, "name", where)
                 call = f"{name}({json.dumps(block.get('input', {}), ensure_ascii=False)})"
                 yield from _turn(where, suffix, base, "tool_call", call, {"tool": name, **_kept(block, "id")}, share)
             elif block.get("type") == "tool_result":
-                text = _plain_text(block.get("content"))
+                text = _plain_text(where, block.get("content"))
                 result = "error" if block.get("is_error") else "tool_result"
                 yield from _turn(where, suffix, base, result, text, _kept(block, "tool_use_id"), share)
             else:
-                yield from _turn(where, suffix, base, kind, _plain_text([block]), {}, share)
+                yield from _turn(where, suffix, base, kind, _plain_text(where, [block]), {}, share)
 
 
 READERS: dict[str, Callable[[Source], Iterator[Turn]]] = {
@@ -195,11 +201,12 @@ def _messages(source: Source) -> Iterator[tuple[str, str, dict[str, Any], float]
         if isinstance(conversation, list):
             conversation = {"messages": conversation}
         messages = _get(conversation, "messages", name)
-        if not isinstance(messages, list):
-            raise BadConversation(name, "messages is not a list.")
+        _is_list(f"{name}: messages", messages)
         if conversation.get("system"):
             messages = [{"role": "system", "content": conversation["system"]}, *messages]
-        loop_id = str(conversation.get("id") or f"{source.path.stem[:80].strip()}/{number}")[:100]
+        if isinstance(number_of := conversation.get("id"), int) and not isinstance(number_of, bool):
+            conversation["id"] = str(number_of)
+        loop_id = _text(conversation, "id", name, default="")[:100] or f"{source.path.stem[:80].strip()}/{number}"
         for place, message in enumerate(messages, 1):
             where = f"{name} message {place}"
             if not isinstance(message, dict):
@@ -215,20 +222,20 @@ def _turn(
         yield Turn(where + suffix, {**base, "kind": kind, "content": text, "metadata": metadata}, share)
 
 
-def _plain_text(content: Any) -> str:
+def _plain_text(where: str, content: Any) -> str:
     """What a message says: its text parts; others are named in brackets."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else [content]
+    if content is None or isinstance(content, str):
+        return content or ""
+    _is_list(f"{where}: content", content)
     texts = []
-    for part in parts:
-        if isinstance(part, dict):
-            text = part.get("text", part.get("thinking"))
-            texts.append(text if isinstance(text, str) else "" if "text" in part else f"[{part.get('type', 'part')}]")
-        else:
-            texts.append(str(part))
+    for place, part in enumerate(content, 1):
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        held = f"{where} part {place}"
+        kind = _text(part, "type", held, default="part")
+        name = next((name for name in ("text", "thinking") if part.get(name) is not None), "")
+        texts.append(_text(part, name, held) if name else "" if "text" in part else f"[{kind}]")
     return "\n".join(text for text in texts if text)
 
 
@@ -244,10 +251,24 @@ def _kept(source: dict[str, Any], *names: str) -> dict[str, Any]:
 def _get(holder: Any, name: str, where: str, default: Any = None) -> Any:
     if not isinstance(holder, dict):
         raise BadConversation(where, "this is not an object.")
-    value = holder.get(name, default)
+    value = holder.get(name)
+    value = default if value is None else value
     if value is None:
         raise BadConversation(where, f"{name} is missing.")
     return value
+
+
+def _text(holder: Any, name: str, where: str, default: str | None = None) -> str:
+    value = _get(holder, name, where, default)
+    if not isinstance(value, str):
+        raise BadConversation(where, f"{name} is not text.")
+    return value
+
+
+def _is_list(where: str, value: Any) -> bool:
+    if not isinstance(value, list):
+        raise BadConversation(where, "this is not a list.")
+    return True
 
 
 def _json(path: Path) -> Any:
@@ -268,12 +289,10 @@ def _json_or_lines(path: Path) -> Any:
 
 def _parse(raw: bytes, where: str) -> Any:
     try:
-        return json.loads(raw.decode("utf-8"))
-    except json.JSONDecodeError as error:
-        at = f" line {error.lineno}" if raw.count(b"\n") > 1 else ""
-        raise BadConversation(f"{where}{at}", f"this is not JSON: {error.msg}.") from error
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise BadConversation(where, "this is not JSON in UTF-8.") from error
+        return json_read(raw)
+    except BadJson as error:
+        at = f" line {error.line}" if error.line and raw.count(b"\n") > 1 else ""
+        raise BadConversation(f"{where}{at}", error.why) from error
 
 
 def _moment(where: str, value: Any) -> datetime | None:

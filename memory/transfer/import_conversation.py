@@ -1,14 +1,18 @@
 """Importing a conversation: its turns through the one way that events are recorded."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from identity.models import Agent
 from identity.principal import Principal
+from memory.layers.drafts import events_check
 from memory.layers.policy import MAX_KEY_CHARACTERS
 from memory.services.events import events_record
 from memory.transfer.conversations import READERS, Source, Turn
+from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 
 BATCH = 500
@@ -29,22 +33,47 @@ def conversation_import(
 ) -> tuple[int, int]:
     """Record the turns in `path` as events; returns how many were stored and how many had been already.
 
-    Batches of 500, each a call of events_record: what is stored stays when a later batch is refused, and importing
-    the file again goes on from there, since keys come from the file's name and each turn's place in it. Raises
-    Invalid, naming the line or turn, and Conflict when a file of this name had something else in this place.
+    1. The file is read through first, and nothing is stored when any of it cannot be.
+    2. Batches of 500 follow, each a call of events_record. What is stored stays when this is stopped, and importing
+       the file again goes on from there, since keys come from the file's name and each turn's place in it.
+
+    Raises Invalid, naming the line or turn, and Conflict when a file of this name had something else in this place.
     """
-    turns = READERS[format](Source(path, persona, conversation))
+    source = Source(path, persona, conversation)
+    for batch, events in _batches(source, format):
+        with _placing(batch):
+            events_check(events, persona=persona, now=clock.now())
     stored = repeated = 0
-    while batch := list(islice(turns, BATCH)):
-        events = [turn.event | {"key": turn.event.get("key") or key_of(path, turn)} for turn in batch]
-        try:
+    for batch, events in _batches(source, format):
+        with _placing(batch):
             recorded = events_record(agent=agent, events=events, by=by, persona=persona)
-        except (Invalid, Conflict) as error:
-            raise type(error)(_placed(error.detail, batch), **error.extra) from error
         again = sum(one.repeated for one in recorded)
         stored, repeated = stored + len(recorded) - again, repeated + again
         progress(batch[-1].share, stored, repeated)
     return stored, repeated
+
+
+def _batches(source: Source, format: str) -> Iterator[tuple[list[Turn], list[dict[str, Any]]]]:
+    """The turns of the file with the events that they become."""
+    turns = READERS[format](source)
+    while batch := list(islice(turns, BATCH)):
+        keys = [turn.event.get("key") for turn in batch]
+        yield (
+            batch,
+            [
+                turn.event | {"key": key_of(source.path, turn) if key is None else key}
+                for turn, key in zip(batch, keys, strict=True)
+            ],
+        )
+
+
+@contextmanager
+def _placing(batch: list[Turn]) -> Iterator[None]:
+    """Let refusals name the place in the file."""
+    try:
+        yield
+    except (Invalid, Conflict) as error:
+        raise type(error)(_placed(error.detail, batch), **error.extra) from error
 
 
 def key_of(path: Path, turn: Turn) -> str:

@@ -1,6 +1,5 @@
 """An agent from the lines of its export: all of it, or nothing and the line that is wrong."""
 
-import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from memory.models import Event, LongTermEntry, LoopSummary
 from memory.search.entries import INDEXED_MODELS, entry_of
 from memory.search.index import index_put
 from memory.services.event_ids import event_ids_reserve
+from memory.transfer.reading import BadJson, json_read
 from memory.transfer.tables import (
     AGENT_FIELDS,
     AUDIT_TABLE,
@@ -28,22 +28,17 @@ from memory.transfer.tables import (
     rows_of,
     table_name,
 )
+from memory.transfer.values import BadLine, column_value, is_uuid
 from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.text import first_unstorable, unapprovable_reason
+from nousweb.lib.text import unapprovable_reason
 
 BATCH = 500
 MODELS: dict[str, type[models.Model]] = {table_name(model): model for model in (*TABLES, AUDIT_TABLE)}
+MAX_ID_DIGITS = 19
 PLACES = {name: place for place, name in enumerate(MODELS)}
 
 Progress = Callable[[int, int], None]
 """Called with the rows stored and the rows there are."""
-
-
-class BadLine(Invalid):
-    """A line of the file cannot be used."""
-
-    def __init__(self, number: int, why: str) -> None:
-        super().__init__(f"Line {number}: {why}", field="file", line=number)
 
 
 def agent_import(
@@ -61,7 +56,9 @@ def agent_import(
     """
     by.require("identity.add_agent")
     header, counts, ids = _survey(path)
-    slug = slug or str(header["slug"])
+    if not isinstance(header["slug"], str):
+        raise BadLine(1, "slug: is text")
+    slug = slug or header["slug"]
     with transaction.atomic():
         agent = _agent(header, slug)
         storing = _Storing(agent, ids)
@@ -82,13 +79,11 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
             try:
-                line = json.loads(raw.decode("utf-8"))
-            except (UnicodeDecodeError, ValueError, RecursionError) as error:
-                raise BadLine(number, "this is not JSON in UTF-8.") from error
+                line = json_read(raw)
+            except BadJson as error:
+                raise BadLine(number, error.why) from error
             if not isinstance(line, dict):
                 raise BadLine(number, "this is not an object.")
-            if reason := first_unstorable(line):
-                raise BadLine(number, reason)
             yield number, line
 
 
@@ -111,7 +106,7 @@ def _survey(path: Path) -> tuple[dict[str, Any], dict[str, int], dict[str, set[s
             end = line["end"]
             continue
         name, row = line.get("table"), line.get("row")
-        if name not in MODELS or not isinstance(row, dict) or set(line) != {"table", "row"}:
+        if not isinstance(name, str) or name not in MODELS or not isinstance(row, dict) or len(line) != 2:
             raise BadLine(number, f"this is no row of a known table: {str(name)[:60]!r}.")
         if PLACES[name] < place:
             raise BadLine(number, f"rows of {name} come too late.")
@@ -122,7 +117,9 @@ def _survey(path: Path) -> tuple[dict[str, Any], dict[str, int], dict[str, set[s
             differing = sorted(set(row) ^ wanted)
             raise BadLine(number, f"a row of {name} lacks or adds {', '.join(differing)[:200]}.")
         counts[name] = counts.get(name, 0) + 1
-        if isinstance(row.get("id"), str):
+        if isinstance(row.get("id"), str) and MODELS[name] is not Event:
+            if not is_uuid(row["id"]):
+                raise BadLine(number, "id: is a UUID, written in small letters with hyphens")
             if row["id"] in ids.setdefault(name, set()):
                 raise BadLine(number, f"{name} {row['id'][:60]} is there twice.")
             ids[name].add(row["id"])
@@ -130,7 +127,7 @@ def _survey(path: Path) -> tuple[dict[str, Any], dict[str, int], dict[str, set[s
         raise BadLine(number, "the file ends too early; its last line counts the rows.")
     if {name: count for name, count in end.items() if count} != counts:
         raise BadLine(number, "the rows are not as many as the last line says.")
-    return header, end, ids
+    return header, counts, ids
 
 
 def _agent(header: dict[str, Any], slug: str) -> Agent:
@@ -141,13 +138,11 @@ def _agent(header: dict[str, Any], slug: str) -> Agent:
     if Agent.objects.filter(slug=slug).exists():
         raise Conflict(f"There is an agent {slug!r} already.", field="slug")
     if header["kind"] not in AgentKind.values:
-        raise BadLine(1, f"kind is one of {', '.join(AgentKind.values)}.")
-    if not isinstance(header["config"], dict):
-        raise BadLine(1, "config is an object.")
+        raise BadLine(1, f"kind: is one of {', '.join(AgentKind.values)}")
     agent = Agent(slug=slug)
     for column in Agent._meta.concrete_fields:
         if column.name in AGENT_FIELDS and column.name != "slug":
-            setattr(agent, column.name, _value(1, column, header[column.name]))
+            setattr(agent, column.name, column_value(1, column, header[column.name]))
     agent.save(force_insert=True)
     return agent
 
@@ -186,12 +181,11 @@ class _Storing:
         try:
             with transaction.atomic():
                 model._default_manager.bulk_create(objects)
-        except (DatabaseError, ValueError) as error:
-            first, last = numbered[0][0], numbered[-1][0]
-            why = str(error).splitlines()[0][:300]
-            raise BadLine(
-                first, f"of the rows of {table_name(model)} up to line {last} one is refused: {why}"
-            ) from error
+        except (DatabaseError, ValueError):
+            # One by one, to say which: the whole is undone anyway.
+            for (number, _), refused in zip(numbered, objects, strict=True):
+                self._store_one(model, number, refused)
+            raise
         if model is Event:
             for (_, row), event in zip(numbered, objects, strict=True):
                 self.events[row["id"]] = event.pk
@@ -204,6 +198,15 @@ class _Storing:
             for event, key in zip(own, ids, strict=True):
                 event.pk = key
 
+    @staticmethod
+    def _store_one(model: type[models.Model], number: int, row: models.Model) -> None:
+        try:
+            with transaction.atomic():
+                row.save(force_insert=True)
+        except (DatabaseError, ValueError) as error:
+            why = str(error).splitlines()[0][:300]
+            raise BadLine(number, f"the database refuses this row of {table_name(model)}: {why}") from error
+
     def _object(self, model: type[models.Model], number: int, row: dict[str, Any]) -> models.Model:
         values: dict[str, Any] = {}
         for column in columns(model):
@@ -213,15 +216,17 @@ class _Storing:
                 values[column.attname] = self._reference(number, column, value)
             elif column.primary_key:
                 if model is not Event:
-                    values[column.attname] = _value(number, column, self.renamed.get(value, value))
-                elif not isinstance(value, int) or value in self.events:
-                    raise BadLine(number, "an event's id is a number of its own.")
+                    known = self.renamed.get(value, value) if isinstance(value, str) else value
+                    values[column.attname] = column_value(number, column, known)
+                elif not isinstance(value, int) or isinstance(value, bool) or value in self.events:
+                    raise BadLine(number, "id: an event has a whole number of its own")
             else:
                 if isinstance(column, models.JSONField) and (model, column.name) not in VERBATIM:
                     value = self._renamed_inside(value)
-                values[column.attname] = _value(number, column, value)
+                values[column.attname] = column_value(number, column, value)
         if model is LoopSummary:
-            values["long_term_ids"] = [self._event(number, old) for old in values["long_term_ids"]]
+            held = values["long_term_ids"]
+            values["long_term_ids"] = [self._event(number, "long_term_ids", old) for old in held]
         if model is AUDIT_TABLE:
             values["object_id"] = self._object_id(values["object_type"], values["object_id"])
         if any(column.name == "agent" for column in model._meta.concrete_fields):
@@ -232,24 +237,24 @@ class _Storing:
     def _reference(self, number: int, column: models.ForeignKey, value: Any) -> Any:
         if value is None:
             if not column.null:
-                raise BadLine(number, f"{column.attname} is missing.")
+                raise BadLine(number, f"{column.attname}: is missing")
             return None
         target: Any = column.related_model
         if target is Event:
-            return self._event(number, value)
-        if value not in self.known.get(table_name(target), ()):
-            raise BadLine(number, f"{column.attname} refers to nothing in this file.")
+            return self._event(number, column.attname, value)
+        if not isinstance(value, str) or value not in self.known.get(table_name(target), ()):
+            raise BadLine(number, f"{column.attname}: refers to nothing in this file")
         return self.renamed.get(value, value)
 
-    def _event(self, number: int, old: Any) -> int:
-        if not isinstance(old, int) or old not in self.events:
-            raise BadLine(number, f"event {str(old)[:40]} is not in this file.")
+    def _event(self, number: int, name: str, old: Any) -> int:
+        if not isinstance(old, int) or isinstance(old, bool) or old not in self.events:
+            raise BadLine(number, f"{name}: event {str(old)[:40]} is not in this file")
         return self.events[old]
 
     def _object_id(self, kind: str, old: str) -> str:
         if kind == "agent":
             return str(self.agent.pk)
-        if kind == "event" and old.isdecimal():
+        if kind == "event" and old.isdecimal() and len(old) < MAX_ID_DIGITS:
             return str(self.events.get(int(old), old))
         return self.renamed.get(old, old)
 
@@ -261,10 +266,11 @@ class _Storing:
             return [self._renamed_inside(inner) for inner in value]
         if isinstance(value, dict):
             inner = {name: self._renamed_inside(held) for name, held in value.items()}
-            if inner.get("type") == "event" and str(inner.get("id", "")).isdecimal():
-                known = self.events.get(int(inner["id"]))
+            old = inner.get("id")
+            if inner.get("type") == "event" and isinstance(old, str) and old.isdecimal() and len(old) < MAX_ID_DIGITS:
+                known = self.events.get(int(old))
                 if known is not None:
-                    inner["id"] = type(inner["id"])(known)
+                    inner["id"] = str(known)
             return inner
         return value
 
@@ -284,25 +290,6 @@ def _taken(model: type[models.Model], ids: list[str]) -> Iterator[str]:
             yield from map(str, found)
         except (ValidationError, ValueError) as error:
             raise Invalid(f"An id of {table_name(model)} is no UUID.", field="file") from error
-
-
-def _value(number: int, column: Any, value: Any) -> Any:
-    """A value as the column holds it."""
-    try:
-        if value is None:
-            if not column.null:
-                raise ValidationError("is missing")
-            return None
-        if isinstance(column, models.CharField | models.TextField) and not isinstance(value, str):
-            raise ValidationError("is text")
-        value = column.to_python(value)
-        if column.choices and value not in ("", *(choice for choice, _ in column.flatchoices)):
-            raise ValidationError("is none of its choices")
-        column.run_validators(value)
-    except (ValidationError, ValueError, TypeError, OverflowError) as error:
-        why = error.messages[0] if isinstance(error, ValidationError) else str(error)
-        raise BadLine(number, f"{column.attname}: {why}"[:300]) from error
-    return value
 
 
 def _agreement_check(agent: Agent) -> None:

@@ -1,11 +1,18 @@
 """Export and import of a whole agent: what comes back is what went, row by row."""
 
+import gzip
 import io
 import json
+import random
+import re
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
+from django.db import transaction
+from django.utils import timezone
 
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
@@ -33,8 +40,12 @@ from memory.services.loops import derived_backfill
 from memory.transfer.exporting import agent_export
 from memory.transfer.tables import AUDIT_TABLE, LEFT_OUT, TABLES, columns, rows_of
 from nousweb.lib.errors import NotAllowed
+from tests.security.scale import scaled
 
 HARD = 'Zoë said "no"\\n\n\ttab — \u2028 \U0001f600'
+
+
+NOTED = {"relevance": 0.5, "added_at": "2026-03-01T00:00:00+00:00"}
 
 
 @pytest.fixture
@@ -75,9 +86,9 @@ def full(ada, actor, bruno, system):
     WorkingMemory.objects.create(
         agent=ada, persona="actor", session_id="s",
         items=[
-            {"id": str(first.pk), "type": "fact", "text": "x"},
-            {"id": str(made[0].pk), "type": "event", "text": "y"},
-            {"id": "free", "type": "note", "text": "z"},
+            {"id": str(first.pk), "type": "fact", "text": "x", **NOTED},
+            {"id": str(made[0].pk), "type": "event", "text": "y", **NOTED},
+            {"id": "free", "type": "note", "text": "z", **NOTED},
         ],
     )  # fmt: skip
     identity_propose(agent=ada, section="character", content="New.", reason="why", by=actor)
@@ -278,3 +289,93 @@ def test_a_file_from_before_retirements_had_a_moment_is_read(full, exported, tmp
     path.write_text("\n".join(old) + "\n")
     import_agent(path, slug="copy")
     assert Procedure.objects.get(agent__slug="copy").retired_at is None
+
+
+FUTURE = (timezone.now() + timedelta(days=900)).isoformat()
+WRONG = (
+    None, True, 0, -1, 10**400, 2**31, 1.5, -0.0, 1e300, "", " ", "\u200b", "x", "9" * 5_000, "2026-01-01",
+    "2026-01-01T00:00:00",
+    "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", FUTURE, "00000000-0000-0000-0000-000000000000", [],
+    [None], [1],
+    [[]], ["x" * 300], {}, {"a": 1}, {"type": "event", "id": "9" * 5_000}, {"valid_until": 7},
+)  # fmt: skip
+
+
+def refused_or_taken(path):
+    """What an import of `path` says, after undoing it; "" when it is taken. Nothing else may come of it."""
+    try:
+        with transaction.atomic():
+            import_agent(path, slug="copy")
+            transaction.set_rollback(True)
+    except CommandError as error:
+        return str(error)
+    return ""
+
+
+def test_every_field_of_another_type_is_refused_by_line_and_name(lines, tmp_path):
+    """No value of any field is a traceback, and what is refused says where it is."""
+    path = tmp_path / "wrong.jsonl"
+    before = {model: model._default_manager.count() for model in (Agent, *TABLES, SearchItem, AuditEvent)}
+    rng = random.Random(1)
+    refused = 0
+    tables = {json.loads(line).get("table"): place for place, line in reversed(list(enumerate(lines)))}
+    for table, place in tables.items():
+        entry = json.loads(lines[place])
+        holder = entry["row"] if table else entry.get("agent", entry.get("end"))
+        for field in holder:
+            for value in rng.sample(WRONG, scaled(1, len(WRONG))):
+                spoilt = json.loads(lines[place])
+                (spoilt["row"] if table else spoilt.get("agent", spoilt.get("end")))[field] = value
+                path.write_text("".join([*lines[:place], json.dumps(spoilt) + "\n", *lines[place + 1 :]]))
+                if not (said := refused_or_taken(path)):
+                    continue
+                refused += 1
+                assert "\n" not in said
+                assert said.startswith("wrong.jsonl: "), said
+                whole = ("Agent with", "slug", "of its event", "of another persona", "not as many", "last line")
+                assert re.search(r"Line \d+: ", said) or any(words in said for words in whole), (
+                    table,
+                    field,
+                    value,
+                    said,
+                )
+                named = field in said or (table or "") in said or any(words in said for words in whole)
+                assert named, (table, field, value, said)
+    assert refused > scaled(100, 3_000)
+    assert {model: model._default_manager.count() for model in before} == before
+
+
+def spoilt_files(raw):
+    """Files that are no export any more, by what was done to them."""
+    lines = raw.splitlines(keepends=True)
+    first = json.loads(lines[1])
+    yield from ((f"cut at {share}", raw[: len(raw) * share // 100]) for share in (1, 10, 50, 90, 99))
+    yield "binary", bytes(range(256)) * 40
+    yield "compressed", gzip.compress(raw)
+    yield "utf-16", raw.decode().encode("utf-16")
+    yield "latin-1", raw.replace("ë".encode(), b"\xeb")
+    yield "a byte order mark", b"\xef\xbb\xbf" + raw
+    yield "one line", raw.replace(b"\n", b" ")
+    yield "lines as a list", b"[" + b",".join(lines) + b"]"
+    for name, text in (
+        ("NaN", b"NaN"), ("Infinity", b"-Infinity"), ("too great", b"1e999"), ("digits", b"9" * 5_000),
+        ("deep", b"[" * 900 + b"]" * 900), ("deeper", b"[" * 100_000 + b"]" * 100_000), ("half a pair", b'"\\ud800"'),
+    ):  # fmt: skip
+        yield name, lines[0] + b'{"table": "event", "row": {"metadata": ' + text + b"}}\n"
+    yield "a table of another type", lines[0] + json.dumps({**first, "table": ["event"]}).encode() + b"\n"
+    yield "a row of another type", lines[0] + json.dumps({**first, "row": [1]}).encode() + b"\n"
+    yield "counts of another type", b"".join(lines[:-1]) + b'{"end": {"event": [1]}}\n'
+    yield "no counts", b"".join(lines[:-1]) + b'{"end": 7}\n'
+
+
+def test_a_file_that_is_damaged_is_refused_in_a_sentence(full, exported, tmp_path):
+    raw = exported("ada").read_bytes()
+    before = Agent.objects.count()
+    for name, spoilt in spoilt_files(raw):
+        path = tmp_path / "spoilt.jsonl"
+        path.write_bytes(spoilt)
+        said = refused_or_taken(path)
+        assert re.match(r"spoilt\.jsonl: (Line \d+: )?.{10,}\. Nothing was stored\.$", said), (name, said)
+    for path in (tmp_path, tmp_path / "none", Path("/proc/self/mem")):
+        assert refused_or_taken(path), path
+    assert Agent.objects.count() == before

@@ -1,14 +1,19 @@
 """Importing conversations: each format as events, again and again without doubles, and errors that say where."""
 
+import gzip
 import io
 import json
+import random
+import re
 from datetime import UTC, datetime
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import transaction
 
 from memory.models import Event, LongTermEntry, LoopSummary, SearchItem
 from memory.services.loops import derived_backfill
+from tests.security.scale import scaled
 
 
 @pytest.fixture
@@ -90,7 +95,9 @@ def test_running_again_stores_nothing_twice_and_goes_on_where_it_stopped(run, mo
     lines = [json.dumps({"kind": "user_input", "content": f"line {n}"}) for n in range(10)]
     with pytest.raises(CommandError, match=r"line 8: content must not be empty"):
         run("jsonl", "\n".join([*lines[:7], '{"kind": "error", "content": ""}']), "log.jsonl")
-    assert Event.objects.count() == 6, "whole batches stay"
+    assert not Event.objects.exists(), "a file is read through before any of it is stored"
+    # As a run that was stopped after its second batch leaves it.
+    run("jsonl", "\n".join(lines[:6]), "log.jsonl")
     said = run("jsonl", "\n".join(lines), "log.jsonl")
     assert "4 events stored, 6 were there already." in said
     said = run("jsonl", "\n".join(lines), "log.jsonl")
@@ -230,3 +237,94 @@ def test_a_file_or_agent_that_is_not_there(run, tmp_path):
         call_command("importconversation", str(tmp_path / "none"), agent="ada", format="jsonl")
     with pytest.raises(CommandError, match="There is no agent 'nobody'"):
         call_command("importconversation", str(tmp_path / "none"), agent="nobody", format="jsonl")
+
+
+FILES = {
+    "locomo": LOCOMO,
+    "openai": [
+        {
+            "id": "c",
+            "system": "Be brief.",
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "Hi"}, "there"], "name": "Tim", "timestamp": 1},
+                {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]},
+                {"role": "tool", "content": "7", "tool_call_id": "1", "created_at": "2026-01-01T00:00:00Z"},
+            ],
+        }
+    ],
+    "anthropic": {
+        "system": "Be brief.",
+        "messages": [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {"a": 1}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"text": "7"}]}]},
+        ],
+    },
+    "jsonl": {
+        "kind": "user_input", "content": "Hi", "loop_id": "l", "ts": "2026-01-01T00:00:00Z", "visibility": "public",
+        "metadata": {"a": [1]}, "key": "k",
+    },
+}  # fmt: skip
+WRONG = (
+    None, True, 0, -1, 1.5, 10**400, 1e300, "", " ", "\u200b", "x" * 200_000, "a\x00", "\ud800", [], [None], [1], [[]],
+    {},
+    {"a": 1}, {"text": 1}, [{"type": 7}], "9999-12-31T23:59:59-14:00", json.loads("[" * 300 + "]" * 300),
+)  # fmt: skip
+
+
+def places_in(value, path=()):
+    """The path of every value inside `value`, and of itself."""
+    yield path
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in parts:
+        yield from places_in(inner, (*path, name))
+
+
+def put(value, path, new):
+    """A copy of `value` with `new` at `path`."""
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = put(copy[path[0]], path[1:], new)
+    return copy
+
+
+def refused_or_taken(run, format, content):
+    """What an import says, after undoing it; "" when it is taken. Nothing else may come of it."""
+    try:
+        with transaction.atomic():
+            run(format, content, "wrong.json")
+            transaction.set_rollback(True)
+    except CommandError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("format", FILES)
+def test_every_value_of_another_type_is_refused_or_taken_but_never_breaks(run, format):
+    rng = random.Random(1)
+    answers = [
+        refused_or_taken(run, format, json.dumps(put(FILES[format], place, value)))
+        for place in places_in(FILES[format])
+        for value in rng.sample(WRONG, scaled(2, len(WRONG)))
+    ]
+    assert "" in answers
+    refusals = [said for said in answers if said]
+    assert refusals
+    assert all(re.fullmatch(r"wrong\.json, .{10,500}", said) for said in refusals), refusals
+    assert not Event.objects.exists()
+
+
+@pytest.mark.parametrize("format", FILES)
+def test_a_damaged_file_of_a_conversation_is_refused_in_a_sentence(run, tmp_path, format):
+    raw = json.dumps(FILES[format]).encode()
+    spoilt = (
+        raw[: len(raw) // 2], bytes(range(256)), gzip.compress(raw), raw.decode().encode("utf-16"),
+        b"\xef\xbb\xbf" + raw, b"[" * 100_000, b'{"a": NaN}', b'{"content": 1e999, "kind": "error"}', b"9" * 5_000,
+        b'"\\ud800"', b"[[[]]]", b'{"messages": ' + b"[" * 500 + b"]" * 500 + b"}",
+    )  # fmt: skip
+    for content in spoilt:
+        assert re.fullmatch(r"wrong\.json, .{10,500}", refused_or_taken(run, format, content)), content[:40]
+    assert not Event.objects.exists()
+    with pytest.raises(CommandError):
+        call_command("importconversation", str(tmp_path), agent="ada", format=format)

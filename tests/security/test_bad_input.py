@@ -4,12 +4,14 @@ import json
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from identity.models import AuditEvent
 from identity.principal import Principal
 from memory.models import Event, Fact, SearchItem
 from memory.services.facts import fact_learn, fact_merge
+from nousweb.wsgi import Request, application
 from tests.api.problems import assert_problem
 from tests.http import signed_in
 
@@ -85,6 +87,62 @@ def test_a_form_that_cannot_be_read_is_refused(ada, charlie, path, kind, body):
             assert answer.status_code in (400, 403, 415, 422)
             assert_problem(answer, answer.status_code, answer.json()["code"])
     assert AuditEvent.objects.count() == before
+
+
+NOWHERE = ("/nothing/", "/api/nothing", "/api/facts//restore", "/agents/ada/nothing/", "/admin/nothing/", "/static/x")
+
+
+@pytest.mark.parametrize("path", NOWHERE)
+@pytest.mark.parametrize("host", ["testserver", "localhost\\@x", "evil.example"])
+@pytest.mark.parametrize(("kind", "body"), BAD_FORMS.values(), ids=BAD_FORMS.keys())
+def test_a_form_that_cannot_be_read_is_refused_where_nothing_is(ada, charlie, path, host, kind, body):
+    """The page that says so asks for the form's CSRF token once more."""
+    for client in (signed_in(charlie), Client(enforce_csrf_checks=True, raise_request_exception=False)):
+        answer = client.generic("POST", path, body, content_type=kind, headers={"Host": host})
+        assert 300 <= answer.status_code < 500, answer.content
+
+
+@pytest.mark.parametrize("length", ["x", "-1", "1e3", "１", "9" * 30, "1 2"])
+@pytest.mark.parametrize("path", ["/api/facts", "/api/context", "/login/", "/nothing"])
+def test_a_length_that_is_no_number_is_refused(api, ada, actor_token, path, length):
+    """Gunicorn refuses it too; what stands before another server must not decide."""
+    caller = api.as_token(actor_token)
+    raw = length.encode().decode("latin-1")
+    answer = caller.client.generic("POST", path, b"{}", headers=caller.headers, CONTENT_LENGTH=raw)
+    assert answer.status_code == 400
+    if path.startswith("/api/"):
+        assert_problem(answer, 400, "bad_request")
+
+
+@pytest.mark.parametrize("charset", ["utf-7", "utf-16", "cp037", "punycode", "rot13", "hex", "nothing"])
+@pytest.mark.parametrize(
+    "path", ["/api/identity?agent=1e%2B300", "/api/facts?agent=ada&q=%2B2Ez-", "/agents/?q=%2B2AA-"]
+)
+def test_the_header_of_a_body_does_not_decide_how_an_address_is_read(ada, charlie, monkeypatch, path, charset):
+    """In UTF-7 “+300” is half of a surrogate pair, and by some codecs no text can be read at all."""
+    assert application.request_class is Request
+    monkeypatch.setattr("django.test.client.WSGIRequest", Request)
+    for kind in ("application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=a"):
+        for method in ("GET", "POST"):
+            for said in (f"charset={charset}", f"charset*={charset}''utf-8"):
+                answer = signed_in(charlie).generic(method, path, b"a=%2BAAA-", content_type=f"{kind}; {said}")
+                assert answer.status_code < 500
+                if "form" in kind and "*" not in said:
+                    assert answer.status_code == 415
+
+
+def test_json_is_utf_8_whatever_its_header_says(api, actor_token):
+    caller = api.as_token(actor_token)
+    body = json.dumps({"content": "Zoë sails."}, ensure_ascii=False).encode()
+    kind = "application/json; charset=iso-8859-1"
+    answer = caller.client.generic("POST", "/api/facts", body, content_type=kind, headers=caller.headers)
+    assert answer.json()["fact"]["content"] == "Zoë sails."
+
+
+@pytest.mark.parametrize("host", ["evil.example", "[::1", "x\\@y", "testserver:x"])
+def test_a_host_that_is_not_served_is_a_problem_under_the_api(api, actor_token, host):
+    answer = api.as_token(actor_token).with_headers(Host=host).get("/identity")
+    assert_problem(answer, 400, "bad_request")
 
 
 @unseen

@@ -28,7 +28,7 @@ class Command(BaseCommand):
                 progress=lambda done, total: bar.show(done / max(total, 1), f"{done:,} of {total:,} rows"),
             )
         except DomainError as error:
-            raise CommandError(f"{error.detail} Nothing was stored.") from error
+            raise CommandError(f"{options['file'].name}: {error.detail.rstrip('.')}. Nothing was stored.") from error
         except OSError as error:
             raise CommandError(f"{options['file']}: {error.strerror}") from error
         finally:

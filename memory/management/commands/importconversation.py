@@ -1,3 +1,4 @@
+import re
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ class Command(BaseCommand):
         bar = ProgressBar(self.stderr)
         path: Path = options["file"]
         number = options["conversation"]
-        if number != "all" and not number.isdecimal():
+        if number != "all" and not re.fullmatch(r"[0-9]{1,9}", number):
             raise CommandError("--conversation is a number or all.")
         try:
             stored, repeated = conversation_import(

@@ -1,0 +1,64 @@
+"""Reading JSON that somebody else wrote: what is no JSON, or none that can be stored, is refused with the reason."""
+
+import json
+import math
+from typing import Any
+
+from nousweb.lib.text import first_unstorable
+
+MAX_DEPTH = 100
+"""Lists and objects within each other; what this product writes is a tenth as deep."""
+
+
+class BadJson(ValueError):
+    """Why the bytes cannot be used, as a sentence without its place; `line` counts from 1 where it is known."""
+
+    def __init__(self, why: str, line: int = 0) -> None:
+        super().__init__(why)
+        self.why = why
+        self.line = line
+
+
+def json_read(raw: bytes) -> Any:
+    """The value in `raw`. Raises BadJson, also for numbers that JSON does not know and text that cannot be stored."""
+    try:
+        value = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+    except BadJson:
+        raise
+    except json.JSONDecodeError as error:
+        raise BadJson(f"this is not JSON: {error.msg}.", error.lineno) from error
+    except UnicodeDecodeError as error:
+        raise BadJson("this is not JSON in UTF-8.", raw.count(b"\n", 0, error.start) + 1) from error
+    except RecursionError as error:
+        raise BadJson(f"it is nested more than {MAX_DEPTH} deep.") from error
+    except ValueError as error:
+        raise BadJson("it holds a number of too many digits.") from error
+    _depth_check(value)
+    if why := first_unstorable(value):
+        raise BadJson(why)
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise BadJson(f"it holds {name}, which is no number of JSON.")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise BadJson(f"it holds {text[:20]}, a number that is too great.")
+    return number
+
+
+def _depth_check(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for held in level
+            if isinstance(held, dict | list)
+            for inner in (held.values() if isinstance(held, dict) else held)
+        ]
+        if not level:
+            return
+    raise BadJson(f"it is nested more than {MAX_DEPTH} deep.")

@@ -1,0 +1,25 @@
+"""Requests as the product reads them."""
+
+from typing import Any
+
+from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
+from django.utils.http import parse_header_parameters
+
+
+class Request(WSGIRequest):
+    """A request whose addresses and text are UTF-8, whatever the header of its body says.
+
+    Django reads addresses by that header too, and knows encodings that are none of text.
+    """
+
+    def _set_content_type_params(self, meta: dict[str, Any]) -> None:
+        stated = meta.get("CONTENT_TYPE", "")
+        try:
+            self.content_type, self.content_params = parse_header_parameters(stated)
+        except Exception:
+            # Nothing could answer: there is no request yet.
+            self.content_type, self.content_params = stated.partition(";")[0].strip().lower(), {}
+
+
+class Handler(WSGIHandler):
+    request_class = Request
