@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import DatabaseError, connection, models, transaction
+from django.db import DatabaseError, DataError, IntegrityError, connection, models, transaction
 
 from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, Persona, validate_slug
 from identity.principal import Principal
@@ -59,19 +59,24 @@ def agent_import(
     if not isinstance(header["slug"], str):
         raise BadLine(1, "slug: is text")
     slug = slug or header["slug"]
-    with transaction.atomic():
-        agent = _agent(header, slug)
-        storing = _Storing(agent, ids)
-        total = sum(counts.values())
-        stored = 0
-        for model, numbered in _batches(path):
-            storing.store(model, numbered)
-            stored += len(numbered)
-            progress(stored, total)
-        _agreement_check(agent)
-        for model in INDEXED_MODELS:
-            _index(model, agent)
-        audit_record(by=by, action="agent.import", target=agent, agent=agent, after={"slug": slug, "rows": counts})
+    try:
+        with transaction.atomic():
+            agent = _agent(header, slug)
+            storing = _Storing(agent, ids)
+            total = sum(counts.values())
+            stored = 0
+            for model, numbered in _batches(path):
+                storing.store(model, numbered)
+                stored += len(numbered)
+                progress(stored, total)
+            _agreement_check(agent)
+            for model in INDEXED_MODELS:
+                _index(model, agent)
+            audit_record(by=by, action="agent.import", target=agent, agent=agent, after={"slug": slug, "rows": counts})
+    except (IntegrityError, DataError) as error:
+        raise Invalid(
+            f"The database refuses what is in it: {str(error).splitlines()[0][:300]}", field="file"
+        ) from error
     return agent, counts
 
 

@@ -41,13 +41,17 @@ def column_value(number: int, column: Any, value: Any) -> Any:
                 raise ValidationError("is missing")
             return None
         value = _typed(column, value)
-        if column.choices and value not in ("", *(choice for choice, _ in column.flatchoices)):
+        if column.choices and value not in _choices(column):
             raise ValidationError("is none of its choices")
         column.run_validators(value)
     except (ValidationError, ValueError, TypeError, OverflowError) as error:
         why = error.messages[0] if isinstance(error, ValidationError) else str(error)
         raise BadLine(number, f"{column.attname}: {why}"[:300]) from error
     return value
+
+
+def _choices(column: Any) -> set[Any]:
+    return {choice for choice, _ in column.flatchoices} | ({""} if column.blank else set())
 
 
 def is_uuid(text: str) -> bool:

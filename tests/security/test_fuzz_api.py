@@ -163,6 +163,7 @@ def test_no_call_of_the_api_answers_5xx():
             if call.who in world.tokens:
                 headers = {"Authorization": f"Bearer {world.tokens[call.who]}"}
             fuzzer.send(call, client, headers)
+            world.stay_signed_in(call.who)
             if number % 500 == 499:
                 world.sign_in()
                 world.ids.update(ids_of(world.agent))

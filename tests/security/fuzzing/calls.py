@@ -135,7 +135,7 @@ class Fuzzer:
         if place not in self.findings:
             self.findings[place] = f"call {self.sent} of seed {self.seed}: {what}\n  {call}\n{last}"
             # At once, for whoever watches a long run with -s.
-            print(self.findings[place])  # noqa: T201
+            print(self.findings[place])
 
     def report(self) -> str:
         kinds = ", ".join(f"{name} {count:,}" for name, count in sorted(self.kinds.items()))
@@ -144,5 +144,5 @@ class Fuzzer:
 
     def check(self) -> None:
         """Fail, with what makes each call again, when anything answered 5xx."""
-        print(self.report())  # noqa: T201
+        print(self.report())
         assert not self.findings, f"{self.report()}\n\n" + "\n\n".join(self.findings.values())

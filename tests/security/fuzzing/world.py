@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 
@@ -28,14 +29,22 @@ class World:
     ids: dict[str, list[str]]
     tokens: dict[str, str]
     clients: dict[str, Client] = field(default_factory=dict)
+    sessions: dict[str, str] = field(default_factory=dict)
 
     def sign_in(self) -> None:
         """Give everybody a new session, since some calls log out."""
         for name in PEOPLE:
             self.clients[name] = signed_in(User.objects.get(username=name))
+            self.sessions[name] = self.clients[name].cookies[settings.SESSION_COOKIE_NAME].value
         stranger = Client(enforce_csrf_checks=True, raise_request_exception=False)
         stranger.cookies["csrftoken"] = "a" * 32
         self.clients["anonymous"] = stranger
+
+    def stay_signed_in(self, name: str) -> None:
+        """Give the client of `name` its session back, which an answer to a hostile cookie takes away."""
+        client = self.clients[name]
+        if name in self.sessions:
+            client.cookies[settings.SESSION_COOKIE_NAME] = self.sessions[name]
 
 
 def world_make() -> World:
