@@ -11,7 +11,8 @@ from identity.models import AuditEvent
 from identity.principal import Principal
 from memory.models import Event, Fact, SearchItem
 from memory.services.facts import fact_learn, fact_merge
-from nousweb.wsgi import Request, application
+from nousweb.request import Request
+from nousweb.wsgi import application
 from tests.api.problems import assert_problem
 from tests.http import signed_in
 

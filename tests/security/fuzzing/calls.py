@@ -15,7 +15,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.test.client import FakePayload
 
-from nousweb.wsgi import Request
+from nousweb.request import Request
 
 SHOWN = 2_000
 """Characters of a body that a report shows."""
