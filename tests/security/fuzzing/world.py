@@ -42,9 +42,8 @@ class World:
 
     def stay_signed_in(self, name: str) -> None:
         """Give the client of `name` its session back, which an answer to a hostile cookie takes away."""
-        client = self.clients[name]
         if name in self.sessions:
-            client.cookies[settings.SESSION_COOKIE_NAME] = self.sessions[name]
+            self.clients[name].cookies[settings.SESSION_COOKIE_NAME] = self.sessions[name]
 
 
 def world_make() -> World:
