@@ -41,6 +41,8 @@ class Known:
             for one in value:
                 self.learn(one)
         if isinstance(value, dict):
+            if isinstance(value.get("review"), str):
+                self.ids.setdefault("review", []).append(value["review"])
             kind = next((kind for kind, marks in MARKS.items() if marks <= value.keys()), "")
             if kind and value["id"]:
                 known = self.ids.setdefault(kind, [])
@@ -219,6 +221,10 @@ OFTEN = {
     "PUT /api/identity/{section}": 12,
     "POST /api/events": 12,
     "POST /api/facts": 12,
+    "GET /api/reviews": 4,
+    "GET /api/reviews/{review_id}": 6,
+    "POST /api/working/{session_id}/threads": 8,
+    "DELETE /api/working/{session_id}/threads/{thread_id}": 8,
 }
 """What changes something is called more often, most often what does so only when repeated or after something else."""
 
