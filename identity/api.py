@@ -130,11 +130,14 @@ def section_diff(
 
 @router.put(
     "/identity/{section}",
-    response={200: ChangeOut, 202: ChangeOut, 409: StaleBaseOut, **REFUSALS},
+    response={200: ChangeOut, 202: ChangeOut, 409: StaleBaseOut | Problem, 429: Problem, **REFUSALS},
     summary="Change a section, or propose to",
 )
 def section_put(request: HttpRequest, response: HttpResponse, section: str, payload: ChangeIn, agent: str = "") -> Any:
     """200 when the guardrails apply the change at once, 202 when it waits for a person.
+
+    What waits already in the same words is not proposed twice: 200 answers with that one, `repeated`. A token gets 409
+    for words that people turned down lately and while too many of its proposals wait, 429 after too many in a day.
 
     The base is `base_version` or an ETag in If-Match; when the section has moved on since, 409 answers with
     the base, current and proposed texts. Without either, the change is based on whatever is current.
@@ -153,8 +156,13 @@ def section_put(request: HttpRequest, response: HttpResponse, section: str, payl
     )
     if result.version:
         response["ETag"] = result.version.etag
-    body = {"action": result.action, "proposal": result.proposal, "version": result.version}
-    return Status(202 if result.action == "proposed" else 200, body)
+    body = {
+        "action": result.action,
+        "proposal": result.proposal,
+        "version": result.version,
+        "repeated": result.repeated,
+    }
+    return Status(202 if result.action == "proposed" and not result.repeated else 200, body)
 
 
 @router.get("/proposals/{proposal_id}", response={200: ProposalOut, **REFUSALS}, summary="One change proposal")

@@ -51,6 +51,12 @@ MAX_REASON_CHARACTERS = 2_000
 AGENT_UPDATES_PER_WINDOW = 1
 AGENT_UPDATE_WINDOW = timedelta(days=1)
 
+MAX_PENDING_PROPOSALS_PER_TOKEN = 20
+MAX_PROPOSALS_PER_TOKEN_AND_DAY = 50
+PROPOSAL_WINDOW = timedelta(days=1)
+REJECTION_STANDS = timedelta(days=30)
+"""So long what people turned down or took back is not proposed again by an agent in the same words."""
+
 SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
     "identity:read": frozenset(
         {"identity.view_agent", "identity.view_identityversion", "identity.view_changeproposal"}

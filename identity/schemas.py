@@ -129,6 +129,7 @@ class ChangeOut(Schema):
     action: Literal["applied", "proposed", "unchanged"]
     proposal: ProposalOut | None
     version: VersionOut | None
+    repeated: bool = Field(False, description="The same was proposed before and still waits: `proposal` is that one")
 
 
 class TextAt(Schema):

@@ -12,7 +12,7 @@ from django.http.request import RawPostDataException, UnreadablePostError
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from nousweb.lib.errors import DomainError, Unavailable
+from nousweb.lib.errors import DomainError, TooMany, Unavailable
 from nousweb.outage import outage_of
 
 logger = structlog.get_logger(__name__)
@@ -43,7 +43,7 @@ def domain_problem(request: HttpRequest, error: DomainError) -> HttpResponse:
     standard = {"request", "status", "code", "title", "detail"}
     extra = {key: value for key, value in error.extra.items() if value not in ("", None) and key not in standard}
     response = problem(request, error.status, error.code, error.title, error.detail, **extra)
-    if isinstance(error, Unavailable):
+    if isinstance(error, TooMany | Unavailable):
         response["Retry-After"] = str(error.retry_after)
     return response
 

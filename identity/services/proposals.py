@@ -20,6 +20,13 @@ from identity.prompt import section_check
 from identity.services.audit import audit_record
 from identity.services.four_eyes import approval_check, waits
 from identity.services.guardrails import guardrail_decide, remark_check, text_check
+from identity.services.repeats import (
+    daily_cap_check,
+    pending_cap_check,
+    proposal_waiting,
+    proposing_lock,
+    rejection_check,
+)
 from identity.services.versions import agent_lock, base_check, version_activate, version_current
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
@@ -30,11 +37,15 @@ REVIEW = "identity.review_changeproposal"
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """What became of a wish: "applied" (a version), "proposed" (it waits) or "unchanged" (it is so already)."""
+    """What became of a wish: "applied" (a version), "proposed" (it waits) or "unchanged" (it is so already).
+
+    `repeated`: the same was proposed before and waits, so that `proposal` is that one.
+    """
 
     action: str
     proposal: ChangeProposal | None
     version: IdentityVersion | None
+    repeated: bool = False
 
 
 @transaction.atomic
@@ -52,8 +63,9 @@ def identity_propose(
     """Ask for a new text of a section; the guardrails apply it at once or let it wait for a person.
 
     `base_version` is the version that was edited (0 for none; None takes whatever is current). `wait` asks
-    for a review even where the guardrails would apply at once. Raises StaleBase with the three texts,
-    Invalid, NotAllowed or NotFound.
+    for a review even where the guardrails would apply at once. What waits already in the same words is not proposed
+    twice. Raises StaleBase with the three texts, Invalid, NotAllowed or NotFound; for a token Conflict where people
+    turned these words down lately or too many of its proposals wait, and TooMany after too many in a day.
     """
     by.require("identity.propose_changeproposal", agent)
     section_check(section)
@@ -65,12 +77,20 @@ def identity_propose(
         return ChangeResult("unchanged", None, current)
     if current is None and not content:
         raise Invalid(f"{section} has no text yet, and this is empty.", field="content")
+    proposing_lock(agent, by)
+    rejection_check(agent=agent, section=section, content=content, by=by)
     verdict = guardrail_decide(agent=agent, section=section, by=by)
+    base = current.version if current else 0
+    if wait or not verdict.apply:
+        if waiting := proposal_waiting(agent=agent, section=section, content=content, base_version=base, by=by):
+            return ChangeResult("proposed", waiting, None, repeated=True)
+        pending_cap_check(agent=agent, by=by)
+    daily_cap_check(agent=agent, by=by)
     proposal = ChangeProposal.objects.create(
         agent=agent,
         persona=by.persona,
         section=section,
-        base_version=current.version if current else 0,
+        base_version=base,
         content=content,
         reason=reason,
         risk=SECTION_POLICY[section].risk,

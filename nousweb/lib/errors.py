@@ -49,6 +49,18 @@ class Invalid(DomainError):
         self.field = field
 
 
+class TooMany(DomainError):
+    """The caller has done so too often; it may again after `retry_after` seconds."""
+
+    status = 429
+    code = "too_many_requests"
+    title = "Too many requests"
+
+    def __init__(self, detail: str, *, retry_after: int, **extra: Any) -> None:
+        super().__init__(detail, **extra)
+        self.retry_after = retry_after
+
+
 class Unavailable(DomainError):
     """Nothing is wrong with the request: it may be sent again after `retry_after` seconds."""
 

@@ -94,8 +94,8 @@ def test_a_person_costs_the_session_the_person_and_their_rights(api, ada, alice)
 
 
 WRITES = {
-    "PUT /identity/values": 6,
-    "POST /facts": 16,
+    "PUT /identity/values": 11,
+    "POST /facts": 17,
     "POST /context": 12,
 }
 BODIES = {

@@ -1,0 +1,107 @@
+"""What is proposed again and again: the same words once, what people turned down not at all, and never too much.
+
+Called in the transaction of a proposal, behind `proposing_lock`, so that of two at once the second sees the first.
+"""
+
+import unicodedata
+from datetime import timedelta
+
+from django.db import connection
+
+from identity.models import Agent, ChangeProposal, Persona
+from identity.policy import (
+    MAX_PENDING_PROPOSALS_PER_TOKEN,
+    MAX_PROPOSALS_PER_TOKEN_AND_DAY,
+    PROPOSAL_WINDOW,
+    REJECTION_STANDS,
+)
+from identity.principal import Principal
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, TooMany
+
+Status = ChangeProposal.Status
+MOST_LOOKED_AT = 500
+
+
+def proposing_lock(agent: Agent, by: Principal) -> None:
+    """Wait for whoever proposes for the same persona, until the end of their transaction."""
+    with connection.cursor() as cursor:
+        key = f"propose:{agent.pk}:{by.persona}"
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+
+
+def proposal_waiting(
+    *, agent: Agent, section: str, content: str, base_version: int, by: Principal
+) -> ChangeProposal | None:
+    """The pending proposal of the same words on the same base by the same: a person, or a persona of the agent."""
+    alike = ChangeProposal.objects.pending().filter(
+        agent=agent, section=section, base_version=base_version, persona=by.persona, author_kind=by.kind
+    )
+    if by.is_person:
+        # Four eyes look at who proposed.
+        alike = alike.filter(author_id=by.id)
+    wished = normalised(content)
+    return next(
+        (
+            each
+            for each in alike.filter(expires_at__gt=clock.now()).order_by("created_at")[:MOST_LOOKED_AT]
+            if normalised(each.content) == wished
+        ),
+        None,
+    )
+
+
+def rejection_check(*, agent: Agent, section: str, content: str, by: Principal) -> None:
+    """Raise Conflict where `by` is a token and people turned these words down, or took them back, not long ago."""
+    if by.kind != "token":
+        return
+    refused = ChangeProposal.objects.filter(
+        agent=agent,
+        section=section,
+        status__in=(Status.REJECTED, Status.REVERTED),
+        decided_at__gt=clock.now() - REJECTION_STANDS,
+    )
+    if by.persona != Persona.SUBCONSCIOUS:
+        refused = refused.filter(persona=by.persona)
+    wished = normalised(content)
+    for each in refused.order_by("-decided_at")[:MOST_LOOKED_AT]:
+        if normalised(each.content) == wished:
+            why = f" “{each.comment}”" if each.comment else ""
+            raise Conflict(
+                f"{each.reviewer_name} {each.get_status_display().lower()} these very words"
+                f" on {each.decided_at:%Y-%m-%d}.{why} Propose something else.",
+                proposal=str(each.pk),
+            )
+
+
+def pending_cap_check(*, agent: Agent, by: Principal) -> None:
+    """Raise Conflict where as many proposals of this token wait as may."""
+    if by.kind != "token":
+        return
+    waiting = ChangeProposal.objects.pending().filter(agent=agent, author_kind=by.kind, author_id=by.id).count()
+    if waiting >= MAX_PENDING_PROPOSALS_PER_TOKEN:
+        raise Conflict(
+            f"{waiting} proposals of this token wait for people, as many as may: propose again once some are decided."
+        )
+
+
+def daily_cap_check(*, agent: Agent, by: Principal) -> None:
+    """Raise TooMany where this token has made as many proposals in the last 24 hours as it may."""
+    if by.kind != "token":
+        return
+    since = clock.now() - PROPOSAL_WINDOW
+    made = ChangeProposal.objects.filter(
+        agent=agent, author_kind=by.kind, author_id=by.id, created_at__gt=since
+    ).order_by("-created_at")
+    moments = list(made.values_list("created_at", flat=True)[:MAX_PROPOSALS_PER_TOKEN_AND_DAY])
+    if len(moments) >= MAX_PROPOSALS_PER_TOKEN_AND_DAY:
+        wait = moments[-1] - since
+        raise TooMany(
+            f"A token may make {MAX_PROPOSALS_PER_TOKEN_AND_DAY} proposals in 24 hours.",
+            retry_after=max(1, int(wait / timedelta(seconds=1)) + 1),
+        )
+
+
+def normalised(content: str) -> str:
+    """A text as it is compared: without its spacing, its case and other ways to write the same character."""
+    return " ".join(unicodedata.normalize("NFKC", content).casefold().split())

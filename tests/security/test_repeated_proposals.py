@@ -1,0 +1,143 @@
+"""An agent that floods the queue of identity changes, or proposes until people give in."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.db.models import F
+
+from identity.models import ChangeProposal
+from identity.policy import MAX_PENDING_PROPOSALS_PER_TOKEN, MAX_PROPOSALS_PER_TOKEN_AND_DAY, REJECTION_STANDS
+from identity.principal import Principal
+from identity.services.proposals import identity_propose, proposal_reject, proposal_revert, proposal_undo
+from identity.services.tokens import token_create
+from tests.api.problems import assert_problem
+
+BOLD = "You are bold, and ask nobody."
+
+
+@pytest.fixture
+def agent(api, ada, actor_token):
+    return api.as_token(actor_token)
+
+
+@pytest.fixture
+def by_bob(bob):
+    return Principal.of_user(bob)
+
+
+def long_ago(span):
+    ChangeProposal.objects.update(created_at=F("created_at") - span, decided_at=F("decided_at") - span)
+
+
+def proposed(caller, content, section="character", **more):
+    return caller.put(f"/identity/{section}", {"content": content, "mode": "propose", **more})
+
+
+@pytest.mark.parametrize("again", [BOLD, f"  {BOLD.upper()}\n", BOLD.replace(" ", "  ")])
+def test_the_same_words_are_one_proposal(agent, again):
+    first = proposed(agent, BOLD)
+    assert (first.status_code, first.json()["repeated"]) == (202, False)
+    for _ in range(5):
+        answer = proposed(agent, again, reason="Please.")
+        assert (answer.status_code, answer.json()["action"], answer.json()["repeated"]) == (200, "proposed", True)
+        assert answer.json()["proposal"]["id"] == first.json()["proposal"]["id"]
+    assert ChangeProposal.objects.count() == 1
+    assert proposed(agent, BOLD, section="values").status_code == 202
+    assert proposed(agent, f"{BOLD} Or somebody.").status_code == 202
+
+
+def test_each_persona_and_person_has_its_own(api, agent, subconscious_token, bob, settings):
+    settings.FOUR_EYES = True
+    mine = proposed(agent, BOLD).json()["proposal"]["id"]
+    hidden = proposed(api.as_token(subconscious_token), BOLD)
+    body = {"content": BOLD, "mode": "propose"}
+    person = api.as_person(bob).request("PUT", "/identity/character", body=body, query={"agent": "ada"})
+    assert [answer.status_code for answer in (hidden, person)] == [202, 202]
+    assert len({mine, hidden.json()["proposal"]["id"], person.json()["proposal"]["id"]}) == 3
+
+
+def test_what_people_turned_down_is_not_proposed_again(agent, by_bob):
+    first = proposed(agent, BOLD).json()["proposal"]["id"]
+    proposal = ChangeProposal.objects.get(pk=first)
+    proposal_reject(proposal=proposal, by=by_bob, comment="Never without asking.")
+    refused = proposed(agent, BOLD.lower())
+    problem = assert_problem(refused, 409, "conflict", detail="Never without asking.")
+    assert problem["proposal"] == first
+    assert ChangeProposal.objects.count() == 1
+    long_ago(REJECTION_STANDS)
+    assert proposed(agent, BOLD).status_code == 202
+
+
+def test_a_rejection_taken_back_is_none(agent, by_bob):
+    first = proposed(agent, BOLD).json()["proposal"]["id"]
+    proposal_reject(proposal=ChangeProposal.objects.get(pk=first), by=by_bob)
+    proposal_undo(proposal=ChangeProposal.objects.get(pk=first), by=by_bob)
+    answer = proposed(agent, BOLD)
+    assert (answer.status_code, answer.json()["proposal"]["id"]) == (200, first)
+
+
+def test_what_people_took_back_is_not_applied_again(agent, ada, by_bob):
+    applied = agent.put("/identity/preferences", {"content": "Short answers."}).json()["proposal"]
+    proposal_revert(proposal=ChangeProposal.objects.get(pk=applied["id"]), by=by_bob)
+    long_ago(timedelta(days=2))
+    refused = agent.put("/identity/preferences", {"content": "short  answers."})
+    assert_problem(refused, 409, "conflict", detail="reverted")
+    other = agent.put("/identity/preferences", {"content": "Long answers."})
+    assert (other.status_code, other.json()["action"]) == (200, "applied")
+
+
+def test_the_actor_learns_nothing_of_what_the_subconscious_was_refused(api, agent, subconscious_token, by_bob):
+    hidden = proposed(api.as_token(subconscious_token), BOLD).json()["proposal"]["id"]
+    proposal_reject(proposal=ChangeProposal.objects.get(pk=hidden), by=by_bob)
+    assert_problem(proposed(api.as_token(subconscious_token), BOLD), 409, "conflict")
+    assert proposed(agent, BOLD).status_code == 202
+
+
+def test_a_person_may_propose_what_was_turned_down(api, agent, bob, by_bob):
+    first = proposed(agent, BOLD).json()["proposal"]["id"]
+    proposal_reject(proposal=ChangeProposal.objects.get(pk=first), by=by_bob)
+    body = {"content": BOLD, "mode": "propose"}
+    answer = api.as_person(bob).request("PUT", "/identity/character", body=body, query={"agent": "ada"})
+    assert answer.status_code == 202
+
+
+def test_only_so_many_wait(api, ada, agent, all_scopes_token):
+    for place in range(MAX_PENDING_PROPOSALS_PER_TOKEN):
+        assert proposed(agent, f"{BOLD} {place}").status_code == 202
+    assert_problem(proposed(agent, f"{BOLD} One more."), 409, "conflict", detail="wait for people")
+    assert proposed(agent, f"{BOLD} 3").json()["repeated"], "what waits already is still answered"
+    assert proposed(api.as_token(all_scopes_token), "Of another token.").status_code == 202
+
+
+def test_only_so_many_come_in_a_day(ada, agent, by_bob):
+    for place in range(MAX_PROPOSALS_PER_TOKEN_AND_DAY):
+        answer = proposed(agent, f"{BOLD} {place}")
+        assert answer.status_code == 202, answer.content
+        proposal_reject(proposal=ChangeProposal.objects.get(pk=answer.json()["proposal"]["id"]), by=by_bob)
+    refused = proposed(agent, "One more.")
+    assert_problem(refused, 429, "too_many_requests", detail="50")
+    assert 0 < int(refused.headers["Retry-After"]) <= 86_401
+    long_ago(timedelta(days=1))
+    assert proposed(agent, "One more.").status_code == 202
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("persona", ["actor", "subconscious"])
+def test_of_the_same_at_once_one_comes(ada, system, persona):
+    by = Principal.of_token(token_create(agent=ada, persona=persona, name="racer", by=system)[0])
+    ready = threading.Barrier(4)
+
+    def propose(_):
+        try:
+            ready.wait(30)
+            return identity_propose(agent=ada, section="character", content=BOLD, by=by, wait=True)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(propose, range(4)))
+    assert ChangeProposal.objects.count() == 1
+    assert sorted(result.repeated for result in results) == [False, True, True, True]
