@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from context.assembly import Candidate, FixedSection, Item, list_item
 from context.candidates import kinds_of
-from context.sections import IDENTITY_PRIORITY, censor_line
+from context.sections import IDENTITY_PRIORITY, censor_line, profile_rank
 from identity.models import Persona
 from identity.policy import Section
 from identity.prompt import assemble_prompt
@@ -159,7 +159,9 @@ class Overrides:
         for filing in self.filed.values():
             if filing.is_told and not {filing.category, filing.kind} & set(excluded):
                 before = [place for place, item in enumerate(kept) if item.id in filing.after]
-                item = Item("fact", filing.id, list_item(filing.content, filing.subject))
+                # A person files it, and makes it people's word by that.
+                rank = profile_rank(True, filing.category)
+                item = Item("fact", filing.id, list_item(filing.content, filing.subject), rank)
                 kept.insert(before[-1] + 1 if before else 0, item)
         return kept
 
@@ -168,7 +170,8 @@ class Overrides:
         kept = [item for item in items if item.id not in gone]
         for draft in self.censors:
             rank = SEVERITIES.index(draft.severity)
-            before = [place for place, other in enumerate(kept) if _rank(other.text) <= rank]
+            # What a person would set comes before what only agents did.
+            before = [n for n, other in enumerate(kept) if (other.priority, _rank(other.text)) <= (0, rank)]
             item = Item("censor", draft.id, censor_line(draft.severity, draft.pattern, draft.reason))
             kept.insert(before[-1] + 1 if before else 0, item)
         return kept

@@ -11,6 +11,9 @@ DEFAULT_CATEGORY = "concept"
 CATEGORY_PERMISSIONS = {"rule": "memory.add_rule_fact"}
 """Categories that need a right of their own: a rule steers every prompt, so agents do not write it by default."""
 
+BINDING_CATEGORIES = tuple(CATEGORY_PERMISSIONS)
+"""Among facts that are always on, these come first: of people's, and of agents' own."""
+
 CENSOR_SEVERITIES_BY_AUTHOR: dict[str, tuple[str, ...]] = {
     "person": ("warn", "block", "absolute"),
     "token": ("warn", "block"),

@@ -77,6 +77,7 @@ def proposals_waiting(by: Principal, agent: Agent | None) -> list[Waiting]:
 QUESTIONS = (
     (MemoryReview.Kind.ESCALATION, "block", "a censor that rose by itself", "censors that rose by themselves"),
     (MemoryReview.Kind.CONTRADICTION, "warn", "a possible contradiction", "possible contradictions"),
+    (MemoryReview.Kind.RELEARNED, "warn", "a fact learned again", "facts learned again though found wrong"),
     (MemoryReview.Kind.DUPLICATE, "neutral", "a possible duplicate", "possible duplicates"),
     (MemoryReview.Kind.LOW_CONFIDENCE, "neutral", "an uncertain fact", "uncertain facts"),
     (MemoryReview.Kind.COMPACTION, "neutral", "a subject with many facts", "subjects with many facts"),

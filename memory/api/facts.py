@@ -9,8 +9,6 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import AwareDatetime
 
-from identity.models import Agent
-from identity.services.holding import agent_transaction
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
 from memory.checks import moment_check
 from memory.models import Fact
@@ -30,8 +28,8 @@ from memory.services.facts import (
     fact_edit,
     fact_invalidate,
     fact_learn,
+    fact_replace,
     fact_restore,
-    fact_supersede,
 )
 
 router = Router()
@@ -124,26 +122,28 @@ def fact_confirm_post(request: HttpRequest, fact_id: UUID, payload: FactReasonIn
     return fact_confirm(fact=fact, by=by, reason=payload.reason if payload else "")
 
 
-@router.post("/facts/{fact_id}/supersede", response={200: SupersedeOut, **CHANGE_REFUSALS}, summary="Replace a fact")
+@router.post(
+    "/facts/{fact_id}/supersede",
+    response={200: SupersedeOut, 202: SupersedeOut, **CHANGE_REFUSALS},
+    summary="Replace a fact",
+)
 def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeIn, agent: str = "") -> Any:
-    """Let another fact take this one's place: this one was true until then, and stays in the history."""
-    found, by, memory = caller(request, agent, "memory.add_fact")
+    """Let another fact take this one's place: this one was true until then, and stays in the history.
+
+    What people wrote, confirmed or kept only people replace: to a token 202 answers that they are asked, and 409 that
+    they are being asked already, or have decided.
+    """
+    _, by, memory = caller(request, agent, "memory.add_fact")
     old = row_of(memory.facts, fact_id, "fact")
-    given: dict[str, Any] = {}
+    given = None
+    new: Fact | None = None
     if payload.by is not None:
         given = {name: getattr(old, name) for name in INHERITED} | payload.by.dict(exclude_unset=True)
-
-    @agent_transaction()
-    def supersede(*, agent: Agent) -> tuple[Fact, Fact]:
-        # One transaction: a replacement that is refused leaves nothing learned.
-        if payload.by is not None:
-            new: Fact = fact_learn(agent=agent, by=by, exclude=[old.pk], **given).fact
-        else:
-            new = row_of(memory.facts, payload.fact_id, "fact")
-        return fact_supersede(old=old, new=new, by=by, reason=payload.reason, at=payload.at)
-
-    replaced, replacement = supersede(agent=found)
-    return {"old": replaced, "new": replacement}
+    else:
+        new = row_of(memory.facts, payload.fact_id, "fact")
+    replaced = fact_replace(old=old, new=new, given=given, by=by, reason=payload.reason, at=payload.at)
+    body = {"action": replaced.action, "old": replaced.old, "new": replaced.new, "review": replaced.review}
+    return Status(202 if replaced.action == "queued" else 200, body)
 
 
 @router.post(

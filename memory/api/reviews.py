@@ -19,7 +19,7 @@ def reviews_get(
     request: HttpRequest,
     agent: str = "",
     status: Literal["pending", "resolved", "expired", "all"] = "pending",
-    kind: Literal["", "duplicate", "contradiction", "escalation", "low_confidence", "compaction"] = "",
+    kind: Literal["", "duplicate", "contradiction", "escalation", "low_confidence", "compaction", "relearned"] = "",
     limit: int = Query(50, ge=1, le=200),
     cursor: str = "",
 ) -> Any:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models import Case, F, OuterRef, Q, Subquery, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 
@@ -14,7 +14,7 @@ from identity.models import Agent, AuthorFields, Persona
 from memory.models.base import UNIT_INTERVAL, Scope
 from memory.models.episodes import Episode
 from memory.models.events import Event
-from memory.policy import DEFAULT_CATEGORY, PROFILE_CATEGORIES
+from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, PROFILE_CATEGORIES
 from nousweb.lib import clock
 
 
@@ -69,6 +69,11 @@ class FactQuerySet(models.QuerySet["Fact"]):
         """Facts that were known at `moment` and, by what is known today, true then."""
         return self.known_at(moment).true_at(moment)
 
+    def peoples_first(self) -> "FactQuerySet":
+        """What people wrote, confirmed or kept before what only agents wrote; of each rules first, then the surest."""
+        rank = Case(When(category__in=BINDING_CATEGORIES, then=0), default=1, output_field=models.IntegerField())
+        return self.order_by("-endorsed", rank, "-confidence", "-importance", "-recorded_at", "id")
+
     def surest_first(self) -> "FactQuerySet":
         return self.order_by("-confidence", "-importance", "-recorded_at", "id")
 
@@ -109,6 +114,8 @@ class Fact(models.Model):
     recorded_at = models.DateTimeField(default=clock.now)
     retired_at = models.DateTimeField(null=True, blank=True)
     invalidated_at = models.DateTimeField(null=True, blank=True)
+    # A person wrote, confirmed, edited, restored or kept it, and only people take that back (services.facts.word).
+    endorsed = models.BooleanField(default=False)
 
     objects = FactQuerySet.as_manager()
 

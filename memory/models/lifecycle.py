@@ -78,8 +78,9 @@ class MemoryReview(models.Model):
     """A question about memories that waits for a person, and the answer.
 
     `old` and `new` are a pair of facts, `new` learned later; a fact that is questioned alone is `new`. A pair is asked
-    about once: its answer is remembered. `facts` are those of a compaction. `reasons` is what the comparison found,
-    `verdict` what a judge said. `before` is what the answer changed, so that it can be taken back.
+    about once: its answer is remembered. `facts` are those of a compaction, or the one that was found wrong and is
+    learned again, in the words of `proposal`. `reasons` is what the comparison found, `verdict` what a judge said.
+    `before` is what the answer changed, so that it can be taken back.
     """
 
     class Kind(models.TextChoices):
@@ -88,6 +89,7 @@ class MemoryReview(models.Model):
         ESCALATION = "escalation", "Censor escalated"
         LOW_CONFIDENCE = "low_confidence", "Uncertain fact"
         COMPACTION = "compaction", "Many facts on one subject"
+        RELEARNED = "relearned", "Learned again though found wrong"
 
     class Status(models.TextChoices):
         PENDING = "pending", "Waiting"

@@ -55,9 +55,11 @@ class FactOut(Schema):
 
 
 class LearnOut(Schema):
-    action: Literal["stored", "confirmed", "superseded", "queued"] = Field(
+    action: Literal["stored", "confirmed", "superseded", "queued", "decided"] = Field(
         description="confirmed: known already, `fact` is the known one; superseded: it took the place of an old fact; "
-        "queued: stored, and people are asked what it is to an old one"
+        "queued: people are asked what it is to an old one, or, where `fact` is one that they found wrong, whether it "
+        "holds after all; decided: they found `fact` wrong, this names no source that they did not know, and nothing "
+        "is stored"
     )
     fact: FactOut
     review: UUID | None = Field(None, description="The question that waits about it, if one does")
@@ -90,8 +92,12 @@ class SupersedeIn(FactReasonIn):
 
 
 class SupersedeOut(Schema):
+    action: Literal["superseded", "queued"] = Field(
+        description="queued: nothing is replaced, and people are asked, because the old one is their word"
+    )
     old: FactOut
     new: FactOut
+    review: UUID | None = Field(None, description="The question that waits about it")
 
 
 class FactPatch(Input):

@@ -25,7 +25,7 @@ from memory.search.said import about, words_of
 Row = TypeVar("Row", bound=Model)
 Key = tuple[str, str]
 
-REFILED = ("category", "scope", "tags", "importance", "confidence")
+REFILED = ("category", "scope", "tags", "importance", "confidence", "endorsed")
 """What is taken back of a fact; what it says never changes, and its span is the one that is known today."""
 COUNTERS = ("activation_count", "success_count", "failure_count")
 MOST_CHANGED = 300

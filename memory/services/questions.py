@@ -32,12 +32,19 @@ def pair_ask(
     comparison: Comparison,
     by: Principal,
     judged: Judged[RelationVerdict] | None = None,
+    wish: str | None = None,
 ) -> MemoryReview | None:
     """Ask what `new` is to `old`; None when this pair was asked about before, whatever the answer.
 
+    `wish` says that somebody wants `new` in the place of `old`, and why in their words.
+
     The judge in force, if it has not been asked, is asked by the worker.
     """
-    contradicts = comparison.kind in (Kind.CHANGED, Kind.DIFFERS)
+    contradicts = comparison.kind in (Kind.CHANGED, Kind.DIFFERS) or wish is not None
+    wished = []
+    if wish is not None:
+        words = f"{by.name} wants the new one to take the old one's place. {wish}".strip()
+        wished = [{"code": "wish", "words": words, "old": "", "new": ""}]
     if judged is not None:
         contradicts = judged.value.relation in (Relation.CONTRADICTION, Relation.UPDATE)
     review = question_ask(
@@ -50,7 +57,7 @@ def pair_ask(
         new=new,
         subject=new.subject or old.subject,
         score=round(comparison.cosine, 4),
-        reasons=reasons_of(comparison),
+        reasons=[*wished, *reasons_of(comparison)],
         verdict=verdict_of(judged),
         judge_call_id=judged.call_id if judged else None,
     )

@@ -19,7 +19,7 @@ from identity.services.holding import agent_transaction
 from memory.checks import choice_check, text_check
 from memory.judge import Judged, Relation, RelationVerdict
 from memory.lifecycle.policy import ESCALATES_TO
-from memory.models import Fact, MemoryReview
+from memory.models import Censor, Fact, FactChange, MemoryReview
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.services.censors import censor_update
 from memory.services.facts import (
@@ -35,6 +35,7 @@ from memory.services.facts import (
 from memory.services.facts.change import facts_lock
 from memory.services.facts.history import iso
 from memory.services.facts.learn import learning_lock
+from memory.services.facts.word import endorsement_change
 from memory.services.questions import verdict_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
@@ -58,6 +59,7 @@ RESOLUTIONS: dict[str, tuple[Resolution, ...]] = {
     Kind.ESCALATION: (Resolution.KEEP, Resolution.REVERSE),
     Kind.LOW_CONFIDENCE: (Resolution.KEEP, Resolution.NEW_WRONG),
     Kind.COMPACTION: (Resolution.MERGE, Resolution.KEEP),
+    Kind.RELEARNED: (Resolution.KEEP, Resolution.REVERSE),
 }
 """Which answers each kind of question takes."""
 BULK_RESOLUTIONS = (Resolution.SAME, Resolution.REPLACE, Resolution.BOTH, Resolution.KEEP)
@@ -78,14 +80,15 @@ def review_resolve(
 
     same: the new fact is merged into the old one, which is confirmed. replace: the old one was true until the new one
     became true. old_wrong, new_wrong: it never was. both: nothing changes, the pair is not asked about again. merge:
-    a third text takes the place of all. keep and reverse: of a censor that rose by itself, or of a single fact.
+    a third text takes the place of all. keep and reverse: of a censor that rose by itself, of a single fact, or of the
+    decision that a fact is wrong. What a person's answer leaves standing is people's word from then on.
     Raises Conflict when it was answered already or its facts have changed, Invalid for an answer that this kind of
     question does not take, NotAllowed.
     """
     by.require(REVIEW, review.agent)
     comment = text_check("comment", comment, MAX_REMARK_CHARACTERS)
-    if resolution == Resolution.MERGE:
-        # The third text is learned; who learns locks questions only after this.
+    if resolution == Resolution.MERGE or (resolution == Resolution.REVERSE and review.kind == Kind.RELEARNED):
+        # Another text is learned; who learns locks questions only after this.
         learning_lock(review.agent, review.persona)
     review = _lock(review)
     choice_check("resolution", resolution, RESOLUTIONS[review.kind])
@@ -180,6 +183,10 @@ def verdict_apply(*, review: MemoryReview, judged: Judged[RelationVerdict], come
     answer = {"same": Resolution.SAME, "changed": Resolution.REPLACE, "unrelated": Resolution.BOTH}.get(comes_to or "")
     if answer is None:
         return ""
+    # What people wrote or kept only they retire: for such a pair the verdict is shown, and decides nothing.
+    retires = {Resolution.SAME: review.new, Resolution.REPLACE: review.old}.get(answer)
+    if retires is not None and retires.endorsed:
+        return ""
     if not (review.old.active and review.new.active):
         answer, before = Resolution.MOOT, {}
     else:
@@ -197,10 +204,31 @@ def _effect(review: MemoryReview, resolution: Resolution, by: Principal, comment
         Resolution.NEW_WRONG: lambda: _wrong(review.new, by, comment),
         Resolution.MERGE: lambda: _merge(review, by, comment, content),
         Resolution.REVERSE: lambda: _reverse(review, by, comment),
+        Resolution.KEEP: lambda: _keep(review, by),
     }
     if resolution in PAIR and review.old_id and not _both_active(review):
         raise Conflict("One of these facts has been retired since; there is nothing left to decide.")
-    return effects[resolution]() if resolution in effects else {}
+    held: dict[str, bool] = {}
+    if by.is_person:
+        locked = facts_lock([fact.pk for fact in (review.old, review.new) if fact is not None])
+        held = {str(key): fact.endorsed for key, fact in locked.items()}
+    done = effects[resolution]() if resolution in effects else {}
+    if held:
+        for fact in _kept(review, resolution):
+            endorsement_change(fact=fact, by=by, reason=comment, evidence={"review": str(review.pk)})
+        done["endorsed"] = held
+    return done
+
+
+def _kept(review: MemoryReview, resolution: Resolution) -> list[Fact]:
+    """The facts that an answer lets stand, beside those that its own services make people's word."""
+    kept = {
+        Resolution.BOTH: (review.old, review.new),
+        Resolution.OLD_WRONG: (review.new,),
+        Resolution.NEW_WRONG: (review.old,),
+        Resolution.KEEP: (review.new,),
+    }
+    return [fact for fact in kept.get(resolution, ()) if fact is not None]
 
 
 def _same(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
@@ -219,7 +247,15 @@ def _same(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
 
 def _replace(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
     old, new = _pair(review)
-    fact_supersede(old=old, new=new, by=by, reason=comment, score=review.score, evidence=_evidence(review))
+    fact_supersede(
+        old=old,
+        new=new,
+        by=by,
+        reason=comment,
+        score=review.score,
+        evidence=_evidence(review),
+        answers=review.pk,
+    )
     return {"superseded": str(old.pk)}
 
 
@@ -267,7 +303,12 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
 
 
 def _reverse(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
-    """Put a censor back where it was. It rises again only after as many further activations."""
+    """Put a censor back where it was, or let a fact that was found wrong hold after all.
+
+    A censor rises again only after as many further activations.
+    """
+    if review.kind == Kind.RELEARNED:
+        return _hold_after_all(review, by, comment)
     censor = review.censor
     if censor is None:
         raise NotFound("There is no such censor.")
@@ -281,17 +322,57 @@ def _reverse(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any
     return {"censor": before}
 
 
+def _hold_after_all(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
+    """Restore what was found wrong, or where it was learned again in other words, learn it in those."""
+    wrong = Fact.objects.select_related("agent").filter(pk__in=review.facts).first()
+    if wrong is None:
+        raise NotFound("There is no such fact.")
+    if review.proposal == wrong.content:
+        fact_restore(fact=wrong, by=by, reason=comment)
+        return {"restored": str(wrong.pk)}
+    learned = fact_learn(
+        agent=review.agent,
+        persona=review.persona,
+        content=review.proposal,
+        subject=wrong.subject,
+        category=wrong.category,
+        kind=wrong.kind,
+        scope=wrong.scope,
+        tags=wrong.tags,
+        source=f"question: {by.name}"[:200],
+        by=by,
+        probe=Probe(),
+    )
+    return {"made": str(learned.fact.pk) if learned.action != "confirmed" else ""}
+
+
+def _keep(review: MemoryReview, by: Principal) -> dict[str, Any]:
+    """A censor that a person keeps where it rose to is people's from then on."""
+    censor = review.censor
+    if censor is None or censor.binding or not by.is_person:
+        return {}
+    Censor.objects.filter(pk=censor.pk).update(endorsed=True)
+    return {"censor_kept": True}
+
+
 def _take_back(review: MemoryReview, by: Principal) -> None:
     reason = "The answer was taken back."
     before = review.before
+    held = _endorsed_before(review)
     keys = [*before.get("merged", []), *filter(None, [before.get("superseded"), before.get("invalidated")])]
     took_over = Fact.objects.filter(supersedes__in=keys).values_list("pk", flat=True)
-    others = [before.get("confirmed", {}).get("fact"), before.get("made")]
-    facts = facts_lock({*map(UUID, [*keys, *filter(None, others)]), *took_over})
+    others = [before.get("confirmed", {}).get("fact"), before.get("made"), before.get("restored")]
+    facts = facts_lock({*map(UUID, [*keys, *filter(None, others)]), *took_over, *held})
     if any(UUID(key) not in facts for key in keys):
         raise Conflict("One of these facts is gone; the answer cannot be taken back.")
     for key in keys:
         fact_restore(fact=facts[UUID(key)], by=by, reason=reason)
+    for pk in held.keys() & facts.keys():
+        endorsement_change(fact=facts[pk], by=by, endorsed=held[pk], reason=reason)
+    if (key := before.get("restored")) and (restored := facts.get(UUID(key))):
+        fact_invalidate(fact=restored, by=by, reason=reason)
+    if before.get("censor_kept") and review.censor is not None:
+        Censor.objects.filter(pk=review.censor.pk).update(endorsed=False)
     if (heard := before.get("confirmed")) and (old := facts.get(UUID(heard["fact"]))):
         last = heard["before"] and datetime.fromisoformat(heard["before"])
         fact_unconfirm(fact=old, by=by, heard_at=datetime.fromisoformat(heard["at"]), before=last, reason=reason)
@@ -301,6 +382,16 @@ def _take_back(review: MemoryReview, by: Principal) -> None:
             fact_invalidate(fact=third, by=by, reason=reason)
     if (held := before.get("censor")) and review.censor is not None:
         censor_update(censor=review.censor, by=by, message=reason, **held)
+
+
+def _endorsed_before(review: MemoryReview) -> dict[UUID, bool]:
+    """Of a pair which were people's word before the answer, without those that people have changed since."""
+    held = {UUID(key): bool(was) for key, was in review.before.get("endorsed", {}).items()}
+    answered = review.resolved_at or review.created_at
+    since = FactChange.objects.filter(fact__in=held, author_kind="person", at__gt=answered)
+    for key in since.values_list("fact_id", flat=True):
+        held.pop(key, None)
+    return held
 
 
 def _settle(

@@ -62,6 +62,7 @@ LATER: dict[tuple[type[models.Model], str], Any] = {
     **{(model, "retired_at"): None for model in (Episode, Decision, Procedure, Censor)},
     (ChangeProposal, "persona"): "actor",
     (Censor, "endorsed"): False,
+    (Fact, "endorsed"): False,
 }
 """Columns that files written before there were any lack, with what they are read as."""
 

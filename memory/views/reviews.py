@@ -30,7 +30,7 @@ Status = MemoryReview.Status
 Resolution = MemoryReview.Resolution
 QUEUE_LIMIT = 1_000
 STATUSES = {"pending": "Waiting", "decided": "Answered"}
-KIND_BADGES = {Kind.CONTRADICTION: "warn", Kind.ESCALATION: "block"}
+KIND_BADGES = {Kind.CONTRADICTION: "warn", Kind.RELEARNED: "warn", Kind.ESCALATION: "block"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,13 @@ ANSWERS = {
         "both", "b", "Both true", "Nothing changes, and the pair is not asked about again.", changes=False
     ),
     Resolution.KEEP: Answer("keep", "a", "Keep", "It stays as it is.", changes=False),
-    Resolution.REVERSE: Answer("reverse", "r", "Reverse", "It warns again, until as many more matches.", "btn-danger"),
+    Resolution.REVERSE: Answer(
+        "reverse",
+        "r",
+        "Reverse",
+        "A censor warns again, until as many more matches; a fact that was found wrong holds after all.",
+        "btn-danger",
+    ),
 }
 """Beside these, "merge" has a form of its own."""
 

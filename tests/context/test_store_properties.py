@@ -11,7 +11,7 @@ from context.services.context import context_assemble
 from context.services.pins import context_pin
 from identity.models import ApiToken
 from identity.principal import Principal
-from memory.models import Fact
+from memory.models import Fact, MemoryReview
 from memory.services.decisions import decision_record, decision_update
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_invalidate, fact_restore, fact_supersede
@@ -77,6 +77,8 @@ def store(agent, facts, personas, system, reviewer):
         if one["fate"] == "superseded":
             new = learn(agent, f"The ledger export failed, {word[:-3]}new says otherwise.", by, **said)
             if new.pk != fact.pk and Fact.objects.get(pk=fact.pk).active:
+                # While people are being asked about it, only they replace it.
+                MemoryReview.objects.pending().update(status="expired")
                 fact_supersede(old=fact, new=new, by=system)
         elif one["fate"]:
             fact = fact_invalidate(fact=fact, by=system)

@@ -78,7 +78,7 @@ def test_superseded_stays_in_the_past_and_wrong_leaves_it(ada, actor, person):
     was, never = learn(ada, actor, "was true"), learn(ada, actor, "never was")
     new = learn(ada, actor, "is true", DAY[5])
     with clock.at(DAY[5]):
-        fact_supersede(old=was, new=new, by=actor)
+        fact_supersede(old=was, new=new, by=person)
         fact_invalidate(fact=never, by=person, reason="a typo")
     assert list(Fact.objects.as_of(DAY[3])) == [was]
     assert set(Fact.objects.known_at(DAY[3])) == {was, never}
@@ -120,7 +120,7 @@ def test_a_restored_fact_gets_the_end_back_that_it_had(ada, actor, person):
     old, new = learn(ada, actor, "until January", valid_until=end), learn(ada, actor, "other", valid_from=DAY[2])
     for _ in range(2):
         with clock.at(DAY[5]):
-            fact_supersede(old=old, new=new, by=actor)
+            fact_supersede(old=old, new=new, by=person)
         fact_invalidate(fact=old, by=person)
         old = fact_restore(fact=old, by=person)
         assert (old.valid_until, old.invalidated_at) == (end, None)

@@ -141,7 +141,7 @@ def _learn(episode: Episode, facts: Sequence[tuple[ExtractedFact, Probe]]) -> di
             probe=probe,
         )
         actions[learned.action] = actions.get(learned.action, 0) + 1
-        if learned.action != "confirmed" and each.confidence < LOW_CONFIDENCE:
+        if learned.action != "confirmed" and learned.fact.active and each.confidence < LOW_CONFIDENCE:
             question_ask(
                 agent=episode.agent,
                 persona=episode.persona,

@@ -8,9 +8,10 @@ from memory.lifecycle.fact_dedup import decide, evidence_of
 from memory.lifecycle.handler import Handler, NotNow
 from memory.models import Fact, LifecycleRun
 from memory.services.facts.candidates import Vector, candidates_compare
-from memory.services.facts.change import fact_confirm, fact_merge, fact_supersede, facts_lock
+from memory.services.facts.change import fact_confirm, fact_invalidate, fact_merge, fact_supersede, facts_lock
 from memory.services.facts.learn import learning_lock
 from memory.services.facts.probe import vector_of
+from memory.services.facts.rejected import rejected_like, relearned_ask
 from memory.services.questions import pair_ask
 from nousweb.lib.errors import Conflict, Invalid
 
@@ -39,14 +40,19 @@ def _apply(run: LifecycleRun, vector: Vector | None) -> dict[str, Any]:
             "pk", flat=True
         )
     )
+    if not fact.endorsed and (wrong := rejected_like(fact, vector=vector, thresholds=thresholds_of(vector.model))):
+        relearned_ask(fact=fact, rejected=wrong[0], each=wrong[1], by=BY)
+        fact_invalidate(fact=fact, by=BY, reason="It says what people found wrong.")
+        return {"action": "decided"}
     decision = decide([each for each in compared if each.fact_id in earlier], {})
     olds = facts_lock([*earlier, fact.pk])
-    if decision.confirm is not None:
+    if decision.confirm is not None and not fact.endorsed:
         known = fact_confirm(fact=olds[decision.confirm.fact_id], by=BY, reason="Learned again in other words.")
         evidence = evidence_of(decision.confirm.comparison)
         fact_merge(duplicate=fact, into=known, by=BY, reason="Known already.", evidence=evidence)
         return {"action": "confirmed"}
-    ask = list(decision.ask)
+    # What a person wrote is merged into nothing by itself.
+    ask = [*filter(None, [decision.confirm]), *decision.ask]
     superseded = 0
     for each in decision.supersede:
         try:

@@ -11,6 +11,7 @@ from memory.services.facts.change import (
 )
 from memory.services.facts.learn import LearnResult, fact_learn
 from memory.services.facts.probe import Probe, fact_probe
+from memory.services.facts.replace import fact_replace
 
 __all__ = [
     "LearnResult",
@@ -21,6 +22,7 @@ __all__ = [
     "fact_learn",
     "fact_merge",
     "fact_probe",
+    "fact_replace",
     "fact_restore",
     "fact_supersede",
     "fact_unconfirm",

@@ -25,7 +25,7 @@ BY_SUBJECT = 12
 WORD_ROWS = 3_000
 """Rows that share a word are ranked up to so many."""
 
-_SAID = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"
+SAID = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _said(fact: Fact) -> set[UUID]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT id FROM memory_fact WHERE active AND agent_id = %s AND persona = %s"  # noqa: S608
-            f" AND {_SAID.format('content')} = {_SAID.format('%s::text')} ORDER BY recorded_at LIMIT 5",
+            f" AND {SAID.format('content')} = {SAID.format('%s::text')} ORDER BY recorded_at LIMIT 5",
             [fact.agent_id, fact.persona, fact.content],
         )
         return {row[0] for row in cursor.fetchall()}

@@ -20,6 +20,7 @@ from memory.search.entries import entry_of
 from memory.search.index import index_put
 from memory.services.changes import row_change, row_lock
 from memory.services.facts.history import change_record, iso
+from memory.services.facts.word import endorse, endorsement_change, word_bind
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -49,8 +50,9 @@ def fact_confirm(
     before = {"confirmation_count": fact.confirmation_count, "last_confirmed_at": iso(fact.last_confirmed_at)}
     fact.confirmation_count += 1
     fact.last_confirmed_at = clock.now()
-    fact.save(update_fields=["confirmation_count", "last_confirmed_at"])
-    change_record(fact, Action.CONFIRMED, by, score=score, reason=reason, before=before, evidence=evidence)
+    held = before | endorse(fact, by)
+    fact.save(update_fields=["confirmation_count", "last_confirmed_at", "endorsed"])
+    change_record(fact, Action.CONFIRMED, by, score=score, reason=reason, before=held, evidence=evidence)
     audit_record(
         by=by,
         action="fact.confirm",
@@ -95,6 +97,7 @@ def fact_supersede(
     at: datetime | None = None,
     score: float | None = None,
     evidence: Mapping[str, Any] | None = None,
+    answers: UUID | None = None,
 ) -> tuple[Fact, Fact]:
     """Let `new` take the place of `old`, which was true until `at`; returns both as they are now.
 
@@ -102,7 +105,9 @@ def fact_supersede(
     fact keeps both clocks: it ends in the world at `at`, or where it had ended before, and in the agent's mind
     now. One whose time has not come never begins: its span stays as it was told, and counts no longer.
 
-    Raises Conflict when either is retired already, Invalid for a fact in its own place or a span turned round,
+    A person who decides so makes the new one people's word; `answers` is the question that a judge answers by it.
+    Raises Conflict when either is retired already, or when the old one is people's word or being asked about and `by`
+    is no person; Invalid for a fact in its own place or a span turned round,
     NotAllowed where the category of the old one needs a right of its own.
     """
     change_check(old, by, "memory.add_fact")
@@ -123,6 +128,7 @@ def fact_supersede(
         )
     if not new.active:
         raise Conflict("The fact that should take its place is retired itself.")
+    word_bind(old, by, answers=answers)
     now = clock.now()
     begun = at or new.valid_from or min(max(old.recorded_at, new.recorded_at), now)
     never_began = old.valid_from is not None and now < old.valid_from and begun <= old.valid_from
@@ -147,6 +153,8 @@ def fact_supersede(
         new.valid_from = begun
         new.save(update_fields=["valid_from"])
         change_record(new, Action.EDITED, by, other=old, before={"valid_from": None}, at=now)
+    if endorsement_change(fact=new, by=by, reason=reason, evidence=evidence):
+        new.endorsed = True
     index_put([entry_of(old), entry_of(new)])
     audit_record(
         by=by,
@@ -178,7 +186,8 @@ def fact_merge(
     """Retire `duplicate`, because `into` says it too; returns both as they are now.
 
     Unlike a superseded fact it did not end in the world: its span stays as it was told. Raises Conflict when
-    either is retired already, Invalid for a fact merged into itself or into another memory's.
+    either is retired already or the duplicate is people's word and `by` is no person, Invalid for a fact merged into
+    itself or into another memory's.
     """
     change_check(duplicate, by, "memory.add_fact")
     change_check(into, by, "memory.add_fact")
@@ -190,6 +199,8 @@ def fact_merge(
     duplicate, into = _lock_pair(duplicate, into)
     if not duplicate.active or not into.active:
         raise Conflict("Only facts that are held to be true can be merged.")
+    if duplicate.endorsed:
+        word_bind(duplicate, by)
     now = _retirement(duplicate, clock.now())
     before = {"active": True, "valid_until": iso(duplicate.valid_until)}
     duplicate.active, duplicate.retired_at, duplicate.superseded_by = False, now, into
@@ -268,7 +279,9 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     fact.valid_until = _span_end_before_retirement(fact)
     fact.active, fact.retired_at, fact.invalidated_at, fact.superseded_by = True, None, None, None
     fact.save(update_fields=["active", "retired_at", "invalidated_at", "superseded_by", "valid_until"])
-    change_record(fact, Action.RESTORED, by, other=successor, reason=reason, before=before)
+    held = before | endorse(fact, by)
+    fact.save(update_fields=["endorsed"])
+    change_record(fact, Action.RESTORED, by, other=successor, reason=reason, before=held)
     changed = [fact]
     if successor is not None and _begins_as_successor(successor, fact):
         change_record(successor, Action.EDITED, by, other=fact, before={"valid_from": iso(successor.valid_from)})
@@ -319,7 +332,9 @@ def fact_edit(
         },
     )
     if after:
-        change_record(fact, Action.EDITED, by, reason=reason, before=before, evidence=evidence)
+        held = before | endorse(fact, by)
+        fact.save(update_fields=["endorsed"])
+        change_record(fact, Action.EDITED, by, reason=reason, before=held, evidence=evidence)
         index_put([entry_of(fact)])
         audit_record(
             by=by, action="fact.edit", target=fact, agent=fact.agent, before=before, after=after, message=reason

@@ -29,6 +29,7 @@ from memory.services.facts.candidates import Vector, candidates_compare, collect
 from memory.services.facts.change import fact_confirm, fact_supersede, facts_lock
 from memory.services.facts.history import change_record
 from memory.services.facts.probe import Probe, fact_probe
+from memory.services.facts.rejected import rejected_like, relearned_ask
 from memory.services.questions import pair_ask
 from memory.services.queue import lifecycle_queue
 from nousweb.lib import clock
@@ -38,7 +39,11 @@ from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 @dataclass(frozen=True, slots=True)
 class LearnResult:
     """What learning came to. `action`: "stored"; "confirmed", then `fact` is the one that was known already;
-    "superseded", then it took the place of `superseded`; "queued": stored, and `reviews` ask people about it."""
+    "superseded", then it took the place of `superseded`; "queued": stored, and `reviews` ask people about it.
+
+    Where people found wrong what is learned, nothing is stored, and `fact` is the one that they found wrong: "queued"
+    with a question while one waits, "decided" when its source is none that they did not know.
+    """
 
     action: str
     fact: Fact
@@ -74,9 +79,11 @@ def fact_learn(
     """Learn a fact in the memory of the persona that `by` acts as, or for the system of `persona`.
 
     A fact that is known already is confirmed, one that certainly tells a newer value of an old one takes its place, and
-    one that may do either is stored with a question. `exclude` are facts that it is not compared with. `confidence` and
-    `importance` lie in [0, 1]. `probe` is of `fact_probe`; without it, one is made unless a transaction is open, and
-    then the comparison by meaning follows later. Raises Invalid, naming the field, or NotAllowed.
+    one that may do either is stored with a question, as is what would take the place of people's word or of what they
+    are being asked about. What people found wrong is not stored again unless a person learns it. `exclude` are facts
+    that it is not compared with. `confidence` and `importance` lie in [0, 1]. `probe` is of `fact_probe`; without it,
+    one is made unless a transaction is open, and then the comparison by meaning follows later. Raises Invalid, naming
+    the field, or NotAllowed.
     """
     by.require("memory.add_fact", agent)
     if category in CATEGORY_PERMISSIONS:
@@ -122,6 +129,11 @@ def _learn(*, fact: Fact, by: Principal, probe: Probe, may_replace: set[str], ex
     facts_lock([each.fact_id for each in (decision.confirm, *decision.supersede, *decision.ask) if each])
     if decision.confirm is not None:
         return LearnResult("confirmed", _confirm(decision.confirm, by, probe, verdicts))
+    if not by.is_person and (wrong := rejected_like(fact, vector=probe.vector, thresholds=probe.thresholds)):
+        known, each = wrong
+        review = relearned_ask(fact=fact, rejected=known, each=each, by=by)
+        return LearnResult("queued", known, reviews=(review,)) if review else LearnResult("decided", known)
+    fact.endorsed = by.is_person
     _store(fact, by, probe.vector)
     superseded, refused = _supersede(fact, decision, by, probe)
     reviews = [

@@ -1,0 +1,83 @@
+"""Putting one fact in the place of another on request: done, or asked of people whose word the old one is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from identity.principal import Principal
+from identity.services.holding import agent_transaction
+from memory.checks import text_check
+from memory.embedding.thresholds import UNKNOWN
+from memory.lifecycle.compare import compare_facts
+from memory.models import Fact, MemoryReview
+from memory.persona import change_check
+from memory.policy import MAX_REMARK_CHARACTERS
+from memory.services.facts.candidates import text_of
+from memory.services.facts.change import fact_supersede
+from memory.services.facts.learn import fact_learn, learning_lock
+from memory.services.facts.word import question_about
+from memory.services.questions import pair_about, pair_ask
+from nousweb.lib.errors import Conflict, Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """`action`: "superseded", or "queued" when nothing is replaced and `review` asks people."""
+
+    action: str
+    old: Fact
+    new: Fact
+    review: UUID | None = None
+
+
+@agent_transaction(of="old")
+def fact_replace(
+    *,
+    old: Fact,
+    by: Principal,
+    new: Fact | None = None,
+    given: Mapping[str, Any] | None = None,
+    reason: str = "",
+    at: datetime | None = None,
+) -> Replacement:
+    """Let `new`, or the fact learned from `given`, take the place of `old`. What is refused leaves nothing.
+
+    Where `by` is no person and `old` is people's word, they are asked instead. Raises Conflict, naming the question,
+    while people are being asked about `old`, or when they have decided about the two; else as `fact_supersede` does.
+    """
+    change_check(old, by, "memory.add_fact")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    if not by.is_person:
+        # Questions are asked under this lock, so none comes up between the look and the change.
+        learning_lock(old.agent, old.persona)
+        # Read and not locked: rows of facts are locked in one order, and `fact_supersede` looks again under the lock.
+        old = Fact.objects.select_related("agent").get(pk=old.pk)
+        if old.active and (waiting := question_about(old)):
+            raise Conflict(
+                f"People are being asked about this fact (question {waiting.pk}): it stays until they have answered.",
+                review=str(waiting.pk),
+            )
+    if new is None:
+        learned = fact_learn(agent=old.agent, by=by, exclude=[old.pk], **dict(given or {}))
+        new = learned.fact
+        if not new.active:
+            raise Conflict(
+                "People found wrong what should take its place; learn it by itself, with its source, to ask again.",
+                fact=str(new.pk),
+            )
+    if by.is_person or not old.endorsed or not old.active:
+        done, now = fact_supersede(old=old, new=new, by=by, reason=reason, at=at)
+        return Replacement("superseded", done, now)
+    if old.pk == new.pk:
+        raise Invalid("A fact cannot take its own place.", field="fact_id")
+    change_check(new, by, "memory.add_fact")
+    comparison = compare_facts(text_of(old), text_of(new), 0.0, UNKNOWN)
+    review = pair_ask(old=old, new=new, comparison=comparison, by=by, wish=reason)
+    if review is None:
+        decided = MemoryReview.objects.get(about=pair_about(old.pk, new.pk))
+        raise Conflict(
+            f"People have decided about these two facts already (question {decided.pk}).", review=str(decided.pk)
+        )
+    return Replacement("queued", old, new, review.pk)

@@ -1,0 +1,299 @@
+"""An agent that tries to undo what people wrote or decided about facts, and to crowd it out of the prompt."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+
+from identity.principal import Principal
+from memory.models import Fact, LifecycleRun, MemoryReview
+from memory.services.facts import fact_invalidate, fact_learn
+from memory.services.facts.rejected import RELEARN_QUESTIONS
+from memory.services.lifecycle import lifecycle_run
+from memory.services.questions import question_ask
+from tests.api.problems import assert_problem
+from tests.judge_server import JudgeServer, Reply
+
+ROME, OSLO, LIMA = (f"Tim lives in {town}." for town in ("Rome", "Oslo", "Lima"))
+NEVER, SOMETIMES = (f"Tim {how} goes to the gym on Mondays with Ann." for how in ("never", "sometimes"))
+AGENT = {"agent": "ada"}
+
+
+@pytest.fixture
+def agent(api, ada, actor_token):
+    return api.as_token(actor_token)
+
+
+@pytest.fixture
+def person(api, ada, bob):
+    return api.as_person(bob)
+
+
+@pytest.fixture
+def learn(agent):
+    def learn(content, **fields):
+        answer = agent.post("/facts", {"content": content, "subject": "Tim", **fields})
+        assert answer.status_code == 201, answer.content
+        return answer.json()
+
+    return learn
+
+
+@pytest.fixture
+def said(person):
+    def said(content, **fields):
+        answer = person.post("/facts", {"content": content, "subject": "Tim", **fields}, AGENT)
+        assert answer.status_code == 201, answer.content
+        return answer.json()
+
+    return said
+
+
+def active():
+    return sorted(Fact.objects.active().values_list("content", flat=True))
+
+
+def resolve(person, review, resolution, **more):
+    answer = person.post(f"/reviews/{review}/resolve", {"resolution": resolution, **more}, AGENT)
+    assert answer.status_code == 200, answer.content
+    return answer
+
+
+def confirmed(person, fact):
+    return person.post(f"/facts/{fact}/confirm", {}, AGENT)
+
+
+def edited(person, fact):
+    return person.request("PATCH", f"/facts/{fact}", body={"tags": ["home"]}, query=AGENT)
+
+
+def restored(person, fact):
+    assert person.post(f"/facts/{fact}/invalidate", {}, AGENT).status_code == 200
+    return person.post(f"/facts/{fact}/restore", {}, AGENT)
+
+
+class TestSupersession:
+    def test_without_people_it_goes_as_before(self, learn):
+        learn(ROME)
+        assert learn(OSLO)["action"] == "superseded"
+        assert active() == [OSLO]
+
+    def test_of_what_a_person_wrote_it_is_a_question(self, learn, said):
+        said(ROME)
+        told = learn(OSLO)
+        assert (told["action"], told["superseded"]) == ("queued", [])
+        assert MemoryReview.objects.pending().get().pk == MemoryReview.objects.get(pk=told["review"]).pk
+        assert active() == [OSLO, ROME]
+
+    @pytest.mark.parametrize("decide", [confirmed, edited, restored])
+    def test_of_what_a_person_decided_it_is_a_question(self, learn, person, decide):
+        assert decide(person, learn(ROME)["fact"]["id"]).status_code == 200
+        assert learn(OSLO)["action"] == "queued"
+        assert ROME in active()
+
+    @pytest.mark.parametrize(
+        ("resolution", "kept"),
+        [("both", NEVER), ("both", SOMETIMES), ("new_wrong", NEVER), ("old_wrong", SOMETIMES), ("same", NEVER),
+         ("replace", SOMETIMES)],
+    )  # fmt: skip
+    def test_of_what_an_answer_kept_it_is_a_question(self, agent, learn, person, resolution, kept):
+        learn(NEVER)
+        resolve(person, learn(SOMETIMES)["review"], resolution)
+        old = Fact.objects.get(content=kept)
+        answer = agent.post(f"/facts/{old.pk}/supersede", {"by": {"content": LIMA}, "reason": "I know better."})
+        assert answer.status_code == 202, answer.content
+        assert (answer.json()["action"], answer.json()["old"]["active"]) == ("queued", True)
+        review = MemoryReview.objects.get(pk=answer.json()["review"])
+        assert (review.status, review.old, str(review.new_id)) == ("pending", old, answer.json()["new"]["id"])
+        assert "I know better." in review.reasons[0]["words"]
+
+    def test_while_a_question_waits_nothing_is_replaced(self, agent, learn):
+        old = learn(NEVER)["fact"]["id"]
+        waiting = learn(SOMETIMES)
+        for fact in (old, waiting["fact"]["id"]):
+            refused = agent.post(f"/facts/{fact}/supersede", {"by": {"content": LIMA}})
+            assert assert_problem(refused, 409, "conflict", detail="question")["review"] == waiting["review"]
+        assert Fact.objects.count() == 2, "a refused replacement leaves nothing learned"
+
+    def test_while_a_question_waits_a_certain_change_is_asked_too(self, ada, learn):
+        old = learn(ROME)["fact"]["id"]
+        question_ask(
+            agent=ada,
+            persona="actor",
+            kind="low_confidence",
+            about=f"low:{old}",
+            by=Principal.of_system("tests"),
+            new=Fact.objects.get(pk=old),
+        )
+        told = learn(OSLO)
+        assert (told["action"], told["superseded"]) == ("queued", [])
+        assert active() == [OSLO, ROME]
+
+    def test_the_wish_is_asked_once(self, agent, said, learn, person):
+        old, new = said(ROME)["fact"]["id"], learn("Tim owns two bees.")["fact"]["id"]
+        first = agent.post(f"/facts/{old}/supersede", {"fact_id": new})
+        assert first.status_code == 202, first.content
+        again = agent.post(f"/facts/{old}/supersede", {"fact_id": new})
+        assert assert_problem(again, 409, "conflict")["review"] == first.json()["review"]
+        resolve(person, first.json()["review"], "both")
+        decided = agent.post(f"/facts/{old}/supersede", {"fact_id": new})
+        assert_problem(decided, 409, "conflict", detail="decided")
+        assert MemoryReview.objects.count() == 1
+
+    def test_people_replace_their_own_word(self, person, said, learn):
+        old = said(ROME)["fact"]["id"]
+        assert said(OSLO)["action"] == "superseded"
+        answer = person.post(f"/facts/{Fact.objects.get(content=OSLO).pk}/supersede", {"by": {"content": LIMA}}, AGENT)
+        assert (answer.status_code, answer.json()["action"]) == (200, "superseded")
+        assert active() == [LIMA]
+        assert not Fact.objects.get(pk=old).active
+
+    @pytest.mark.parametrize("waiting", [True, False])
+    def test_a_judge_answers_no_question_about_it(self, learn, said, waiting):
+        update = {"relation": "update", "confidence": 0.99, "reason": "Times change."}
+        with JudgeServer() as server, server.in_force():
+            said(NEVER)
+            if waiting:
+                server.fail(529)
+            server.always(Reply(input=update))
+            told = learn(SOMETIMES)
+            assert told["action"] == "queued"
+            for run in LifecycleRun.objects.filter(handler="fact_judge"):
+                lifecycle_run(run.pk)
+        assert NEVER in active()
+        assert MemoryReview.objects.get(pk=told["review"]).status == "pending"
+
+    def test_an_answer_taken_back_binds_no_more(self, agent, learn, person):
+        learn(NEVER)
+        review = learn(SOMETIMES)["review"]
+        resolve(person, review, "both")
+        assert Fact.objects.filter(endorsed=True).count() == 2
+        assert person.post(f"/reviews/{review}/undo", {}, AGENT).status_code == 200
+        assert not Fact.objects.filter(endorsed=True).exists()
+
+
+class TestFoundWrong:
+    @pytest.fixture
+    def wrong(self, learn, person):
+        fact = learn(ROME, source="log 1")["fact"]["id"]
+        assert person.post(f"/facts/{fact}/invalidate", {"reason": "a joke"}, AGENT).status_code == 200
+        return fact
+
+    @pytest.mark.parametrize("words", [ROME, " tim lives in  rome", "Tim resides in Rome."])
+    def test_learned_again_from_a_new_source_people_are_asked(self, learn, wrong, words):
+        told = learn(words, source="log 2")
+        assert (told["action"], told["fact"]["id"], told["fact"]["active"]) == ("queued", wrong, False)
+        review = MemoryReview.objects.get(pk=told["review"])
+        assert (review.kind, review.status, [str(key) for key in review.facts]) == ("relearned", "pending", [wrong])
+        assert "log 2" in str(review.reasons)
+        assert active() == []
+
+    def test_from_the_source_that_people_knew_it_stays_decided(self, learn, wrong):
+        told = learn(ROME, source="Log 1")
+        assert (told["action"], told["fact"]["active"], told["review"]) == ("decided", False, None)
+        assert not MemoryReview.objects.exists()
+
+    def test_of_no_source_people_are_asked_once(self, learn, wrong, person):
+        first, again = learn(ROME), learn(ROME)
+        assert first["review"] == again["review"]
+        resolve(person, first["review"], "keep")
+        assert learn(ROME)["action"] == "decided"
+        assert active() == []
+        assert MemoryReview.objects.count() == 1
+
+    def test_there_is_an_end_to_new_sources(self, learn, wrong, person):
+        for place in range(RELEARN_QUESTIONS):
+            resolve(person, learn(ROME, source=f"log {place + 2}")["review"], "keep")
+        assert learn(ROME, source="log 99")["action"] == "decided"
+        assert MemoryReview.objects.count() == RELEARN_QUESTIONS
+
+    def test_reversed_it_holds_and_can_be_taken_back(self, learn, wrong, person):
+        review = learn(ROME)["review"]
+        resolve(person, review, "reverse")
+        fact = Fact.objects.get()
+        assert (fact.active, fact.endorsed, fact.invalidated_at) == (True, True, None)
+        assert person.post(f"/reviews/{review}/undo", {}, AGENT).status_code == 200
+        assert active() == []
+
+    def test_a_person_may_learn_it_again(self, wrong, said):
+        assert said(ROME)["action"] == "stored"
+        assert active() == [ROME]
+
+    def test_it_takes_no_place_either(self, agent, learn, wrong):
+        other = learn(OSLO)["fact"]["id"]
+        refused = agent.post(f"/facts/{other}/supersede", {"by": {"content": ROME}})
+        assert_problem(refused, 409, "conflict", detail="wrong")
+        assert active() == [OSLO]
+
+    def test_without_an_embedder_it_leaves_again_when_it_is_known(self, learn, wrong, monkeypatch):
+        with monkeypatch.context() as patched:
+            patched.setattr("memory.embedding.local.MODEL_SHA256", "0" * 64)
+            patched.setattr("memory.embedding.registry._made", {})
+            known = learn("Tim resides in Rome.", source="log 2")["action"]
+        for run in LifecycleRun.objects.filter(handler="fact_check"):
+            lifecycle_run(run.pk)
+        assert known in ("stored", "queued")
+        assert active() == []
+
+    def test_another_personas_decision_says_nothing(self, api, wrong, subconscious_token):
+        answer = api.as_token(subconscious_token).post("/facts", {"content": ROME, "subject": "Tim"})
+        assert answer.json()["action"] == "stored"
+
+
+class TestPrompt:
+    @pytest.fixture(autouse=True)
+    def _preferences_are_told(self, ada):
+        # The profile of knights leaves preferences out.
+        ada.kind = "squire"
+        ada.save(update_fields=["kind"])
+
+    def test_two_hundred_preferences_of_an_agent_push_nothing_of_people_out(self, ada, agent, person):
+        mine = [f"People's word number {place}." for place in range(10)]
+        for place, content in enumerate(mine):
+            body = {"content": content, "category": ("rule", "preference")[place % 2], "confidence": 0.5}
+            assert person.post("/facts", body, AGENT).status_code == 201
+        flood = [
+            Fact(agent=ada, content=f"The agent prefers {place} of them.", category="preference", importance=1.0)
+            for place in range(199)
+        ]
+        Fact.objects.bulk_create(flood)
+        body = {"content": "The agent prefers it so.", "category": "preference", "confidence": 1.0, "importance": 1.0}
+        assert agent.post("/facts", body).status_code == 201
+        answer = agent.post("/context", {"session_id": "s-1", "input": "hello"}).json()
+        assert [content for content in mine if content not in answer["system_prompt"]] == []
+        assert "The agent prefers" in answer["system_prompt"], "what is left is the agent's"
+
+    def test_of_what_people_wrote_rules_have_their_room_first(self, agent, person):
+        for place in range(15):
+            body = {
+                "content": f"A long preference about the colour of the tea in cup {place}.",
+                "category": "preference",
+            }
+            assert person.post("/facts", body, AGENT).status_code == 201
+        body = {"content": "A rule of the house.", "category": "rule", "confidence": 0.1}
+        assert person.post("/facts", body, AGENT).status_code == 201
+        prompt = agent.post("/context", {"session_id": "s-1", "input": "hello"}).json()["system_prompt"]
+        assert "A rule of the house." in prompt
+        assert prompt.count("A long preference") < 15
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_the_same_learned_again_at_once_one_question_comes(ada, actor, bob):
+    fact = fact_learn(agent=ada, content=ROME, by=actor).fact
+    fact_invalidate(fact=fact, by=Principal.of_user(bob))
+    ready = threading.Barrier(4)
+
+    def again(place):
+        try:
+            ready.wait(30)
+            return fact_learn(agent=ada, content=ROME, source=f"log {place}", by=actor)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(again, range(4)))
+    assert {result.action for result in results} == {"queued"}
+    assert len({result.review for result in results}) == 1
+    assert MemoryReview.objects.count() == 1
+    assert active() == []
