@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.latency import SEED, post, queries_made, texts_made, vectors_borrowed
-from benchmarks.system import PROJECT, RESULTS, Client, System, system
+from benchmarks.system import PROJECT, RESULTS, Client, System, collections_index, system
 
 CLIENTS = (1, 4, 16)
 WARM = 20
@@ -38,7 +38,6 @@ def filled(running: System, size: int, others: int) -> Client:
     from identity.models import Agent
     from identity.principal import Principal
     from memory.embedding import embedder_named
-    from memory.search.statistics import statistics_refresh
     from memory.services.censors import censor_create
     from memory.services.decisions import decision_record
     from memory.services.episodes import episode_close, episode_open
@@ -77,9 +76,7 @@ def filled(running: System, size: int, others: int) -> Client:
         other = running.agent(f"other-{number}")
         post(other, texts_made(max(size // 10, 100), SEED + number), f"o{number}")
         vectors_borrowed(base, number)
-    with connection.cursor() as cursor:
-        cursor.execute("VACUUM ANALYZE")
-    statistics_refresh()
+    collections_index(clean="")
     return client
 
 
@@ -181,7 +178,11 @@ def together(running: System, token_client: Client, clients: int, requests: int)
 def measured(size: int, requests: int, others: int) -> dict[str, Any]:
     """Everything about one size, on a system of its own."""
     with system(web_workers=2, threads=8, log_level="INFO") as running:
-        client = filled(running, size, others)
+        from nousweb.database.roles import as_owner
+
+        # Who fills the tables analyses them on the way, which only their owner may.
+        with as_owner():
+            client = filled(running, size, others)
         load_before = os.getloadavg()[0]
         found: dict[str, Any] = {"memories": size, "alone": alone(client, requests)}
         for clients in CLIENTS:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.system import PROJECT, RESULTS, Client, System, system
+from benchmarks.system import PROJECT, RESULTS, Client, System, collections_index, system
 
 QUERIES = 200
 SEED = 20240
@@ -183,7 +183,6 @@ def prepared(running: System, size: int, others: int, folder: Path) -> tuple[Cli
     from django.db import connection
 
     from memory.embedding import embedder_named
-    from memory.search.statistics import statistics_refresh
 
     texts = texts_made(size, SEED + size)
     client = running.agent(f"agent-{size}")
@@ -200,9 +199,7 @@ def prepared(running: System, size: int, others: int, folder: Path) -> tuple[Cli
         post(other, texts_made(max(size // 10, 100), SEED + number), f"o{number}")
         vectors_borrowed(base, number)
     began = time.perf_counter()
-    with connection.cursor() as cursor:
-        cursor.execute("VACUUM ANALYZE memory_searchitem_actor")
-    statistics_refresh()
+    collections_index(clean="memory_searchitem_actor")
     building = time.perf_counter() - began
     with connection.cursor() as cursor:
         cursor.execute(
@@ -274,7 +271,7 @@ def measured(size: int, others: int, python: Path) -> dict[str, Any]:
         from django.db import connections
 
         connections.close_all()
-        (running.folder / "url.txt").write_text(os.environ["DATABASE_URL"])
+        (running.folder / "url.txt").write_text(os.environ["DATABASE_OWNER_URL"] or os.environ["DATABASE_URL"])
         for which in ("mem0", "langgraph"):
             found[which] = peer(which, python, running.folder)
             if "skipped" in found[which]:

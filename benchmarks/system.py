@@ -86,13 +86,12 @@ class System:
 
     def embed_all(self) -> int:
         """Do the worker's part of indexing here and now; returns how many rows became ready."""
-        from memory.search.statistics import statistics_refresh
         from memory.services.indexing import embeddings_make
 
         made = 0
         while done := embeddings_make(seconds=3600):
             made += done
-        statistics_refresh()
+        collections_index()
         return made
 
     def memory_of_web(self) -> int:
@@ -102,6 +101,25 @@ class System:
     def memory_of_worker(self) -> int:
         """Resident bytes of the worker's processes; 0 without one."""
         return _memory_of_group(self.worker.pid) if self.worker else 0
+
+
+def collections_index(clean: str | None = None) -> None:
+    """Do at once what the worker and the keeper of indexes do for large collections; first clean up the table `clean`.
+
+    "" cleans up every table.
+    """
+    from django.db import connection
+
+    from memory.search.statistics import statistics_refresh
+    from memory.search.vector_indexes import vector_indexes_keep
+    from nousweb.database.roles import as_owner
+
+    with as_owner():
+        if clean is not None:
+            with connection.cursor() as cursor:
+                cursor.execute(f"VACUUM ANALYZE {clean}")
+        statistics_refresh()
+        vector_indexes_keep()
 
 
 def _memory_of_group(group: int) -> int:
@@ -137,6 +155,8 @@ def system(
             del os.environ[name]
         os.environ |= {
             "DATABASE_URL": url,
+            # Empty with a server of one's own, which is used with one role.
+            "DATABASE_OWNER_URL": server.owner_url if server else "",
             "NOUS_DATA_DIR": str(folder),
             "NOUS_PORT": str(port),
             "NOUS_LOG_LEVEL": log_level,
@@ -154,7 +174,7 @@ def system(
         web = subprocess.Popen(
             [sys.executable, "-m", "gunicorn", "-c", "python:nousweb.gunicorn"],
             cwd=PROJECT,
-            env=os.environ | {"NOUS_DB_KEEP_SECONDS": "600"},
+            env=os.environ | {"NOUS_DB_KEEP_SECONDS": "600", "DATABASE_OWNER_URL": ""},
             start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=(folder / "web.log").open("wb"),
@@ -163,6 +183,7 @@ def system(
             background = subprocess.Popen(
                 [sys.executable, "manage.py", "qcluster"],
                 cwd=PROJECT,
+                env=os.environ | {"DATABASE_OWNER_URL": ""},
                 start_new_session=True,
                 stdout=subprocess.DEVNULL,
                 stderr=(folder / "worker.log").open("wb"),

@@ -79,11 +79,17 @@ try:
     COUNTER_TIMEOUT_SECONDS = read("NOUS_COUNTER_TIMEOUT", whole(1, 30), 5)
 
     DATABASES = {"default": environ.Env().db_url("DATABASE_URL", default="postgres:///nous")}
+    # Who owns the tables and migrates them; without it, whoever DATABASE_URL names. See nousweb/database/roles.py.
+    DATABASE_OWNER = environ.Env().db_url("DATABASE_OWNER_URL") if read("DATABASE_OWNER_URL", str, "") else None
 except BadSetting as error:
     raise ImproperlyConfigured(str(error)) from error
 
 if "postgresql" not in str(DATABASES["default"]["ENGINE"]):
     raise ImproperlyConfigured("DATABASE_URL: expected a postgresql:// address; no other database is supported")
+if DATABASE_OWNER and "postgresql" not in str(DATABASE_OWNER["ENGINE"]):
+    raise ImproperlyConfigured("DATABASE_OWNER_URL: expected a postgresql:// address")
+# The role of the running product, to which the owner grants what it needs.
+DATABASE_ROLE = str(DATABASES["default"].get("USER") or "")
 if JUDGE == "anthropic" and not ANTHROPIC_API_KEY:
     raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_JUDGE is anthropic")
 if COUNTER == "anthropic" and not ANTHROPIC_API_KEY:

@@ -23,6 +23,7 @@ from identity.policy import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create, token_revoke
+from tests.database import product_rights
 from tests.http import ApiClient
 
 # The same examples on every run: a suite that fails by chance teaches people to run it again.
@@ -60,8 +61,9 @@ def _static_files_are_listed_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The test database, dropped at the end even if a browser's last request still holds a connection to it."""
-    yield
+    """The test database with the product's rights, dropped at the end even if a browser still holds a connection."""
+    with django_db_blocker.unblock(), product_rights():
+        yield
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

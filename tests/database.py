@@ -4,22 +4,31 @@ TEST_DATABASE_URL names a server to use instead; its user needs the right to cre
 that the run writes goes into a temporary folder, which is removed at its end. Folders of runs that were
 killed are removed by the next run.
 
+Tests have no more rights in it than the running product: the owner of the tables makes and migrates the test
+database, and then its connections step down to the product's role (`SET ROLE`). What a test does to tables
+themselves goes through `as_the_owner`. A given server whose user may not create roles is used with one role.
+
 Some tables are append-only: a trigger refuses UPDATE, DELETE and TRUNCATE. Tests of real transactions end
-with Django's flush, a TRUNCATE of every table, so here and only here the flush runs with the tables'
-triggers off.
+with Django's flush, a TRUNCATE of every table, so here and only here the flush runs as the owner with the
+tables' triggers off.
 """
 
+import contextlib
 import fcntl
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from nousweb.postgres import EmbeddedServer, PostgresProblem, check_requirements
 
@@ -39,12 +48,16 @@ class ThrowAwayDatabase:
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._server: EmbeddedServer | None = None
+        self._role: tuple[str, str] | None = None
         self._pid = os.getpid()
         if given_url:
             check_requirements(given_url)
-            self.url = given_url
+            self.owner_url = given_url
+            self._role = _role_make(given_url) if asks else None
+            self.url = _as_user(given_url, *self._role) if self._role else given_url
         else:
             self._server = EmbeddedServer(self.folder, fast_unsafe=True, say=lambda line: None)
+            self.owner_url = self._server.owner_url
             self.url = self._server.start() if asks else self._server.url
 
     def remove(self) -> None:
@@ -52,7 +65,30 @@ class ThrowAwayDatabase:
         if os.getpid() == self._pid:
             if self._server is not None:
                 self._server.destroy()
+            if self._role is not None:
+                # Kept where a test database was kept, in which it has rights.
+                with contextlib.suppress(psycopg.Error), psycopg.connect(self.owner_url) as connection:
+                    connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(self._role[0])))
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _role_make(given_url: str) -> tuple[str, str] | None:
+    """Make a role for the product on a given server; its name and password, or None where the user may not."""
+    name, password = f"nous_test_{secrets.token_hex(4)}", secrets.token_hex(16)
+    role = sql.Identifier(name)
+    try:
+        with psycopg.connect(given_url) as connection:
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, sql.Literal(password)))
+            connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(role))
+            connection.execute(sql.SQL("SET ROLE {}").format(role))
+    except psycopg.Error:
+        return None
+    return name, password
+
+
+def _as_user(url: str, user: str, password: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=f"{user}:{quote(password)}@{parts.netloc.rpartition('@')[2]}").geturl()
 
 
 def _remove_abandoned() -> None:
@@ -89,6 +125,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
         # What the developer has set for a server of theirs must not decide what a test sees.
         del os.environ[name]
     os.environ["DATABASE_URL"] = database.url
+    os.environ["DATABASE_OWNER_URL"] = database.owner_url
     os.environ["NOUS_DATA_DIR"] = str(database.folder)
     os.environ["NOUS_SECRET_KEY"] = "only-for-tests-" + "x" * 50
     # Playwright's event loop makes Django believe that every query comes from async code.
@@ -98,17 +135,54 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Let Django's flush truncate the append-only tables."""
+    """Log in as the owner, and let Django's flush truncate the append-only tables."""
+    from django.conf import settings
     from django.db.backends.postgresql.operations import DatabaseOperations
 
+    for name in ("USER", "PASSWORD", "HOST", "PORT"):
+        settings.DATABASES["default"][name] = settings.DATABASE_OWNER[name]
     original = DatabaseOperations.execute_sql_flush
 
     def execute_sql_flush(self: DatabaseOperations, sql_list: Iterable[str]) -> Any:
         statements = list(sql_list)
-        return original(self, [*_triggers("DISABLE", statements), *statements, *_triggers("ENABLE", statements)])
+        unguarded = [*_triggers("DISABLE", statements), *statements, *_triggers("ENABLE", statements)]
+        return original(self, ["SET LOCAL ROLE NONE", *unguarded])
 
     DatabaseOperations.execute_sql_flush = execute_sql_flush  # type: ignore[method-assign,assignment]
     config.add_cleanup(lambda: setattr(DatabaseOperations, "execute_sql_flush", original))
+
+
+@contextmanager
+def product_rights() -> Iterator[None]:
+    """Let every connection made from now on have the rights of the running product."""
+    from django.conf import settings
+    from django.db import connection
+
+    options = settings.DATABASES["default"]["OPTIONS"]
+    connection.close()
+    if settings.DATABASE_OWNER["USER"] != settings.DATABASE_ROLE:
+        options["assume_role"] = settings.DATABASE_ROLE
+    try:
+        yield
+    finally:
+        connection.close()
+        options.pop("assume_role", None)
+
+
+@contextmanager
+def as_the_owner() -> Iterator[None]:
+    """For a test that does something to a table itself, or to history, on its own connection and in its transaction."""
+    from django.db import connection
+
+    role = connection.settings_dict["OPTIONS"].get("assume_role")
+    with connection.cursor() as cursor:
+        cursor.execute("RESET ROLE")
+    try:
+        yield
+    finally:
+        if role and not connection.needs_rollback:
+            with connection.cursor() as cursor:
+                cursor.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
 
 
 def _triggers(verb: str, statements: Sequence[str]) -> list[str]:

@@ -52,7 +52,9 @@ class Product:
             "NOUS_EMBED_BASE_URL": embeddings_url,
             **variables,
         }
-        self.environment.pop("DJANGO_SETTINGS_MODULE", None)
+        # Only commands know the owner of the tables: what serves and works must do without.
+        for name in ("DJANGO_SETTINGS_MODULE", "DATABASE_OWNER_URL"):
+            self.environment.pop(name, None)
         (folder / "static").mkdir(exist_ok=True)
         self.programs: list[subprocess.Popen[bytes]] = []
         self.token = self.run("-c", PREPARE).strip()
@@ -63,7 +65,8 @@ class Product:
     def run(self, *arguments: str) -> str:
         finished = subprocess.run(
             [sys.executable, *arguments], cwd=PROJECT,
-            env=self.environment, capture_output=True, text=True, check=False, timeout=PATIENCE,
+            env=self.environment | {"DATABASE_OWNER_URL": self.server.owner_url},
+            capture_output=True, text=True, check=False, timeout=PATIENCE,
         )  # fmt: skip
         assert finished.returncode == 0, finished.stderr[-2000:]
         return finished.stdout

@@ -26,7 +26,35 @@ def audit_record(
     `label` names the target where its own name must not stay behind. `persona` says whose memory it is about where
     neither the target nor who acts does.
     """
-    return AuditEvent.objects.create(
+    record = audit_draft(
+        by=by,
+        action=action,
+        target=target,
+        agent=agent,
+        before=before,
+        after=after,
+        message=message,
+        label=label,
+        persona=persona,
+    )
+    record.save(force_insert=True)
+    return record
+
+
+def audit_draft(
+    *,
+    by: Principal,
+    action: str,
+    target: models.Model,
+    agent: Agent | None,
+    before: Any = None,
+    after: Any = None,
+    message: str = "",
+    label: str | None = None,
+    persona: str = "",
+) -> AuditEvent:
+    """What `audit_record` would write, unsaved: for a receipt that the database itself writes."""
+    return AuditEvent(
         author_kind=by.kind,
         author_id=by.id,
         author_name=by.name,

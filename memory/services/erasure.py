@@ -1,8 +1,8 @@
 """Erasing for good: a fact, everything about a subject, or a whole agent.
 
 What is erased is gone from every table, and from what the audit trail quotes; a receipt stays there that says
-what kind of thing, how many rows, who and why, and not what it said. Only here do the append-only rules bend,
-for the length of one transaction (see identity.migrations.0004_erasure_blanks).
+what kind of thing, how many rows, who and why, and not what it said. What only grows is out of the running product's
+reach: the owner of the tables deletes and blanks there, and writes the receipt (memory/services/owners_erasing.py).
 
 Whoever writes for the agent is waited for, or waits (identity/services/holding.py), so that nothing which was read
 before the erasure is written after it.
@@ -11,8 +11,7 @@ Other apps erase what they keep through `erasers`, so that memory depends on non
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, ParamSpec
@@ -20,21 +19,19 @@ from uuid import UUID
 
 from django.apps import apps
 from django.db import connection, models, transaction
-from django.db.models import Q
 
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
-from identity.services.audit import audit_record
 from identity.services.holding import agent_erasing
 from memory.checks import text_check
 from memory.models import Decision, Episode, Event, Fact, FactChange, ItemType, LoopSummary, Procedure, WorkingMemory
 from memory.search.index import index_remove
 from memory.services.facts.change import facts_lock
+from memory.services.owners_erasing import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_told
 from nousweb.lib.errors import NotFound
 from nousweb.lib.retrying import transaction_retried
 
 ERASE = "memory.erase_memory"
-RECEIPTS = ("fact.erase", "subject.erase", "agent.erase")
 MAX_REASON_CHARACTERS = 2_000
 NEEDLE_CHARACTERS = 60
 """So much of a fact's beginning is looked for in what may quote it, since quotations may be cut."""
@@ -127,17 +124,8 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str) -> tuple[Receipt, Eras
     agent = agent_erasing(fact.agent)
     if not Fact.objects.filter(pk=fact.pk).exists():
         raise NotFound("There is no such fact.")
-    receipt, erasure = _erase_facts(agent, [fact.pk], looked)
-    audit_record(
-        by=by,
-        action="fact.erase",
-        target=fact,
-        agent=agent,
-        after={"rows": receipt.rows},
-        message=reason,
-        label="A fact",
-    )
-    return receipt, erasure
+    told = receipt_told(by=by, action="fact.erase", target=fact, agent=agent, reason=reason, label="A fact")
+    return _erase_facts(agent, [fact.pk], looked, told)
 
 
 @erasing
@@ -155,17 +143,8 @@ def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> 
     found = list(about.all())
     if not found:
         raise NotFound("There is no fact about this subject.")
-    receipt, erasure = _erase_facts(agent, found, looked)
-    audit_record(
-        by=by,
-        action="subject.erase",
-        target=agent,
-        agent=agent,
-        after={"rows": receipt.rows},
-        message=reason,
-        label="A subject",
-    )
-    return receipt, erasure
+    told = receipt_told(by=by, action="subject.erase", target=agent, agent=agent, reason=reason, label="A subject")
+    return _erase_facts(agent, found, looked, told)
 
 
 @erasing
@@ -177,32 +156,17 @@ def agent_erase(*, agent: Agent, by: Principal, reason: str) -> tuple[Receipt, E
     by.require(ERASE, agent)
     reason = reason_check(reason)
     agent = agent_erasing(agent, whole=True)
-    with _append_only_bent():
-        rows = _erasers_run(Erasure(agent))
-        for model, where in _rows_of_an_agent():
+    rows = _erasers_run(Erasure(agent))
+    for model, where in _rows_of_an_agent():
+        if model not in OWNERS_TO_DELETE:
             rows[model._meta.model_name or ""] = _delete(model, where, [agent.pk])
-        rows["auditevent"] = audit_blank(Q(agent=agent))
-    rows = {name: count for name, count in rows.items() if count}
-    audit_record(
-        by=by, action="agent.erase", target=agent, agent=agent, after={"rows": rows}, message=reason, label=agent.slug
-    )
-    return Receipt(rows), Erasure(agent)
+    told = receipt_told(by=by, action="agent.erase", target=agent, agent=agent, reason=reason, label=agent.slug)
+    return Receipt(agent_delete(agent=agent, told=told, rows=rows)), Erasure(agent)
 
 
 def reason_check(reason: str) -> str:
     """Why something is erased; it has to be said."""
     return text_check("reason", reason, MAX_REASON_CHARACTERS, required=True)
-
-
-@contextmanager
-def _append_only_bent() -> Iterator[None]:
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL nous.erasure = 'on'")
-        yield
-        # A reference to a row that is gone has to show here, and not at the end of some wider transaction.
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
-        cursor.execute("SET LOCAL nous.erasure = 'off'")
 
 
 def _erasers_run(erasure: Erasure) -> dict[str, int]:
@@ -211,15 +175,6 @@ def _erasers_run(erasure: Erasure) -> dict[str, int]:
         for name, count in eraser(erasure).items():
             rows[name] = rows.get(name, 0) + count
     return rows
-
-
-def audit_blank(which: Q) -> int:
-    """Empty what rows of the audit trail quote. Receipts quote nothing, and stay as they are."""
-    return (
-        AuditEvent.objects.filter(which)
-        .exclude(action__in=RECEIPTS)
-        .update(before=None, after=None, message="", object_label="")
-    )
 
 
 # Facts
@@ -243,24 +198,19 @@ def _look(agent: Agent, fact_ids: Sequence[UUID]) -> Looked:
     return Looked(erasure.needles, since, {model: quoting_keys(model, erasure) for model in large_tables})
 
 
-def _erase_facts(agent: Agent, fact_ids: Sequence[UUID], looked: Looked) -> tuple[Receipt, Erasure]:
+def _erase_facts(
+    agent: Agent, fact_ids: Sequence[UUID], looked: Looked, told: Mapping[str, object]
+) -> tuple[Receipt, Erasure]:
     facts = list(facts_lock(fact_ids).values())
-    changes = FactChange.objects.filter(fact__in=facts)
     erasure = _erasure_of(agent, facts, looked)
-    with _append_only_bent():
-        rows = _erasers_run(erasure)
-        _unlink(facts)
-        rows["factchange"] = changes.count()
-        _delete(FactChange, '"fact_id" = ANY(%s)', [list(erasure.fact_ids)])
-        rows["fact"] = _delete(Fact, '"id" = ANY(%s)', [list(erasure.fact_ids)])
-        for persona in Persona.values:
-            index_remove(persona, ItemType.FACT, [str(fact.pk) for fact in facts])
-        rows["searchitem"] = len(facts)
-        rows["workingmemory"] = _forget_in_mind(erasure)
-        quoting = quoting_keys(AuditEvent, erasure)
-        about = Q(object_type="fact", object_id__in=[str(pk) for pk in erasure.fact_ids])
-        rows["auditevent"] = rows.get("auditevent", 0) + audit_blank(about | Q(pk__in=quoting))
-    rows = {name: count for name, count in rows.items() if count}
+    rows = _erasers_run(erasure)
+    _unlink(facts)
+    for persona in Persona.values:
+        index_remove(persona, ItemType.FACT, [str(fact.pk) for fact in facts])
+    rows["searchitem"] = len(facts)
+    rows["workingmemory"] = _forget_in_mind(erasure)
+    quoting = quoting_keys(AuditEvent, erasure)
+    rows = facts_delete(agent=agent, fact_ids=erasure.fact_ids, quoting=quoting, told=told, rows=rows)
     return Receipt(rows), erasure
 
 
@@ -282,13 +232,6 @@ def _unlink(facts: Sequence[Fact]) -> None:
             others.filter(pk=heir).update(superseded_by=None)
             others.exclude(pk=heir).update(superseded_by=heir)
     Fact.objects.filter(contradiction_of__in=erased).exclude(pk__in=erased).update(contradiction_of=None)
-    # The history of facts may be deleted here and never edited, so a row that names an erased fact, perhaps in
-    # its reason too, is written anew without, at its old place.
-    naming = list(FactChange.objects.filter(other__in=erased).exclude(fact__in=erased).order_by("pk"))
-    _delete(FactChange, '"id" = ANY(%s)', [[change.pk for change in naming]])
-    for change in naming:
-        change.other, change.reason, change.evidence = None, "", {}
-    FactChange.objects.bulk_create(naming)
 
 
 def _forget_in_mind(erasure: Erasure) -> int:

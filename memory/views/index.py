@@ -14,7 +14,8 @@ from identity.models import Persona
 from identity.selectors import agent_get
 from identity.web import principal_of
 from memory.models import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchStatistics
-from memory.search.statistics import COUNT_FROM, INDEX_FROM
+from memory.search.statistics import COUNT_FROM
+from memory.search.vector_indexes import INDEX_FROM
 from memory.services.indexing import index_retry
 from memory.views.search import TYPE_PAGES
 from memory.web import Shown, base_context, keyset_page, query_without, shown_memory

@@ -14,12 +14,15 @@ import psycopg
 from psycopg import sql
 
 from nousweb.postgres.placement import MAJOR_VERSION, SOCKET_NAME, Placement, place
+from nousweb.postgres.privileges import privileges_grant
 from nousweb.postgres.problem import PostgresProblem
 
 SUPERUSER = "postgres"
-# What the application logs in as. It owns its database and nothing else, so that a hole in the application
-# is not a hole in the server: a superuser could run programs through COPY.
+# What the running product logs in as: it reads and writes rows, and owns nothing.
 ROLE = DATABASE = "nous"
+# What migrations log in as. It owns the database and nothing else, so that a hole in a migration is not a hole
+# in the server: a superuser could run programs through COPY.
+OWNER = "nous_owner"
 START_SECONDS = 300.0
 STOP_SECONDS = 60
 BYTES_NEEDED = 200 * 1024 * 1024
@@ -79,11 +82,21 @@ class EmbeddedServer:
 
     @property
     def url(self) -> str:
-        """The address of the application's database, as libpq and Django's settings read it."""
-        return f"postgresql://{ROLE}@/{DATABASE}?host={quote(str(self.placement.socket_dir), safe='')}&port=5432"
+        """The address of the application's database for the running product, as libpq and Django's settings read it."""
+        return self._url_of(ROLE)
+
+    @property
+    def owner_url(self) -> str:
+        """The same for the owner of the tables, who migrates them."""
+        return self._url_of(OWNER)
+
+    def _url_of(self, role: str) -> str:
+        return f"postgresql://{role}@/{DATABASE}?host={quote(str(self.placement.socket_dir), safe='')}&port=5432"
 
     def start(self) -> str:
-        """Make sure that the server runs and has the application's database; return its URL.
+        """Make sure that the server runs and has the application's database; return the product's URL.
+
+        A database of a version that knew one role only is handed to the owner.
 
         The caller keeps others from starting or stopping the same server at the same time.
         Raises PostgresProblem.
@@ -273,15 +286,39 @@ class EmbeddedServer:
                 time.sleep(0.05)
 
     def _make_database(self, connection: psycopg.Connection) -> None:
-        if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [ROLE]).fetchone():
-            rights = "LOGIN CREATEDB" if self.fast_unsafe else "LOGIN"
-            connection.execute(sql.SQL("CREATE ROLE {} " + rights).format(sql.Identifier(ROLE)))
-        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+        for role in (OWNER, ROLE):
+            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
+                rights = "LOGIN CREATEDB" if self.fast_unsafe and role == OWNER else "LOGIN"
+                connection.execute(sql.SQL("CREATE ROLE {} " + rights).format(sql.Identifier(role)))
+                if self.fast_unsafe and role == ROLE:
+                    # So that the tests' connection, which is the owner's, can step down to the product's rights.
+                    connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(ROLE), sql.Identifier(OWNER)))
+        owner = connection.execute(
+            "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = %s", [DATABASE]
+        ).fetchone()
+        if owner is None:
             # Only a superuser may add pgvector, so it goes into the template of every later database.
             with self._connected("template1") as template:
                 template.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            names = sql.Identifier(DATABASE), sql.Identifier(ROLE)
+            names = sql.Identifier(DATABASE), sql.Identifier(OWNER)
             connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(*names))
+        with self._connected(DATABASE) as inside:
+            if owner is None or owner[0] != OWNER or _owns_something(inside):
+                with inside.transaction():
+                    names = sql.Identifier(ROLE), sql.Identifier(OWNER)
+                    inside.execute(sql.SQL("REASSIGN OWNED BY {} TO {}").format(*names))
+                    inside.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(DATABASE), names[1]))
+            privileges_grant(inside, ROLE)
+
+
+def _owns_something(connection: psycopg.Connection) -> bool:
+    """Whether the product's role owns a table, as it did before there was an owner or after a restore."""
+    row = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM pg_class WHERE pg_get_userbyid(relowner) = %s)"
+        " OR EXISTS (SELECT 1 FROM pg_proc WHERE pg_get_userbyid(proowner) = %s)",
+        [ROLE, ROLE],
+    ).fetchone()
+    return row is not None and bool(row[0])
 
 
 def _tail(log: Path, begin: int) -> str:

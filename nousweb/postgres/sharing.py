@@ -29,7 +29,7 @@ _membership: "Membership | None" = None
 
 
 def ensure_database_url() -> str:
-    """Return DATABASE_URL; when it is unset, set it to the embedded server, starting that if need be.
+    """Return DATABASE_URL; when it is unset, set it and DATABASE_OWNER_URL to the embedded server, started if need be.
 
     The server is stopped when the last process that called this exits. Raises PostgresProblem.
     """
@@ -37,6 +37,7 @@ def ensure_database_url() -> str:
     if not os.environ.get("DATABASE_URL"):
         membership = Membership(EmbeddedServer(data_dir()))
         os.environ["DATABASE_URL"] = membership.join()
+        os.environ["DATABASE_OWNER_URL"] = membership.server.owner_url
         _membership = membership
     return os.environ["DATABASE_URL"]
 

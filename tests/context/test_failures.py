@@ -8,6 +8,7 @@ from context.request import Message
 from memory.embedding import EmbeddingFailed
 from memory.models import WorkingMemory
 from tests.context.stories import learn
+from tests.database import as_the_owner
 
 ASK = {"session_id": "s", "input": "Why did the ledger export fail?"}
 
@@ -30,12 +31,12 @@ def labels(body):
 def test_a_table_that_cannot_be_read_costs_its_section_alone(api, ada, actor_token, system, table, label):
     learn(ada, "Prefers tea.", system, category="preference")
     caller = api.as_token(actor_token)
-    with connection.cursor() as cursor:
+    with as_the_owner(), connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {table} RENAME TO gone")
     try:
         answer = caller.post("/context", ASK)
     finally:
-        with connection.cursor() as cursor:
+        with as_the_owner(), connection.cursor() as cursor:
             cursor.execute(f"ALTER TABLE gone RENAME TO {table}")
     assert answer.status_code == 200, answer.content
     body = answer.json()

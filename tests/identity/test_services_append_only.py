@@ -1,4 +1,7 @@
-"""History is kept by the database itself, whatever code or person speaks to it."""
+"""History is kept by the database itself, whatever code or person speaks to it, the tables' owner included.
+
+What the running product may not even try is in tests/security/test_database_roles.py.
+"""
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -8,6 +11,7 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from memory.models import FactChange
 from memory.services.facts import fact_learn
+from tests.database import as_the_owner
 
 APPEND_ONLY = {"identity_auditevent": "message", "memory_factchange": "reason"}
 
@@ -19,6 +23,8 @@ def history(ada, bob, system):
     with connection.cursor() as cursor:
         # A TRUNCATE is refused for checks that wait, before it is refused for good.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    with as_the_owner():
+        yield
 
 
 def refused(sql, *values):

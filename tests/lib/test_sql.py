@@ -8,6 +8,7 @@ from identity.models import Agent, ApiToken
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create
 from nousweb.lib.sql import Repeated, columns_of, instance_insert, instance_of, rows_prepared, session_tuned
+from tests.database import as_the_owner
 
 BY_KIND = Repeated(
     lambda shape, agent, kind: (
@@ -30,7 +31,7 @@ def shown(name):
 @pytest.fixture
 def commits_told(transactional_db):
     """The connection waits for the disk as by its setting `local`, and an agent inserted is named after the setting."""
-    with connection.cursor() as cursor:
+    with as_the_owner(), connection.cursor() as cursor:
         cursor.execute(
             "SET synchronous_commit TO local;"
             " CREATE FUNCTION told() RETURNS trigger LANGUAGE plpgsql AS"
@@ -38,7 +39,7 @@ def commits_told(transactional_db):
             " CREATE TRIGGER told BEFORE INSERT ON identity_agent FOR EACH ROW EXECUTE FUNCTION told()"
         )
     yield
-    with connection.cursor() as cursor:
+    with as_the_owner(), connection.cursor() as cursor:
         cursor.execute("DROP FUNCTION told CASCADE; RESET synchronous_commit")
 
 

@@ -15,6 +15,7 @@ from memory.models import Event, EventKind, LongTermEntry, LoopSummary, SearchIt
 from memory.services.events import events_record
 from nousweb.lib.errors import Invalid, NotAllowed
 from tests.api.problems import assert_problem
+from tests.database import as_the_owner
 
 
 def post(api, token, *events):
@@ -278,7 +279,7 @@ def test_only_the_product_itself_names_the_persona_it_writes_for(actor, ada):
 )
 def test_the_database_refuses_to_change_events(actor, ada, statement):
     [one] = events_record(agent=ada, events=[GOOD], by=actor)
-    with connection.cursor() as cursor:
+    with as_the_owner(), connection.cursor() as cursor:
         # So that TRUNCATE reaches the rule and not the checks that wait for the end of the transaction.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
@@ -319,11 +320,11 @@ def test_concurrent_calls_with_the_same_keys_store_each_once(ada, actor):
 
 def test_a_store_that_fails_leaves_nothing_of_the_call(api, actor_token):
     """The index cannot be written: the call fails as a whole, and a second try succeeds."""
-    with connection.cursor() as cursor:
+    with as_the_owner(), connection.cursor() as cursor:
         cursor.execute("ALTER TABLE memory_searchitem_actor ADD CONSTRAINT full_up CHECK (text <> 'fine')")
     before = counts()
     assert post(api, actor_token, GOOD | {"key": "k"}).status_code == 500
     assert counts() == before
-    with connection.cursor() as cursor:
+    with as_the_owner(), connection.cursor() as cursor:
         cursor.execute("ALTER TABLE memory_searchitem_actor DROP CONSTRAINT full_up")
     assert post(api, actor_token, GOOD | {"key": "k"}).status_code == 201

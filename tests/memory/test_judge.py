@@ -15,6 +15,7 @@ from memory.judge.budget import today_start
 from memory.judge.prompts import MAX_TRANSCRIPT_CHARACTERS, PROMPT_VERSION
 from memory.models import JudgeCall
 from nousweb.lib import clock
+from tests.database import as_the_owner
 from tests.judge_server import KEY, JudgeServer, Reply
 
 OLD = FactForJudge("Alice lives in Berlin.", subject="Alice", category="person")
@@ -358,8 +359,8 @@ def test_no_model_is_asked_inside_a_real_transaction_and_none_is_open_while_it_t
 def test_the_record_of_calls_is_append_only(server, judge, ada, sql):
     server.reply(**UPDATE)
     _relation(judge, ada)
-    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(sql)
+    with as_the_owner(), pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        connection.cursor().execute(sql)
 
 
 def test_without_a_judge_there_is_none():

@@ -122,9 +122,11 @@ class Workers:
 
     def __init__(self, folder: Any, **variables: str) -> None:
         address = urlsplit(os.environ["DATABASE_URL"])
-        self.url = address._replace(path="/" + connection.settings_dict["NAME"]).geturl()
+        path = "/" + connection.settings_dict["NAME"]
+        self.url = address._replace(path=path).geturl()
+        self.owner_url = urlsplit(os.environ["DATABASE_OWNER_URL"])._replace(path=path).geturl()
         self.log = folder / "workers.log"
-        self.environment = os.environ | {"DATABASE_URL": self.url, **variables}
+        self.environment = os.environ | {"DATABASE_URL": self.url, "DATABASE_OWNER_URL": "", **variables}
         self.programs: list[subprocess.Popen[bytes]] = []
 
     def start(self, processes: int = 1) -> subprocess.Popen[bytes]:
@@ -301,7 +303,7 @@ def test_a_worker_killed_in_the_middle_of_every_handler_leaves_each_effect_once(
         # Vectors would be made in the same processes, and wait for the same lock.
         if message.func() != TASK:
             message.delete()
-    with psycopg.connect(workers.url) as holding, psycopg.connect(workers.url, autocommit=True) as looking:
+    with psycopg.connect(workers.owner_url) as holding, psycopg.connect(workers.url, autocommit=True) as looking:
         # Each of these handlers writes an audit record or the index after its first change, and stands there.
         holding.execute("LOCK TABLE identity_auditevent, memory_searchitem IN SHARE MODE")
         worker = workers.start(processes=len(inside) + len(asking))

@@ -4,11 +4,13 @@ import pytest
 
 from memory.models import SearchItem, SearchStatistics
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, search, statistics
+from memory.search import SearchRequest, search, statistics, vector_indexes
 from memory.search.candidates import counts_read
 from memory.search.statistics import statistics_refresh
+from memory.search.vector_indexes import vector_indexes_keep
 from memory.services.facts import fact_learn
 from memory.services.indexing import embeddings_make
+from tests.database import as_the_owner
 
 QUESTION = "which drawer holds the brass key"
 
@@ -16,7 +18,7 @@ QUESTION = "which drawer holds the brass key"
 @pytest.fixture
 def small_limits(monkeypatch):
     monkeypatch.setattr(statistics, "COUNT_FROM", 30)
-    monkeypatch.setattr(statistics, "INDEX_FROM", 30)
+    monkeypatch.setattr(vector_indexes, "INDEX_FROM", 30)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -29,6 +31,8 @@ def test_counts_and_index_come_and_go_and_the_answer_stays(ada, actor, small_lim
     before = search(view, SearchRequest(QUESTION))
     assert "brass key" in before.items[0].content
     assert statistics_refresh() == 1
+    with as_the_owner():
+        assert vector_indexes_keep() == 1
     held = SearchStatistics.objects.get()
     assert (held.items, held.vector_index_model) == (61, SearchItem.objects.first().model)
     counts = counts_read(view, QUESTION)
@@ -36,7 +40,11 @@ def test_counts_and_index_come_and_go_and_the_answer_stays(ada, actor, small_lim
     after = search(view, SearchRequest(QUESTION))
     assert after.items[0] == before.items[0]
     assert statistics_refresh() == 0, "nothing has changed"
+    with as_the_owner():
+        assert vector_indexes_keep() == 0, "nothing has changed"
     SearchItem.objects.exclude(text__contains="brass").delete()
     statistics_refresh()
     assert not SearchStatistics.objects.exists()
+    with as_the_owner():
+        assert vector_indexes_keep() == 1, "an index that nobody wants goes"
     assert [hit.content for hit in search(view, SearchRequest(QUESTION)).items] == ["The brass key lies in drawer 12."]

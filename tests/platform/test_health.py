@@ -9,6 +9,7 @@ from django.test import Client, override_settings
 
 from nousweb import health
 from nousweb.disks import ELSEWHERE
+from tests.database import as_the_owner
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,7 @@ def test_readyz_is_ready_without_a_worker(client: Client) -> None:
 
 @pytest.mark.django_db
 def test_readyz_names_missing_migrations(client: Client) -> None:
-    with connection.cursor() as cursor:
+    with as_the_owner(), connection.cursor() as cursor:
         cursor.execute("DELETE FROM django_migrations WHERE app = 'sessions'")
     response = client.get("/readyz")
     assert response.status_code == 503

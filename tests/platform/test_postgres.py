@@ -68,7 +68,8 @@ class TestLifecycle:
         assert server.placement.socket_dir.stat().st_mode & 0o077 == 0
 
     def test_keeps_its_data_over_a_restart(self, server: EmbeddedServer) -> None:
-        with psycopg.connect(server.start()) as connection:
+        server.start()
+        with psycopg.connect(server.owner_url) as connection:
             connection.execute("CREATE TABLE kept (text text)")
         server.stop()
         assert not server.running()

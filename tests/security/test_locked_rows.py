@@ -61,7 +61,7 @@ def test_a_locked_row_of_an_agent_is_503_too(product: Product) -> None:
 
 
 def test_a_statement_that_takes_for_ever_is_503(product: Product) -> None:
-    with psycopg.connect(product.url, autocommit=True) as connection:
+    with psycopg.connect(product.server.owner_url, autocommit=True) as connection:
         connection.execute(
             "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(600); END $$"
         )

@@ -1,5 +1,6 @@
 """`manage.py serve`: the whole product, in the foreground."""
 
+import fcntl
 import os
 import shutil
 import signal
@@ -15,7 +16,9 @@ from django.core.management import call_command, get_commands
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
+from nousweb.database.roles import product_role_weakness
 from nousweb.demo.load import DemoInProduction, demo_check, demo_wanted
+from nousweb.index_keeper import index_keeper_start
 from nousweb.launch import PROJECT, Child, LaunchProblem, Supervisor, answers
 from nousweb.lib.env import BadSetting, whole
 from nousweb.postgres import PostgresProblem, revive
@@ -46,8 +49,14 @@ class Command(BaseCommand):
 
     def _run(self, demo: bool) -> None:
         _check_port(settings.HOST, settings.PORT)
+        # Held until this process ends, however it ends.
+        alone = _data_folder_taken()
         self._say("Updating the database ...")
         call_command("migrate", interactive=False)
+        # What serves and works has no use for the owner of the tables.
+        os.environ.pop("DATABASE_OWNER_URL", None)
+        if weakness := product_role_weakness():
+            self._warn(f"{weakness} See docs/operations.md, 'A PostgreSQL of your own'.")
         # The web server serves this folder too, and says so loudly when it is missing.
         Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
         if demo and demo_wanted():
@@ -58,10 +67,15 @@ class Command(BaseCommand):
         self._say("Starting the web server and the background worker ...")
         supervisor = Supervisor(_children(), self._warn, self._tend_database)
         probe = f"http://{_bracketed(_reachable(settings.HOST))}:{settings.PORT}/readyz"
-        supervisor.run(
-            ready=lambda: answers(probe, _own_name()),
-            on_ready=lambda: self._announce(demo),
-        )
+        indexes = index_keeper_start()
+        try:
+            supervisor.run(
+                ready=lambda: answers(probe, _own_name()),
+                on_ready=lambda: self._announce(demo),
+            )
+        finally:
+            indexes.set()
+            os.close(alone)
 
     def _announce(self, demo: bool) -> None:
         self._say(f"\nNous Web is at {console_address()}  (Ctrl-C stops it)")
@@ -114,6 +128,21 @@ def _check_port(host: str, port: int) -> None:
                 f"Port {port} of {host} cannot be used ({error.strerror}): "
                 "stop the program that has it, or choose another port with NOUS_PORT."
             ) from error
+
+
+def _data_folder_taken() -> int:
+    """Take the data folder for this `serve`: two would mix up their metrics. Returns the lock; raises CommandError."""
+    folder = settings.DATA_DIR
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / "serve.lock", os.O_RDONLY | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        raise CommandError(
+            f"Another `serve` runs on the data folder {folder}: stop it, or choose another folder with NOUS_DATA_DIR."
+        ) from error
+    return lock
 
 
 def _children() -> list[Child]:

@@ -1,0 +1,94 @@
+"""Approximate vector indexes of large collections. Only the owner of the tables may make and drop them."""
+
+import hashlib
+
+from django.db import connection
+from psycopg import sql
+
+from memory.models import EmbeddingModel, SearchStatistics
+from memory.search.candidates import PERSONA_OF_TABLE
+
+INDEX_FROM = 5_000
+"""Items from which a collection gets an approximate index. Below, reading all its vectors is quick, and exact."""
+MAX_INDEXED_DIMENSION = 4_000
+"""Of pgvector's halfvec."""
+
+
+def may_index() -> bool:
+    """Whether this connection's role owns the tables of the index."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'memory_searchitem'::regclass")
+        return bool(cursor.fetchone()[0])
+
+
+def vector_indexes_keep() -> int:
+    """Make the index of each collection that the statistics call large, drop those of others; returns how many changed.
+
+    As the owner of the tables, and outside of any transaction: an index is built without stopping writers. One run
+    at a time does it. The statistics and the name of the model are data that the product wrote.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(hashtext('nous.search.indexes'))")
+        if not cursor.fetchone()[0]:
+            return 0
+        try:
+            active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).first()
+            return sum(_keep(table, persona, active) for table, persona in PERSONA_OF_TABLE.items())
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(hashtext('nous.search.indexes'))")
+
+
+def _keep(table: str, persona: str, active: EmbeddingModel | None) -> int:
+    changed = 0
+    wanted = set()
+    for row in SearchStatistics.objects.filter(persona=persona):
+        large = active is not None and row.items >= INDEX_FROM and active.dimension <= MAX_INDEXED_DIMENSION
+        model = active.name if active and large else ""
+        if row.vector_index_model != model and row.vector_index_model:
+            # Searches must not rely on it any more before it goes.
+            SearchStatistics.objects.filter(pk=row.pk).update(vector_index_model="")
+        if active and model:
+            name = _name(table, row.agent_id, model)
+            wanted.add(name)
+            if row.vector_index_model != model:
+                _make(name, table, persona, row.agent_id, active)
+                SearchStatistics.objects.filter(pk=row.pk).update(vector_index_model=model)
+                changed += 1
+    return changed + _drop_others(table, wanted)
+
+
+def _make(name: str, table: str, persona: str, agent_id: int, model: EmbeddingModel) -> None:
+    with connection.cursor() as cursor:
+        # One that was interrupted is there and invalid: it helps nobody.
+        cursor.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(name)))
+        cursor.execute(
+            sql.SQL(
+                "CREATE INDEX CONCURRENTLY {} ON {} USING hnsw ((embedding::halfvec({})) halfvec_ip_ops)"
+                " WHERE persona = {} AND agent_id = {} AND model = {}"
+            ).format(
+                sql.Identifier(name),
+                sql.Identifier(table),
+                sql.Literal(int(model.dimension)),
+                sql.Literal(persona),
+                sql.Literal(int(agent_id)),
+                sql.Literal(model.name),
+            )
+        )
+        cursor.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(table)))
+
+
+def _name(table: str, agent_id: int, model: str) -> str:
+    return f"{table}_near_{int(agent_id)}_{hashlib.sha256(model.encode()).hexdigest()[:8]}"
+
+
+def _drop_others(table: str, wanted: set[str]) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND tablename = %s"
+            " AND starts_with(indexname, %s) AND indexname <> ALL(%s)",
+            [table, f"{table}_near_", list(wanted)],
+        )
+        found = cursor.fetchall()
+        for (name,) in found:
+            cursor.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(name)))
+    return len(found)

@@ -1,0 +1,51 @@
+"""The two roles in which this program meets its database: the product's, and for some commands the owner's."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, connections
+
+from nousweb.postgres.privileges import privileges_grant, weakness
+
+CREDENTIALS = ("USER", "PASSWORD", "HOST", "PORT")
+
+
+@contextmanager
+def as_owner(alias: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
+    """Let this thread's connection be the owner's, as DATABASE_OWNER_URL names it; unchanged without one.
+
+    Not inside a transaction. The product's connection is made anew afterwards.
+    """
+    connection = connections[alias]
+    if settings.DATABASE_OWNER is None:
+        yield
+        return
+    before = connection.settings_dict
+    options = {name: value for name, value in before["OPTIONS"].items() if name != "assume_role"}
+    owner = {name: settings.DATABASE_OWNER.get(name, "") for name in CREDENTIALS}
+    # The database stays the product's: what is migrated is what is used.
+    options |= settings.DATABASE_OWNER.get("OPTIONS", {})
+    connection.close()
+    connection.settings_dict = before | owner | {"OPTIONS": options}
+    try:
+        yield
+    finally:
+        connection.close()
+        connection.settings_dict = before
+
+
+def product_role_grant(alias: str = DEFAULT_DB_ALIAS) -> None:
+    """Give the product's role the rights that it needs, and take others away; as the owner of the tables."""
+    if settings.DATABASE_OWNER is None or not settings.DATABASE_ROLE:
+        return
+    connection = connections[alias]
+    connection.ensure_connection()
+    privileges_grant(connection.connection, settings.DATABASE_ROLE)
+
+
+def product_role_weakness(alias: str = DEFAULT_DB_ALIAS) -> str:
+    """Why the product's role is too mighty, in one sentence; "" when it is not."""
+    connection = connections[alias]
+    connection.ensure_connection()
+    return weakness(connection.connection, settings.DATABASE_ROLE or None)
