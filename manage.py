@@ -18,7 +18,7 @@ def main() -> None:
     from nousweb.lib.env import BadSetting
 
     command = sys.argv[1] if len(sys.argv) > 1 else "help"
-    if command not in WITHOUT_DATABASE:
+    if command not in WITHOUT_DATABASE or "--database" in sys.argv:
         try:
             url = postgres.ensure_database_url()
             if command in CHECKED:

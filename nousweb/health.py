@@ -8,11 +8,13 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from nousweb.database.roles import product_role_weakness
 from nousweb.disks import ELSEWHERE, OK, disks_checked
 
 log = structlog.get_logger(__name__)
 
 _migrated = False
+_role = ""
 
 
 @login_not_required
@@ -29,9 +31,10 @@ def healthz(request: HttpRequest) -> JsonResponse:
 def readyz(request: HttpRequest) -> JsonResponse:
     """Answer 200 when requests can be served, else 503 with the names of the failing checks.
 
-    The background worker is reported and decides nothing: without it requests are served and work waits.
+    The background worker is reported and decides nothing: without it requests are served and work waits. Nor does a
+    role of the database with more rights than it needs.
     """
-    checks = {"database": "ok", "migrations": "ok", "worker": "unknown", **disks_checked()}
+    checks = {"database": "ok", "database_role": "unknown", "migrations": "ok", "worker": "unknown", **disks_checked()}
     failing = [name for name in ("data_disk", "database_disk") if checks[name] not in (OK, ELSEWHERE)]
     try:
         with connection.cursor() as cursor:
@@ -39,6 +42,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
             if cursor.fetchone() == ("on",):
                 checks["database"] = "read-only"
                 failing.append("database")
+        checks["database_role"] = _database_role()
         waiting = _unapplied_migrations()
         if waiting:
             checks["migrations"] = f"{waiting} not applied"
@@ -52,6 +56,17 @@ def readyz(request: HttpRequest) -> JsonResponse:
     if failing:
         return JsonResponse({"status": "unavailable", "failing": failing, "checks": checks}, status=503)
     return JsonResponse({"status": "ok", "checks": checks})
+
+
+def _database_role() -> str:
+    """ "ok", or "may change history" where one role both owns the tables and serves; told to the log once."""
+    global _role
+    if not _role:
+        weakness = product_role_weakness()
+        if weakness:
+            log.warning("database_role_too_mighty", reason=weakness)
+        _role = "may change history" if weakness else "ok"
+    return _role
 
 
 def _unapplied_migrations() -> int:

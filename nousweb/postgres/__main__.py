@@ -29,7 +29,9 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m nousweb.postgres PROGRAM [ARGUMENT ...]\n")
         return 2
     try:
+        # As the owner of the tables: a restore makes them.
         url = ensure_database_url()
+        url = os.environ.get("DATABASE_OWNER_URL") or url
         program = place(data_dir()).programs / "bin" / arguments[0]
     except PostgresProblem as problem:
         sys.stderr.write(f"nous: {problem}\n")

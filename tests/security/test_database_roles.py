@@ -1,0 +1,282 @@
+"""Whoever can run SQL as the product cannot take history away, nor the guards that keep it."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from django.db import connection
+
+from nousweb.postgres import EmbeddedServer
+from nousweb.postgres.privileges import APPEND_ONLY, READ_ONLY, privileges_grant, weakness
+from nousweb.postgres.server import OWNER, ROLE
+from tests.memory.embedders import endpoint
+from tests.product import PROJECT, Product, until
+
+RECEIPT = (
+    '{"author_kind": "person", "author_id": "1", "author_name": "mallory", "agent_slug": "ada", "persona": "both",'
+    ' "object_type": "agent", "object_id": "1", "object_label": "x", "request_id": "", "message": "%s", "action": "%s"}'
+)
+WITH_IDENTITY = """
+import os, django
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
+django.setup()
+from identity.principal import Principal
+from identity.services.agents import agent_create
+agent_create(slug="carl", name="Carl", prompt="You are Carl.", by=Principal.of_system("tests"))
+"""
+EVENT = {"events": [{"kind": "user_input", "content": "The office is in Oslo.", "loop_id": "loop"}]}
+
+
+@pytest.fixture(scope="module")
+def product() -> Iterator[Product]:
+    """Web server and worker as the product, with an event, a fact and its history in the database."""
+    folder = Path(tempfile.mkdtemp(prefix="nous-roles-"))
+    folder.chmod(0o755)
+    with endpoint() as served:
+        running = Product(folder, served.url, NOUS_DB_KEEP_SECONDS="600")
+        try:
+            running.web()
+            running.worker()
+            until("ready", lambda: running.call("GET", "/events")[0] == 200)
+            assert running.call("POST", "/events", EVENT)[0] == 201
+            assert running.call("POST", "/facts", {"content": "Tim sails on Sundays.", "subject": "Tim"})[0] == 201
+            yield running
+        finally:
+            running.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def history(product: Product) -> list[list[tuple[object, ...]]]:
+    return [product.rows(f"SELECT to_jsonb(t)::text FROM {table} t ORDER BY 1") for table in APPEND_ONLY]  # noqa: S608
+
+
+ATTACKS = [
+    *(f"ALTER TABLE {table} DISABLE TRIGGER ALL" for table in APPEND_ONLY),
+    *(f"DELETE FROM {table}" for table in APPEND_ONLY),  # noqa: S608
+    *(f"TRUNCATE {table} CASCADE" for table in APPEND_ONLY),
+    *(f"DROP TABLE {table} CASCADE" for table in APPEND_ONLY),
+    "UPDATE identity_auditevent SET message = ''",
+    "UPDATE memory_event SET content = 'other'",
+    "UPDATE memory_factchange SET reason = ''",
+    "UPDATE memory_judgecall SET tokens_in = 0",
+    "UPDATE identity_identityversion SET content = 'other'",
+    "UPDATE identity_identityversion SET is_current = true, content = 'other'",
+    "INSERT INTO identity_auditevent SELECT * FROM identity_auditevent ON CONFLICT (id) DO UPDATE SET message = ''",
+    "DROP TRIGGER audit_rows_append_only ON identity_auditevent",
+    "ALTER TABLE identity_auditevent RENAME TO other",
+    f"ALTER TABLE identity_auditevent OWNER TO {ROLE}",
+    "ALTER TABLE identity_auditevent ADD COLUMN other text",
+    "CREATE TRIGGER mine BEFORE INSERT ON identity_auditevent FOR EACH ROW EXECUTE FUNCTION nous_append_only()",
+    "CREATE RULE mine AS ON INSERT TO identity_auditevent DO INSTEAD NOTHING",
+    "CREATE OR REPLACE FUNCTION nous_append_only() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+    "CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "CREATE FUNCTION pg_temp.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "DROP FUNCTION nous_append_only() CASCADE",
+    "ALTER FUNCTION nous_erase_agent(bigint, jsonb) RESET search_path",
+    "CREATE TABLE mine (id int)",
+    "CREATE TEMPORARY TABLE identity_auditevent (id int)",
+    "CREATE SCHEMA mine",
+    "CREATE EXTENSION dblink",
+    "CREATE INDEX mine ON identity_auditevent (id)",
+    "SET session_replication_role = replica",
+    "SET LOCAL session_replication_role = replica",
+    f"SET ROLE {OWNER}",
+    f"SET SESSION AUTHORIZATION {OWNER}",
+    "SET ROLE postgres",
+    f"GRANT {OWNER} TO {ROLE}",
+    f"ALTER ROLE {ROLE} SUPERUSER",
+    "CREATE ROLE mine SUPERUSER",
+    f"REASSIGN OWNED BY {OWNER} TO {ROLE}",
+    "COPY (SELECT 1) TO PROGRAM 'id'",
+    "COPY identity_auditevent FROM '/etc/passwd'",
+    "COPY (SELECT 1) TO '/tmp/mine'",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT lo_import('/etc/passwd')",
+    "ALTER SYSTEM SET archive_command = 'id'",
+    "ALTER DATABASE nous SET session_replication_role = replica",
+    "UPDATE pg_trigger SET tgenabled = 'D'",
+    "DELETE FROM django_migrations",
+    "LOCK TABLE identity_auditevent IN ACCESS EXCLUSIVE MODE",
+    "SELECT nous_erasure_receipt(1, '{}', '{}')",
+]
+
+
+@pytest.mark.parametrize("statement", ATTACKS)
+@pytest.mark.parametrize("bent", ["off", "on"])
+def test_sql_of_the_product_changes_no_history_and_no_guard(product: Product, statement: str, bent: str) -> None:
+    before = history(product)
+    with psycopg.connect(product.url) as attacker:
+        attacker.execute("SELECT set_config('nous.erasure', %s, false)", [bent])
+        attacker.commit()
+        with pytest.raises(psycopg.Error) as refused:
+            attacker.execute(statement)
+        assert isinstance(
+            refused.value,
+            (
+                psycopg.errors.InsufficientPrivilege,
+                psycopg.errors.UndefinedFile,
+                psycopg.errors.FeatureNotSupported,
+                psycopg.errors.ActiveSqlTransaction,
+            ),
+        ), refused.value
+    assert history(product) == before
+
+
+def test_the_product_cannot_give_itself_rights(product: Product) -> None:
+    """PostgreSQL only warns here."""
+    with psycopg.connect(product.url) as attacker:
+        attacker.execute(f"GRANT ALL ON identity_auditevent TO {ROLE}")
+        assert weakness(attacker) == ""
+
+
+def test_a_version_may_only_lose_its_place(product: Product) -> None:
+    product.run("-c", WITH_IDENTITY)
+    with psycopg.connect(product.url) as attacker:
+        attacker.execute("SET nous.erasure = 'on'")
+        assert attacker.execute("UPDATE identity_identityversion SET is_current = false").rowcount > 0
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            attacker.execute("UPDATE identity_identityversion SET is_current = true")
+        attacker.rollback()
+
+
+@pytest.mark.parametrize(
+    ("agent", "fact", "why", "action", "reason"),
+    [
+        (True, False, "why", "agent.erase", "foreign key"),
+        (True, False, "why", "fact.erase", "erases an agent"),
+        (False, False, "why", "agent.erase", "no such agent"),
+        (False, True, "why", "fact.erase", "no such fact"),
+        (True, True, " ", "fact.erase", "says who"),
+        (True, True, "why", "agent.erase", "erases facts"),
+    ],
+)
+def test_the_owners_functions_erase_nothing_half_and_nothing_unsaid(
+    product: Product, agent: bool, fact: bool, why: str, action: str, reason: str
+) -> None:
+    before = history(product)
+    [(agent_id, fact_id)] = product.rows("SELECT agent_id, id FROM memory_fact LIMIT 1")
+    values: list[object] = [agent_id if agent else 0, RECEIPT % (why, action)]
+    call = "SELECT nous_erase_agent(%s, %s)"
+    if fact:
+        call = "SELECT nous_erase_facts(%s, %s::uuid[], NULL, %s)"
+        values.insert(1, [fact_id])
+    with psycopg.connect(product.url) as attacker, pytest.raises(psycopg.Error, match=reason):
+        attacker.execute(call, values)
+    assert history(product) == before
+
+
+def test_what_the_owners_functions_erase_leaves_a_receipt_and_blanks_nothing_else(product: Product) -> None:
+    """Told to blank the whole trail with one fact, the function blanks what is about this fact, and says so."""
+    status, made = product.call("POST", "/facts", {"content": "A fact that mallory may erase.", "subject": "x"})
+    assert status == 201
+    assert isinstance(made, dict)
+    trail = product.rows("SELECT id FROM identity_auditevent")
+    [(fact, agent)] = product.rows("SELECT id, agent_id FROM memory_fact WHERE subject = 'x'")
+    others = f"SELECT to_jsonb(t)::text FROM identity_auditevent t WHERE object_id <> '{fact}' ORDER BY id"  # noqa: S608
+    before = product.rows(others)
+    with psycopg.connect(product.url) as attacker:
+        attacker.execute("DELETE FROM memory_searchitem WHERE item_id = %s", [str(fact)])
+        attacker.execute(
+            "SELECT nous_erase_facts(%s, ARRAY[%s]::uuid[], %s, %s)",
+            [agent, fact, [row[0] for row in trail], RECEIPT % ("gone", "fact.erase")],
+        )
+    after = product.rows(others)
+    assert after[: len(before)] == before
+    [(receipt,)] = after[len(before) :]
+    assert '"action": "fact.erase"' in str(receipt)
+    assert '"message": "gone"' in str(receipt)
+    assert '"fact": 1' in str(receipt)
+
+
+def test_the_product_erases_reindexes_and_serves_with_these_rights(product: Product) -> None:
+    assert product.call("POST", "/facts", {"content": "Zanzibar likes tea very much.", "subject": "Zanzibar"})[0] == 201
+    product.manage("reindex")
+    product.manage("erase", "subject", "ada", "Zanzibar", "--reason", "asked", "--no-input")
+    assert product.rows("SELECT count(*) FROM memory_fact WHERE subject = 'Zanzibar'") == [(0,)]
+    assert product.rows("SELECT message FROM identity_auditevent WHERE action = 'subject.erase'") == [("asked",)]
+    assert product.call("POST", "/context", {"session_id": "s", "input": "Where is the office?"})[0] == 200
+    product.manage("createagent", "bruno", "--name", "Bruno")
+    product.manage("erase", "agent", "bruno", "--reason", "asked", "--no-input")
+    assert product.rows("SELECT count(*) FROM identity_agent WHERE slug = 'bruno'") == [(0,)]
+    assert product.rows("SELECT usename FROM pg_stat_activity WHERE usename = 'nous_owner'") == []
+
+
+def test_the_declared_tables_are_those_that_the_database_guards(product: Product) -> None:
+    guarded = product.rows(
+        "SELECT DISTINCT tgrelid::regclass::text FROM pg_trigger WHERE tgfoid = 'nous_append_only'::regproc"
+    )
+    assert {name for (name,) in guarded} == set(APPEND_ONLY)
+    for table in READ_ONLY | APPEND_ONLY.keys():
+        assert product.rows(f"SELECT has_table_privilege('{table}', 'DELETE, TRUNCATE, TRIGGER, REFERENCES')") == [
+            (False,)
+        ]
+    owned = product.rows("SELECT relname FROM pg_class WHERE pg_get_userbyid(relowner) = current_user")
+    assert owned == []
+
+
+def test_one_role_for_both_is_told_of(product: Product) -> None:
+    said = product.manage("check", "--database", "default")
+    assert "no issues" in said
+    with psycopg.connect(product.server.owner_url) as owner:
+        assert "owns its tables" in weakness(owner)
+    with urllib.request.urlopen(f"http://127.0.0.1:{product.port}/readyz", timeout=30) as response:
+        answer = json.loads(response.read())
+    assert answer["checks"]["database_role"] == "ok"
+    product.environment["DATABASE_URL"] = product.server.owner_url
+    try:
+        alone = subprocess.run(
+            [sys.executable, "manage.py", "check", "--database", "default"],
+            cwd=PROJECT, env=product.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    finally:
+        product.environment["DATABASE_URL"] = product.url
+    assert "nous.W001" in alone.stderr
+    assert "owns its tables" in alone.stderr
+
+
+def test_a_cluster_of_one_role_is_handed_over_at_its_start(product: Product) -> None:
+    """As the version before made it: the product's role owns the database and all tables."""
+    with product.server._connected("nous") as superuser:
+        superuser.execute(f"REASSIGN OWNED BY {OWNER} TO {ROLE}")
+        superuser.execute(f"DROP OWNED BY {OWNER}")
+        superuser.execute(f"DROP ROLE {OWNER}")
+    with psycopg.connect(product.url) as as_before:
+        assert "owns its tables" in weakness(as_before)
+    for _ in range(2):
+        EmbeddedServer(product.folder, say=lambda line: None).start()
+        with psycopg.connect(product.url) as attacker:
+            assert weakness(attacker) == ""
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                attacker.execute("DELETE FROM identity_auditevent")
+    assert product.call("POST", "/events", EVENT)[0] == 201
+    product.manage("migrate", "--verbosity", "0")
+
+
+@pytest.mark.django_db
+def test_rights_are_given_once_and_only_what_is_missing() -> None:
+    role = connection.settings_dict["OPTIONS"].get("assume_role")
+    if role is None:
+        pytest.skip("the given server's user may not make roles")
+    with connection.cursor() as cursor:
+        cursor.execute("RESET ROLE")
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT xmin FROM pg_class WHERE relname = 'identity_auditevent'")
+            before = cursor.fetchone()
+            privileges_grant(connection.connection, role)
+            cursor.execute("SELECT xmin FROM pg_class WHERE relname = 'identity_auditevent'")
+            assert cursor.fetchone() == before
+            cursor.execute("CREATE TABLE brand_new (id bigserial)")
+            privileges_grant(connection.connection, role)
+            cursor.execute("SELECT has_table_privilege(%s, 'brand_new', 'DELETE')", [role])
+            assert cursor.fetchone() == (True,)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET ROLE {role}")
