@@ -11,6 +11,8 @@ from django.http.request import UnreadablePostError
 from nousweb.errors import problem
 
 MAX_LENGTH_DIGITS = 18
+MAX_QUERY_BYTES = 4_094
+"""As long as the first line of a request may be for gunicorn; some searches pay for every word of it."""
 MULTIPART = "multipart/form-data"
 FORMS = (MULTIPART, "application/x-www-form-urlencoded")
 UTF_8 = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
@@ -22,7 +24,7 @@ UNREADABLE: Refusal = (400, "bad_request", "The request cannot be read as it was
 
 
 class WellFormedMiddleware:
-    """Refuses requests whose length, encoding or form cannot be read, under /api/ as problem documents.
+    """Refuses requests whose address, length, encoding or form cannot be read, under /api/ as problem documents.
 
     Forms are read here since a form that breaks its parser would do so again in the page that says so.
     """
@@ -32,12 +34,20 @@ class WellFormedMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         of_api = request.path.startswith("/api/")
-        refusal = self._length(request) or self._encoding(request) or self._form(request, of_api)
+        refusal = (
+            self._query(request) or self._length(request) or self._encoding(request) or self._form(request, of_api)
+        )
         response = self._refuse(request, refusal) if refusal else self.get_response(request)
         # Django refuses by a page, among others, a host that it does not serve.
         if of_api and response.status_code == 400 and not response.get("Content-Type", "").startswith("application/p"):
             return self._refuse(request, UNREADABLE)
         return response
+
+    @staticmethod
+    def _query(request: HttpRequest) -> Refusal | None:
+        if len(request.META.get("QUERY_STRING", "")) <= MAX_QUERY_BYTES:
+            return None
+        return 414, "too_large", f"What follows the “?” of an address holds at most {MAX_QUERY_BYTES:,} bytes."
 
     @staticmethod
     def _length(request: HttpRequest) -> Refusal | None:

@@ -132,6 +132,20 @@ def test_the_header_of_a_body_does_not_decide_how_an_address_is_read(ada, charli
                     assert answer.status_code == 415
 
 
+@pytest.mark.parametrize(
+    "path", ["/admin/memory/fact/", "/agents/ada/facts/", "/api/facts", "/api/recall", "/nothing/"]
+)
+def test_a_query_beyond_what_a_server_passes_on_is_refused(ada, charlie, path):
+    """Each word of a search costs; as many as a server's first line holds are answered."""
+    client = signed_in(charlie)
+    longest = "agent=ada&q=" + "+".join("e" for _ in range(2_041))
+    assert client.get(f"{path}?{longest}").status_code < 500
+    answer = client.get(f"{path}?{longest}+e")
+    assert answer.status_code == 414
+    if path.startswith("/api/"):
+        assert_problem(answer, 414, "too_large")
+
+
 def test_json_is_utf_8_whatever_its_header_says(api, actor_token):
     caller = api.as_token(actor_token)
     body = json.dumps({"content": "Zoë sails."}, ensure_ascii=False).encode()
