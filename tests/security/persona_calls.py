@@ -224,6 +224,8 @@ OFTEN = {
     "POST /api/facts": 12,
     "GET /api/reviews": 4,
     "GET /api/reviews/{review_id}": 6,
+    "POST /api/working/{session_id}/items": 12,
+    "DELETE /api/working/{session_id}/items/{item_id}": 12,
     "POST /api/working/{session_id}/threads": 8,
     "DELETE /api/working/{session_id}/threads/{thread_id}": 8,
 }
