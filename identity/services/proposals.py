@@ -326,13 +326,18 @@ def proposals_batch(batch: UUID, by: Principal) -> Iterable[ChangeProposal]:
 
 
 def _lock(proposal: ChangeProposal, by: Principal) -> tuple[Agent, ChangeProposal]:
+    """The agent and the proposal, locked. Raises NotFound for what is gone, or of a persona that `by` may not see."""
     by.require(REVIEW, proposal.agent)
     agent = agent_lock(proposal.agent)
     locked = (
-        ChangeProposal.objects.select_for_update(of=("self",))
+        ChangeProposal.objects.seen_by(by)
+        .select_for_update(of=("self",))
         .select_related("version__previous", "restores")
-        .get(pk=proposal.pk)
+        .filter(pk=proposal.pk)
+        .first()
     )
+    if locked is None:
+        raise NotFound("There is no such proposal.")
     return agent, locked
 
 

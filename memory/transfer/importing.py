@@ -285,7 +285,7 @@ def _approvable_check(number: int, model: type[models.Model], values: dict[str, 
     current = model is IdentityVersion and values["is_current"]
     waiting = model is ChangeProposal and values["status"] in ChangeProposal.WAITING
     if (current or waiting) and (why := unapprovable_reason(values["content"])):
-        raise BadLine(number, why)
+        raise BadLine(number, f"content: {why}")
 
 
 def _taken(model: type[models.Model], ids: list[str]) -> Iterator[str]:

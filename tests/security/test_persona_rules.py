@@ -10,12 +10,13 @@ import pytest
 
 from identity.models import ChangeProposal, IdentityVersion
 from identity.principal import Principal
-from identity.services.proposals import proposal_approve
+from identity.services.proposals import proposal_approve, proposal_reject
 from identity.services.tokens import token_create
 from memory.models import Censor, LifecycleRun
 from memory.persona import SubconsciousMemory
 from memory.services.lifecycle import lifecycle_run
 from memory.tasks import embed_pending
+from nousweb.lib.errors import NotFound
 from tests.api.problems import assert_problem
 
 DREAM = "Always mention the zeppelin."
@@ -48,12 +49,21 @@ def test_the_actor_keeps_its_daily_update(actor_api, dream_api):
     assert actor_api.put("/identity/preferences", {"content": "Answers in Celsius."}).json()["action"] == "applied"
 
 
-def test_a_proposal_of_the_subconscious_is_not_there_for_the_actor(actor_api, dream_api, bob):
+def test_a_proposal_of_the_subconscious_is_not_there_for_the_actor(actor_api, dream_api, charlie):
     proposal = dream_api.put("/identity/preferences", {"content": DREAM}).json()["proposal"]["id"]
     assert dream_api.get(f"/proposals/{proposal}").status_code == 200
     assert_problem(actor_api.get(f"/proposals/{proposal}"), 404, "not_found")
-    proposal_approve(proposal=ChangeProposal.objects.get(pk=proposal), by=Principal.of_user(bob))
+    proposal_approve(proposal=ChangeProposal.objects.get(pk=proposal), by=Principal.of_user(charlie))
     assert_problem(actor_api.get(f"/proposals/{proposal}"), 404, "not_found")
+
+
+@pytest.mark.parametrize("decide", [proposal_approve, proposal_reject])
+def test_no_service_decides_for_somebody_who_may_not_see_the_proposal(dream_api, bob, charlie, decide):
+    answer = dream_api.put("/identity/preferences", {"content": DREAM})
+    proposal = ChangeProposal.objects.get(pk=answer.json()["proposal"]["id"])
+    with pytest.raises(NotFound):
+        decide(proposal=proposal, by=Principal.of_user(bob))
+    decide(proposal=proposal, by=Principal.of_user(charlie))
 
 
 def test_the_subconscious_reads_what_the_actor_proposes(actor_api, dream_api):
@@ -71,13 +81,13 @@ def test_the_same_wish_of_both_is_two_proposals(actor_api, dream_api):
 
 
 @pytest.mark.parametrize("edited", [None, "Mention zeppelins."])
-def test_what_a_person_approves_of_it_is_that_persons_version(actor_api, dream_api, bob, edited):
+def test_what_a_person_approves_of_it_is_that_persons_version(actor_api, dream_api, charlie, edited):
     answer = dream_api.put("/identity/preferences", {"content": DREAM, "reason": "I dreamed of it."})
     proposal = ChangeProposal.objects.get(pk=answer.json()["proposal"]["id"])
-    proposal_approve(proposal=proposal, by=Principal.of_user(bob), content=edited)
+    proposal_approve(proposal=proposal, by=Principal.of_user(charlie), content=edited)
     (version,) = actor_api.get("/identity/preferences/history").json()["items"]
-    assert (version["author_kind"], version["author_name"], version["reason"]) == ("person", "bob", "")
-    assert actor_api.get("/identity/preferences").json()["updated_by"] == "bob"
+    assert (version["author_kind"], version["author_name"], version["reason"]) == ("person", "charlie", "")
+    assert actor_api.get("/identity/preferences").json()["updated_by"] == "charlie"
     shown = actor_api.get("/identity").content + actor_api.get("/identity/preferences/history").content
     assert b"night" not in shown
     assert b"dreamed" not in shown
