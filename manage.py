@@ -6,7 +6,7 @@ import sys
 
 # Where a database that cannot work must be noticed, rather than in the middle of a migration.
 CHECKED = frozenset({"migrate", "serve"})
-WITHOUT_DATABASE = frozenset({"check", "collectstatic", "diffsettings", "help", "version", "--help", "--version"})
+WITHOUT_DATABASE = frozenset({"check", "collectstatic", "diffsettings", "help", "version", "--help", "--version", "-h"})
 
 
 def main() -> None:
@@ -18,17 +18,32 @@ def main() -> None:
     from nousweb.lib.env import BadSetting
 
     command = sys.argv[1] if len(sys.argv) > 1 else "help"
-    if command not in WITHOUT_DATABASE or "--database" in sys.argv:
-        try:
+    try:
+        if command not in WITHOUT_DATABASE or "--database" in sys.argv:
+            embedded = not os.environ.get("DATABASE_URL")
+            understand(command)
             url = postgres.ensure_database_url()
+            if embedded:
+                from nousweb.database.roles import addresses_read
+
+                addresses_read()
             if command in CHECKED:
                 postgres.check_requirements(url)
-        except (postgres.PostgresProblem, BadSetting) as problem:
-            sys.exit(f"nous: {problem}")
-    try:
         execute_from_command_line(sys.argv)
-    except ImproperlyConfigured as problem:
+    except (postgres.PostgresProblem, BadSetting, ImproperlyConfigured) as problem:
         sys.exit(f"nous: {problem}")
+
+
+def understand(command: str) -> None:
+    """Answer a call for help, and end at a mistake, before there is a database or a data folder."""
+    import django
+    from django.core.management import ManagementUtility
+
+    django.setup()
+    found = ManagementUtility(sys.argv).fetch_command(command)
+    # Otherwise a mistake would be an exception for a caller instead of a message for a person.
+    found._called_from_command_line = True  # type: ignore[attr-defined]
+    found.create_parser(os.path.basename(sys.argv[0]), command).parse_args(sys.argv[2:])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """All settings, read from the environment. docs/operations.md lists every variable."""
 
-import secrets
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,20 +10,9 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from nousweb.lib.env import BadSetting, broker, flag, http_url, one_of, read, shown_text, whole, words
+from nousweb.secret import KeptSecret
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-
-
-def _load_secret(path: Path) -> str:
-    """Return the secret kept in `path`, making it on first use, readable by its owner only."""
-    try:
-        return path.read_text().strip()
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        secret = secrets.token_urlsafe(64)
-        path.touch(mode=0o600)
-        path.write_text(secret)
-        return secret
 
 
 try:
@@ -33,7 +21,7 @@ try:
     DATA_DIR = read("NOUS_DATA_DIR", lambda raw: Path(raw).expanduser().resolve(), BASE_DIR / "var")
     HOST = read("NOUS_HOST", str, "127.0.0.1")
     PORT = read("NOUS_PORT", whole(1, 65535), 8000)
-    SECRET_KEY = read("NOUS_SECRET_KEY", str, "") or _load_secret(DATA_DIR / "secret_key")
+    SECRET_KEY = read("NOUS_SECRET_KEY", str, "") or KeptSecret(DATA_DIR / "secret_key")
     ALLOWED_HOSTS = read("NOUS_ALLOWED_HOSTS", words, ["localhost", "127.0.0.1", "[::1]", HOST])
     CSRF_TRUSTED_ORIGINS: list[str] = read("NOUS_TRUSTED_ORIGINS", words, [])
     TRUST_PROXY = read("NOUS_TRUST_PROXY", flag, False)
@@ -189,7 +177,7 @@ CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
     # Where the background worker reports its state, for /readyz in another process.
     "heartbeat": {
-        "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
+        "BACKEND": "nousweb.heartbeat.HeartbeatCache",
         "LOCATION": DATA_DIR / "heartbeat",
     },
 }

@@ -3,12 +3,24 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import environ
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from nousweb.postgres.privileges import privileges_grant, weakness
 
 CREDENTIALS = ("USER", "PASSWORD", "HOST", "PORT")
+
+
+def addresses_read() -> None:
+    """Take the addresses of the database from the environment again: the embedded server was started meanwhile."""
+    read = environ.Env()
+    address = read.db_url("DATABASE_URL")
+    default = settings.DATABASES[DEFAULT_DB_ALIAS]
+    default |= {name: address.get(name, "") for name in ("NAME", *CREDENTIALS)}
+    default["OPTIONS"] |= address.get("OPTIONS", {})
+    settings.DATABASE_OWNER = read.db_url("DATABASE_OWNER_URL")
+    settings.DATABASE_ROLE = str(address.get("USER") or "")
 
 
 @contextmanager
