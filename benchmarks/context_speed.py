@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.latency import SEED, post, queries_made, texts_made, vectors_borrowed
-from benchmarks.system import PROJECT, RESULTS, Client, System, collections_index, system
+from benchmarks.system import PROJECT, RESULTS, Client, System, collections_index, system, tied
 
 CLIENTS = (1, 4, 16)
 WARM = 20
@@ -163,7 +163,7 @@ def together(running: System, token_client: Client, clients: int, requests: int)
             except (RuntimeError, OSError) as error:
                 errors.append(str(error)[:200])
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(clients)]
+    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(clients)]
     began = time.perf_counter()
     for thread in threads:
         thread.start()
@@ -203,7 +203,7 @@ def main() -> int:
         return 0
     for size in (int(word) for word in options.sizes.split(",")):
         # Each in a process of its own: Django is set up once for one database.
-        command = [sys.executable, "-m", "benchmarks.context_speed", "--one", str(size)]
+        command = tied(sys.executable, "-m", "benchmarks.context_speed", "--one", str(size))
         command += ["--requests", str(options.requests), "--agents", str(options.agents)]
         finished = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=PROJECT)
         found = json.loads(finished.stdout.strip().splitlines()[-1])

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.system import PROJECT, RESULTS, Client, System, collections_index, system
+from benchmarks.system import PROJECT, RESULTS, Client, System, collections_index, system, tied
 
 QUERIES = 200
 SEED = 20240
@@ -292,7 +292,7 @@ def main() -> int:
         return 0
     for size in (int(word) for word in options.sizes.split(",")):
         # Each in a process of its own: Django is set up once for one database.
-        command = [sys.executable, "-m", "benchmarks.latency", "--one", str(size), "--agents", str(options.agents)]
+        command = tied(sys.executable, "-m", "benchmarks.latency", "--one", str(size), "--agents", str(options.agents))
         finished = subprocess.run(
             [*command, "--peers", str(options.peers)], check=True, stdout=subprocess.PIPE, text=True, cwd=PROJECT
         )

@@ -158,8 +158,10 @@ def measured(running: System, minutes: float) -> dict[str, Any]:
             look(running.port, cookie, dice.choice(PAGES).format(agent=dice.choice(agents)), tally)
             time.sleep(PAUSE_SECONDS)
 
-    threads = [threading.Thread(target=agent_day, args=(number,)) for number in range(AGENTS * CALLERS_PER_AGENT)]
-    threads.append(threading.Thread(target=person_day))
+    # Daemons, so that who is told to end does not wait for them.
+    callers = range(AGENTS * CALLERS_PER_AGENT)
+    threads = [threading.Thread(target=agent_day, args=(number,), daemon=True) for number in callers]
+    threads.append(threading.Thread(target=person_day, daemon=True))
     for thread in threads:
         thread.start()
     samples: list[tuple[float, int, int]] = []

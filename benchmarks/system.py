@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import time
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -131,16 +133,66 @@ def _memory_of_group(group: int) -> int:
     return total
 
 
+def tied(*command: str) -> list[str]:
+    """`command`, ended with this process, should it be killed before it can clean up."""
+    return [sys.executable, "-m", "nousweb.tether", str(os.getpid()), *command]
+
+
+@contextlib.contextmanager
+def _ended_cleanly() -> Iterator[None]:
+    """A request to end runs the clean-up, as Ctrl-C does; another one during the clean-up is not heard."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _guarded(folder: Path) -> Iterator[None]:
+    """Let another process clean `folder` up, PostgreSQL included, should this one be killed outright."""
+    guard = subprocess.Popen(
+        tied(sys.executable, "-m", "benchmarks.guard", str(folder)),
+        cwd=PROJECT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert guard.stdout is not None
+    guard.stdout.readline()
+    try:
+        yield
+    finally:
+        guard.kill()
+        guard.communicate()
+
+
 @contextlib.contextmanager
 def system(
     *, web_workers: int = 1, threads: int = 4, log_level: str = "WARNING", worker: bool = False
 ) -> Iterator[System]:
-    """Start everything, and remove it at the end. BENCH_DATABASE_URL names an empty database to use instead."""
+    """Start everything, and remove it at the end. BENCH_DATABASE_URL names an empty database to use instead.
+
+    Nothing stays when this process is told to end, or killed.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="nous-bench-"))
+    folder.chmod(0o755)
+    with _ended_cleanly(), _guarded(folder), _system(folder, web_workers, threads, log_level, worker) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def _system(folder: Path, web_workers: int, threads: int, log_level: str, worker: bool) -> Iterator[System]:
     sys.path.insert(0, str(PROJECT))
     from nousweb.postgres import EmbeddedServer
 
-    folder = Path(tempfile.mkdtemp(prefix="nous-bench-"))
-    folder.chmod(0o755)
     server = None if os.environ.get("BENCH_DATABASE_URL") else EmbeddedServer(folder, say=lambda line: None)
     web = background = None
     try:
@@ -172,7 +224,7 @@ def system(
         django.setup()
         call_command("migrate", verbosity=0, interactive=False)
         web = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", "-c", "python:nousweb.gunicorn"],
+            tied(sys.executable, "-m", "gunicorn", "-c", "python:nousweb.gunicorn"),
             cwd=PROJECT,
             env=os.environ | {"NOUS_DB_KEEP_SECONDS": "600", "DATABASE_OWNER_URL": ""},
             start_new_session=True,
@@ -181,7 +233,7 @@ def system(
         )
         if worker:
             background = subprocess.Popen(
-                [sys.executable, "manage.py", "qcluster"],
+                tied(sys.executable, "manage.py", "qcluster"),
                 cwd=PROJECT,
                 env=os.environ | {"DATABASE_OWNER_URL": ""},
                 start_new_session=True,

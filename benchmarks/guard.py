@@ -1,0 +1,29 @@
+"""Clean up after a benchmark that was killed outright: `python -m benchmarks.guard FOLDER`, tied to it by the tether.
+
+A benchmark that ends by itself, or is asked to, cleans up itself and kills its guard.
+"""
+
+import contextlib
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+
+def main(folder: Path) -> None:
+    """Wait for the end of whoever started this; then stop the PostgreSQL of `folder` and remove both."""
+    from nousweb.postgres import EmbeddedServer, PostgresProblem
+
+    ends = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    print("watching", flush=True)
+    # Ctrl-C is for the benchmark, which tells this one by dying.
+    while signal.sigwait(ends) != signal.SIGTERM:
+        continue
+    with contextlib.suppress(PostgresProblem):
+        EmbeddedServer(folder, say=lambda line: None).destroy()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
