@@ -61,6 +61,12 @@ class LoginGuard(AxesDatabaseHandler):
             _record(request, str(credentials.get("username") or ""))
 
 
+def login_name(request: Any, credentials: dict[str, Any] | None = None) -> str | None:
+    """The name by which failures are counted, as long as an account's may be: Django's log-in form takes any length."""
+    name = credentials.get("username") if credentials else request.POST.get("username")
+    return None if name is None else str(name)[:LONGEST_NAME]
+
+
 def login_locked(request: HttpRequest, *args: Any) -> HttpResponse:
     """The page of somebody who must wait before they may try again."""
     wait = settings.AXES_COOLOFF_TIME

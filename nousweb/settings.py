@@ -199,6 +199,7 @@ AXES_COOLOFF_TIME = timedelta(minutes=LOGIN_LOCK_MINUTES)
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
 AXES_CLIENT_IP_CALLABLE = "nousweb.addresses.client_address"
+AXES_USERNAME_CALLABLE = "nousweb.logins.login_name"
 AXES_LOCKOUT_CALLABLE = "nousweb.logins.login_locked"
 # The audit trail has what matters; the rest is personal data that nobody reads.
 AXES_DISABLE_ACCESS_LOG = True

@@ -146,6 +146,17 @@ def test_a_query_beyond_what_a_server_passes_on_is_refused(ada, charlie, path):
         assert_problem(answer, 414, "too_large")
 
 
+@pytest.mark.parametrize("path", ["/login/", "/admin/login/"])
+@pytest.mark.parametrize("name", ["x" * 151, "x" * 256, "é" * 5_000, "x" * 1_000_000, "a\x00b", "\u202e", " "])
+def test_a_log_in_with_any_name_is_refused_and_counted(client, charlie, path, name):
+    """Django's form bounds no name, and failures are stored in columns that do."""
+    headers = {"Accept": "a" * 3_000, "User-Agent": "b" * 3_000}
+    answers = [client.post(path, {"username": name, "password": "wrong"}, headers=headers) for _ in range(6)]
+    assert {answer.status_code for answer in answers} <= {200, 429}
+    if name.startswith(("x", "é")):
+        assert answers[-1].status_code == 429
+
+
 def test_json_is_utf_8_whatever_its_header_says(api, actor_token):
     caller = api.as_token(actor_token)
     body = json.dumps({"content": "Zoë sails."}, ensure_ascii=False).encode()
