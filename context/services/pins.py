@@ -9,6 +9,7 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.holding import agent_transaction
+from identity.services.versions import agent_lock
 from memory.models import ItemType, SearchItem
 from memory.search.load import memories_load
 from nousweb.lib.errors import Conflict, Invalid, NotFound
@@ -27,7 +28,7 @@ def context_pin(*, agent: Agent, item_type: str, item_id: str, by: Principal, pe
     """
     by.require(PIN, agent)
     memory_check(agent=agent, item_type=item_type, item_id=item_id, by=by, persona=persona)
-    agent = Agent.objects.select_for_update().get(pk=agent.pk)
+    agent = agent_lock(agent)
     pins = ContextPin.objects.filter(agent=agent)
     found = pins.filter(item_type=item_type, item_id=item_id).first()
     if found is not None:

@@ -9,6 +9,7 @@ from identity.models import SLUG_PATTERN, Agent, AgentKind, validate_slug
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.seeding import identity_seed
+from identity.services.versions import agent_lock
 from nousweb.lib.characters import hidden_places
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unstorable_reason
@@ -48,7 +49,7 @@ def agent_update(*, agent: Agent, name: str, kind: str, by: Principal) -> Agent:
     by.require("identity.change_agent", agent)
     name = _name_check(name)
     _kind_check(kind)
-    agent = Agent.objects.select_for_update().get(pk=agent.pk)
+    agent = agent_lock(agent)
     before = {"name": agent.name, "kind": agent.kind}
     after = {"name": name, "kind": kind}
     if before != after:
@@ -62,7 +63,7 @@ def agent_update(*, agent: Agent, name: str, kind: str, by: Principal) -> Agent:
 def agent_configure(*, agent: Agent, name: str, value: Any, by: Principal) -> Agent:
     """Set one entry of an agent's configuration; None removes it. Other entries stay as they are."""
     by.require("identity.change_agent", agent)
-    agent = Agent.objects.select_for_update().get(pk=agent.pk)
+    agent = agent_lock(agent)
     before = agent.config.get(name)
     if before != value:
         config = {key: entry for key, entry in agent.config.items() if key != name}

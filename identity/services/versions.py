@@ -6,7 +6,7 @@ from identity.models import Agent, AuthorFields, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.four_eyes import activation_check
-from nousweb.lib.errors import Conflict
+from nousweb.lib.errors import Conflict, NotFound
 
 
 class StaleBase(Conflict):
@@ -38,8 +38,12 @@ def agent_lock(agent: Agent) -> Agent:
     """Take the agent's row lock, which orders all changes of one agent's identity. Needs a transaction.
 
     Not the strongest lock: every row written for the agent holds its key, and neither waits for the other.
+    Raises NotFound when the agent has been erased meanwhile.
     """
-    return Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
+    locked = Agent.objects.select_for_update(no_key=True).filter(pk=agent.pk).first()
+    if locked is None:
+        raise NotFound("There is no such agent.")
+    return locked
 
 
 def version_current(agent: Agent, section: str) -> IdentityVersion | None:

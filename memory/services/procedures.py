@@ -115,6 +115,7 @@ def _count(procedure: Procedure, by: Principal, counter: str, message: str = "",
     found = Procedure.objects.active().filter(pk=procedure.pk)
     if not found.update(**{counter: F(counter) + 1}, **also):
         raise Conflict("This procedure is out of use.")
+    # The update holds the row, so nobody erases it before the end of this transaction.
     procedure = Procedure.objects.select_related("agent").get(pk=procedure.pk)
     audit_record(
         by=by,

@@ -12,7 +12,7 @@ from context.services.context import context_assemble
 from context.services.pins import context_pin
 from identity.models import ApiToken
 from identity.principal import Principal
-from memory.models import ItemType
+from memory.models import ItemType, MemoryReview
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, retired, search
 from memory.services.decisions import decision_record, decision_update
@@ -29,8 +29,10 @@ URL = "/agents/ada/context/"
 
 
 def replace(agent, old, content, by, **more):
-    """Learn `content` in the place of a fact."""
-    _, new = fact_supersede(old=old, new=learn(agent, content, by, **more), by=by)
+    """Learn `content` in the place of a fact; nobody is asked about the two any more."""
+    new = learn(agent, content, by, **more)
+    MemoryReview.objects.pending().update(status="expired")
+    _, new = fact_supersede(old=old, new=new, by=by)
     old.refresh_from_db()
     return new
 

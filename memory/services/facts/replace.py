@@ -19,7 +19,7 @@ from memory.services.facts.change import fact_supersede
 from memory.services.facts.learn import fact_learn, learning_lock
 from memory.services.facts.word import question_about
 from memory.services.questions import pair_about, pair_ask
-from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,10 @@ def fact_replace(
         # Questions are asked under this lock, so none comes up between the look and the change.
         learning_lock(old.agent, old.persona)
         # Read and not locked: rows of facts are locked in one order, and `fact_supersede` looks again under the lock.
-        old = Fact.objects.select_related("agent").get(pk=old.pk)
+        found = Fact.objects.select_related("agent").filter(pk=old.pk).first()
+        if found is None:
+            raise NotFound("There is no such fact.")
+        old = found
         if old.active and (waiting := question_about(old)):
             raise Conflict(
                 f"People are being asked about this fact (question {waiting.pk}): it stays until they have answered.",
