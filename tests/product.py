@@ -57,7 +57,12 @@ class Product:
             self.environment.pop(name, None)
         (folder / "static").mkdir(exist_ok=True)
         self.programs: list[subprocess.Popen[bytes]] = []
-        self.token = self.run("-c", PREPARE).strip()
+        try:
+            self.token = self.run("-c", PREPARE).strip()
+        except BaseException:
+            # Nobody has it yet who could stop it.
+            self.server.destroy()
+            raise
 
     def manage(self, *arguments: str) -> str:
         return self.run(str(PROJECT / "manage.py"), *arguments)
