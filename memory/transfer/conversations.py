@@ -17,6 +17,7 @@ from memory.layers.drafts import EVENT_FIELDS
 from memory.transfer.reading import BadJson, json_read
 from nousweb.lib.errors import Invalid
 
+MAX_PLACE_CHARACTERS = 200
 SESSION = re.compile(r"session_[0-9]{1,9}")
 
 
@@ -29,11 +30,16 @@ class Turn:
     share: float
 
 
+def place_shown(place: str) -> str:
+    """A place as a refusal names it: on one line, and short, since files name their conversations as they like."""
+    return " ".join(place.split())[:MAX_PLACE_CHARACTERS]
+
+
 class BadConversation(Invalid):
     """The file cannot be read as this format; the message says where."""
 
     def __init__(self, place: str, why: str) -> None:
-        super().__init__(f"{place}: {why}", field="file")
+        super().__init__(f"{place_shown(place)}: {why}", field="file")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from identity.principal import Principal
 from memory.layers.drafts import events_check
 from memory.layers.policy import MAX_KEY_CHARACTERS
 from memory.services.events import events_record
-from memory.transfer.conversations import READERS, Source, Turn
+from memory.transfer.conversations import READERS, Source, Turn, place_shown
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 
@@ -85,7 +85,7 @@ def key_of(path: Path, turn: Turn) -> str:
 def _placed(detail: str, batch: list[Turn]) -> str:
     """A refusal with the turn's place in the file instead of its place in the batch."""
     for place in _places(detail):
-        return detail.replace(f"events[{place}].", f"{batch[place].position}: ", 1)
+        return detail.replace(f"events[{place}].", f"{place_shown(batch[place].position)}: ", 1)
     return detail
 
 

@@ -315,6 +315,13 @@ def test_every_value_of_another_type_is_refused_or_taken_but_never_breaks(run, f
     assert not Event.objects.exists()
 
 
+@pytest.mark.parametrize("name", ["x" * 200_000, "a\nb\r\nc\u2028d"], ids=["long", "lines"])
+def test_a_refusal_is_short_whatever_a_conversation_is_called(run, name):
+    for spoilt in ({"conversation": None}, {}):
+        said = refused_or_taken(run, "locomo", json.dumps([{**LOCOMO[0], "sample_id": name, **spoilt}]))
+        assert re.fullmatch(r"wrong\.json, .{10,500}", said)
+
+
 @pytest.mark.parametrize("format", FILES)
 def test_a_damaged_file_of_a_conversation_is_refused_in_a_sentence(run, tmp_path, format):
     raw = json.dumps(FILES[format]).encode()
