@@ -6,7 +6,7 @@ PYTHON ?= python3
 define bootstrap
 @for python in "$(PYTHON)" python3.14 python3.13 python3.12 python3.11; do \
 	if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
-		exec "$$python" -I nousweb/bootstrap.py $(1); \
+		exec "$$python" -I nousweb/runtime/bootstrap.py $(1); \
 	fi; \
 done; \
 echo 'nous: Python 3.11 or newer is needed and none was found: install it, or name it with make PYTHON=...' >&2; \

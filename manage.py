@@ -14,8 +14,8 @@ def main() -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
-    from nousweb import postgres
     from nousweb.lib.env import BadSetting
+    from nousweb.runtime import postgres
 
     command = sys.argv[1] if len(sys.argv) > 1 else "help"
     try:

@@ -99,7 +99,7 @@ class Cosine:
         import numpy as np
         from django.db import connection
 
-        from context.assembly import list_item
+        from context.engine.assembly import list_item
         from memory.embedding import embedder_named
 
         with connection.cursor() as cursor:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 def main(folder: Path) -> None:
     """Wait for the end of whoever started this; then stop the PostgreSQL of `folder` and remove both."""
-    from nousweb.postgres import EmbeddedServer, PostgresProblem
+    from nousweb.runtime.postgres import EmbeddedServer, PostgresProblem
 
     ends = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)

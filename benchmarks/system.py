@@ -112,7 +112,7 @@ def collections_index(clean: str | None = None) -> None:
     """
     from django.db import connection
 
-    from memory.search.statistics import statistics_refresh
+    from memory.search.index_statistics import statistics_refresh
     from memory.search.vector_indexes import vector_indexes_keep
     from nousweb.database.roles import as_owner
 
@@ -135,7 +135,7 @@ def _memory_of_group(group: int) -> int:
 
 def tied(*command: str) -> list[str]:
     """`command`, ended with this process, should it be killed before it can clean up."""
-    return [sys.executable, "-m", "nousweb.tether", str(os.getpid()), *command]
+    return [sys.executable, "-m", "nousweb.runtime.parent_death_signal", str(os.getpid()), *command]
 
 
 @contextlib.contextmanager
@@ -191,7 +191,7 @@ def system(
 @contextlib.contextmanager
 def _system(folder: Path, web_workers: int, threads: int, log_level: str, worker: bool) -> Iterator[System]:
     sys.path.insert(0, str(PROJECT))
-    from nousweb.postgres import EmbeddedServer
+    from nousweb.runtime.postgres import EmbeddedServer
 
     server = None if os.environ.get("BENCH_DATABASE_URL") else EmbeddedServer(folder, say=lambda line: None)
     web = background = None
@@ -224,7 +224,7 @@ def _system(folder: Path, web_workers: int, threads: int, log_level: str, worker
         django.setup()
         call_command("migrate", verbosity=0, interactive=False)
         web = subprocess.Popen(
-            tied(sys.executable, "-m", "gunicorn", "-c", "python:nousweb.gunicorn"),
+            tied(sys.executable, "-m", "gunicorn", "-c", "python:nousweb.runtime.gunicorn"),
             cwd=PROJECT,
             env=os.environ | {"NOUS_DB_KEEP_SECONDS": "600", "DATABASE_OWNER_URL": ""},
             start_new_session=True,

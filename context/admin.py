@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from context.models import ContextRun
-from identity.admin_base import ReadOnlyAdmin
+from identity.admin_readonly import ReadOnlyAdmin
 
 
 @admin.register(ContextRun)

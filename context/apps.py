@@ -8,9 +8,9 @@ class ContextConfig(AppConfig):
     def ready(self) -> None:
         from context.models import ContextPin, ContextProfile, ContextRun
         from context.services.erasure import context_erase
-        from identity.pages import object_pages, page_of_model
         from memory.persona import VIEW_SUBCONSCIOUS
         from memory.services.erasure import erasers, large_tables
+        from nousweb.console.object_pages import object_pages, page_of_model
 
         erasers.append(context_erase)
         large_tables.append(ContextRun)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from context.assembly import Assembly, VerdictCode
+from context.engine.assembly import Assembly, VerdictCode
 
 SIMPLE_FILES = 2
 MODERATE_FILES = 5

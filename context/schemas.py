@@ -7,7 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, Field
 
-from context.request import ContextRequest, Message
+from context.engine.request import ContextRequest, Message
 from nousweb.lib.schemas import Input
 
 

@@ -1,7 +1,7 @@
 """What the worker runs for context. Thin: each calls a service."""
 
 from context.services.context import context_runs_purge
-from context.services.counting import context_runs_count
+from context.services.token_counting import context_runs_count
 
 
 def purge_context_runs() -> int:

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 
-from identity.admin_base import ReadOnlyAdmin
+from identity.admin_readonly import ReadOnlyAdmin
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from identity.models import Agent, AuditEvent, AuthorFields, Persona
 from identity.policy import VIEW_SUBCONSCIOUS, Risk, Section
 from identity.principal import Principal
-from identity.review import SORTS
+from nousweb.console.identity.review_queue import SORTS
 
 
 def agent_choices() -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from identity.admin_base import ReadOnlyAdmin
+from identity.admin_readonly import ReadOnlyAdmin
 from memory.models import Fact, FactChange
 
 

@@ -8,13 +8,13 @@ class MemoryConfig(AppConfig):
     def ready(self) -> None:
         from django_q.signals import post_spawn
 
-        from identity.pages import object_pages
         from identity.services.seeding import profile_sources
-        from memory.pages import PAGES
+        from memory.jobs.reaper import sweeping_start
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
-        from memory.services.forgetting import questions_erase
-        from memory.services.sweeping import sweeping_start
+        from memory.services.job_erasure import questions_erase
+        from nousweb.console.memory.object_pages import PAGES
+        from nousweb.console.object_pages import object_pages
 
         profile_sources.append(profile_texts)
         erasers.append(questions_erase)

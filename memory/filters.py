@@ -8,10 +8,10 @@ from django import forms
 from django.db.models import Q, QuerySet
 
 from identity.filters import DateInput
-from memory.checks import moment_check
 from memory.models import Censor, Decision, Episode, Event, EventKind, Fact, Procedure, Scope, WorkingMemory
 from memory.models.facts import FactQuerySet
 from memory.policy import PROFILE_CATEGORIES
+from memory.validation import moment_check
 
 STATES = {"active": "Active", "retired": "Retired", "superseded": "Superseded", "wrong": "Found wrong", "all": "All"}
 SORTS = {

@@ -1,8 +1,8 @@
 """What the worker runs for memory. Thin: each calls a service."""
 
 from identity.principal import Principal
-from memory.search.statistics import statistics_refresh
-from memory.services import lifecycle, schedule
+from memory.jobs import runner, schedule
+from memory.search.index_statistics import statistics_refresh
 from memory.services.indexing import embeddings_make, index_retry, strangers_adopt
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.reembedding import reembed_continue
@@ -43,12 +43,12 @@ def refresh_search_statistics() -> int:
 
 def lifecycle_run(run_id: int) -> str:
     """Run what the lifecycle has queued under this id; returns what came of it."""
-    return lifecycle.lifecycle_run(run_id)
+    return runner.lifecycle_run(run_id)
 
 
 def sweep_lifecycle() -> int:
     """Tell again of runs that are due: another attempt, a killed worker, a lost message; returns how many."""
-    return lifecycle.runs_sweep()
+    return runner.runs_sweep()
 
 
 def retry_judgements() -> int:
@@ -73,4 +73,4 @@ def expire_reviews() -> int:
 
 def purge_runs() -> int:
     """Delete the records of runs that were done long ago; returns how many."""
-    return lifecycle.runs_purge()
+    return runner.runs_purge()

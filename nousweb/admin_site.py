@@ -14,13 +14,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model
 from django.http import HttpRequest
 
-from identity.admin_base import ReadOnlyAdmin
+from identity.admin_readonly import ReadOnlyAdmin
 
 OWN_APPS = frozenset({"identity", "memory", "context"})
 """Apps whose rows staff may look at by the rights of their role, and nobody changes here."""
 
 EDITED_BY_SUPERUSERS = frozenset({"auth.user"})
-"""All that can be changed here. Roles are declared in nousweb/roles.py, schedules in nousweb/schedules.py."""
+"""All that can be changed here. Roles are declared in nousweb/roles.py, schedules in nousweb/queue/schedules.py."""
 
 
 class SuperuserOnly:

@@ -10,8 +10,8 @@ def prepare_database(app_config: AppConfig, **kwargs: Any) -> None:
     if app_config.label != "django_q":
         return
     from context.services.profiles import profiles_sync
+    from nousweb.queue.schedules import schedules_sync
     from nousweb.roles import roles_sync
-    from nousweb.schedules import schedules_sync
 
     roles_sync()
     schedules_sync()
@@ -27,7 +27,7 @@ class NousWebConfig(AppConfig):
         from django_q.signals import call_hook, pre_enqueue
 
         from nousweb import checks  # noqa: F401  (registers what it holds)
-        from nousweb.tasks import task_check
+        from nousweb.queue.allowed_tasks import task_check
 
         post_migrate.connect(prepare_database, dispatch_uid="nousweb.prepare_database")
         pre_enqueue.connect(task_check, dispatch_uid="nousweb.task_check")

@@ -9,8 +9,8 @@ from ninja.utils import check_csrf
 
 from identity.principal import Principal
 from identity.services.tokens import token_authenticate
-from nousweb.front.callers import caller_accepted, caller_refused
 from nousweb.lib.errors import NotAllowed
+from nousweb.runtime.web_worker.callers import caller_accepted, caller_refused
 
 
 class CsrfRefused(NotAllowed):

@@ -12,8 +12,8 @@ from django.http.request import RawPostDataException, UnreadablePostError
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
+from nousweb.database.outages import outage_of
 from nousweb.lib.errors import DomainError, TooMany, Unavailable
-from nousweb.outage import outage_of
 
 logger = structlog.get_logger(__name__)
 

@@ -122,9 +122,9 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "nousweb.middleware.RequestIdMiddleware",
     "nousweb.middleware.MetricsMiddleware",
-    "nousweb.timelimits.TimeLimitsMiddleware",
-    "nousweb.caching.NoStoreMiddleware",
-    "nousweb.wellformed.WellFormedMiddleware",
+    "nousweb.middleware.time_limits.TimeLimitsMiddleware",
+    "nousweb.middleware.no_store.NoStoreMiddleware",
+    "nousweb.middleware.malformed_requests.WellFormedMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -149,20 +149,20 @@ LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 
-FILE_LOADERS = ["nousweb.template_loader.Loader", "django.template.loaders.app_directories.Loader"]
+FILE_LOADERS = ["nousweb.console.template_loader.Loader", "django.template.loaders.app_directories.Loader"]
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
         "OPTIONS": {
-            "builtins": ["nousweb.templatetags.visible"],
+            "builtins": ["nousweb.console.templatetags.visible"],
             # Partials, cached: as template_partials would set it up by itself, with our own loader of files.
             "loaders": [("template_partials.loader.Loader", [("django.template.loaders.cached.Loader", FILE_LOADERS)])],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "nousweb.navigation.console",
+                "nousweb.console.navigation.console",
             ],
         },
     }
@@ -191,16 +191,16 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = True
 
-AUTHENTICATION_BACKENDS = ["nousweb.logins.LoginLock", "django.contrib.auth.backends.ModelBackend"]
-AXES_HANDLER = "nousweb.logins.LoginGuard"
+AUTHENTICATION_BACKENDS = ["nousweb.login_throttling.LoginLock", "django.contrib.auth.backends.ModelBackend"]
+AXES_HANDLER = "nousweb.login_throttling.LoginGuard"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
 AXES_FAILURE_LIMIT = LOGIN_FAILURES
 AXES_COOLOFF_TIME = timedelta(minutes=LOGIN_LOCK_MINUTES)
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
-AXES_CLIENT_IP_CALLABLE = "nousweb.addresses.client_address"
-AXES_USERNAME_CALLABLE = "nousweb.logins.login_name"
-AXES_LOCKOUT_CALLABLE = "nousweb.logins.login_locked"
+AXES_CLIENT_IP_CALLABLE = "nousweb.client_address.client_address"
+AXES_USERNAME_CALLABLE = "nousweb.login_throttling.login_name"
+AXES_LOCKOUT_CALLABLE = "nousweb.login_throttling.login_locked"
 # The audit trail has what matters; the rest is personal data that nobody reads.
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False
@@ -247,8 +247,8 @@ CONTENT_SECURITY_POLICY = {
 
 Q_CLUSTER = {
     "name": "nous",
-    # It hands the worker nothing that is not on the list of nousweb.tasks.
-    "broker_class": "nousweb.broker.CheckedOrm",
+    # It hands the worker nothing that is not on the list of nousweb.queue.allowed_tasks.
+    "broker_class": "nousweb.queue.broker.CheckedOrm",
     "orm": "default",
     "workers": WORKER_PROCESSES,
     "timeout": 120,
@@ -265,7 +265,7 @@ if BROKER != "orm":
     if find_spec("redis") is None:
         raise ImproperlyConfigured("NOUS_BROKER: a Redis needs its package: install requirements/redis.lock")
     del Q_CLUSTER["orm"]
-    Q_CLUSTER["broker_class"] = "nousweb.broker_redis.CheckedRedis"
+    Q_CLUSTER["broker_class"] = "nousweb.queue.redis_broker.CheckedRedis"
     # Who writes a memory waits for it, so not for ever; the worker itself waits for a second at a time.
     Q_CLUSTER["redis"] = BROKER + ("&" if "?" in BROKER else "?") + "socket_connect_timeout=2&socket_timeout=5"
 
@@ -304,7 +304,7 @@ LOGGING = {
             ],
         }
     },
-    "filters": {"outages": {"()": "nousweb.outage.OutagesLogged"}},
+    "filters": {"outages": {"()": "nousweb.database.outages.OutagesLogged"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {

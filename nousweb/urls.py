@@ -8,7 +8,7 @@ from nousweb.api import api
 from nousweb.health import healthz, readyz
 from nousweb.metrics import metrics
 
-handler500 = "nousweb.outage.server_error"
+handler500 = "nousweb.database.outages.server_error"
 urlpatterns = [
     path("healthz", healthz),
     path("readyz", readyz),
@@ -17,7 +17,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
-    path("", include("context.urls")),
-    path("", include("memory.urls")),
-    path("", include("identity.urls")),
+    path("", include("nousweb.console.context.urls")),
+    path("", include("nousweb.console.memory.urls")),
+    path("", include("nousweb.console.identity.urls")),
 ]

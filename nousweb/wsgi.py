@@ -6,7 +6,7 @@ import django
 from django.conf import settings
 
 from nousweb.database.limits import work_usual
-from nousweb.request import Handler
+from nousweb.utf8_request import Handler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
 

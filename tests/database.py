@@ -30,7 +30,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from nousweb.postgres import EmbeddedServer, PostgresProblem, check_requirements
+from nousweb.runtime.postgres import EmbeddedServer, PostgresProblem, check_requirements
 
 FOLDER_PREFIX = "nous-test-"
 TRUNCATED_TABLE = re.compile(r'"(?:[^"]|"")+"')

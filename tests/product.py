@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 
-from nousweb.postgres import EmbeddedServer
+from nousweb.runtime.postgres import EmbeddedServer
 
 PROJECT = Path(__file__).resolve().parent.parent
 PATIENCE = 120
@@ -90,7 +90,7 @@ class Product:
         return program
 
     def web(self) -> subprocess.Popen[bytes]:
-        return self.start("-m", "gunicorn", "-c", "python:nousweb.gunicorn")
+        return self.start("-m", "gunicorn", "-c", "python:nousweb.runtime.gunicorn")
 
     def worker(self) -> subprocess.Popen[bytes]:
         return self.start(str(PROJECT / "manage.py"), "qcluster")
@@ -145,7 +145,7 @@ class Product:
 
 def tied(*command: str) -> list[str]:
     """`command`, ended with this process, should it be killed before it can clean up."""
-    return [sys.executable, "-m", "nousweb.tether", str(os.getpid()), *command]
+    return [sys.executable, "-m", "nousweb.runtime.parent_death_signal", str(os.getpid()), *command]
 
 
 def kill(program: subprocess.Popen[bytes]) -> None:

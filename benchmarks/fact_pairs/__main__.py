@@ -39,9 +39,9 @@ def main() -> int:
 
 def _report(split: str, pairs: list[dict[str, str]], *, every: bool) -> int:
     """Print the table of one split; returns how many changed facts were confirmed."""
+    from memory.comparison.compare import FactText, Outcome, compare_facts
     from memory.embedding.registry import embedder_named
     from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
-    from memory.lifecycle.compare import FactText, Outcome, compare_facts
 
     embedder = embedder_named(DEFAULT_MODEL)
     vectors = embedder.embed_documents([text for pair in pairs for text in (pair["old"], pair["new"])])

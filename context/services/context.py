@@ -11,13 +11,13 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
-from context.assembly import Section, Verdict
-from context.engine import Prepared, context_prepare
+from context.engine.assembly import Section, Verdict
+from context.engine.pipeline import Prepared, context_prepare
+from context.engine.request import ContextRequest
 from context.models import ContextRun
-from context.request import ContextRequest
 from identity.models import Agent
 from identity.principal import Principal
-from identity.services.holding import agent_again, agent_held
+from identity.services.agent_lock import agent_again, agent_held
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from nousweb.lib import clock
 from nousweb.lib.sql import instance_insert

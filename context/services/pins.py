@@ -7,11 +7,11 @@ from context.models import ContextPin
 from context.services.context import context_view
 from identity.models import Agent, Persona
 from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from identity.services.holding import agent_transaction
 from identity.services.versions import agent_lock
 from memory.models import ItemType, SearchItem
-from memory.search.load import memories_load
+from memory.search.memory_loader import memories_load
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 PIN = "context.add_contextpin"

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from context.engine.request import ContextRequest
 from context.models import ContextRun
-from context.request import ContextRequest
 from context.services.context import ContextResult, context_assemble
 from identity.principal import Principal
 

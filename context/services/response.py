@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+from context.engine.overlap import share_within, words_of
 from context.models import ContextRun, MemoryUsage
-from context.overlap import share_within, words_of
 from context.usage import REFERENCED_AT
 from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from identity.services.holding import agent_transaction
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.text import unstorable_reason

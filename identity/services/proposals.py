@@ -20,7 +20,7 @@ from identity.prompt import section_check
 from identity.services.audit import audit_record
 from identity.services.four_eyes import approval_check, waits
 from identity.services.guardrails import guardrail_decide, remark_check, text_check
-from identity.services.repeats import (
+from identity.services.proposal_limits import (
     daily_cap_check,
     pending_cap_check,
     proposal_waiting,

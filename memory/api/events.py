@@ -10,11 +10,11 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_for
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, keyset_page, principal, row_of
-from memory.checks import choice_check, moment_check, text_check
 from memory.models import EventKind
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.schemas.events import EventOut, EventPage, EventsIn, RecordedEventsOut
 from memory.services.events import events_record
+from memory.validation import choice_check, moment_check, text_check
 from nousweb.lib.errors import NotAllowed
 
 router = Router()

@@ -10,7 +10,6 @@ from ninja import Query, Router, Status
 from pydantic import AwareDatetime
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
-from memory.checks import moment_check
 from memory.models import Fact
 from memory.schemas.facts import (
     FactHistory,
@@ -31,6 +30,7 @@ from memory.services.facts import (
     fact_replace,
     fact_restore,
 )
+from memory.validation import moment_check
 
 router = Router()
 

@@ -11,13 +11,13 @@ from pydantic import AwareDatetime
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, keyset_page, principal
 from memory.api.events import PersonaName, narrowed
-from memory.checks import moment_check, text_check
-from memory.layers.policy import MAX_LOOP_ID_CHARACTERS, MAX_STM_WINDOW
-from memory.layers.stm import StmConfig
+from memory.layers.event_policy import MAX_LOOP_ID_CHARACTERS, MAX_STM_WINDOW
+from memory.layers.short_term_scoring import StmConfig
+from memory.layers.short_term_search import stm_search
 from memory.models import LoopSummary
 from memory.schemas.loops import LoopOut, LoopPage, LoopWithEvents, StmOut
 from memory.services.loops import loop_close
-from memory.stm import stm_search
+from memory.validation import moment_check, text_check
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 

@@ -11,7 +11,7 @@ from memory.api.common import REFUSALS, principal
 from memory.persona import memory_of
 from memory.schemas.recall import IndexOut, ItemTypeName, RecallOut, ScopeName
 from memory.search import SearchRequest, search
-from memory.search.index import index_counts
+from memory.search.index_writer import index_counts
 from nousweb.lib.errors import Invalid
 from nousweb.lib.schemas import answered
 

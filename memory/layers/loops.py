@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory.layers.compaction import cut_at_sentence, fold
-from memory.layers.policy import (
+from memory.layers.event_policy import (
     CLOSING_KINDS,
     MAX_SUMMARY_CHARACTERS,
     MAX_SUMMARY_ERROR,

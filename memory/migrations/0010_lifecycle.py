@@ -12,7 +12,7 @@ CREATE INDEX memory_fact_said ON memory_fact
     (agent_id, persona, md5(rtrim(regexp_replace(btrim(content), '\\s+', ' ', 'g'), ' .!')))
     WHERE active;
 """
-"""Finds what was said before in the same words; memory.services.facts.candidates asks in the same form."""
+"""Finds what was said before in the same words; memory.services.facts.comparison_candidates asks in the same form."""
 
 
 class Migration(migrations.Migration):

@@ -17,7 +17,7 @@ WHERE review.status = 'resolved' AND review.resolver_kind = 'person' AND (
 );
 """
 
-# Finds in the same words what was found wrong; memory.services.facts.rejected asks in the same form.
+# Finds in the same words what was found wrong; memory.services.facts.rejected_facts asks in the same form.
 REJECTED = """
 CREATE INDEX memory_fact_rejected ON memory_fact
     (agent_id, persona, md5(rtrim(regexp_replace(btrim(content), '\\s+', ' ', 'g'), ' .!')))

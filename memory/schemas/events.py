@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from ninja import Schema
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from memory.layers.policy import MAX_EVENT_CHARACTERS, MAX_EVENTS_PER_CALL
+from memory.layers.event_policy import MAX_EVENT_CHARACTERS, MAX_EVENTS_PER_CALL
 from memory.models import EventKind
 
 KINDS = ", ".join(EventKind.values)

@@ -36,7 +36,7 @@ LEXICAL_ROWS = 1_500
 PAIRED = 4
 """Of so many of the rarest words an item must hold two, when the rarest alone would bring more rows than that."""
 COUNTED = 2_000
-"""A word that this many items hold is common: counted in the background (memory.search.statistics), not here."""
+"""A word that this many items hold is common: counted in the background (memory.search.index_statistics), not here."""
 MAX_LEXEMES = 64
 OWN_WORDS = frozenset([*ItemType.values, *Scope.values, *PROFILE_CATEGORIES])
 """What filters of most searches name: words of this program, without quotes in them."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from memory.checks import moment_check
 from memory.models import ItemType, Scope
+from memory.validation import moment_check
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unstorable_reason
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 import structlog
 
 from memory.embedding import EmbeddingFailed, thresholds_of
-from memory.embedding.ahead import EmbeddingAhead
 from memory.embedding.protocol import Vectors
+from memory.embedding.query_prefetch import EmbeddingAhead
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.persona import PersonaMemory
+from memory.search.as_of import changed_since
 from memory.search.candidates import TUNING, Asked, Counts, Fetched, candidates_fetch, counts_read, lexical_fetch
-from memory.search.load import hits_load
-from memory.search.past import changed_since
+from memory.search.memory_loader import hits_load
 from memory.search.request import MAX_LIMIT, MAX_QUERY_CHARACTERS, SearchHit, SearchRequest, SearchResult
 from memory.search.scoring import Query, Ranking, Values, rarest, score
 from nousweb.lib.sql import session_tuned
@@ -35,7 +35,7 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     4. Score them and drop what lies under the threshold.
     5. Load the best from their own tables, through the view.
 
-    As of the past, what has changed since is searched as it was then (`memory.search.past`).
+    As of the past, what has changed since is searched as it was then (`memory.search.as_of`).
     """
     watch = _Watch()
     text = _read(request.query)

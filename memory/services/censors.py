@@ -8,13 +8,13 @@ from django.db.models import F
 
 from identity.models import Agent
 from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from identity.services.holding import agent_transaction
 from memory.censoring.cost import pattern_cost_check
 from memory.censoring.matching import Outcome, Rule, Similarities, text_match
-from memory.censoring.meaning import default_threshold, semantic_similarities
 from memory.censoring.patterns import meaning_check, pattern_check
-from memory.checks import choice_check, text_check, unit_check, whole_check, word_check
+from memory.censoring.semantic_matching import default_threshold, semantic_similarities
+from memory.jobs.queue import lifecycle_queue
 from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor
 from memory.persona import change_check, memory_of
@@ -27,8 +27,8 @@ from memory.policy import (
     MAX_DETAIL_CHARACTERS,
     MAX_REMARK_CHARACTERS,
 )
-from memory.services.changes import row_change, row_lock
-from memory.services.queue import lifecycle_queue
+from memory.services.row_update import row_change, row_lock
+from memory.validation import choice_check, text_check, unit_check, whole_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from nousweb.lib.text import unstorable_reason

@@ -7,17 +7,17 @@ from typing import Any
 
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from identity.services.holding import agent_transaction
-from memory.checks import choice_check, past_check, tags_check, text_check, texts_check, unit_check
-from memory.lifecycle.extract import extract_summary, extract_title
+from memory.jobs.queue import lifecycle_queue
+from memory.lifecycle.episode_extraction import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, ItemType, Scope
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_EVENTS_PER_APPEND, MAX_REMARK_CHARACTERS
-from memory.search.entries import entry_of
-from memory.search.index import index_put, index_remove
-from memory.services.changes import row_change, row_lock
-from memory.services.queue import lifecycle_queue
+from memory.search.index_builders import entry_of
+from memory.search.index_writer import index_put, index_remove
+from memory.services.row_update import row_change, row_lock
+from memory.validation import choice_check, past_check, tags_check, text_check, texts_check, unit_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 

@@ -2,9 +2,9 @@
 
 What is erased is gone from every table, and from what the audit trail quotes; a receipt stays there that says
 what kind of thing, how many rows, who and why, and not what it said. What only grows is out of the running product's
-reach: the owner of the tables deletes and blanks there, and writes the receipt (memory/services/owners_erasing.py).
+reach: the owner of the tables deletes and blanks there, and writes the receipt (memory/services/owner_erasure.py).
 
-Whoever writes for the agent is waited for, or waits (identity/services/holding.py), so that nothing which was read
+Whoever writes for the agent is waited for, or waits (identity/services/agent_lock.py), so that nothing which was read
 before the erasure is written after it.
 
 Other apps erase what they keep through `erasers`, so that memory depends on none of them.
@@ -22,12 +22,12 @@ from django.db import connection, models, transaction
 
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
-from identity.services.holding import agent_erasing
-from memory.checks import text_check
+from identity.services.agent_lock import agent_erasing
 from memory.models import Decision, Episode, Event, Fact, FactChange, ItemType, LoopSummary, Procedure, WorkingMemory
-from memory.search.index import index_remove
+from memory.search.index_writer import index_remove
 from memory.services.facts.change import facts_lock
-from memory.services.owners_erasing import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_told
+from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_told
+from memory.validation import text_check
 from nousweb.lib.errors import NotFound
 from nousweb.lib.retrying import transaction_retried
 

@@ -13,14 +13,14 @@ from django.db import connection, transaction
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from memory.jobs.messages import message_send
 from memory.layers.compaction import compact
-from memory.layers.drafts import EventDraft, events_check
+from memory.layers.event_policy import CLOSING_KINDS, KIND_IMPORTANCE
+from memory.layers.event_validation import EventDraft, events_check
 from memory.layers.loops import loop_visibility
-from memory.layers.policy import CLOSING_KINDS, KIND_IMPORTANCE
-from memory.messages import message_send
 from memory.models import Event, LongTermEntry, LoopSummary
-from memory.search.entries import entry_of
-from memory.search.index import index_put
+from memory.search.index_builders import entry_of
+from memory.search.index_writer import index_put
 from memory.services.event_ids import event_ids_reserve
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
@@ -48,7 +48,7 @@ def events_record(
 ) -> list[RecordedEvent]:
     """Append events to the log of the persona that `by` acts as; one result for each, in the same order.
 
-    1. Every event is checked before any is stored (memory.layers.drafts says what is accepted).
+    1. Every event is checked before any is stored (memory.layers.event_validation says what is accepted).
     2. An event whose `key` this persona's log holds already is not stored again: the one that is there is the
        answer, or RepeatedKey (409) when it says something else. This also holds within one call.
     3. New events are stored with their long-term entries, their rows of the index and their loops; one audit

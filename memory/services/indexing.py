@@ -19,7 +19,7 @@ from identity.services.audit import audit_record
 from memory.embedding import Embedder, EmbeddingFailed, EmbeddingRefused, embedder_named
 from memory.embedding.protocol import Vectors
 from memory.embedding.registry import configured_name
-from memory.messages import message_send
+from memory.jobs.messages import message_send
 from memory.models import EmbeddingModel, IndexStatus, SearchItem
 from nousweb.lib import clock
 from nousweb.lib.retrying import transaction_retried

@@ -13,12 +13,12 @@ from django.db.models import QuerySet
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from memory.jobs.messages import message_send
+from memory.layers.event_policy import CLOSING_KINDS, OPENING_KINDS
 from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
-from memory.layers.policy import CLOSING_KINDS, OPENING_KINDS
-from memory.messages import message_send
 from memory.models import Event, EventKind, LongTermEntry, LoopSummary
-from memory.search.entries import entry_of
-from memory.search.index import index_put
+from memory.search.index_builders import entry_of
+from memory.search.index_writer import index_put
 from memory.services.events import long_term_store
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound

@@ -6,15 +6,15 @@ from django.db.models import F
 
 from identity.models import Agent
 from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from identity.services.holding import agent_transaction
-from memory.checks import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 from memory.models import Procedure, Scope
 from memory.persona import change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
-from memory.search.entries import entry_of
-from memory.search.index import index_put
-from memory.services.changes import row_change, row_lock
+from memory.search.index_builders import entry_of
+from memory.search.index_writer import index_put
+from memory.services.row_update import row_change, row_lock
+from memory.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
 

@@ -10,7 +10,7 @@ from django.db import IntegrityError, connection, transaction
 from identity.principal import Principal
 from memory.embedding import Embedder, EmbeddingRefused, embedder_named, full_name
 from memory.embedding.protocol import Vectors
-from memory.messages import message_send
+from memory.jobs.messages import message_send
 from memory.models import EmbeddingModel, IndexStatus, SearchItem
 from memory.services.indexing import BATCH, RUN_SECONDS, Claimed, active_model, vector_literal
 from nousweb.lib import clock

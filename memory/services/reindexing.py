@@ -7,8 +7,8 @@ from django.db import connection, transaction
 
 from identity.models import Agent
 from memory.models import Decision, Episode, Fact, LongTermEntry, Procedure
-from memory.search.entries import entry_of
-from memory.search.index import index_put
+from memory.search.index_builders import entry_of
+from memory.search.index_writer import index_put
 
 REBUILD_BATCH = 500
 

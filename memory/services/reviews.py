@@ -14,9 +14,8 @@ from django.db.models import Q
 
 from identity.models import Persona
 from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from identity.services.holding import agent_transaction
-from memory.checks import choice_check, text_check
 from memory.judge import Judged, Relation, RelationVerdict
 from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor, Fact, FactChange, MemoryReview
@@ -33,10 +32,11 @@ from memory.services.facts import (
     fact_unconfirm,
 )
 from memory.services.facts.change import facts_lock
+from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
 from memory.services.facts.learn import learning_lock
-from memory.services.facts.word import endorsement_change
-from memory.services.questions import verdict_of
+from memory.services.review_opening import verdict_of
+from memory.validation import choice_check, text_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
 

@@ -9,11 +9,11 @@ from uuid import uuid4
 
 from identity.models import Agent
 from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from identity.services.holding import agent_transaction
-from memory.checks import text_check, unit_check, whole_check, word_check
 from memory.models import WorkingMemory
 from memory.policy import MAX_OPEN_THREADS, MAX_REMARK_CHARACTERS, MAX_WORKING_ITEMS
+from memory.validation import text_check, unit_check, whole_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from memory.layers.drafts import EVENT_FIELDS
-from memory.transfer.reading import BadJson, json_read
+from memory.layers.event_validation import EVENT_FIELDS
+from memory.transfer.json_reader import BadJson, json_read
 from nousweb.lib.errors import Invalid
 
 MAX_PLACE_CHARACTERS = 200

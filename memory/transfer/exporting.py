@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from identity.models import Agent
 from identity.principal import Principal
 from memory.persona import VIEW_SUBCONSCIOUS
-from memory.transfer.tables import (
+from memory.transfer.export_tables import (
     AGENT_FIELDS,
     AUDIT_TABLE,
     FORMAT,

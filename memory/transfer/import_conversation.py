@@ -8,8 +8,8 @@ from typing import Any
 
 from identity.models import Agent
 from identity.principal import Principal
-from memory.layers.drafts import events_check
-from memory.layers.policy import MAX_KEY_CHARACTERS
+from memory.layers.event_policy import MAX_KEY_CHARACTERS
+from memory.layers.event_validation import events_check
 from memory.services.events import events_record
 from memory.transfer.conversations import READERS, Source, Turn, place_shown
 from nousweb.lib import clock

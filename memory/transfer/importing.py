@@ -12,11 +12,10 @@ from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, P
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import Event, LongTermEntry, LoopSummary
-from memory.search.entries import INDEXED_MODELS, entry_of
-from memory.search.index import index_put
+from memory.search.index_builders import INDEXED_MODELS, entry_of
+from memory.search.index_writer import index_put
 from memory.services.event_ids import event_ids_reserve
-from memory.transfer.reading import BadJson, json_read
-from memory.transfer.tables import (
+from memory.transfer.export_tables import (
     AGENT_FIELDS,
     AUDIT_TABLE,
     FORMAT,
@@ -28,7 +27,8 @@ from memory.transfer.tables import (
     rows_of,
     table_name,
 )
-from memory.transfer.values import BadLine, column_value, is_uuid
+from memory.transfer.json_reader import BadJson, json_read
+from memory.transfer.value_validation import BadLine, column_value, is_uuid
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unapprovable_reason
 

@@ -16,13 +16,13 @@ from django_q.models import Schedule
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
+from memory.jobs.queue import lifecycle_queue
 from memory.models import FactChange
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create
-from memory.services.queue import lifecycle_queue
 from memory.services.working import working_item_add, working_thread_open
 from nousweb.api import api as the_api
 from tests.http import ApiClient, signed_in

@@ -5,8 +5,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.test import Client
 
+from context.engine.request import ContextRequest
 from context.models import ContextRun
-from context.request import ContextRequest
 from context.services.context import context_assemble
 from identity.models import Agent
 from identity.principal import Principal

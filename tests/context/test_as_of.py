@@ -14,8 +14,8 @@ from django.urls import reverse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from context.engine.request import ContextRequest
 from context.models import ContextProfile
-from context.request import ContextRequest
 from context.services.context import context_assemble
 from context.services.pins import context_pin, context_unpin
 from context.services.profiles import profile_assign, profile_create, profile_update
@@ -25,8 +25,8 @@ from identity.services.agents import agent_configure
 from identity.services.proposals import identity_propose, proposal_approve
 from memory.models import Decision, Episode, FactChange, LoopSummary, SearchItem
 from memory.persona import ActorMemory
-from memory.search.load import memories_load
-from memory.search.past import changed_since, memories_then
+from memory.search.as_of import changed_since, memories_then
+from memory.search.memory_loader import memories_load
 from memory.search.request import SearchRequest
 from memory.search.search import search
 from memory.services.censors import censor_create, censor_retire, censor_update
@@ -296,7 +296,7 @@ def test_what_is_always_told_comes_by_how_sure_it_was_then(old_ada, system):
 
 
 def test_of_very_many_that_were_always_told_the_pinned_are_read_too(old_ada, system, bob, monkeypatch):
-    monkeypatch.setattr("context.sections.PROFILE_FACTS_READ", 1)
+    monkeypatch.setattr("context.engine.sections.PROFILE_FACTS_READ", 1)
     with clock.at(ago(30)):
         for content, confidence in (("Tim likes tea.", 0.9), ("Tim likes figs.", 0.6)):
             fact = learn(old_ada, content, system, category="person", confidence=confidence)
@@ -312,7 +312,7 @@ def test_of_very_many_filed_anew_the_last_are_searched_as_they_were_filed(old_ad
     for days, place in ((9, 2), (8, 0), (7, 3), (6, 1)):
         with clock.at(ago(days)):
             fact_edit(fact=facts[place], by=system, category="rule")
-    monkeypatch.setattr("memory.search.past.MOST_CHANGED", 2)
+    monkeypatch.setattr("memory.search.as_of.MOST_CHANGED", 2)
     request = SearchRequest(ASKED, as_of=ago(20), exclude_categories=("rule",))
     assert {key for _, key in _changed(old_ada, request)} == {str(facts[3].pk), str(facts[1].pk)}
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context.assembly import FixedSection, Item, assemble
+from context.engine.assembly import FixedSection, Item, assemble
 from nousweb.lib.fencing import fence_block, fence_line
 from nousweb.lib.tokens import estimate_tokens
 

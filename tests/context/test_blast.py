@@ -8,7 +8,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from context.changes import (
+from context.engine.overrides import CensorDraft, Overrides
+from context.engine.request import ContextRequest
+from context.models import ContextRun
+from context.services.context import context_assemble
+from context.services.pins import context_pin
+from context.services.profiles import profile_create
+from context.what_if.impact import blast_radius
+from context.what_if.scenarios import (
     censor_overrides,
     fact_overrides,
     filing_overrides,
@@ -17,13 +24,6 @@ from context.changes import (
     question_overrides,
     questions_overrides,
 )
-from context.models import ContextRun
-from context.overrides import CensorDraft, Overrides
-from context.request import ContextRequest
-from context.services.blast import blast_radius
-from context.services.context import context_assemble
-from context.services.pins import context_pin
-from context.services.profiles import profile_create
 from identity.models import ApiToken, ChangeProposal
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
@@ -406,7 +406,7 @@ def test_several_agents_share_the_time_that_one_has(ada, bruno, asked, proposals
     other = identity_propose(agent=bruno, section="values", content="Speed.", by=system, wait=True).proposal
     # The deadline is set, the first agent begins at once, and the second long after it.
     moments = iter([0.0, 0.0, 1_000.0])
-    monkeypatch.setattr("context.views.blast.time", SimpleNamespace(monotonic=lambda: next(moments)))
+    monkeypatch.setattr("nousweb.console.context.views.impact.time", SimpleNamespace(monotonic=lambda: next(moments)))
     keys = [str(proposals[0].pk), str(other.pk)]
     page = browser(alice).post(reverse("context_blast_proposals"), {"selected": keys}).content.decode()
     assert "3 of 3" in page

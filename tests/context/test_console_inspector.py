@@ -3,12 +3,12 @@
 import pytest
 from django.urls import reverse
 
-from context.forms import conversation_read, conversation_write, inspector_values
+from context.engine.request import Message
 from context.models import ContextRun
-from context.request import Message
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from memory.services.decisions import decision_record
+from nousweb.console.context.forms import conversation_read, conversation_write, inspector_values
 from nousweb.lib.errors import Invalid
 from tests.context.stories import EXPORT, browser, learn, send
 
@@ -209,7 +209,7 @@ def test_the_number_of_queries_holds(ada, system, actor, alice, django_assert_nu
 
 
 def test_reverse_of_every_type_of_piece(ada):
-    from context.links import memory_url
+    from nousweb.console.context.links import memory_url
 
     assert memory_url("ada", "identity", "values:3") == reverse("section_history", args=["ada", "values"])
     assert memory_url("ada", "identity", "environment").endswith("/environment/")

@@ -189,8 +189,8 @@ def test_what_a_time_was_spent_on_is_told_in_order(ada, actor, alice):
 
 
 def test_a_moved_item_and_a_changed_verdict_are_told(ada):
-    from context.compare import compare
-    from context.shown import Shown
+    from nousweb.console.context.presentation import Shown
+    from nousweb.console.context.run_comparison import compare
 
     def side(*ids, verdicts=()):
         items = [{"type": "fact", "id": one, "text": f"- {one}", "tokens": 1} for one in ids]

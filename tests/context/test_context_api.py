@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 from structlog.testing import capture_logs
 
+from context.engine.request import ContextRequest
 from context.models import ContextRun
-from context.request import ContextRequest
 from context.schemas import ContextOut
 from context.services.context import context_runs_purge
 from context.services.pins import context_pin, context_unpin

@@ -7,9 +7,9 @@ import pytest
 from django.core.cache import cache
 
 from context.models import ContextRun
-from context.services.counting import TRIED_FOR, context_runs_count
+from context.services.token_counting import TRIED_FOR, context_runs_count
 from nousweb.lib import clock
-from nousweb.schedules import SCHEDULES
+from nousweb.queue.schedules import SCHEDULES
 from tests.context.stories import EXPORT, browser, learn, send
 from tests.judge_server import JudgeServer, Reply
 

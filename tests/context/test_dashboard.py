@@ -14,10 +14,6 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django_q.models import OrmQ
 
-from context.dashboard import Dashboard, dashboard
-from context.dashboard.calls import RUNS_READ
-from context.dashboard.health import ERROR_CHARACTERS
-from context.dashboard.period import Period, Trend
 from context.models import ContextRun, MemoryUsage
 from identity.models import Agent
 from identity.principal import Principal
@@ -25,6 +21,10 @@ from identity.services.proposals import identity_propose
 from memory.models import EmbeddingModel, Event, Fact, IndexStatus, JudgeCall, LifecycleRun, MemoryReview, SearchItem
 from memory.services.decisions import decision_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
+from nousweb.console.home.context_calls import RUNS_READ
+from nousweb.console.home.dashboard import Dashboard, dashboard
+from nousweb.console.home.health import ERROR_CHARACTERS
+from nousweb.console.home.period import Period, Trend
 from nousweb.lib import clock
 
 NOON = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context.assembly import Candidate, FixedSection, Item, Rules, SearchedSection, assemble
+from context.engine.assembly import Candidate, FixedSection, Item, Rules, SearchedSection, assemble
 from nousweb.lib.tokens import estimate_tokens
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)

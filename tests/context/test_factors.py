@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from context.assembly import Candidate, Rules
-from context.assembly.gates import judge, score_of
+from context.engine.assembly import Candidate, Rules
+from context.engine.assembly.filters import judge, score_of
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 PLAIN = Candidate("facts", "fact", "plain", "The parser reads a line.", 0.5, NOW, 0.25)

@@ -3,8 +3,8 @@
 import pytest
 from django.db import connection
 
-from context.dedup import _embedded, duplicates_of
-from context.request import Message
+from context.engine.dedup import _embedded, duplicates_of
+from context.engine.request import Message
 from memory.embedding import EmbeddingFailed
 from memory.models import WorkingMemory
 from tests.context.stories import learn
@@ -66,7 +66,7 @@ def test_the_same_text_is_said_already_with_and_without_embeddings(embedder, mon
         def refuse(name):
             raise EmbeddingFailed("The embedder is down.")
 
-        monkeypatch.setattr("context.dedup.embedder_named", refuse)
+        monkeypatch.setattr("context.engine.dedup.embedder_named", refuse)
     text = "The ledger export writes one file for each currency."
     said = [Message("user", "Hello."), Message("assistant", text)]
     assert duplicates_of([text, "Something wholly different."], said, 5) == {0: 2}
@@ -90,7 +90,7 @@ def test_the_same_in_other_words_is_said_already_by_its_meaning(monkeypatch):
     assert duplicates_of([text], said, 5) == {0: 1}
     assert duplicates_of([text], other, 5) == {}
     # Words alone leave it in: too few of them are the same.
-    monkeypatch.setattr("context.dedup.embedder_named", refusing)
+    monkeypatch.setattr("context.engine.dedup.embedder_named", refusing)
     _embedded.cache_clear()
     assert duplicates_of([text], said, 5) == {}
 

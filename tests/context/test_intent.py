@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context.intent import MEMORY_TYPES, intent_read
-from context.plan import plan_retrieval
+from context.engine.intent import MEMORY_TYPES, intent_read
+from context.engine.plan import plan_retrieval
 
 
 def plan_of(text, frame="question"):

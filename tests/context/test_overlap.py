@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context.compression import compress
-from context.overlap import containment, jaccard, share_within, words_of
+from context.engine.compression import compress
+from context.engine.overlap import containment, jaccard, share_within, words_of
 from nousweb.lib.tokens import estimate_tokens
 
 FOX, JUMPS = words_of("the quick brown fox"), words_of("brown fox jumps")

@@ -3,8 +3,8 @@
 import pytest
 from django.db import connection
 
+from context.engine.request import ContextRequest
 from context.models import ContextPin
-from context.request import ContextRequest
 from context.services import pins as pins_module
 from context.services.context import context_assemble
 from context.services.pins import context_pin, context_unpin

@@ -6,15 +6,15 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from context.engine.request import ContextRequest
 from context.models import ContextRun
-from context.request import ContextRequest
 from context.services.context import context_assemble
 from context.services.pins import context_pin
 from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import ItemType, MemoryReview
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, retired, search
+from memory.search import SearchRequest, retired_matches, search
 from memory.services.decisions import decision_record, decision_update
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_invalidate, fact_supersede
@@ -141,14 +141,14 @@ def test_of_the_subconscious_and_of_others_nothing_is_explained(ada, bruno, syst
 
 
 def test_of_very_much_that_was_retired_the_last_is_read_and_what_holds_the_words(ada, system, actor, monkeypatch):
-    monkeypatch.setattr(retired, "LATEST", 2)
+    monkeypatch.setattr(retired_matches, "LATEST", 2)
     texts = ["The ledger export failed.", "Books went missing from a shelf.", "Whales sing.", "Whales dive."]
     facts = [learn(ada, text, system) for text in texts]
     for place, fact in enumerate(facts):
         with clock.at(clock.now() - timedelta(days=9 - place)):
             fact_invalidate(fact=fact, by=system)
     found = search(ActorMemory(ada), SearchRequest(EXPORT))
-    looked_at = {hit.id for hit in retired.retired_search(ActorMemory(ada), found.asked)}
+    looked_at = {hit.id for hit in retired_matches.retired_search(ActorMemory(ada), found.asked)}
     assert looked_at == {str(facts[place].pk) for place in (0, 2, 3)}
 
 

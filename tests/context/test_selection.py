@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from context.assembly import Candidate, Rules, SearchedSection, VerdictCode, assemble
+from context.engine.assembly import Candidate, Rules, SearchedSection, VerdictCode, assemble
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from context.engine.request import ContextRequest
 from context.profiles import BUILT_IN
-from context.request import ContextRequest
 from context.services.context import context_assemble
 from context.services.pins import context_pin
 from identity.models import ApiToken

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from context.engine.request import ContextRequest
 from context.models import ContextRun, MemoryUsage
-from context.request import ContextRequest
 from context.services.context import context_assemble
 from context.services.response import context_respond
 from context.usage import UsageStats, usage_stats

@@ -7,8 +7,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from context.engine.request import ContextRequest
 from context.models import ContextRun
-from context.request import ContextRequest
 from context.services.context import context_assemble
 from identity.models import Agent
 from identity.principal import Principal

@@ -8,12 +8,13 @@ from django.contrib.auth.models import User
 from django.urls import get_resolver, reverse
 from playwright.sync_api import Page, ViewportSize
 
+from context.engine.request import ContextRequest
 from context.models import ContextRun
-from context.request import ContextRequest
 from context.services.context import context_assemble
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
+from memory.jobs.queue import lifecycle_queue
 from memory.models import Censor, Decision, Episode, Event, Fact, LifecycleRun, MemoryReview, Procedure, SearchItem
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
@@ -21,8 +22,7 @@ from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from memory.services.procedures import procedure_create
-from memory.services.questions import escalation_announce
-from memory.services.queue import lifecycle_queue
+from memory.services.review_opening import escalation_announce
 from memory.services.working import working_item_add, working_thread_open
 from tests.e2e.conftest import assert_accessible
 

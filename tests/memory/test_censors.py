@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from identity.models import AuditEvent
 from memory.censoring.matching import MAX_SPANS, Rule, SimilarityFailed, text_match
-from memory.censoring.meaning import semantic_similarities
+from memory.censoring.semantic_matching import semantic_similarities
 from memory.models import Censor
 from memory.policy import MAX_ACTIVE_CENSORS
 from memory.services.censors import censor_check, censor_create, censor_retire, censor_update

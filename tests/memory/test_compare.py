@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from memory.comparison import lexicon as w
+from memory.comparison.compare import Comparison, FactText, Kind, Outcome, compare_facts
 from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
-from memory.lifecycle import words as w
-from memory.lifecycle.compare import Comparison, FactText, Kind, Outcome, compare_facts
 
 THRESHOLDS = thresholds_of(DEFAULT_MODEL)
 THEN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,10 +9,10 @@ from django.urls import reverse
 
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
-from memory.clocks import clocks_of, known_spans
 from memory.models import Fact, SearchItem
 from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_restore, fact_supersede
+from nousweb.console.memory.bitemporal_chart import clocks_of, known_spans
 from nousweb.lib import clock
 from tests.many import multiply
 from tests.memory.console import browser

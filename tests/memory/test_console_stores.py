@@ -19,8 +19,8 @@ from memory.models import (
     SearchStatistics,
     WorkingMemory,
 )
-from memory.search.entries import IndexEntry
-from memory.search.index import index_put
+from memory.search.index_builders import IndexEntry
+from memory.search.index_writer import index_put
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_append, episode_close, episode_open

@@ -8,12 +8,12 @@ from django.db import close_old_connections, connection, transaction
 from context.models import ContextRun, MemoryUsage
 from identity.models import AuditEvent
 from identity.principal import Principal
-from identity.services.holding import agent_erasing, agent_held
+from identity.services.agent_lock import agent_erasing, agent_held
+from memory.jobs.runner import lifecycle_run
+from memory.jobs.schedule import dream_queue
 from memory.models import Fact, FactChange, LifecycleRun, MemoryReview, WorkingMemory
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn
-from memory.services.lifecycle import lifecycle_run
-from memory.services.schedule import dream_queue
 from tests.judge_server import JudgeServer
 from tests.memory.test_erasure import assert_gone
 from tests.product import until

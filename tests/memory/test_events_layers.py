@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory.layers.compaction import compact, cut_at_sentence
-from memory.layers.policy import (
+from memory.layers.event_policy import (
     MAX_PROSE_CHARACTERS,
     MAX_SPEAKER_CHARACTERS,
     OUTPUT_HEAD_CHARACTERS,

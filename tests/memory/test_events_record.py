@@ -10,7 +10,7 @@ from django.utils import timezone
 from identity.models import AuditEvent
 from identity.principal import Principal
 from identity.services.tokens import token_create
-from memory.layers.policy import MAX_EVENT_CHARACTERS
+from memory.layers.event_policy import MAX_EVENT_CHARACTERS
 from memory.models import Event, EventKind, LongTermEntry, LoopSummary, SearchItem
 from memory.services.events import events_record
 from nousweb.lib.errors import Invalid, NotAllowed

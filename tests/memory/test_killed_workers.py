@@ -23,6 +23,8 @@ from django_q.tasks import async_task
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create
+from memory.jobs.queue import TASK, lifecycle_queue
+from memory.jobs.schedule import judgements_retry
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.policy import STALE_AFTER
 from memory.models import (
@@ -42,8 +44,6 @@ from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create, procedure_report
-from memory.services.queue import TASK, lifecycle_queue
-from memory.services.schedule import judgements_retry
 from nousweb.lib import clock
 from tests.judge_server import KEY, JudgeServer, Reply
 from tests.memory.embedders import Endpoint, endpoint

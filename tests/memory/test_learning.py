@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from memory.jobs.runner import lifecycle_run
 from memory.models import Fact, FactChange, JudgeCall, LifecycleRun, MemoryReview
-from memory.services.lifecycle import lifecycle_run
 from tests.judge_server import JudgeServer
 
 

@@ -8,7 +8,10 @@ import pytest
 from django.test import override_settings
 
 from identity.principal import Principal
-from memory.lifecycle.extract import MAX_SUMMARY_WORDS, extract_summary, extract_title
+from memory.jobs.queue import lifecycle_queue
+from memory.jobs.runner import lifecycle_run, pause_after, run_retry, runs_sweep
+from memory.jobs.schedule import dream_queue, judgements_retry, schedule_pause, schedule_resume, schedule_run
+from memory.lifecycle.episode_extraction import MAX_SUMMARY_WORDS, extract_summary, extract_title
 from memory.lifecycle.handler import Handler, NotNow
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.handlers.censor_escalate import escalated
@@ -20,10 +23,7 @@ from memory.services.censors import censor_check, censor_create, censor_false_po
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
-from memory.services.lifecycle import lifecycle_run, pause_after, run_retry, runs_sweep
-from memory.services.queue import lifecycle_queue
 from memory.services.reviews import review_resolve, review_undo
-from memory.services.schedule import dream_queue, judgements_retry, schedule_pause, schedule_resume, schedule_run
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed
 from tests.judge_server import JudgeServer
@@ -178,9 +178,9 @@ def test_a_lost_message_is_told_later_while_others_wait(ada, handler):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_claim_is_renewed_while_its_handler_works(ada, handler, monkeypatch):
-    from memory.services import lifecycle
+    from memory.jobs import runner
 
-    monkeypatch.setattr(lifecycle, "RENEW_EVERY", timedelta(milliseconds=20))
+    monkeypatch.setattr(runner, "RENEW_EVERY", timedelta(milliseconds=20))
     seen = []
 
     def wait_for_two_renewals(run):
@@ -200,7 +200,7 @@ def test_every_worker_process_sweeps_beside_its_tasks_unless_the_schedule_is_pau
     from django_q.models import OrmQ, Schedule
     from django_q.signals import post_spawn
 
-    from memory.services import sweeping
+    from memory.jobs import reaper
 
     rounds, go, done = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
 
@@ -210,18 +210,18 @@ def test_every_worker_process_sweeps_beside_its_tasks_unless_the_schedule_is_pau
             go.acquire()
             return done.is_set()
 
-    monkeypatch.setattr(sweeping, "Event", Pause)
+    monkeypatch.setattr(reaper, "Event", Pause)
     handler()
     run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
     OrmQ.objects.all().delete()
     LifecycleRun.objects.filter(pk=run.pk).update(status="failed", attempts=1)
-    Schedule.objects.filter(func=sweeping.SWEEP).update(repeats=0)
+    Schedule.objects.filter(func=reaper.SWEEP).update(repeats=0)
     post_spawn.send(sender="django_q", proc_name="test")
     rounds.acquire()
     go.release()
     rounds.acquire()
     assert OrmQ.objects.count() == 0
-    Schedule.objects.filter(func=sweeping.SWEEP).update(repeats=-1)
+    Schedule.objects.filter(func=reaper.SWEEP).update(repeats=-1)
     go.release()
     rounds.acquire()
     assert OrmQ.objects.count() == 1

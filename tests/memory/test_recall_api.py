@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from memory.models import EmbeddingModel, Fact, SearchItem
 from memory.schemas.recall import RecallOut
-from memory.search.entries import entry_of
-from memory.search.index import index_put
+from memory.search.index_builders import entry_of
+from memory.search.index_writer import index_put
 from memory.services.facts import fact_learn
 from memory.services.indexing import embeddings_make
 from tests.api.problems import assert_problem

@@ -7,13 +7,13 @@ from django.db import connection
 
 from memory.models import SearchItem, SearchStatistics
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, search, statistics, vector_indexes
+from memory.search import SearchRequest, index_statistics, search, vector_indexes
 from memory.search.candidates import counts_read
-from memory.search.statistics import statistics_refresh
+from memory.search.index_statistics import statistics_refresh
 from memory.search.vector_indexes import may_index, vector_indexes_keep
 from memory.services.facts import fact_learn
 from memory.services.indexing import embeddings_make
-from nousweb.index_keeper import keep_indexes
+from nousweb.runtime.vector_index_keeper import keep_indexes
 from tests.database import as_the_owner
 from tests.product import until
 
@@ -22,7 +22,7 @@ QUESTION = "which drawer holds the brass key"
 
 @pytest.fixture
 def small_limits(monkeypatch):
-    monkeypatch.setattr(statistics, "COUNT_FROM", 30)
+    monkeypatch.setattr(index_statistics, "COUNT_FROM", 30)
     monkeypatch.setattr(vector_indexes, "INDEX_FROM", 30)
 
 

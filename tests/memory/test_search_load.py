@@ -2,7 +2,7 @@
 
 from memory.models import Fact, SearchItem
 from memory.persona import ActorMemory, SubconsciousMemory
-from memory.search.load import hits_load, memories_load
+from memory.search.memory_loader import hits_load, memories_load
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.events import events_record

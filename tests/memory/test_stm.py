@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from identity.models import Agent
-from memory.layers.policy import STM_DEFAULTS
-from memory.layers.stm import StmConfig, normalise, stm_score
+from memory.layers.event_policy import STM_DEFAULTS
+from memory.layers.short_term_scoring import StmConfig, normalise, stm_score
+from memory.layers.short_term_search import stm_search
 from memory.models import LoopSummary
 from memory.persona import ActorMemory
 from memory.services.events import events_record
 from memory.services.loops import derived_backfill
-from memory.stm import stm_search
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
 

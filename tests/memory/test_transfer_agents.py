@@ -31,14 +31,14 @@ from memory.models import (
     SearchItem,
     WorkingMemory,
 )
-from memory.search.entries import entry_of
-from memory.search.index import index_put
+from memory.search.index_builders import entry_of
+from memory.search.index_writer import index_put
 from memory.services.erasure import agent_erase
 from memory.services.events import events_record
 from memory.services.facts import fact_learn, fact_supersede
 from memory.services.loops import derived_backfill
+from memory.transfer.export_tables import AUDIT_TABLE, LEFT_OUT, TABLES, columns, rows_of
 from memory.transfer.exporting import agent_export
-from memory.transfer.tables import AUDIT_TABLE, LEFT_OUT, TABLES, columns, rows_of
 from nousweb.lib.errors import NotAllowed
 from tests.security.scale import scaled
 
@@ -144,7 +144,7 @@ def import_agent(path, **options):
 
 
 def test_every_table_of_an_agent_is_exported_or_left_out_by_name():
-    """A new table with rows of an agent has to be thought of in memory/transfer/tables.py."""
+    """A new table with rows of an agent has to be thought of in memory/transfer/export_tables.py."""
     held = {
         model.__name__
         for model in apps.get_models()

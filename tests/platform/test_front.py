@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from nousweb.front.admission import Admission
-from nousweb.front.limits import Limits
+from nousweb.runtime.web_worker.admission import Admission
+from nousweb.runtime.web_worker.limits import Limits
 from tests.memory.embedders import endpoint
 from tests.product import Product, until
 

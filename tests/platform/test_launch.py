@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nousweb.launch import Child, LaunchProblem, Supervisor
+from nousweb.runtime.supervisor import Child, LaunchProblem, Supervisor
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -82,7 +82,7 @@ def test_what_a_child_leaves_behind_is_swept_away() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's help is Linux's own")
 def test_children_end_when_the_supervisor_is_killed() -> None:
     program = (
-        "import sys, time; from nousweb.launch import Child; "
+        "import sys, time; from nousweb.runtime.supervisor import Child; "
         "child = Child('c', [sys.executable, '-c', 'import time; time.sleep(60)'], vital=True); "
         "child.start(); time.sleep(1); print(child.process.pid, flush=True); time.sleep(60)"
     )

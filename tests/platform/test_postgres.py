@@ -14,9 +14,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from nousweb.postgres import EmbeddedServer, Membership, PostgresProblem, check_requirements
-from nousweb.postgres.placement import LONGEST_SOCKET_PATH, SOCKET_NAME
-from nousweb.postgres.sharing import MOST_REVIVALS
+from nousweb.runtime.postgres import EmbeddedServer, Membership, PostgresProblem, check_requirements
+from nousweb.runtime.postgres.paths import LONGEST_SOCKET_PATH, SOCKET_NAME
+from nousweb.runtime.postgres.sharing import MOST_REVIVALS
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -138,7 +138,8 @@ class TestSharing:
         member = Membership(server)
         member.join()
         program = (
-            "import os; from nousweb.postgres import ensure_database_url as e; print(e(), flush=True); os.read(0, 1)"
+            "import os; from nousweb.runtime.postgres import ensure_database_url as e;"
+            " print(e(), flush=True); os.read(0, 1)"
         )
         environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
         environment["NOUS_DATA_DIR"] = str(server.data_dir)
@@ -225,7 +226,8 @@ class TestRefusals:
 
     def test_a_full_disk(self, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
         usage = shutil.disk_usage("/")
-        monkeypatch.setattr("nousweb.postgres.server.shutil.disk_usage", lambda path: usage._replace(free=10**6))
+        target = "nousweb.runtime.postgres.server.shutil.disk_usage"
+        monkeypatch.setattr(target, lambda path: usage._replace(free=10**6))
         with pytest.raises(PostgresProblem, match=r"^Only 0 MB are free in "):
             server.start()
 
@@ -265,7 +267,8 @@ class TestRefusals:
     def test_what_an_external_server_must_offer(
         self, version: int, row: tuple[str | None, str] | None, sentence: str | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("nousweb.postgres.requirements.psycopg.connect", lambda *a, **k: Answering(version, row))
+        target = "nousweb.runtime.postgres.requirements.psycopg.connect"
+        monkeypatch.setattr(target, lambda *a, **k: Answering(version, row))
         if sentence is None:
             check_requirements("postgresql://db/nous")
         else:
@@ -274,7 +277,7 @@ class TestRefusals:
 
 
 def server_settings() -> dict[str, str]:
-    from nousweb.postgres import server
+    from nousweb.runtime.postgres import server
 
     return server.SETTINGS
 

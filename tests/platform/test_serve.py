@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from nousweb.launch import answers
-from nousweb.postgres import EmbeddedServer
+from nousweb.runtime.postgres import EmbeddedServer
+from nousweb.runtime.supervisor import answers
 from tests.product import PATIENCE, PROJECT, tied, until
 
 

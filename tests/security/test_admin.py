@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django_q.models import OrmQ, Schedule
 
-from identity.admin_base import ReadOnlyAdmin
+from identity.admin_readonly import ReadOnlyAdmin
 from identity.models import Agent, ApiToken, AuditEvent
 from identity.principal import Principal
 from memory.services.facts import fact_learn

@@ -11,7 +11,7 @@ from identity.models import AuditEvent
 from identity.principal import Principal
 from memory.models import Event, Fact, SearchItem
 from memory.services.facts import fact_learn, fact_merge
-from nousweb.request import Request
+from nousweb.utf8_request import Request
 from nousweb.wsgi import application
 from tests.api.problems import assert_problem
 from tests.http import signed_in

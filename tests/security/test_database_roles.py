@@ -13,9 +13,9 @@ import psycopg
 import pytest
 from django.db import connection
 
-from nousweb.postgres import EmbeddedServer
-from nousweb.postgres.privileges import APPEND_ONLY, READ_ONLY, privileges_grant, weakness
-from nousweb.postgres.server import OWNER, ROLE
+from nousweb.runtime.postgres import EmbeddedServer
+from nousweb.runtime.postgres.privileges import APPEND_ONLY, READ_ONLY, privileges_grant, weakness
+from nousweb.runtime.postgres.server import OWNER, ROLE
 from tests.memory.embedders import endpoint
 from tests.product import PROJECT, Product, until
 

@@ -7,11 +7,11 @@ import pytest
 from django.db import connection
 
 from identity.principal import Principal
+from memory.jobs.runner import lifecycle_run
 from memory.models import Fact, LifecycleRun, MemoryReview
 from memory.services.facts import fact_invalidate, fact_learn
-from memory.services.facts.rejected import RELEARN_QUESTIONS
-from memory.services.lifecycle import lifecycle_run
-from memory.services.questions import question_ask
+from memory.services.facts.rejected_facts import RELEARN_QUESTIONS
+from memory.services.review_opening import question_ask
 from tests.api.problems import assert_problem
 from tests.judge_server import JudgeServer, Reply
 

@@ -12,9 +12,9 @@ from identity.models import ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import proposal_approve, proposal_reject
 from identity.services.tokens import token_create
+from memory.jobs.runner import lifecycle_run
 from memory.models import Censor, LifecycleRun
 from memory.persona import SubconsciousMemory
-from memory.services.lifecycle import lifecycle_run
 from memory.tasks import embed_pending
 from nousweb.lib.errors import NotFound
 from tests.api.problems import assert_problem

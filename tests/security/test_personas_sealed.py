@@ -24,8 +24,8 @@ from django.utils import timezone
 from identity.policy import SCOPE_PERMISSIONS
 from identity.services.tokens import token_create
 from memory import tasks
+from memory.jobs.runner import lifecycle_run
 from memory.models import LifecycleRun
-from memory.services.lifecycle import lifecycle_run
 from nousweb.api import api as the_api
 from nousweb.lib import clock
 from tests.security.persona_calls import MAKERS, Call, Known, call_make, operation_choose

@@ -15,8 +15,8 @@ from django_q.signing import SignedPackage
 from django_q.tasks import async_task
 
 from identity.models import AuditEvent
-from nousweb.schedules import SCHEDULES
-from nousweb.tasks import REFUSED, TASKS, task_refused
+from nousweb.queue.allowed_tasks import REFUSED, TASKS, task_refused
+from nousweb.queue.schedules import SCHEDULES
 from tests.product import Product, until
 
 SCRIPT = """

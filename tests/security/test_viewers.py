@@ -16,6 +16,7 @@ from django.utils import timezone
 from identity.models import Agent, AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.services.agents import agent_create
+from memory.jobs.queue import lifecycle_queue
 from memory.models import (
     Decision,
     Episode,
@@ -28,7 +29,6 @@ from memory.models import (
     SearchItem,
 )
 from memory.services.erasure import agent_erase
-from memory.services.queue import lifecycle_queue
 from memory.tasks import backfill_layers, derive_from_events, dream
 from nousweb.lib import clock
 from tests.api.test_access_matrix import QUERIES, World, endpoints, pages

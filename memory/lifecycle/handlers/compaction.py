@@ -13,8 +13,8 @@ from memory.judge import JudgeFailed, judge_in_force
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import ASK_WITHIN_SECONDS, COMPACTION_FACTS, COMPACTION_LISTED
 from memory.models import Fact, LifecycleRun, MemoryReview
-from memory.services.facts.probe import for_judge
-from memory.services.questions import question_ask
+from memory.services.facts.precheck import for_judge
+from memory.services.review_opening import question_ask
 
 BY = Principal.of_system("lifecycle")
 MAX_PROPOSALS = 5

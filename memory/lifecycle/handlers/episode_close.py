@@ -12,7 +12,7 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.judge import ExtractedFact, Judge, JudgeFailed, judge_in_force
-from memory.lifecycle.extract import extract_summary, extract_title
+from memory.lifecycle.episode_extraction import extract_summary, extract_title
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import ASK_WITHIN_SECONDS, LOW_CONFIDENCE
 from memory.models import Episode, Fact, LifecycleRun, MemoryReview
@@ -21,7 +21,7 @@ from memory.policy import MAX_DETAIL_CHARACTERS
 from memory.services.decisions import decisions_link
 from memory.services.episodes import episode_describe, episode_words
 from memory.services.facts import Probe, fact_learn, fact_probe
-from memory.services.questions import question_ask
+from memory.services.review_opening import question_ask
 
 BY = Principal.of_system("lifecycle")
 Kind = Episode.SummaryKind

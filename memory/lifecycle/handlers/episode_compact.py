@@ -6,8 +6,8 @@ from identity.models import Persona
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import COMPACT_EPISODES
 from memory.models import Episode, LifecycleRun
-from memory.search.entries import entry_of
-from memory.search.index import index_put
+from memory.search.index_builders import entry_of
+from memory.search.index_writer import index_put
 from nousweb.lib import clock
 
 BATCH = 2_000

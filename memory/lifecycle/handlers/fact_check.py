@@ -3,16 +3,16 @@
 from typing import Any
 
 from identity.principal import Principal
+from memory.comparison.resolution import decide, evidence_of
 from memory.embedding import thresholds_of
-from memory.lifecycle.fact_dedup import decide, evidence_of
 from memory.lifecycle.handler import Handler, NotNow
 from memory.models import Fact, LifecycleRun
-from memory.services.facts.candidates import Vector, candidates_compare
 from memory.services.facts.change import fact_confirm, fact_invalidate, fact_merge, fact_supersede, facts_lock
+from memory.services.facts.comparison_candidates import Vector, candidates_compare
 from memory.services.facts.learn import learning_lock
-from memory.services.facts.probe import vector_of
-from memory.services.facts.rejected import rejected_like, relearned_ask
-from memory.services.questions import pair_ask
+from memory.services.facts.precheck import vector_of
+from memory.services.facts.rejected_facts import rejected_like, relearned_ask
+from memory.services.review_opening import pair_ask
 from nousweb.lib.errors import Conflict, Invalid
 
 BY = Principal.of_system("lifecycle")

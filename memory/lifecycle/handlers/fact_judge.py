@@ -6,14 +6,14 @@ What it says answers the question only where it may: see `settles`; else the per
 from typing import Any
 
 from identity.principal import Principal
+from memory.comparison.compare import Comparison, FactText, compare_facts
+from memory.comparison.resolution import settles
 from memory.embedding.thresholds import UNKNOWN
 from memory.judge import Judged, JudgeFailed, JudgeUnavailable, RelationVerdict, judge_in_force
-from memory.lifecycle.compare import Comparison, FactText, compare_facts
-from memory.lifecycle.fact_dedup import settles
 from memory.lifecycle.handler import Handler, NotNow
 from memory.models import Fact, LifecycleRun, MemoryReview
-from memory.services.facts.candidates import moment_of
-from memory.services.facts.probe import for_judge
+from memory.services.facts.comparison_candidates import moment_of
+from memory.services.facts.precheck import for_judge
 from memory.services.reviews import verdict_apply
 
 BY = Principal.of_system("judge")

@@ -10,7 +10,7 @@ from memory.services.facts.change import (
     fact_unconfirm,
 )
 from memory.services.facts.learn import LearnResult, fact_learn
-from memory.services.facts.probe import Probe, fact_probe
+from memory.services.facts.precheck import Probe, fact_probe
 from memory.services.facts.replace import fact_replace
 
 __all__ = [

@@ -14,24 +14,24 @@ from django.db import connection, transaction
 
 from identity.models import Agent
 from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from identity.services.holding import agent_transaction
-from memory.checks import choice_check, moment_check, tags_check, text_check, unit_check, word_check
+from memory.comparison.resolution import Compared, Decision, decide, evidence_of
+from memory.jobs.queue import lifecycle_queue
 from memory.judge import RelationVerdict
-from memory.lifecycle.fact_dedup import Compared, Decision, decide, evidence_of
 from memory.models import Episode, Fact, FactChange, ItemType, MemoryReview, Scope
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
-from memory.search.entries import entry_of
-from memory.search.index import index_put
-from memory.services.changes import in_transaction
-from memory.services.facts.candidates import Vector, candidates_compare, collection_of
+from memory.search.index_builders import entry_of
+from memory.search.index_writer import index_put
 from memory.services.facts.change import fact_confirm, fact_supersede, facts_lock
+from memory.services.facts.comparison_candidates import Vector, candidates_compare, collection_of
 from memory.services.facts.history import change_record
-from memory.services.facts.probe import Probe, fact_probe
-from memory.services.facts.rejected import rejected_like, relearned_ask
-from memory.services.questions import pair_ask
-from memory.services.queue import lifecycle_queue
+from memory.services.facts.precheck import Probe, fact_probe
+from memory.services.facts.rejected_facts import rejected_like, relearned_ask
+from memory.services.review_opening import pair_ask
+from memory.services.row_update import in_transaction
+from memory.validation import choice_check, moment_check, tags_check, text_check, unit_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 

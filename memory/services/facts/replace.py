@@ -7,18 +7,18 @@ from typing import Any
 from uuid import UUID
 
 from identity.principal import Principal
-from identity.services.holding import agent_transaction
-from memory.checks import text_check
+from identity.services.agent_lock import agent_transaction
+from memory.comparison.compare import compare_facts
 from memory.embedding.thresholds import UNKNOWN
-from memory.lifecycle.compare import compare_facts
 from memory.models import Fact, MemoryReview
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
-from memory.services.facts.candidates import text_of
 from memory.services.facts.change import fact_supersede
+from memory.services.facts.comparison_candidates import text_of
+from memory.services.facts.endorsement import question_about
 from memory.services.facts.learn import fact_learn, learning_lock
-from memory.services.facts.word import question_about
-from memory.services.questions import pair_about, pair_ask
+from memory.services.review_opening import pair_about, pair_ask
+from memory.validation import text_check
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 

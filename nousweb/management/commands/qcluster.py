@@ -5,7 +5,7 @@ from django.conf import settings
 from django_q.management.commands import qcluster
 
 from nousweb.database.limits import work_usual
-from nousweb.schedules import SCHEDULES
+from nousweb.queue.schedules import SCHEDULES
 
 
 class Command(qcluster.Command):

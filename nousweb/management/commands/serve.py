@@ -18,10 +18,10 @@ from django.db import connections
 
 from nousweb.database.roles import product_role_weakness
 from nousweb.demo.load import DemoInProduction, demo_check, demo_wanted
-from nousweb.index_keeper import index_keeper_start
-from nousweb.launch import PROJECT, Child, LaunchProblem, Supervisor, answers
 from nousweb.lib.env import BadSetting, whole
-from nousweb.postgres import PostgresProblem, revive
+from nousweb.runtime.postgres import PostgresProblem, revive
+from nousweb.runtime.supervisor import PROJECT, Child, LaunchProblem, Supervisor, answers
+from nousweb.runtime.vector_index_keeper import index_keeper_start
 
 
 class Command(BaseCommand):
@@ -160,7 +160,7 @@ def _children() -> list[Child]:
     return [
         Child(
             "web server",
-            [sys.executable, "-m", "gunicorn", "-c", "python:nousweb.gunicorn"],
+            [sys.executable, "-m", "gunicorn", "-c", "python:nousweb.runtime.gunicorn"],
             vital=True,
             environment=shared | {"NOUS_DB_KEEP_SECONDS": keep},
         ),

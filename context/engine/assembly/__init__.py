@@ -1,0 +1,30 @@
+"""From loaded candidates to a prompt within its budget: pure, so that the API, the preview, a replay and an as-of
+reconstruction agree."""
+
+from context.engine.assembly.assemble import assemble
+from context.engine.assembly.parts import (
+    Assembly,
+    Candidate,
+    FixedSection,
+    Item,
+    Rules,
+    SearchedSection,
+    Section,
+    Verdict,
+    VerdictCode,
+    list_item,
+)
+
+__all__ = [
+    "Assembly",
+    "Candidate",
+    "FixedSection",
+    "Item",
+    "Rules",
+    "SearchedSection",
+    "Section",
+    "Verdict",
+    "VerdictCode",
+    "assemble",
+    "list_item",
+]

@@ -1,0 +1,152 @@
+"""The gates a candidate passes before the budget: each that fails leaves a verdict with what would have let it in."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC
+
+from context.engine.assembly.parts import Candidate, Rules, Verdict, VerdictCode
+
+PREFERRED_FACTOR = 1.15
+FILE_FACTOR = 1.25
+TAG_FACTOR = 1.1
+RECENCY_HALF_LIFE_DAYS = 7.0
+SHOWN_CHARACTERS = 120
+"""Of what took a memory's place, in the reason of a verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A candidate that passed, with its final score and the factors behind it."""
+
+    candidate: Candidate
+    score: float
+    factors: tuple[tuple[str, float], ...]
+
+
+def score_of(candidate: Candidate, rules: Rules) -> tuple[float, tuple[tuple[str, float], ...]]:
+    """Relevance multiplied by usage, preference, mentioned files, shared tags and recency (seed 005.1 D3, D5)."""
+    factors: list[tuple[str, float]] = []
+    if candidate.boost != 1.0:
+        factors.append(("usage", candidate.boost))
+    if candidate.kinds & rules.preferred_kinds:
+        factors.append(("preferred kind", PREFERRED_FACTOR))
+    if any(file in candidate.text or file in candidate.source for file in rules.files):
+        factors.append(("mentioned file", FILE_FACTOR))
+    if candidate.tags & rules.tags:
+        factors.append(("shared tag", TAG_FACTOR))
+    if rules.recency_weight > 0:
+        age_days = max(0.0, (rules.now - candidate.happened_at).total_seconds() / 86_400)
+        recency = 0.5 ** (age_days / RECENCY_HALF_LIFE_DAYS)
+        factors.append(("recency", 1.0 - rules.recency_weight + rules.recency_weight * recency))
+    score = candidate.relevance
+    for _, factor in factors:
+        score *= factor
+    return score, tuple(factors)
+
+
+def judge(candidates: Iterable[Candidate], rules: Rules) -> tuple[list[Scored], list[Verdict]]:
+    """Split candidates into those that pass, best first, and verdicts on the others.
+
+    The order of equals is by type and id, so that equal inputs give equal prompts.
+    """
+    scored = [Scored(candidate, *score_of(candidate, rules)) for candidate in candidates]
+    # What is pinned comes first, so that of two that say the same it is the one that stays.
+    scored.sort(key=lambda entry: (not entry.candidate.pinned, -entry.score, entry.candidate.type, entry.candidate.id))
+    passed: list[Scored] = []
+    refused: list[Verdict] = []
+    seen: dict[str, str] = {}
+    for entry in scored:
+        verdict = _refusal(entry, rules, seen)
+        if verdict is None:
+            seen.setdefault(_normal(entry.candidate.text), f"{entry.candidate.type} {entry.candidate.id}")
+            passed.append(entry)
+        else:
+            refused.append(verdict)
+    return passed, refused
+
+
+def _refusal(entry: Scored, rules: Rules, seen: dict[str, str]) -> Verdict | None:
+    candidate = entry.candidate
+
+    def refuse(code: VerdictCode, reason: str, remedy: str) -> Verdict:
+        return Verdict(candidate, code, entry.score, reason, remedy, factors=entry.factors)
+
+    if candidate.superseded_by:
+        by = f"“{_short(candidate.successor_text)}”" if candidate.successor_text else candidate.superseded_by
+        return refuse(
+            VerdictCode.SUPERSEDED,
+            f"Replaced{_on(candidate)} by {by}.",
+            f"{_in_the_past(candidate)}Restore it, if the new one is wrong.",
+        )
+    if not candidate.active:
+        if candidate.found_wrong:
+            return refuse(VerdictCode.RETIRED, f"Found wrong{_on(candidate)}.", "Restore it, if it is true after all.")
+        return refuse(
+            VerdictCode.RETIRED,
+            f"Retired{_on(candidate)}.",
+            f"{_in_the_past(candidate)}Restore it, if it is still true.",
+        )
+    if excluded := sorted(candidate.kinds & rules.excluded_kinds):
+        return refuse(
+            VerdictCode.EXCLUDED_KIND, f"The profile leaves out {', '.join(excluded)}.", "Use another profile."
+        )
+    if candidate.pinned:
+        return None
+    if not rules.limits.get(candidate.type, 0):
+        return refuse(
+            VerdictCode.NOT_PLANNED, f"The plan retrieves no {candidate.type}s for this input.", "Ask for it in words."
+        )
+    if candidate.importance < rules.min_importance:
+        missing = rules.min_importance - candidate.importance
+        return refuse(
+            VerdictCode.LOW_IMPORTANCE,
+            f"Importance {candidate.importance:.2f} is {missing:.2f} below the profile's least.",
+            f"An importance of {rules.min_importance:.2f}.",
+        )
+    if candidate.relevance < candidate.threshold and not candidate.by_time:
+        missing = candidate.threshold - candidate.relevance
+        return refuse(
+            VerdictCode.BELOW_THRESHOLD,
+            f"Relevance {candidate.relevance:.2f} is {missing:.2f} below the threshold of {candidate.threshold:.2f}.",
+            "More of the question's own words in it, or a threshold below its relevance.",
+        )
+    if candidate.outranked:
+        return refuse(
+            VerdictCode.OVER_LIMIT,
+            f"It lies far behind the {rules.limits[candidate.type]} {candidate.type}s that are retrieved.",
+            "More of the question's own words in it, or a larger budget.",
+        )
+    if candidate.duplicate_of is not None:
+        return refuse(
+            VerdictCode.DUPLICATE_MESSAGE,
+            f"Message {candidate.duplicate_of} of the conversation says so already.",
+            "A conversation without that message.",
+        )
+    if same := seen.get(_normal(candidate.text)):
+        return refuse(VerdictCode.DUPLICATE_ITEM, f"Says the same as {same}.", "Words of its own.")
+    return None
+
+
+def _on(candidate: Candidate) -> str:
+    return f" on {candidate.retired_at:%Y-%m-%d}" if candidate.retired_at else ""
+
+
+def _in_the_past(candidate: Candidate) -> str:
+    """The date as of which it would have been considered, if its relevance then had been enough."""
+    if candidate.told_until is None:
+        return ""
+    moment = f"{candidate.told_until.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    if candidate.relevance < candidate.threshold:
+        short = f"though its relevance of {candidate.relevance:.2f} is below the threshold of {candidate.threshold:.2f}"
+        return f"A date before {moment}, {short}. "
+    return f"A date before {moment}. "
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split()).rstrip(".")
+    return line if len(line) <= SHOWN_CHARACTERS else f"{line[: SHOWN_CHARACTERS - 1].rstrip()}…"
+
+
+def _normal(text: str) -> str:
+    """What two texts share that differ in nothing but case, spacing and the last full stop."""
+    return " ".join(text.casefold().split()).rstrip(".!")

@@ -1,0 +1,269 @@
+"""Choosing among the candidates that passed, within section budgets, shares of scope and the total.
+
+1. Limits by type, from which head, tail and what is pinned are exempt.
+2. What is pinned, then the head: the best few, whatever their scope.
+3. The tail: the most recent few, though they rank low; not the weak, which nothing but a large budget brought here.
+4. The rest by what their room is worth, each scope within its share of the searched budget: a long item takes the
+   place of several short ones, so its score counts by the square root of its length. They are shown by score.
+5. What a scope left unused goes to whoever was refused for want of share.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from context.engine.assembly.fill import HEADING_BREAK, heading_of
+from context.engine.assembly.filters import Scored
+from context.engine.assembly.parts import Item, Rules, SearchedSection, Section, Verdict, VerdictCode
+from context.engine.compression import compress
+from nousweb.lib.tokens import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
+
+SEPARATOR = "\n"
+SECTION_BREAK = "\n\n"
+LEAST_COMPRESSED_TOKENS = 12
+"""Below this a shortened item says too little to be worth its place."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What has been spent, in characters, so that the estimate of the whole prompt is exact."""
+
+    sections: Mapping[str, SearchedSection]
+    total_budget: int
+    fixed_length: int
+    lengths: dict[str, int] = field(default_factory=dict)
+    by_scope: Counter[str] = field(default_factory=Counter)
+
+    def length_of(self, key: str) -> int:
+        return self.lengths.get(key, 0)
+
+    def _lengths_with(self, key: str, line: int) -> tuple[int, int]:
+        """Characters of the section and of the whole prompt, were a line of `line` characters added."""
+        section = self.length_of(key)
+        if section:
+            grown = section + len(SEPARATOR) + line
+        else:
+            grown = len(heading_of(self.sections[key].label)) + len(HEADING_BREAK) + line
+        return grown, self._total_with(key, grown)
+
+    def _total_with(self, key: str, grown: int) -> int:
+        lengths = {**self.lengths, key: grown}
+        parts = len(lengths) + (1 if self.fixed_length else 0)
+        return self.fixed_length + sum(lengths.values()) + len(SECTION_BREAK) * (parts - 1)
+
+    def room(self, key: str, share: int | None) -> int:
+        """Tokens that one more line of the section may use; negative when there is none."""
+        section, total = self._lengths_with(key, 0)
+        rooms = [
+            self.sections[key].budget * CHARACTERS_PER_TOKEN - section,
+            self.total_budget * CHARACTERS_PER_TOKEN - total,
+        ]
+        if share is not None:
+            rooms.append(share * CHARACTERS_PER_TOKEN)
+        return min(rooms) // CHARACTERS_PER_TOKEN
+
+    def missing(self, key: str, line: str) -> tuple[int, int]:
+        """Tokens that the section and the whole prompt lack for one more line; 0 where it would fit."""
+        section, total = self._lengths_with(key, len(line))
+        return (
+            max(0, tokens_of_length(section) - self.sections[key].budget),
+            max(0, tokens_of_length(total) - self.total_budget),
+        )
+
+    def fits(self, key: str, line: str, share: int | None) -> bool:
+        return self.missing(key, line) == (0, 0) and (share is None or estimate_tokens(line) <= share)
+
+    def spend(self, key: str, line: str, scope: str) -> None:
+        self.lengths[key], _ = self._lengths_with(key, len(line))
+        self.by_scope[scope] += estimate_tokens(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    entry: Scored
+    line: str
+    compressed: bool
+    place: str
+
+
+def select(
+    passed: Sequence[Scored], sections: Sequence[SearchedSection], rules: Rules, *, total_budget: int, fixed_length: int
+) -> tuple[list[Section], list[Verdict], float]:
+    """Choose from `passed` (best first); returns the sections, a verdict on each, and the compression ratio."""
+    ledger = Ledger({section.key: section for section in sections}, total_budget, fixed_length)
+    searched_budget = max(0, total_budget - tokens_of_length(fixed_length))
+    shares = {scope: int(weight * searched_budget) for scope, weight in rules.weights.items()}
+    places = _places(passed, rules)
+    limited, over_limit = _limited(passed, places, rules)
+
+    order = sorted(limited, key=lambda entry: (_ORDER[places[_key(entry)]], -_worth(entry)))
+    chosen: dict[tuple[str, str], Chosen] = {}
+    waiting: list[Scored] = []
+    for entry in order:
+        kept = places[_key(entry)]
+        scope = entry.candidate.scope
+        share = None if kept else max(0, shares.get(scope, 0) - ledger.by_scope[scope])
+        if not _take(entry, ledger, rules, chosen, kept, share, compressible=False):
+            waiting.append(entry)
+    refused = [
+        entry
+        for entry in waiting
+        if not _take(entry, ledger, rules, chosen, places[_key(entry)], None, compressible=True)
+    ]
+    verdicts = over_limit + [_over_budget(entry, ledger) for entry in refused]
+    built, included, ratio = _build(passed, sections, chosen, refused)
+    return built, included + verdicts, ratio
+
+
+_ORDER = {"pinned": 0, "head": 1, "tail": 2, "": 3}
+
+
+def _worth(entry: Scored) -> float:
+    return entry.score / math.sqrt(len(entry.candidate.line()))
+
+
+def _key(entry: Scored) -> tuple[str, str]:
+    return entry.candidate.type, entry.candidate.id
+
+
+def _places(passed: Sequence[Scored], rules: Rules) -> dict[tuple[str, str], str]:
+    """Who is pinned, who is head, who is tail, and who is neither."""
+    places = {_key(entry): "pinned" if entry.candidate.pinned else "" for entry in passed}
+    passed = [entry for entry in passed if not entry.candidate.pinned]
+    head = passed[: rules.head]
+    places.update({_key(entry): "head" for entry in head})
+    rest = sorted(
+        (entry for entry in passed[rules.head :] if not entry.candidate.weak),
+        key=lambda entry: (-entry.candidate.happened_at.timestamp(), entry.candidate.type, entry.candidate.id),
+    )
+    places.update({_key(entry): "tail" for entry in rest[: rules.tail]})
+    return places
+
+
+def _limited(
+    passed: Sequence[Scored], places: Mapping[tuple[str, str], str], rules: Rules
+) -> tuple[list[Scored], list[Verdict]]:
+    counts: Counter[str] = Counter()
+    kept: list[Scored] = []
+    over: list[Verdict] = []
+    for entry in passed:
+        if places[_key(entry)] == "pinned":
+            kept.append(entry)
+            continue
+        counts[entry.candidate.type] += 1
+        limit = rules.limits.get(entry.candidate.type, 0)
+        if counts[entry.candidate.type] <= limit or places[_key(entry)] == "tail":
+            kept.append(entry)
+        else:
+            over.append(
+                Verdict(
+                    entry.candidate,
+                    VerdictCode.OVER_LIMIT,
+                    entry.score,
+                    f"Number {counts[entry.candidate.type]} of its type; the plan takes {limit}.",
+                    f"A limit of {counts[entry.candidate.type]}.",
+                    factors=entry.factors,
+                )
+            )
+    return kept, over
+
+
+def _take(
+    entry: Scored,
+    ledger: Ledger,
+    rules: Rules,
+    chosen: dict[tuple[str, str], Chosen],
+    place: str,
+    share: int | None,
+    *,
+    compressible: bool,
+) -> bool:
+    candidate = entry.candidate
+    line, compressed = candidate.line(), False
+    if not ledger.fits(candidate.section, line, share):
+        room = ledger.room(candidate.section, share)
+        if not compressible or rules.compression <= 0 or room < LEAST_COMPRESSED_TOKENS:
+            return False
+        overhead = estimate_tokens(candidate.line(""))
+        short = compress(candidate.text, rules.query, max_tokens=room - overhead, least_share=1.0 - rules.compression)
+        if short is None or not ledger.fits(candidate.section, line := candidate.line(short), share):
+            return False
+        compressed = True
+    ledger.spend(candidate.section, line, candidate.scope)
+    chosen[_key(entry)] = Chosen(entry, line, compressed, place)
+    return True
+
+
+def _over_budget(entry: Scored, ledger: Ledger) -> Verdict:
+    candidate = entry.candidate
+    line = candidate.line()
+    lacking = ledger.missing(candidate.section, line)
+    names = (ledger.sections[candidate.section].label, "the whole prompt")
+    over = [f"the budget of {name} by {_tokens(n)}" for name, n in zip(names, lacking, strict=True) if n]
+    more = [f"{_tokens(n)} more for {name}" for name, n in zip(names, lacking, strict=True) if n]
+    return Verdict(
+        candidate,
+        VerdictCode.OVER_BUDGET,
+        entry.score,
+        f"Over {' and '.join(over)}.",
+        f"{' and '.join(more)}.",
+        tokens=estimate_tokens(line),
+        factors=entry.factors,
+    )
+
+
+def _tokens(count: int) -> str:
+    return f"{count} token{'' if count == 1 else 's'}"
+
+
+def _build(
+    passed: Sequence[Scored],
+    sections: Sequence[SearchedSection],
+    chosen: Mapping[tuple[str, str], Chosen],
+    refused: Sequence[Scored],
+) -> tuple[list[Section], list[Verdict], float]:
+    built: list[Section] = []
+    verdicts: list[Verdict] = []
+    shown = original = 0
+    short_sections = {entry.candidate.section for entry in refused}
+    for section in sections:
+        kept = [
+            chosen[_key(entry)] for entry in passed if entry.candidate.section == section.key and _key(entry) in chosen
+        ]
+        if not kept:
+            continue
+        items = tuple(Item(pick.entry.candidate.type, pick.entry.candidate.id, pick.line) for pick in kept)
+        text = heading_of(section.label) + HEADING_BREAK + SEPARATOR.join(item.text for item in items)
+        truncated = section.key in short_sections or any(pick.compressed for pick in kept)
+        built.append(
+            Section(
+                section.key, section.label, section.tier, section.budget, estimate_tokens(text), truncated, items, text
+            )
+        )
+        for pick in kept:
+            shown += len(pick.line)
+            original += len(pick.entry.candidate.line())
+            verdicts.append(
+                Verdict(
+                    pick.entry.candidate,
+                    VerdictCode.INCLUDED,
+                    pick.entry.score,
+                    _why(pick),
+                    tokens=estimate_tokens(pick.line),
+                    compressed=pick.compressed,
+                    place=pick.place,
+                    factors=pick.entry.factors,
+                )
+            )
+    return built, verdicts, shown / original if original else 1.0
+
+
+def _why(pick: Chosen) -> str:
+    reason = {
+        "pinned": "Pinned: a person wants it told.",
+        "head": "Among the best: kept first.",
+        "tail": "Among the most recent: kept though it ranks low.",
+        "": "Relevant, and within the budget.",
+    }[pick.place]
+    return reason + (" Shortened to fit." if pick.compressed else "")

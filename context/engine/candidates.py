@@ -1,0 +1,316 @@
+"""Loads what the searched sections may show (tier 3), with one search for all types."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import Q
+
+from context.engine.assembly import Candidate, SearchedSection
+from context.engine.budget import ContextBudget
+from context.engine.dedup import duplicates_of
+from context.engine.pins import Pins
+from context.engine.plan import SECTION_OF_TYPE
+from context.engine.request import ContextRequest
+from context.engine.resolved_request import Decided
+from context.usage import UsageStats, usage_stats
+from memory.embedding.query_prefetch import EmbeddingAhead
+from memory.layers.short_term_search import stm_search
+from memory.models import SearchItem
+from memory.persona import PersonaMemory
+from memory.policy import PROFILE_CATEGORIES
+from memory.search.as_of import memories_then, rows_then
+from memory.search.candidates import Asked
+from memory.search.display_text import words_of
+from memory.search.index_builders import IndexEntry
+from memory.search.memory_loader import memories_load
+from memory.search.request import MAX_LIMIT, SearchHit, SearchRequest
+from memory.search.retired_matches import RetiredHit
+from memory.search.search import search
+
+THRESHOLDS: Mapping[str, float] = {"fact": 0.25}
+"""Least relevance by type; the others have the default. Source: seed 008, B3."""
+DEFAULT_THRESHOLD = 0.3
+
+NEAR_MISS = 0.12
+"""About half a threshold: what is less relevant is considered, and shown with a verdict, only among the best few."""
+LEAST_CONSIDERED = 30
+CONSIDERED = 3
+"""Candidates of a type for each that the plan would show: profiles leave some out, and messages say some already."""
+
+SEARCHED: tuple[tuple[str, str], ...] = (
+    ("decisions", "Related Decisions"),
+    ("facts", "Relevant Facts"),
+    ("procedures", "Known Procedures"),
+    ("episodes", "Past Episodes"),
+    ("long_term", "Long-term Memory"),
+    ("short_term", "Recent Loops"),
+)
+SECTION_OF: Mapping[str, str] = {**SECTION_OF_TYPE, "event": "long_term", "loop": "short_term"}
+LOOPS_SEEN = 10
+LOOP_THRESHOLD = 0.6
+"""Fuzzy similarity is no relevance: any two English sentences share a third of their words."""
+EPISODES_BY_TIME = 8
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+KIND_ALIASES: Mapping[str, frozenset[str]] = {
+    "user_input": frozenset({"conversation"}),
+    "actor_output": frozenset({"conversation"}),
+    "tool_call": frozenset({"tool_output"}),
+    "tool_result": frozenset({"tool_output"}),
+    "error": frozenset({"failure"}),
+    "loop": frozenset({"summary"}),
+    "episode": frozenset({"summary"}),
+    "procedure": frozenset({"plan"}),
+}
+"""What profiles call the kinds that memories have by themselves."""
+
+
+Filed = SearchItem | IndexEntry
+"""How a memory is filed: as the index has it, or as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Candidates of one search; `degraded` says why the vectors had no part in it; timings in seconds.
+
+    `asked` is what the search made of the query, None when there was none.
+    """
+
+    candidates: tuple[Candidate, ...]
+    degraded: str = ""
+    timings: Mapping[str, float] | None = None
+    asked: Asked | None = None
+
+
+def searched_sections(budget: ContextBudget) -> list[SearchedSection]:
+    return [SearchedSection(key, label, budget.of(key)) for key, label in SEARCHED]
+
+
+def candidates_find(
+    view: PersonaMemory,
+    decided: Decided,
+    pins: Pins = frozenset(),
+    embedding: EmbeddingAhead | None = None,
+    *,
+    explain: bool = False,
+    also: Sequence[str] = (),
+) -> Found:
+    """Search once for all types, then note what the conversation has said already and what usage has taught.
+
+    What is pinned is there whether the search finds it or not. To `explain` it, so is what is found behind the best of
+    its type, which no gate lets through. Facts whose ids are in `also` are searched though they are filed as always
+    told.
+    """
+    request, plan, limits = decided.request, decided.plan, decided.limits
+    types = [memory_type for memory_type in limits if memory_type != "loop"]
+    if not types or not request.input.strip():
+        return Found(_pinned(view, request, pins, (), also))
+    loops = _loops(view, request, limits, decided.now)
+    most = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
+    result = search(
+        view,
+        SearchRequest(
+            query=request.input,
+            types=types,
+            limit=MAX_LIMIT,
+            min_score=min(NEAR_MISS, THRESHOLDS["fact"] / decided.scale),
+            least=LEAST_CONSIDERED,
+            most=most,
+            # Of the past some are found that were not told then, which is seen only when they are loaded.
+            beyond=explain or request.as_of is not None,
+            metadata=False,
+            as_of=request.as_of,
+            exclude_categories=PROFILE_CATEGORIES,
+            also=also,
+        ),
+        embedding,
+    )
+    found = _widened(_candidates_of(result.items, most, pins), decided.scale) + loops
+    if plan.days_back is not None:
+        span = timedelta(days=plan.days_back)
+        since = max(decided.now, EARLIEST + span) - span
+        found = _with_recent_episodes(view, found, since=since, now=decided.now, as_of=request.as_of)
+    stats = usage_stats(view.agent, view.persona, [(one.type, one.id) for one in found], now=decided.now)
+    texts = [one.text for one in found]
+    said = duplicates_of(texts, request.conversation, decided.budget.window) if plan.queries else {}
+    candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))
+    return Found(
+        (*candidates, *_pinned(view, request, pins, candidates, also)), result.degraded, result.timings, result.asked
+    )
+
+
+def _candidates_of(hits: Sequence[SearchHit], most: Mapping[str, int], pins: Pins) -> list[Candidate]:
+    of_type: Counter[str] = Counter()
+    found = []
+    for hit in hits:
+        of_type[hit.type] += 1
+        outranked = of_type[hit.type] > most[hit.type]
+        # What is pinned is there anyway, as it is when nobody asks for what was outranked.
+        if not outranked or (hit.type, hit.id) not in pins:
+            found.append(candidate_of(hit, source=str(hit.metadata.get("source", "")), outranked=outranked))
+    return found
+
+
+def _noted(
+    one: Candidate, pins: Pins, stats: Mapping[tuple[str, str], UsageStats], duplicate_of: int | None
+) -> Candidate:
+    """`one` with what is known of it besides; most candidates have nothing of the kind."""
+    key = (one.type, one.id)
+    if key not in pins and key not in stats and duplicate_of is None:
+        return one
+    boost = stats[key].boost if key in stats else 1.0
+    return replace(one, pinned=key in pins, boost=boost, duplicate_of=duplicate_of)
+
+
+def _widened(found: list[Candidate], scale: float) -> list[Candidate]:
+    """`found` with thresholds that suit a budget `scale` times the usual.
+
+    Who pays for more tokens wants what is less certain too, so thresholds fall in proportion; but only when something
+    passes its full threshold. Else the memory holds nothing about the input, and more of it would not help.
+    """
+    if scale <= 1.0 or not any(one.relevance >= one.threshold for one in found):
+        return found
+    return [replace(one, threshold=one.threshold / scale, weak=one.relevance < one.threshold) for one in found]
+
+
+def _pinned(
+    view: PersonaMemory, request: ContextRequest, pins: Pins, found: Sequence[Candidate], also: Sequence[str]
+) -> tuple[Candidate, ...]:
+    """What is pinned and was not found, read through the view like anything else."""
+    missing = sorted(pins - {(one.type, one.id) for one in found})
+    if not missing:
+        return ()
+    rows = SearchItem.objects.filter(
+        agent=view.agent, persona__in=view.personas, item_id__in=[item_id for _, item_id in missing]
+    )
+    columns = ("item_type", "item_id", "subject", "kind", "category", "scope", "tags", "importance", "happened_at")
+    filed: dict[tuple[str, str], Filed] = {(row.item_type, row.item_id): row for row in rows.only(*columns)}
+    keys = [key for key in missing if key in filed]
+    if request.as_of:
+        then = memories_then(view, keys, request.as_of)
+        filed |= {key: known.entry for key, known in then.items() if known.entry is not None}
+        said = {key: known.content for key, known in then.items()}
+    else:
+        said = {key: content for key, (content, _) in memories_load(view, keys).items()}
+    return tuple(
+        Candidate(
+            section=SECTION_OF[row.item_type],
+            type=row.item_type,
+            id=row.item_id,
+            text=said[key],
+            label=_label(row.item_type, row.subject, row.happened_at),
+            relevance=0.0,
+            threshold=THRESHOLDS.get(row.item_type, DEFAULT_THRESHOLD),
+            happened_at=row.happened_at,
+            kinds=kinds_of(row.item_type, row.kind, row.category),
+            scope=row.scope,
+            tags=frozenset(row.tags),
+            importance=row.importance,
+            pinned=True,
+        )
+        for key in keys
+        # What is always told has its own section.
+        if key in said and (filed[key].category not in PROFILE_CATEGORIES or key[1] in also)
+        for row in (filed[key],)
+    )
+
+
+def _label(item_type: str, subject: str, happened_at: datetime) -> str:
+    if item_type == "fact":
+        return subject
+    return f"{happened_at:%Y-%m-%d}" if item_type in _DATED else ""
+
+
+def candidate_of(hit: SearchHit | RetiredHit, **more: Any) -> Candidate:
+    """What a search found, for the gates; `more` is what only some hits have."""
+    return Candidate(
+        section=SECTION_OF[hit.type],
+        type=hit.type,
+        id=hit.id,
+        text=hit.content,
+        label=_label(hit.type, hit.subject, hit.happened_at),
+        relevance=hit.score,
+        cosine=hit.cosine,
+        lexical=hit.lexical,
+        threshold=THRESHOLDS.get(hit.type, DEFAULT_THRESHOLD),
+        happened_at=hit.happened_at,
+        kinds=kinds_of(hit.type, hit.kind, hit.category),
+        scope=hit.scope,
+        tags=frozenset(hit.tags),
+        importance=hit.importance,
+        **more,
+    )
+
+
+def _loops(view: PersonaMemory, request: ContextRequest, limits: Mapping[str, int], now: datetime) -> list[Candidate]:
+    """The last loops by the fuzzy score of short-term memory; of the past those that were over then."""
+    if not limits.get("loop"):
+        return []
+    return [
+        Candidate(
+            section=SECTION_OF["loop"],
+            type="loop",
+            id=hit.loop.loop_id,
+            text=hit.loop.summary,
+            label=f"{hit.loop.last_event_at:%Y-%m-%d}",
+            # How alike the words are; its age has a say in the score by the plan's recency.
+            relevance=hit.score.similarity,
+            lexical=hit.score.similarity,
+            threshold=LOOP_THRESHOLD,
+            happened_at=hit.loop.last_event_at,
+            kinds=kinds_of("loop", hit.loop.kind, ""),
+        )
+        for hit in stm_search(view, request.input, now=now, as_of=request.as_of)[:LOOPS_SEEN]
+        # The loop that is going on is the conversation itself.
+        if hit.loop.loop_id != request.session_id
+    ]
+
+
+def _with_recent_episodes(
+    view: PersonaMemory, found: list[Candidate], *, since: datetime, now: datetime, as_of: datetime | None = None
+) -> list[Candidate]:
+    """`found` with the episodes of a span of time, which are wanted whatever their words."""
+    recent = view.episodes.filter(started_at__gte=since, started_at__lte=now).order_by("-started_at", "pk")
+    if as_of is None:
+        episodes = list(recent.active()[:EPISODES_BY_TIME])
+    else:
+        possible = recent.filter(Q(active=True) | Q(retired_at__gt=as_of), created_at__lte=as_of)
+        # A few more, since some may have been retired then and brought back.
+        then = rows_then(list(possible[: 2 * EPISODES_BY_TIME]), as_of)
+        episodes = [episode for episode in then if episode.active and words_of(episode)][:EPISODES_BY_TIME]
+    by_id = {episode.pk: episode for episode in episodes}
+    # As when nobody asks for what was outranked.
+    found = [one for one in found if not (one.outranked and one.id in map(str, by_id))]
+    known = {one.id for one in found if one.type == "episode"}
+    marked = [replace(one, by_time=one.type == "episode" and one.id in map(str, by_id)) for one in found]
+    return marked + [
+        Candidate(
+            section=SECTION_OF["episode"],
+            type="episode",
+            id=str(episode.pk),
+            text=words_of(episode),
+            label=f"{episode.started_at:%Y-%m-%d}",
+            relevance=0.0,
+            threshold=DEFAULT_THRESHOLD,
+            happened_at=episode.started_at,
+            kinds=kinds_of("episode", "summary", episode.outcome),
+            scope=episode.scope,
+            tags=frozenset(episode.tags),
+            importance=episode.importance,
+            by_time=True,
+        )
+        for episode in by_id.values()
+        if str(episode.pk) not in known
+    ]
+
+
+_DATED = frozenset({"event", "episode", "decision"})
+
+
+def kinds_of(item_type: str, kind: str, category: str) -> frozenset[str]:
+    """All the words by which a profile may prefer or exclude a memory."""
+    own: Sequence[str] = [word for word in (item_type, kind, category) if word]
+    aliases = [alias for word in own for alias in KIND_ALIASES.get(word, ())]
+    return frozenset([*own, *aliases])

@@ -1,0 +1,184 @@
+"""What a prompt would be if something were otherwise: changes laid over what was loaded, so that nothing is written."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from context.engine.assembly import Candidate, FixedSection, Item, list_item
+from context.engine.candidates import kinds_of
+from context.engine.sections import IDENTITY_PRIORITY, censor_line, profile_rank
+from identity.models import Persona
+from identity.policy import Section
+from identity.prompt import assemble_prompt
+from memory.policy import PROFILE_CATEGORIES
+
+SEVERITIES = ("absolute", "block", "warn")
+"""In the order in which a prompt shows censors."""
+PROPOSED = "proposed"
+"""The id of what is not there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class CensorDraft:
+    """A censor that would be there. `id` is that of the one it changes, if it changes one."""
+
+    pattern: str
+    severity: str
+    reason: str = ""
+    id: str = PROPOSED
+    persona: str = Persona.ACTOR
+
+
+@dataclass(frozen=True, slots=True)
+class Filing:
+    """A fact as it would be filed. `after` are the ids of the facts that come before it where facts are always told."""
+
+    id: str
+    persona: str
+    subject: str
+    content: str
+    kind: str
+    was: str
+    category: str
+    scope: str
+    tags: frozenset[str]
+    importance: float
+    after: frozenset[str] = frozenset()
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it would be always told, and not searched."""
+        return self.category in PROFILE_CATEGORIES
+
+    @property
+    def is_newly_searched(self) -> bool:
+        return self.was in PROFILE_CATEGORIES and not self.is_told
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """Identity texts by section, facts by id, their filing by id, and censors, as they would be.
+
+    A fact maps to its new text, or to None when it would be gone. A text in a fact's place is taken to be as relevant
+    as what it replaces: its own relevance is known once it has been learned.
+    """
+
+    identity: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    facts: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    subjects: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    filed: Mapping[str, Filing] = field(default_factory=lambda: MappingProxyType({}))
+    censors_gone: frozenset[str] = frozenset()
+    censors: tuple[CensorDraft, ...] = ()
+
+    @classmethod
+    def together(cls, parts: Iterable["Overrides"]) -> "Overrides":
+        """All of them at once; of two that change the same the first counts."""
+        every = list(parts)
+        first = list(reversed(every))
+        return cls(
+            identity={name: text for part in first for name, text in part.identity.items()},
+            facts={key: text for part in first for key, text in part.facts.items()},
+            subjects={key: subject for part in first for key, subject in part.subjects.items()},
+            filed={key: filing for part in first for key, filing in part.filed.items()},
+            censors_gone=frozenset(key for part in every for key in part.censors_gone),
+            censors=tuple(draft for part in every for draft in part.censors),
+        )
+
+    def seen_by(self, personas: Collection[str]) -> "Overrides":
+        """Without what would come into prompts of a persona that does not see it."""
+        return replace(
+            self,
+            filed={key: filing for key, filing in self.filed.items() if filing.persona in personas},
+            censors=tuple(draft for draft in self.censors if draft.persona in personas),
+        )
+
+    @property
+    def newly_searched(self) -> list[str]:
+        """Ids of facts that only a search of their own can judge: always told so far, and then no more."""
+        return [key for key, filing in self.filed.items() if filing.is_newly_searched]
+
+    def sections(self, fixed: Sequence[FixedSection], excluded: Collection[str] = ()) -> list[FixedSection]:
+        """The fixed sections as they would be; one that failed to load stays failed. `excluded` kinds stay out."""
+        change = {
+            "identity": self._identity,
+            "user_profile": lambda items: self._profile(items, excluded),
+            "censors": self._censors,
+        }
+        return [
+            replace(section, items=change[section.key](section.items))
+            if section.key in change and not section.error
+            else section
+            for section in fixed
+        ]
+
+    def candidates(self, found: Iterable[Candidate]) -> list[Candidate]:
+        """The candidates as they would be."""
+        kept: list[Candidate] = []
+        for candidate in found:
+            if candidate.type == "fact" and (filing := self.filed.get(candidate.id)):
+                if not filing.is_told:
+                    kinds = kinds_of("fact", filing.kind, filing.category)
+                    kept.append(
+                        replace(
+                            candidate, kinds=kinds, scope=filing.scope, tags=filing.tags, importance=filing.importance
+                        )
+                    )
+                continue
+            if candidate.type != "fact" or candidate.id not in self.facts:
+                kept.append(candidate)
+                continue
+            text = self.facts[candidate.id]
+            if text is not None:
+                kept.append(replace(candidate, id=PROPOSED, text=text))
+        return kept
+
+    def _identity(self, items: Sequence[Item]) -> list[Item]:
+        order = list(Section.values)
+        by_section = {item.id.split(":", 1)[0]: item for item in items}
+        if any(self.identity.values()) and [item.id for item in items] == ["environment"]:
+            # The prompt of the environment stands in only while there is no identity.
+            by_section = {}
+        for section, content in self.identity.items():
+            by_section.pop(section, None)
+            if text := assemble_prompt({section: content}, level=3):
+                item_id = f"{section}:{PROPOSED}"
+                by_section[section] = Item("identity", item_id, text, IDENTITY_PRIORITY[Section(section)])
+        return [by_section[section] for section in order if section in by_section]
+
+    def _profile(self, items: Sequence[Item], excluded: Collection[str]) -> list[Item]:
+        kept: list[Item] = []
+        for item in items:
+            if item.id in self.filed:
+                continue
+            if item.id not in self.facts:
+                kept.append(item)
+                continue
+            text = self.facts[item.id]
+            if text is not None:
+                kept.append(replace(item, id=PROPOSED, text=list_item(text, self.subjects.get(item.id, ""))))
+        for filing in self.filed.values():
+            if filing.is_told and not {filing.category, filing.kind} & set(excluded):
+                before = [place for place, item in enumerate(kept) if item.id in filing.after]
+                # A person files it, and makes it people's word by that.
+                rank = profile_rank(True, filing.category)
+                item = Item("fact", filing.id, list_item(filing.content, filing.subject), rank)
+                kept.insert(before[-1] + 1 if before else 0, item)
+        return kept
+
+    def _censors(self, items: Sequence[Item]) -> list[Item]:
+        gone = self.censors_gone | {draft.id for draft in self.censors}
+        kept = [item for item in items if item.id not in gone]
+        for draft in self.censors:
+            rank = SEVERITIES.index(draft.severity)
+            # What a person would set comes before what only agents did.
+            before = [n for n, other in enumerate(kept) if (other.priority, _rank(other.text)) <= (0, rank)]
+            item = Item("censor", draft.id, censor_line(draft.severity, draft.pattern, draft.reason))
+            kept.insert(before[-1] + 1 if before else 0, item)
+        return kept
+
+
+NO_OVERRIDES = Overrides()
+
+
+def _rank(line: str) -> int:
+    return next(place for place, name in enumerate(SEVERITIES) if line.startswith(f"- {name.upper()}:"))

@@ -1,0 +1,45 @@
+"""Pins as the engine reads them; context/services/pins.py sets and removes them."""
+
+from datetime import datetime
+from uuid import UUID
+
+from context.models import ContextPin
+from identity.models import Agent, AuditEvent
+from memory.models import ItemType
+from memory.search.as_of import recorded
+from nousweb.lib.sql import Repeated
+
+Pins = frozenset[tuple[str, str]]
+"""Type and id of each pinned memory."""
+
+
+_PINS = Repeated(
+    lambda shape, agent: ContextPin.objects.filter(agent_id=agent).order_by().values_list("item_type", "item_id"),
+    agent=-1,
+)
+
+
+def pins_of(agent: Agent, as_of: datetime | None = None) -> Pins:
+    """What is pinned for an agent; with `as_of`, what was pinned then, also what is not any more."""
+    if as_of is None:
+        return frozenset(_PINS.rows(None, agent=agent.pk))
+    # A pin that is removed leaves its row for the audit trail; what never was removed has been there since it was set.
+    pinned = ContextPin.objects.filter(agent=agent, created_at__lte=as_of)
+    held = set(pinned.values_list("item_type", "item_id"))
+    trail = AuditEvent.objects.filter(agent=agent, action__in=("context.pin", "context.unpin"), at__lte=as_of)
+    last: dict[tuple[str, str], bool] = {}
+    for action, before, after in trail.order_by("id").values_list("action", "before", "after"):
+        told = recorded(after if action == "context.pin" else before)
+        last[str(told.get("type", "")), str(told.get("id", ""))] = action == "context.pin"
+    possible = {(kind, key) for (kind, key), is_pinned in last.items() if is_pinned and _is_item(kind, key)}
+    return frozenset(held | possible)
+
+
+def _is_item(item_type: str, item_id: str) -> bool:
+    """Whether this could be a memory's type and id: a trail that came from elsewhere may say anything."""
+    if item_type == ItemType.EVENT:
+        return item_id.isascii() and item_id.isdecimal() and len(item_id) <= 18
+    try:
+        return item_type in ItemType.values and str(UUID(item_id)) == item_id
+    except ValueError:
+        return False

@@ -1,0 +1,67 @@
+"""What to retrieve for an intent, as data that a person can read. Source: seed 005.1, D2."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from context.engine.frames import FRAMES
+from context.engine.intent import MEMORY_TYPES, IntentSignals
+
+DEFAULT_LIMIT = 5
+DOMINANT_LIMIT = 8
+OTHER_LIMIT = 3
+SECTION_OF_TYPE = {"decision": "decisions", "fact": "facts", "procedure": "procedures", "episode": "episodes"}
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalQuery:
+    """At most `limit` items of one type for `text`; `recency_weight` in [0, 1] from pure relevance to pure recency."""
+
+    memory_type: str
+    text: str
+    limit: int = DEFAULT_LIMIT
+    recency_weight: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalPlan:
+    queries: tuple[RetrievalQuery, ...] = ()
+    skip_types: frozenset[str] = frozenset()
+    budget_overrides: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    dedup_against_conversation: bool = True
+    # What happened within so many days is wanted for its time, whatever its words.
+    days_back: float | None = None
+    reason: str = ""
+
+    def limit_of(self, memory_type: str) -> int:
+        """Most items of a type; 0 for one that is not retrieved."""
+        return next((query.limit for query in self.queries if query.memory_type == memory_type), 0)
+
+
+def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = True) -> RetrievalPlan:
+    """Map signals to a plan. The whole sentence is the query: keywords alone would lose what it says.
+
+    A frame that nothing in the text spoke for closes no section: its budget overrides are left out.
+    """
+    if signals.is_greeting:
+        return RetrievalPlan(
+            skip_types=frozenset(MEMORY_TYPES),
+            budget_overrides={SECTION_OF_TYPE[memory_type]: 0 for memory_type in MEMORY_TYPES},
+            reason="A greeting needs no memories.",
+        )
+    dominant = signals.dominant_type
+    queries = tuple(
+        RetrievalQuery(
+            memory_type,
+            text,
+            limit=DEFAULT_LIMIT if dominant is None else DOMINANT_LIMIT if memory_type == dominant else OTHER_LIMIT,
+            recency_weight=signals.recency,
+        )
+        for memory_type in MEMORY_TYPES
+    )
+    return RetrievalPlan(
+        queries=queries,
+        budget_overrides=FRAMES[signals.frame_id].budget_overrides if frame_is_sure else {},
+        days_back=signals.days_back if dominant == "episode" else None,
+        reason=f"Asks for {dominant}s most." if dominant else "Asks for no kind of memory in particular.",
+    )

@@ -1,0 +1,109 @@
+"""What is asked of the context engine, by the API, the inspector or a replay alike."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Self
+
+from context.engine.budget import MAX_TOTAL, SECTION_BUDGETS
+from context.engine.frames import FRAMES
+from context.profiles import MODE_WEIGHTS
+from memory.validation import moment_check
+from nousweb.lib import clock
+from nousweb.lib.errors import Invalid
+from nousweb.lib.text import first_unstorable
+
+MAX_INPUT_CHARACTERS = 100_000
+MAX_MESSAGES = 200
+MAX_TAGS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRequest:
+    """One question to the engine; everything but the session and the input is optional.
+
+    `budget` is the total in tokens; `budgets` are the operator's own by section, which have the last word. `mode` and
+    `tags` describe the task, `files` those it names beside the input. `as_of` asks for the past.
+    Raises Invalid, naming the field.
+    """
+
+    session_id: str
+    input: str
+    frame: str | None = None
+    profile: str | None = None
+    conversation: tuple[Message, ...] = ()
+    mode: str | None = None
+    tags: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    budget: int | None = None
+    budgets: Mapping[str, int] = field(default_factory=dict)
+    as_of: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if reason := first_unstorable(self.as_json()):
+            raise Invalid(reason, field="input")
+        if not 1 <= len(self.session_id) <= 200:
+            raise Invalid("session_id has 1 to 200 characters.", field="session_id")
+        if len(self.input) > MAX_INPUT_CHARACTERS:
+            raise Invalid(
+                f"input holds at most {MAX_INPUT_CHARACTERS:,} characters; this has {len(self.input):,}.", field="input"
+            )
+        if self.frame is not None and self.frame not in FRAMES:
+            raise Invalid(f"frame is one of {', '.join(FRAMES)}, not {self.frame[:60]!r}.", field="frame")
+        if self.mode is not None and self.mode not in MODE_WEIGHTS:
+            raise Invalid(f"mode is one of {', '.join(MODE_WEIGHTS)}, not {self.mode[:60]!r}.", field="mode")
+        if len(self.conversation) > MAX_MESSAGES:
+            raise Invalid(f"conversation holds at most {MAX_MESSAGES} messages.", field="conversation")
+        if any(len(message.content) > MAX_INPUT_CHARACTERS for message in self.conversation):
+            raise Invalid(f"A message holds at most {MAX_INPUT_CHARACTERS:,} characters.", field="conversation")
+        for name, given in (("tags", self.tags), ("files", self.files)):
+            if len(given) > MAX_TAGS:
+                raise Invalid(f"{name} holds at most {MAX_TAGS} entries; this has {len(given):,}.", field=name)
+        object.__setattr__(self, "as_of", moment_check("as_of", self.as_of))
+        if self.as_of is not None and self.as_of > clock.now():
+            raise Invalid("as_of lies in the future.", field="as_of")
+        if self.budget is not None and not 1 <= self.budget <= MAX_TOTAL:
+            raise Invalid(f"budget lies between 1 and {MAX_TOTAL:,} tokens.", field="budget")
+        for name, tokens in self.budgets.items():
+            if name not in SECTION_BUDGETS:
+                raise Invalid(
+                    f"There is no section {name[:60]!r}; they are {', '.join(SECTION_BUDGETS)}.", field="budgets"
+                )
+            if not 0 <= tokens <= MAX_TOTAL:
+                raise Invalid(f"The budget of {name} lies between 0 and {MAX_TOTAL:,} tokens.", field="budgets")
+
+    def as_json(self) -> dict[str, Any]:
+        """The request as it is logged; `of_json` reads it back."""
+        return {
+            **{one.name: getattr(self, one.name) for one in fields(self)},
+            "conversation": [{"role": message.role, "content": message.content} for message in self.conversation],
+            "tags": list(self.tags),
+            "files": list(self.files),
+            "budgets": dict(self.budgets),
+            "as_of": self.as_of.isoformat() if self.as_of else None,
+        }
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Self:
+        """A logged request; fields that it lacks have their defaults."""
+        moment = values.get("as_of")
+        messages: Sequence[Mapping[str, str]] = values.get("conversation") or ()
+        return cls(
+            session_id=values["session_id"],
+            input=values["input"],
+            frame=values.get("frame"),
+            profile=values.get("profile"),
+            conversation=tuple(Message(message["role"], message["content"]) for message in messages),
+            mode=values.get("mode"),
+            tags=tuple(values.get("tags") or ()),
+            files=tuple(values.get("files") or ()),
+            budget=values.get("budget"),
+            budgets=values.get("budgets") or {},
+            as_of=datetime.fromisoformat(moment) if moment else None,
+        )

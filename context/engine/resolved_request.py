@@ -1,0 +1,151 @@
+"""What is decided about a request before any memory is read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from context.engine.budget import ContextBudget, budget_for
+from context.engine.frames import FrameSelection, frame_select
+from context.engine.intent import MEMORY_TYPES, IntentSignals, intent_read
+from context.engine.plan import RetrievalPlan, plan_retrieval
+from context.engine.request import ContextRequest
+from context.profiles import Profile, compression_of, mentioned_files, tier_weights
+from context.services.profiles import profile_in_force
+from identity.models import Agent
+from identity.selectors import agent_as_of
+from nousweb.lib import clock
+
+TOKENS_PER_SCALE = 500
+"""An explicit budget beyond this asks for more items than the plan's numbers, in proportion: those numbers fill about
+as many tokens with memories of ordinary length. Thresholds keep out what is not worth its room."""
+EVENT_LIMIT = 12
+LOOP_LIMIT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What the words of the input say by themselves."""
+
+    frame: FrameSelection
+    intent: IntentSignals
+    plan: RetrievalPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """All that is decided before memory is read.
+
+    `now` is the moment that ages count from, the past one of a context of the past. `scale` is how many times the usual
+    number of items the budget asks for, 1 or more; `limits` are items by type, `weights` shares by scope.
+    """
+
+    request: ContextRequest
+    now: datetime
+    frame: FrameSelection
+    intent: IntentSignals
+    plan: RetrievalPlan
+    profile: Profile
+    profile_version: int
+    weights: Mapping[str, float]
+    files: tuple[str, ...]
+    scale: float
+    limits: Mapping[str, int]
+    budget: ContextBudget
+
+    @property
+    def compression(self) -> float:
+        """Share of a long item that may be left out, 0 to 1."""
+        return compression_of(self.profile, self.request.mode)
+
+    def as_json(self) -> dict[str, Any]:
+        """What led to the prompt, as it is logged and explained."""
+        return {
+            "frame": {
+                "id": self.frame.frame.id,
+                "label": self.frame.frame.label,
+                "confidence": round(self.frame.confidence, 2),
+                "hits": list(self.frame.hits),
+                "forced": self.frame.forced,
+            },
+            "intent": {
+                "recency": self.intent.recency,
+                "hints": dict(self.intent.hints),
+                "is_question": self.intent.is_question,
+                "is_greeting": self.intent.is_greeting,
+                "entities": list(self.intent.entities),
+                "topic_keywords": list(self.intent.topic_keywords),
+            },
+            "plan": {
+                "reason": self.plan.reason,
+                "limits": dict(self.limits),
+                "skip_types": sorted(self.plan.skip_types),
+                "budget_overrides": dict(self.plan.budget_overrides),
+            },
+            "profile": {"id": self.profile.profile_id, "version": self.profile_version},
+            "policy": {
+                "mode": self.request.mode,
+                "weights": {scope: round(weight, 3) for scope, weight in self.weights.items()},
+                "files": list(self.files),
+                "tags": list(self.request.tags),
+                "excluded_kinds": list(self.profile.excluded_kinds),
+                "preferred_kinds": list(self.profile.preferred_kinds),
+                "min_importance": self.profile.min_importance,
+                "compression": self.compression,
+            },
+            "budget": {"total": self.budget.total, "sections": dict(self.budget.sections)},
+        }
+
+
+def input_read(request: ContextRequest) -> Read:
+    """Frame and intent from the words of the input, and the plan that follows from them. Pure."""
+    frame = frame_select(request.input, request.frame)
+    intent = intent_read(request.input, frame.frame.id)
+    return Read(frame, intent, plan_retrieval(intent, request.input, frame_is_sure=frame.confidence > 0))
+
+
+def decide(agent: Agent, request: ContextRequest, read: Read) -> Decided:
+    """Profile, limits and budget on top of what was `read`; the operator has the last word on budgets.
+
+    Raises NotFound for an unknown profile.
+    """
+    agent = agent_as_of(agent, request.as_of) if request.as_of else agent
+    profile, version = profile_in_force(agent, request.profile, request.as_of)
+    scale = max(1.0, request.budget / TOKENS_PER_SCALE) if request.budget else 1.0
+    return Decided(
+        request,
+        request.as_of or clock.now(),
+        read.frame,
+        read.intent,
+        read.plan,
+        profile,
+        version,
+        weights=tier_weights(profile, request.mode),
+        files=tuple(dict.fromkeys([*request.files, *mentioned_files(request.input)])),
+        scale=scale,
+        limits=limits_of(read.plan, profile, scale=scale),
+        budget=budget_for(
+            read.frame.frame.id,
+            plan_overrides=read.plan.budget_overrides,
+            operator_overrides={**_agent_budgets(agent), **request.budgets},
+            total=request.budget,
+        ),
+    )
+
+
+def limits_of(plan: RetrievalPlan, profile: Profile, *, scale: float = 1.0) -> dict[str, int]:
+    """Items by type: as planned, and of the raw layers what the profile asks for. `scale` suits larger budgets."""
+    limits = {memory_type: plan.limit_of(memory_type) for memory_type in MEMORY_TYPES}
+    if plan.queries and "long_term" in profile.layers:
+        limits["event"] = EVENT_LIMIT
+    if plan.queries and "short_term" in profile.layers:
+        limits["loop"] = LOOP_LIMIT
+    return {memory_type: round(limit * scale) for memory_type, limit in limits.items() if limit}
+
+
+def _agent_budgets(agent: Agent) -> dict[str, int]:
+    """The operator's budgets in the agent's configuration; anything but a whole number is passed over."""
+    given = agent.config.get("budgets")
+    if not isinstance(given, dict):
+        return {}
+    return {str(name): tokens for name, tokens in given.items() if isinstance(tokens, int) and tokens >= 0}

@@ -1,0 +1,134 @@
+"""How many prompts a change would reach: logged requests assembled with it and without it. Writes nothing."""
+
+import time
+from dataclasses import dataclass
+from uuid import UUID
+
+from context.engine.overrides import Overrides
+from context.engine.pipeline import Prepared, context_finish, context_load
+from context.engine.request import ContextRequest
+from context.models import ContextRun
+from context.selectors import runs_of
+from context.services.context import ASSEMBLE, context_view
+from identity.models import Agent
+from identity.principal import Principal
+from nousweb.lib.errors import Invalid, NotFound
+
+MAX_RUNS = 50
+DEFAULT_RUNS = 20
+MAX_SECONDS = 8.0
+Piece = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BlastRow:
+    """What a change would do to one logged request, asked today. Pieces are (type, text) as the prompt shows them.
+
+    `moved` pieces stay in the prompt, in another section: the text, and the labels of both sections.
+    """
+
+    run: ContextRun
+    before: str
+    after: str
+    tokens_before: int
+    tokens_after: int
+    gained: tuple[Piece, ...]
+    lost: tuple[Piece, ...]
+    moved: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        return self.before != self.after
+
+    @property
+    def tokens_change(self) -> int:
+        return self.tokens_after - self.tokens_before
+
+
+@dataclass(frozen=True, slots=True)
+class Blast:
+    """The rows, latest request first. `asked` requests were to be tried; fewer were when time ran out."""
+
+    rows: tuple[BlastRow, ...]
+    asked: int
+    unreadable: int = 0
+
+    @property
+    def changed(self) -> tuple[BlastRow, ...]:
+        return tuple(row for row in self.rows if row.changed)
+
+    @property
+    def cut_short(self) -> bool:
+        return len(self.rows) + self.unreadable < self.asked
+
+
+def blast_radius(
+    *, agent: Agent, overrides: Overrides, by: Principal, last: int = DEFAULT_RUNS, seconds: float = MAX_SECONDS
+) -> Blast:
+    """Assemble the last `last` logged requests (at most MAX_RUNS) today, with and without `overrides`.
+
+    Requests about the past are passed over: the change is made now. What is loaded is loaded once for both, but for a
+    fact that would be searched from now on, which only another search can judge. After `seconds` no further request is
+    begun. Raises Invalid, NotAllowed.
+    """
+    if not 1 <= last <= MAX_RUNS:
+        raise Invalid(f"n lies between 1 and {MAX_RUNS}.", field="n")
+    by.require(ASSEMBLE, agent)
+    by.require("context.view_contextrun", agent)
+    runs = list(
+        runs_of(agent, by)
+        .filter(as_of=None)
+        .only("id", "agent_id", "persona", "request", "created_at", "session_id", "input")[:last]
+    )
+    until = time.monotonic() + seconds
+    rows: list[BlastRow] = []
+    unreadable = 0
+    for run in runs:
+        if time.monotonic() >= until:
+            break
+        try:
+            rows.append(_row(agent, run, overrides, by))
+        except (Invalid, NotFound, KeyError):
+            # Of an older form, or of a profile that has gone.
+            unreadable += 1
+    return Blast(tuple(rows), len(runs), unreadable)
+
+
+def blast_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Principal) -> BlastRow:
+    """What a change would do to one logged request. Raises NotAllowed, NotFound."""
+    by.require(ASSEMBLE, agent)
+    by.require("context.view_contextrun", agent)
+    run = runs_of(agent, by).filter(pk=run_id).first()
+    if run is None:
+        raise NotFound("There is no such run. Runs are deleted when their retention ends.")
+    return _row(agent, run, overrides, by)
+
+
+def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> BlastRow:
+    view, request = context_view(agent, by, run.persona), ContextRequest.of_json(run.request)
+    overrides = overrides.seen_by(view.personas)
+    loaded = context_load(view, request)
+    before = context_finish(loaded)
+    if also := overrides.newly_searched:
+        loaded = context_load(view, request, also=also)
+    after = context_finish(loaded, overrides)
+    shown_before, shown_after = _pieces(before), _pieces(after)
+    return BlastRow(
+        run,
+        before.assembly.system_prompt,
+        after.assembly.system_prompt,
+        before.assembly.tokens,
+        after.assembly.tokens,
+        tuple(piece for piece in shown_after if piece not in shown_before),
+        tuple(piece for piece in shown_before if piece not in shown_after),
+        tuple(
+            (piece[1], shown_before[piece], label)
+            for piece, label in shown_after.items()
+            if shown_before.get(piece, label) != label
+        ),
+    )
+
+
+def _pieces(prepared: Prepared) -> dict[Piece, str]:
+    """The pieces of a prompt in their order, each with the label of its section."""
+    return {(item.type, item.text): section.label for section in prepared.assembly.sections for item in section.items}

@@ -1,0 +1,192 @@
+"""What a change under consideration would make otherwise, as overrides for its blast radius."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from context.engine.overrides import CensorDraft, Filing, Overrides
+from context.engine.pins import pins_of
+from identity.models import ChangeProposal
+from identity.principal import Principal
+from identity.services.four_eyes import approval_barred
+from memory.lifecycle.policy import ESCALATES_TO
+from memory.models import Censor, Fact, MemoryReview, Scope
+from memory.services.reviews import BULK_RESOLUTIONS, RESOLUTIONS
+from memory.validation import choice_check, tags_check, unit_check, word_check
+from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.text import unstorable_reason
+
+Resolution = MemoryReview.Resolution
+CHANGING = (Resolution.SAME, Resolution.REPLACE)
+MOST_TOLD = 1_000
+"""Always told facts that are looked at for a fact's place among them; a prompt loads a tenth."""
+
+
+def proposal_overrides(proposal: ChangeProposal) -> Overrides:
+    """An identity with the proposed text in its section."""
+    return Overrides(identity={proposal.section: proposal.content})
+
+
+def fact_overrides(fact: Fact, content: str | None) -> Overrides:
+    """A memory in which `content` has taken a fact's place, or nothing has."""
+    if content is not None and (reason := unstorable_reason(content)):
+        raise Invalid(reason, field="content")
+    return Overrides(facts={str(fact.pk): content}, subjects={str(fact.pk): fact.subject})
+
+
+def filing_overrides(
+    fact: Fact,
+    *,
+    category: str | None = None,
+    scope: str | None = None,
+    tags: Sequence[str] | None = None,
+    importance: float | None = None,
+) -> Overrides:
+    """A memory in which a fact is filed otherwise; None leaves a field as it is. Raises Invalid, naming the field.
+
+    Between person, preference and rule and all other categories a fact moves between what is always told and what is
+    searched. What always told facts come before it is known by how sure they are, and by pins.
+    """
+    filing = Filing(
+        id=str(fact.pk),
+        persona=fact.persona,
+        subject=fact.subject,
+        content=fact.content,
+        kind=fact.kind,
+        was=fact.category,
+        category=fact.category if category is None else word_check("category", category),
+        scope=fact.scope if scope is None else choice_check("scope", scope, Scope.values),
+        tags=frozenset(fact.tags if tags is None else tags_check(tags)),
+        importance=fact.importance if importance is None else unit_check("importance", importance),
+    )
+    if not fact.active:
+        raise Conflict("This fact is retired: no prompt tells it, however it is filed.")
+    if filing.is_told:
+        filing = replace(filing, after=_told_before(fact, filing.importance))
+    return Overrides(filed={filing.id: filing})
+
+
+def _told_before(fact: Fact, importance: float) -> frozenset[str]:
+    """Ids of the always told facts that come before one: the pinned, and the surer. The order of `surest_first`."""
+    told = Fact.objects.active().filter(agent=fact.agent_id).profile().exclude(pk=fact.pk).surest_first()
+    columns = ("pk", "confidence", "importance", "recorded_at")
+    mine = (-fact.confidence, -importance, -fact.recorded_at.timestamp(), fact.pk)
+    surer = {
+        str(key)
+        for key, confidence, weight, recorded_at in told.values_list(*columns)[:MOST_TOLD]
+        if (-confidence, -weight, -recorded_at.timestamp(), key) < mine
+    }
+    pinned = {item_id for item_type, item_id in pins_of(fact.agent) if item_type == "fact"}
+    return frozenset(pinned & surer if str(fact.pk) in pinned else pinned | surer)
+
+
+def proposals_overrides(proposals: Sequence[ChangeProposal], by: Principal) -> tuple[Overrides, list[str]]:
+    """An identity after these proposals of one agent were approved, one after another, and those that would be refused.
+
+    `proposals` know their `current_version` (`with_stale`).
+    """
+    parts: list[Overrides] = []
+    refused: list[str] = []
+    changed: set[str] = set()
+    for proposal in proposals:
+        why = ""
+        if proposal.status != ChangeProposal.Status.PENDING:
+            why = "it no longer waits"
+        elif approval_barred(proposal, by):
+            why = "you proposed it, so another person must approve it"
+        elif proposal.section in changed:
+            why = "another of them changes this section first"
+        elif proposal.base_version != getattr(proposal, "current_version", proposal.base_version):
+            why = "the section has changed since it was written"
+        if why:
+            refused.append(f"{proposal.get_section_display()} by {proposal.author_name}: {why}.")
+            continue
+        changed.add(proposal.section)
+        parts.append(proposal_overrides(proposal))
+    return Overrides.together(parts), refused
+
+
+def questions_overrides(reviews: Sequence[MemoryReview], answer: str) -> tuple[Overrides, list[str]]:
+    """A memory in which these questions of one agent were given the same answer, one after another, and those that
+    would refuse it. Raises Invalid for an answer that takes more than a word."""
+    if answer not in BULK_RESOLUTIONS:
+        raise Invalid(f"answer is one of {', '.join(BULK_RESOLUTIONS)}, not {answer[:60]!r}.", field="answer")
+    parts: list[Overrides] = []
+    refused: list[str] = []
+    gone: set[str] = set()
+    for review in reviews:
+        pair = [fact for fact in (review.old, review.new) if fact is not None]
+        why = ""
+        if review.status == MemoryReview.Status.RESOLVED:
+            why = "it is answered already"
+        elif answer not in RESOLUTIONS[review.kind]:
+            why = f"it takes no “{MemoryReview.Resolution(answer).label}”"
+        elif answer in CHANGING and any(not fact.active or str(fact.pk) in gone for fact in pair):
+            why = "one of its facts is retired, or would be by another of them"
+        if why:
+            refused.append(f"{review}: {why}.")
+            continue
+        part = question_overrides(review, answer)
+        gone |= {key for key, text in part.facts.items() if text is None}
+        parts.append(part)
+    return Overrides.together(parts), refused
+
+
+def question_overrides(review: MemoryReview, answer: str, content: str = "") -> Overrides:
+    """A memory in which a waiting question has been answered; `content` is the text of a merge.
+
+    Answers that change nothing override nothing. Raises Invalid for an answer that the question does not take.
+    """
+    if answer not in RESOLUTIONS[review.kind]:
+        raise Invalid(f"answer is one of {', '.join(RESOLUTIONS[review.kind])}, not {answer[:60]!r}.", field="answer")
+    gone: dict[str, Fact | None] = {
+        "same": review.new,
+        "replace": review.old,
+        "old_wrong": review.old,
+        "new_wrong": review.new,
+    }
+    if fact := gone.get(answer):
+        return fact_overrides(fact, None)
+    if answer == "reverse" and review.censor is not None:
+        was = next((low for low, high in ESCALATES_TO.items() if high == review.censor.severity), "")
+        return censor_overrides(review.censor, severity=was) if was else Overrides()
+    if answer == "merge":
+        return _merged(review, content)
+    return Overrides()
+
+
+def _merged(review: MemoryReview, content: str) -> Overrides:
+    """The text stands in the place of the first of the facts, and the others are gone."""
+    text = content.strip() or review.proposal
+    if reason := unstorable_reason(text):
+        raise Invalid(reason, field="content")
+    if not text:
+        raise Invalid("Write the text that takes the place of all of them.", field="content")
+    keys = [review.old_id, review.new_id] if review.old_id else review.facts
+    sources = Fact.objects.active().filter(pk__in=[key for key in keys if key]).order_by("recorded_at", "id")
+    if not sources:
+        raise Conflict("None of these facts is still held to be true; there is nothing to merge.")
+    first, *others = sources
+    return Overrides(
+        facts={str(first.pk): text, **{str(fact.pk): None for fact in others}}, subjects={str(first.pk): first.subject}
+    )
+
+
+def censor_overrides(censor: Censor | None, *, pattern: str = "", severity: str = "", reason: str = "") -> Overrides:
+    """Censors with one more, one changed, or (with nothing but `censor`) one fewer."""
+    for name, value in (("pattern", pattern), ("reason", reason)):
+        if problem := unstorable_reason(value):
+            raise Invalid(problem, field=name)
+    if censor is not None and not pattern and not severity:
+        return Overrides(censors_gone=frozenset({str(censor.pk)}))
+    severity = severity or (censor.severity if censor else "warn")
+    if severity not in Censor.Severity.values:
+        raise Invalid(
+            f"severity is one of {', '.join(Censor.Severity.values)}, not {severity[:60]!r}.", field="severity"
+        )
+    if censor is not None:
+        draft = CensorDraft(
+            pattern or censor.pattern, severity, reason or censor.reason, str(censor.pk), censor.persona
+        )
+    else:
+        draft = CensorDraft(pattern, severity, reason)
+    return Overrides(censors=(draft,))

@@ -1,0 +1,176 @@
+"""Checks of an event before it is recorded: each names the place of what cannot be accepted."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from memory.layers.event_policy import (
+    DEFAULT_VISIBILITY,
+    KIND_PERSONAS,
+    MAX_EVENT_CHARACTERS,
+    MAX_EVENT_LEAD,
+    MAX_EVENTS_PER_CALL,
+    MAX_KEY_CHARACTERS,
+    MAX_LOOP_ID_CHARACTERS,
+    MAX_METADATA_BYTES,
+    MAX_METADATA_DEPTH,
+)
+from memory.models import Event, EventKind
+from memory.validation import choice_check, moment_check, word_check
+from nousweb.lib.errors import Invalid
+from nousweb.lib.text import first_unstorable, is_blank, unstorable_reason
+
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+EVENT_FIELDS = frozenset({"kind", "content", "loop_id", "ts", "visibility", "metadata", "key"})
+
+
+@dataclass(frozen=True, slots=True)
+class EventDraft:
+    """One event as it was handed over and accepted; None where the writer left the choice to the log."""
+
+    kind: str
+    content: str
+    loop_id: str | None
+    ts: datetime | None
+    visibility: str
+    metadata: dict[str, Any]
+    key: str | None
+
+    def says_the_same(self, event: Event) -> bool:
+        """Whether `event` is what recording this draft again would have stored."""
+        return (
+            (event.kind, event.content, event.visibility) == (self.kind, self.content, self.visibility)
+            and _same_json(event.metadata, self.metadata)
+            and self.loop_id in (None, event.loop_id)
+            and self.ts in (None, event.ts)
+        )
+
+
+def events_check(events: Sequence[Mapping[str, Any]], *, persona: str, now: datetime) -> list[EventDraft]:
+    """The drafts of one call. Raises Invalid whose field is "events[i].field"; nothing is accepted in part."""
+    if not 1 <= len(events) <= MAX_EVENTS_PER_CALL:
+        raise Invalid(f"One call records 1 to {MAX_EVENTS_PER_CALL:,} events, not {len(events):,}.", field="events")
+    return [draft_check(f"events[{place}]", event, persona=persona, now=now) for place, event in enumerate(events)]
+
+
+def draft_check(place: str, event: Mapping[str, Any], *, persona: str, now: datetime) -> EventDraft:
+    """One event, checked; `place` goes before the name of its field in an error."""
+    for name in event:
+        if name not in EVENT_FIELDS:
+            raise Invalid(f"{place} has a field that is not known: {str(name)[:60]!r}.", field=f"{place}.{name}"[:120])
+    kind = choice_check(f"{place}.kind", _text(place, event, "kind") or "", EventKind.values)
+    personas = KIND_PERSONAS.get(kind)
+    if personas and persona not in personas:
+        raise Invalid(f"{place}.kind: only the {personas[0]} records {kind}.", field=f"{place}.kind")
+    visibility = _text(place, event, "visibility")
+    return EventDraft(
+        kind=kind,
+        content=_content_check(f"{place}.content", _text(place, event, "content")),
+        loop_id=_name_check(f"{place}.loop_id", _text(place, event, "loop_id"), MAX_LOOP_ID_CHARACTERS),
+        ts=_ts_check(f"{place}.ts", event.get("ts"), now),
+        visibility=DEFAULT_VISIBILITY if visibility is None else word_check(f"{place}.visibility", visibility),
+        metadata=metadata_check(f"{place}.metadata", event.get("metadata")),
+        key=_name_check(f"{place}.key", _text(place, event, "key"), MAX_KEY_CHARACTERS),
+    )
+
+
+def metadata_check(field: str, metadata: Any) -> dict[str, Any]:
+    """`metadata` as it is stored: a JSON object of bounded size and depth, of numbers that JSON knows."""
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise Invalid(f"{field} is an object.", field=field)
+    if not metadata:
+        return metadata
+    pending: list[tuple[Any, int]] = [(metadata, 1)]
+    while pending:
+        value, depth = pending.pop()
+        if isinstance(value, dict | list):
+            if depth > MAX_METADATA_DEPTH:
+                raise Invalid(f"{field} is nested at most {MAX_METADATA_DEPTH} deep.", field=field)
+            pending.extend((inner, depth + 1) for inner in (value.values() if isinstance(value, dict) else value))
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise Invalid(f"{field} holds a number that JSON does not know: {value}.", field=field)
+    if reason := first_unstorable(metadata):
+        raise Invalid(reason, field=field)
+    try:
+        size = len(json.dumps(metadata, ensure_ascii=False, separators=(",", ":")).encode())
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"{field} is not JSON.", field=field) from error
+    if size > MAX_METADATA_BYTES:
+        raise Invalid(f"{field} takes at most {MAX_METADATA_BYTES:,} bytes as JSON; this takes {size:,}.", field=field)
+    return metadata
+
+
+def loop_id_check(field: str, value: str) -> str:
+    """The name of a loop as it is stored."""
+    return _name_check(field, value, MAX_LOOP_ID_CHARACTERS) or ""
+
+
+def _same_json(one: Any, other: Any) -> bool:
+    """Equality of JSON values in which a number is the same however it was written: 1e300 comes back whole."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same_json(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same_json, one, other))
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return _same_number(one, other)
+    return bool(one == other)
+
+
+def _same_number(one: float, other: float) -> bool:
+    """Whether the log's number `one` is what it gives back for `other`."""
+    if isinstance(one, int) and isinstance(other, float):
+        try:
+            return float(one) == other
+        except OverflowError:
+            # More digits than a float can hold, so no float was written there.
+            return False
+    return one == other
+
+
+def _text(place: str, event: Mapping[str, Any], name: str) -> str | None:
+    value = event.get(name)
+    if value is not None and not isinstance(value, str):
+        raise Invalid(f"{place}.{name} is text.", field=f"{place}.{name}")
+    return value
+
+
+def _content_check(field: str, content: str | None) -> str:
+    # The log is perfect: what is kept is what was said, white space included.
+    if content is None or is_blank(content):
+        raise Invalid(f"{field} must not be empty.", field=field)
+    if len(content) > MAX_EVENT_CHARACTERS:
+        raise Invalid(
+            f"{field} holds at most {MAX_EVENT_CHARACTERS:,} characters; this has {len(content):,}.", field=field
+        )
+    if reason := unstorable_reason(content):
+        raise Invalid(reason, field=field)
+    return content
+
+
+def _name_check(field: str, value: str | None, limit: int) -> str | None:
+    """A name that the writer chose: printable, without white space at its ends."""
+    if value is None:
+        return None
+    if not 1 <= len(value) <= limit:
+        raise Invalid(f"{field} has 1 to {limit} characters, not {len(value):,}.", field=field)
+    if not value.isprintable() or value != value.strip():
+        raise Invalid(f"{field} is printable text without white space at its ends.", field=field)
+    return value
+
+
+def _ts_check(field: str, value: Any, now: datetime) -> datetime | None:
+    if value is None:
+        return None
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise Invalid(f"{field} is a moment with its time zone.", field=field)
+    moment = moment_check(field, value)
+    if moment is None or moment < EARLIEST or moment > now + MAX_EVENT_LEAD:
+        raise Invalid(f"{field} lies between the year 1970 and a day from now.", field=field)
+    return moment

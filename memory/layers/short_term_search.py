@@ -1,0 +1,81 @@
+"""Reading short-term memory: the rolling window of the last loop summaries, and fuzzy search in it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from identity.models import Agent
+from memory.layers.short_term_scoring import StmConfig, StmScore, normalise, stm_score
+from memory.models import LoopSummary
+from memory.persona import PersonaMemory
+from nousweb.lib.sql import Repeated, instance_of
+
+
+@dataclass(frozen=True, slots=True)
+class StmHit:
+    """A loop summary with its score."""
+
+    loop: LoopSummary
+    score: StmScore
+
+
+_WINDOW = Repeated(
+    lambda shape, agent: (
+        shape[0](Agent(pk=agent))
+        .loops.summarised()
+        .filter(persona=shape[1])
+        .order_by("-last_event_at", "-pk")[: shape[2]]
+    ),
+    agent=-1,
+)
+
+
+def stm_window(
+    memory: PersonaMemory, size: int, personas: Iterable[str] = (), as_of: datetime | None = None
+) -> list[LoopSummary]:
+    """The last `size` loop summaries of each persona that `memory` may read, or of these of them; latest first.
+
+    With `as_of` the last of the loops that were over then. One that went on afterwards is not among them, because its
+    summary tells of that too.
+    """
+    found: list[LoopSummary] = []
+    for persona in personas or memory.personas:
+        if as_of is not None:
+            over = memory.loops.summarised().filter(persona=persona, last_event_at__lte=as_of, closed_at__lte=as_of)
+            found += over.order_by("-last_event_at", "-pk")[:size]
+            continue
+        rows = _WINDOW.rows((type(memory), persona, size), agent=memory.agent.pk)
+        found += [instance_of(LoopSummary, row) for row in rows]
+    return sorted(found, key=lambda loop: (loop.last_event_at, loop.pk), reverse=True)
+
+
+def stm_search(
+    memory: PersonaMemory,
+    query: str,
+    *,
+    now: datetime,
+    personas: Iterable[str] = (),
+    config: StmConfig | None = None,
+    min_score: float = 0.0,
+    as_of: datetime | None = None,
+) -> list[StmHit]:
+    """The summaries in the window, best first by the seed's score; of equal scores the later one first.
+
+    `config` is the agent's own by default. `now` is the moment that ages are reckoned from.
+    """
+    config = config or StmConfig.of(memory.agent.config)
+    wanted = normalise(query)
+    hits = []
+    for loop in stm_window(memory, config.window, personas, as_of):
+        score = stm_score(
+            wanted,
+            normalise(loop.summary),
+            age_seconds=(now - loop.last_event_at).total_seconds(),
+            kind=loop.kind,
+            visibility=loop.visibility,
+            config=config,
+        )
+        if score.score >= min_score:
+            hits.append(StmHit(loop, score))
+    # The window comes latest first, and sorting keeps the order of equals.
+    return sorted(hits, key=lambda hit: -hit.score.score)

@@ -1,0 +1,158 @@
+"""From rows of the index to the memories themselves, read through the persona's view once more.
+
+The index may be behind by a moment; what the view does not show, or what is retired, never leaves here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from memory.models import ItemType
+from memory.persona import PersonaMemory
+from memory.search.as_of import memories_then
+from memory.search.candidates import source_of
+from memory.search.display_text import about, words_of
+from nousweb.lib.sql import rows_prepared
+
+Loaded = tuple[str, Mapping[str, Any]]
+
+
+def memories_load(
+    view: PersonaMemory, items: Sequence[tuple[str, str]], as_of: datetime | None = None
+) -> dict[tuple[str, str], Loaded]:
+    """Content and metadata by (type, id), one query for each type; what may not be shown is missing."""
+    if as_of:
+        return {key: (then.content, then.metadata) for key, then in memories_then(view, items, as_of).items()}
+    wanted: dict[str, list[str]] = {}
+    for item_type, item_id in items:
+        wanted.setdefault(item_type, []).append(item_id)
+    found: dict[tuple[str, str], Loaded] = {}
+    for item_type, ids in wanted.items():
+        if item_type == ItemType.EVENT:
+            rows = view.events.filter(pk__in=[int(item) for item in ids]).values_list("pk", "content", "metadata")
+            found |= {(item_type, str(pk)): (content, metadata) for pk, content, metadata in rows}
+        else:
+            found |= {
+                (item_type, str(row.pk)): (words_of(row), about(item_type, row))
+                for row in _active(view, item_type).filter(pk__in=ids)
+            }
+    return found
+
+
+def _active(view: PersonaMemory, item_type: str) -> QuerySet[Any]:
+    stores: dict[str, QuerySet[Any]] = {
+        ItemType.FACT: view.facts.active(),
+        ItemType.EPISODE: view.episodes.active(),
+        ItemType.PROCEDURE: view.procedures.active(),
+        ItemType.DECISION: view.decisions.active(),
+    }
+    return stores[item_type]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where an item of the index comes from, in SQL: its table and key, and what the loaders above give of a row."""
+
+    table: str
+    key: str
+    text: str
+    about: str
+    source: str = "''"
+
+
+_SOURCES = {
+    ItemType.EVENT: _Source("memory_event", "bigint", "content", "metadata"),
+    ItemType.FACT: _Source(
+        "memory_fact",
+        "uuid",
+        "content",
+        "json_build_object('subject', subject, 'category', category, 'kind', kind, 'confidence', confidence,"
+        " 'source', source, 'valid_from', valid_from, 'valid_until', valid_until)",
+        "source",
+    ),
+    ItemType.EPISODE: _Source(
+        "memory_episode",
+        "uuid",
+        "concat_ws(E'\\n', nullif(title, ''), coalesce(nullif(summary, ''), nullif(detail, '')))",
+        "json_build_object('title', title, 'outcome', outcome, 'lessons', lessons, 'started_at', started_at,"
+        " 'ended_at', ended_at)",
+    ),
+    ItemType.PROCEDURE: _Source(
+        "memory_procedure",
+        "uuid",
+        "concat_ws(E'\\n', nullif(name, ''), nullif(description, ''),"
+        " nullif(array_to_string(array_remove(steps, ''), E'\\n'), ''))",
+        "json_build_object('name', name, 'domain', domain, 'steps', steps, 'effectiveness',"
+        " success_count / nullif(success_count + failure_count, 0)::float8)",
+    ),
+    ItemType.DECISION: _Source(
+        "memory_decision",
+        "uuid",
+        "description",
+        "json_build_object('category', category, 'confidence', confidence, 'stakes', stakes, 'reasons', reasons,"
+        " 'outcome', outcome, 'outcome_note', outcome_note)",
+    ),
+}
+_MOMENTS = ("valid_from", "valid_until", "started_at", "ended_at")
+_ITEM = (
+    "item_type, item_id, persona, kind, category, scope, subject, loop_id, tags, importance, happened_at, recorded_at"
+)
+
+
+def hits_load(
+    view: PersonaMemory, items: Mapping[int, str], as_of: datetime | None = None, *, metadata: bool = True
+) -> dict[int, dict[str, Any]]:
+    """What hits say besides their scores, by id in the index, in one statement; what may not be shown is missing.
+
+    `items` are types by id in the index. Content and metadata are those of `memories_load`; of the metadata no more
+    than the source without `metadata`.
+    """
+    parts = []
+    for item_type in sorted(set(items.values())):
+        own = _SOURCES[ItemType(item_type)]
+        about = f"({own.about})::json" if metadata else own.source
+        # Events are never retired; what was shown at a moment is known below.
+        shown = "" if item_type == ItemType.EVENT or as_of else " AND active"
+        parts.append(
+            f"SELECT {own.text}, {about} FROM {own.table}"  # noqa: S608
+            f" WHERE id = CASE item.item_type WHEN '{item_type}' THEN item.item_id::{own.key} END"
+            f" AND agent_id = {int(view.agent.pk)} AND persona = item.persona{shown}"
+        )
+    # Most items have no tags, and JSON takes long to read.
+    columns = ", ".join(f"item.{name}" for name in _ITEM.split(", "))
+    columns = columns.replace("item.tags", "CASE WHEN item.tags <> '[]' THEN item.tags::json END")
+    statement = (
+        f"SELECT item.id, own.content, own.metadata, {columns}"  # noqa: S608
+        f" FROM {source_of(view, f'id, {_ITEM}', 'id = ANY(%(ids)s::bigint[])')} AS item"
+        # One row is all there is; told so, the planner looks each up by its key, also in a table it knows nothing of.
+        f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)} LIMIT 1) AS own (content, metadata)"
+    )
+    names = ("content", "metadata", "type", "id", *_ITEM.split(", ")[2:])
+    rows = rows_prepared(statement, {"ids": list(items)}, binary=True)
+    found = {key: dict(zip(names, row, strict=True)) for key, *row in rows}
+    for hit in found.values():
+        hit["tags"] = hit["tags"] or []
+        if not metadata:
+            hit["metadata"] = {"source": hit["metadata"]}
+        elif hit["type"] in (ItemType.FACT, ItemType.EPISODE):
+            about = hit["metadata"]
+            about |= {name: datetime.fromisoformat(about[name]) for name in _MOMENTS if about.get(name)}
+    return _as_then(view, found, as_of, metadata=metadata) if as_of else found
+
+
+def _as_then(
+    view: PersonaMemory, found: Mapping[int, dict[str, Any]], as_of: datetime, *, metadata: bool
+) -> dict[int, dict[str, Any]]:
+    """Those of the hits that were shown at a moment, with what they said then and how they were filed."""
+    then = memories_then(view, [(hit["type"], hit["id"]) for hit in found.values()], as_of)
+    shown: dict[int, dict[str, Any]] = {}
+    for key, hit in found.items():
+        if known := then.get((hit["type"], hit["id"])):
+            entry = known.entry
+            shown[key] = hit | {"content": known.content, "metadata": known.metadata if metadata else hit["metadata"]}
+            if entry is not None:
+                shown[key] |= {name: getattr(entry, name) for name in ("category", "scope", "tags", "importance")}
+    return shown

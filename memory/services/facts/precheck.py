@@ -1,0 +1,76 @@
+"""What has to be asked about a new fact before the transaction that stores it: its vector, and a judge's verdicts."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import structlog
+
+from memory.comparison.resolution import asks
+from memory.embedding import EmbeddingFailed, embedder_named, thresholds_of
+from memory.embedding.thresholds import UNKNOWN, Thresholds
+from memory.judge import FactForJudge, Judged, JudgeFailed, RelationVerdict, judge_in_force
+from memory.models import Fact
+from memory.services.facts.comparison_candidates import Vector, candidates_compare, moment_of
+from memory.services.indexing import active_model
+
+log = structlog.get_logger(__name__)
+
+MAX_VERDICTS = 3
+"""Questions to the judge while somebody waits; the rest is asked by the worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """`vector` is None when the model could not be reached; `verdicts` are by the id of the old fact."""
+
+    vector: Vector | None = None
+    thresholds: Thresholds = UNKNOWN
+    verdicts: Mapping[UUID, Judged[RelationVerdict]] = field(default_factory=dict)
+
+
+def fact_probe(
+    fact: Fact, *, may_replace: Collection[str] = (), exclude: Sequence[UUID] = (), waiting: bool = True
+) -> Probe:
+    """Embed `fact`, which is not stored yet, and ask the judge in force about those that it competes with.
+
+    Never raises for a model that is down: what could not be asked is asked later. Not to be called in a transaction.
+    """
+    vector = vector_of(fact.content)
+    thresholds = thresholds_of(vector.model) if vector else UNKNOWN
+    judge = judge_in_force(waiting=waiting)
+    verdicts: dict[UUID, Judged[RelationVerdict]] = {}
+    if judge is None:
+        return Probe(vector, thresholds)
+    compared = candidates_compare(fact, vector=vector, thresholds=thresholds, may_replace=may_replace, exclude=exclude)
+    if any(each.said for each in compared):
+        return Probe(vector, thresholds)
+    doubtful = sorted(filter(asks, compared), key=lambda each: -each.comparison.cosine)[:MAX_VERDICTS]
+    facts = Fact.objects.in_bulk([each.fact_id for each in doubtful])
+    for each in doubtful:
+        old = facts.get(each.fact_id)
+        if old is None:
+            continue
+        try:
+            verdicts[old.pk] = judge.relation(
+                agent=fact.agent, persona=fact.persona, old=for_judge(old), new=for_judge(fact)
+            )
+        except JudgeFailed as error:
+            log.info("judge_failed", error=str(error))
+            break
+    return Probe(vector, thresholds, verdicts)
+
+
+def vector_of(text: str) -> Vector | None:
+    """The embedding of `text` by the model of the index, or None when it cannot be had now."""
+    try:
+        model = active_model()
+        numbers = embedder_named(model.name).embed_documents([text])[0]
+    except EmbeddingFailed as error:
+        log.info("embedding_failed", error=str(error))
+        return None
+    return Vector(tuple(float(number) for number in numbers), model.name)
+
+
+def for_judge(fact: Fact) -> FactForJudge:
+    return FactForJudge(fact.content, fact.subject, fact.category, moment_of(fact))

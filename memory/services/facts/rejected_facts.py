@@ -1,0 +1,124 @@
+"""What people found wrong, when it is learned again: not believed at once, and people are asked when that is news.
+
+The question is about the fact that was found wrong, with the new words as its proposal. It is not asked again while it
+waits, nor for a source that a decision knew, nor without end.
+"""
+
+import hashlib
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from identity.principal import Principal
+from memory.comparison.compare import Comparison, Kind, compare_facts
+from memory.comparison.resolution import Compared, reasons_of
+from memory.embedding.thresholds import UNKNOWN, Thresholds
+from memory.models import Fact, MemoryReview
+from memory.services.facts.comparison_candidates import SAID, Vector, collection_of, text_of
+from memory.services.review_opening import question_ask
+from nousweb.lib import clock
+
+LATEST = 20
+NEAREST = 8
+ALIKE = (Kind.SAME, Kind.CLOSE)
+"""How a new fact says what was found wrong: in the same words, or in others with no difference that has a name."""
+
+RELEARN_QUESTIONS = 3
+RELEARN_WINDOW = timedelta(days=30)
+"""So often people are asked about one fact that they found wrong, whatever sources are named for it."""
+
+
+def rejected_like(
+    fact: Fact, *, vector: Vector | None, thresholds: Thresholds = UNKNOWN
+) -> tuple[Fact, Compared] | None:
+    """The fact of the same memory that was found wrong and says what `fact` says, with the comparison; else None."""
+    cosines = _cosines(fact, vector)
+    found = Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk")
+    alike: list[tuple[Fact, Compared]] = []
+    for old in found:
+        said = cosines[old.pk] is None
+        if said and _same_subject(old, fact):
+            return old, Compared(old.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True)
+        comparison = compare_facts(text_of(old), text_of(fact), cosines[old.pk] or 0.0, thresholds)
+        if comparison.kind in ALIKE:
+            alike.append((old, Compared(old.pk, comparison)))
+    alike.sort(key=lambda pair: (pair[1].comparison.kind is not Kind.SAME, -pair[1].comparison.cosine))
+    return alike[0] if alike else None
+
+
+def relearned_ask(*, fact: Fact, rejected: Fact, each: Compared, by: Principal) -> MemoryReview | None:
+    """The question that waits about `rejected` being learned again as `fact`, asked now if it is news; else None."""
+    earlier = MemoryReview.objects.filter(kind=MemoryReview.Kind.RELEARNED, facts__contains=[rejected.pk])
+    if waiting := earlier.pending().first():
+        return waiting
+    source = source_of(fact)
+    if source and source == source_of(rejected):
+        return None
+    if earlier.filter(created_at__gt=clock.now() - RELEARN_WINDOW).count() >= RELEARN_QUESTIONS:
+        return None
+    named = hashlib.sha256(source.encode()).hexdigest()[:24]
+    told = [{"code": "relearned", "words": "It was found wrong, and is learned again.", "old": "", "new": ""}]
+    if source:
+        told.append({"code": "source", "words": f"Its source this time: {source[:200]}", "old": "", "new": ""})
+    return question_ask(
+        agent=fact.agent,
+        persona=fact.persona,
+        kind=MemoryReview.Kind.RELEARNED,
+        # A decision made before, and taken back since, is another one.
+        about=f"relearned:{rejected.pk}:{rejected.invalidated_at:%Y%m%d%H%M%S%f}:{named}",
+        by=by,
+        subject=(fact.subject or rejected.subject or rejected.content)[:200],
+        facts=[rejected.pk],
+        score=round(each.comparison.cosine, 4),
+        reasons=[*told, *reasons_of(each.comparison)],
+        proposal=fact.content,
+    )
+
+
+def source_of(fact: Fact) -> str:
+    """Where a fact is from, alike for whatever comes from there; "" when nobody said."""
+    if fact.source_event_id:
+        return f"event {fact.source_event_id}"
+    if fact.source_episode_id:
+        return f"episode {fact.source_episode_id}"
+    return " ".join(fact.source.split()).casefold()
+
+
+def _same_subject(old: Fact, new: Fact) -> bool:
+    subjects = {each.subject.strip().casefold() for each in (old, new)} - {""}
+    return len(subjects) < 2
+
+
+def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
+    """Ids of what was found wrong and may say the same, with the cosine: 0 where it is not known, None for the very
+    same words."""
+    rejected = "invalidated_at IS NOT NULL AND NOT active AND agent_id = %(agent)s AND persona = %(persona)s"
+    values: dict[str, Any] = {"agent": fact.agent_id, "persona": fact.persona, "text": fact.content}
+    statements = [
+        f"(SELECT id, 0::double precision FROM memory_fact WHERE {rejected}"  # noqa: S608
+        f" ORDER BY invalidated_at DESC LIMIT {LATEST})"
+    ]
+    if vector is not None:
+        table = collection_of(fact.agent, fact.persona)
+        size = f"halfvec({len(vector.numbers)})"
+        distance = f"item.embedding::{size} <#> %(vector)s::{size}"
+        values |= {"vector": vector.literal, "model": vector.model}
+        statements.append(
+            f"(SELECT fact.id, -({distance}) FROM memory_fact AS fact JOIN {table} AS item"  # noqa: S608
+            " ON item.item_type = 'fact' AND item.item_id = fact.id::text AND item.agent_id = fact.agent_id"
+            " WHERE fact.invalidated_at IS NOT NULL AND NOT fact.active AND fact.agent_id = %(agent)s"
+            f" AND fact.persona = %(persona)s AND item.model = %(model)s ORDER BY {distance} LIMIT {NEAREST})"
+        )
+    statements.append(
+        f"(SELECT id, NULL FROM memory_fact WHERE {rejected}"  # noqa: S608
+        f" AND {SAID.format('content')} = {SAID.format('%(text)s::text')} ORDER BY invalidated_at DESC LIMIT 5)"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(statements), values)
+        found: dict[UUID, float | None] = {}
+        for key, cosine in cursor.fetchall():
+            known = found.get(key, 0.0)
+            found[key] = None if cosine is None or known is None else max(known, cosine)
+        return found

@@ -1,0 +1,119 @@
+"""Asking people about memories: each question once, in the transaction of what raised it."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.comparison.compare import Comparison, Kind
+from memory.comparison.resolution import reasons_of
+from memory.jobs.queue import lifecycle_queue
+from memory.judge import Judged, Relation, RelationVerdict, judge_in_force
+from memory.models import Censor, Fact, MemoryReview
+from nousweb.lib import clock
+
+ReviewKind = MemoryReview.Kind
+Status = MemoryReview.Status
+
+
+def pair_about(one: UUID, other: UUID) -> str:
+    """What a question about two facts is about, whichever of them is named first."""
+    return "pair:" + ":".join(sorted([str(one), str(other)]))
+
+
+def pair_ask(
+    *,
+    old: Fact,
+    new: Fact,
+    comparison: Comparison,
+    by: Principal,
+    judged: Judged[RelationVerdict] | None = None,
+    wish: str | None = None,
+) -> MemoryReview | None:
+    """Ask what `new` is to `old`; None when this pair was asked about before, whatever the answer.
+
+    `wish` says that somebody wants `new` in the place of `old`, and why in their words.
+
+    The judge in force, if it has not been asked, is asked by the worker.
+    """
+    contradicts = comparison.kind in (Kind.CHANGED, Kind.DIFFERS) or wish is not None
+    wished = []
+    if wish is not None:
+        words = f"{by.name} wants the new one to take the old one's place. {wish}".strip()
+        wished = [{"code": "wish", "words": words, "old": "", "new": ""}]
+    if judged is not None:
+        contradicts = judged.value.relation in (Relation.CONTRADICTION, Relation.UPDATE)
+    review = question_ask(
+        agent=new.agent,
+        persona=new.persona,
+        kind=ReviewKind.CONTRADICTION if contradicts else ReviewKind.DUPLICATE,
+        about=pair_about(old.pk, new.pk),
+        by=by,
+        old=old,
+        new=new,
+        subject=new.subject or old.subject,
+        score=round(comparison.cosine, 4),
+        reasons=[*wished, *reasons_of(comparison)],
+        verdict=verdict_of(judged),
+        judge_call_id=judged.call_id if judged else None,
+    )
+    if review is None:
+        return None
+    if contradicts and new.contradiction_of_id is None:
+        new.contradiction_of = old
+        new.save(update_fields=["contradiction_of"])
+    if judged is None and judge_in_force() is not None:
+        lifecycle_queue("fact_judge", agent=new.agent, persona=new.persona, subject=review)
+    return review
+
+
+def question_ask(
+    *, agent: Agent, persona: str, kind: str, about: str, by: Principal, **told: Any
+) -> MemoryReview | None:
+    """Let a question wait for people; None when it was asked before. `told` are fields of MemoryReview."""
+    now = clock.now()
+    review = MemoryReview(
+        agent=agent,
+        persona=persona,
+        kind=kind,
+        about=about,
+        created_at=now,
+        expires_at=now + timedelta(days=settings.REVIEW_EXPIRY_DAYS),
+        **told,
+    )
+    MemoryReview.objects.bulk_create([review], ignore_conflicts=True)
+    if not MemoryReview.objects.filter(pk=review.pk).exists():
+        return None
+    audit_record(
+        by=by,
+        action="memory_review.ask",
+        target=review,
+        agent=agent,
+        after={"kind": kind, "about": about},
+    )
+    if settings.WEBHOOK_URL:
+        lifecycle_queue("webhook", agent=agent, persona=persona, subject=review)
+    return review
+
+
+def escalation_announce(*, censor: Censor, by: Principal) -> MemoryReview | None:
+    """Tell people that a censor has risen by itself, so that one of them keeps or reverses it."""
+    return question_ask(
+        agent=censor.agent,
+        persona=censor.persona,
+        kind=ReviewKind.ESCALATION,
+        about=f"escalation:{censor.pk}:{censor.activation_count}",
+        by=by,
+        censor=censor,
+    )
+
+
+def verdict_of(judged: Judged[RelationVerdict] | None) -> dict[str, Any]:
+    """A judge's verdict as a question keeps it."""
+    if judged is None:
+        return {}
+    return judged.value.model_dump(mode="json") | {"model": judged.model, "prompt_version": judged.prompt_version}

@@ -1,0 +1,159 @@
+"""Forms of the context console."""
+
+import re
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.utils import timezone
+
+from context.engine.budget import MAX_TOTAL
+from context.engine.frames import FRAMES
+from context.engine.request import MAX_INPUT_CHARACTERS, ContextRequest, Message
+from context.models import ContextProfile, ContextRun
+from context.profiles import MODE_WEIGHTS
+from identity.models import Persona
+from nousweb.console.context.labels import VERDICTS
+from nousweb.console.context.presentation import SORTS
+from nousweb.lib import clock
+from nousweb.lib.errors import Invalid
+
+_MESSAGE = re.compile(r"^(?P<role>[A-Za-z][\w -]{0,49}):[ \t]?(?P<content>.*)$")
+
+
+def conversation_read(text: str) -> tuple[Message, ...]:
+    """Messages from lines "role: what was said"; a line that begins with a blank goes on with the one before.
+
+    Raises Invalid, naming the line.
+    """
+    messages: list[Message] = []
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        if not line.strip():
+            continue
+        if line[0].isspace() and messages:
+            last = messages.pop()
+            messages.append(Message(last.role, f"{last.content}\n{line.strip()}"))
+            continue
+        found = _MESSAGE.match(line.strip())
+        if found is None:
+            raise Invalid(
+                f"Line {number} has no speaker: write “user: …” or “assistant: …”; begin a line with a blank to go on "
+                "with the message before it.",
+                field="conversation",
+            )
+        messages.append(Message(found["role"].strip().lower(), found["content"].strip()))
+    return tuple(messages)
+
+
+def conversation_write(messages: tuple[Message, ...]) -> str:
+    """Messages as `conversation_read` reads them."""
+    return "\n".join(f"{one.role or 'user'}: " + one.content.replace("\n", "\n  ") for one in messages)
+
+
+def words_read(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word.strip() for word in re.split(r"[,\n]", text) if word.strip()))
+
+
+class DateTimeInput(forms.DateTimeInput):
+    input_type = "datetime-local"
+
+    def __init__(self) -> None:
+        super().__init__(format="%Y-%m-%dT%H:%M")
+
+
+class InspectorForm(forms.Form):
+    """One question to the engine, as a person asks it."""
+
+    input = forms.CharField(
+        max_length=MAX_INPUT_CHARACTERS,
+        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "What a person or another agent says to it"}),
+        label="Input",
+    )
+    conversation = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "user: …\nassistant: …"}),
+        label="Conversation so far",
+        help_text="One message a line, with its speaker.",
+    )
+    frame = forms.ChoiceField(required=False, label="Frame")
+    profile = forms.ChoiceField(required=False, label="Profile")
+    mode = forms.ChoiceField(required=False, label="Task mode")
+    budget = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MAX_TOTAL,
+        label="Total budget",
+        widget=forms.NumberInput(attrs={"placeholder": "the frame's", "step": 1}),
+    )
+    tags = forms.CharField(required=False, label="Task tags", widget=forms.TextInput(attrs={"placeholder": "a, b"}))
+    paths = forms.CharField(
+        required=False, label="Task files", widget=forms.TextInput(attrs={"placeholder": "src/a.py, b.md"})
+    )
+    as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=DateTimeInput())
+    session = forms.CharField(
+        max_length=200, required=False, label="Session", widget=forms.TextInput(attrs={"placeholder": "preview"})
+    )
+    persona = forms.ChoiceField(required=False, label="Persona", choices=Persona.choices)
+    verdict = forms.ChoiceField(required=False, label="Show")
+    sort = forms.ChoiceField(required=False, label="Order", choices=list(SORTS.items()))
+
+    def __init__(self, *args: Any, subconscious: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._choose("frame", [("", "Automatic"), *((key, frame.label) for key, frame in FRAMES.items())])
+        profiles = [(slug, name) for slug, name in ContextProfile.objects.values_list("slug", "name")[:200]]
+        self._choose("profile", [("", "As assigned"), *profiles])
+        self._choose("mode", [("", "None"), *((mode, mode.replace("_", " ")) for mode in MODE_WEIGHTS)])
+        self._choose("verdict", [("", "All verdicts"), *((code, word) for code, (_, word) in VERDICTS.items())])
+        if not subconscious:
+            del self.fields["persona"]
+
+    def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101
+        field.choices = choices
+
+    def clean_as_of(self) -> datetime | None:
+        moment: datetime | None = self.cleaned_data["as_of"]
+        if moment and moment > clock.now():
+            raise forms.ValidationError("It lies in the future.")
+        return moment
+
+    def clean_conversation(self) -> tuple[Message, ...]:
+        try:
+            return conversation_read(self.cleaned_data["conversation"])
+        except Invalid as error:
+            raise forms.ValidationError(error.detail) from error
+
+    def as_request(self) -> ContextRequest:
+        """The question. Raises Invalid, naming the field."""
+        given = self.cleaned_data
+        return ContextRequest(
+            session_id=given["session"] or "preview",
+            input=given["input"],
+            frame=given["frame"] or None,
+            profile=given["profile"] or None,
+            conversation=given["conversation"],
+            mode=given["mode"] or None,
+            tags=words_read(given["tags"]),
+            files=words_read(given["paths"]),
+            budget=given["budget"],
+            as_of=given["as_of"],
+        )
+
+
+def inspector_values(run: ContextRun) -> dict[str, Any]:
+    """A logged request as values of InspectorForm."""
+    request = ContextRequest.of_json(run.request)
+    return {
+        "input": request.input,
+        "conversation": conversation_write(request.conversation),
+        "frame": request.frame or "",
+        "profile": request.profile or "",
+        "mode": request.mode or "",
+        "budget": request.budget or "",
+        "tags": ", ".join(request.tags),
+        "paths": ", ".join(request.files),
+        "as_of": timezone.localtime(request.as_of).strftime("%Y-%m-%dT%H:%M") if request.as_of else "",
+        "session": request.session_id,
+        "persona": run.persona,
+    }

@@ -1,0 +1,252 @@
+"""A prompt with all that led to it, as the console shows it: a preview, a replay and a logged run alike."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from context.models import ContextRun
+from context.services.context import ContextResult, candidates_of_log
+from nousweb.console.charts import stacked_bar
+from nousweb.console.context.labels import (
+    SCOPES,
+    VERDICTS,
+    frame_words,
+    intent_words,
+    plan_words,
+    policy_words,
+    stage_words,
+)
+from nousweb.console.context.links import item_url, memory_url
+
+SEPARATORS = {"identity": "\n\n"}
+SECTION_BREAK = "\n\n"
+GONE = ("superseded", "retired")
+SORTS: Mapping[str, str] = {
+    "verdict": "Included first",
+    "score": "By score",
+    "relevance": "By relevance",
+    "cosine": "By cosine",
+    "lexical": "By words",
+    "tokens": "By tokens",
+    "recent": "Most recent first",
+}
+COLUMNS = (
+    ("score", "Score", "Relevance with all factors"),
+    ("relevance", "Relevance", "0 to 1, before any factor; held against the threshold"),
+    ("cosine", "Cosine", "Likeness of meaning"),
+    ("lexical", "Words", "Share of the rare words of the input that it holds"),
+    ("tokens", "Tokens", "What it costs in the prompt"),
+)
+"""Of the table of candidates: the order that each stands for, its head, and what it says."""
+A_PAGE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One item as it stands in the prompt, and where it lives."""
+
+    text: str
+    url: str
+    type: str
+    id: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRow:
+    """One section with its place in the bar."""
+
+    label: str
+    tier: int
+    tokens: int
+    budget: int
+    truncated: bool
+    pieces: tuple[Piece, ...]
+    css_class: str
+    separator: str
+    lead: str
+
+    @property
+    def share(self) -> int:
+        return round(100 * self.tokens / self.budget) if self.budget else 0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the panels of a result need. Sections, candidates and decisions are as they are logged."""
+
+    slug: str
+    system_prompt: str
+    tokens: int
+    budget: int
+    sections: Sequence[Mapping[str, Any]]
+    candidates: Sequence[Mapping[str, Any]]
+    decisions: Mapping[str, Any]
+    fingerprint: Mapping[str, Any] = field(default_factory=dict)
+    failed: Sequence[Sequence[str]] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)
+    as_of: datetime | None = None
+    counted: int | None = None
+    counted_by: str = ""
+
+    @classmethod
+    def of_result(cls, slug: str, result: ContextResult) -> "Shown":
+        prepared = result.prepared
+        return cls(
+            slug,
+            prepared.assembly.system_prompt,
+            prepared.assembly.tokens,
+            prepared.decided.budget.total,
+            result.sections,
+            result.candidates,
+            result.decisions,
+            result.fingerprint,
+            prepared.assembly.failed,
+            prepared.timings,
+            prepared.decided.request.as_of,
+        )
+
+    @classmethod
+    def of_run(cls, slug: str, run: ContextRun) -> "Shown":
+        return cls(
+            slug,
+            run.system_prompt,
+            run.tokens,
+            run.budget_tokens,
+            run.sections,
+            candidates_of_log(run.candidates),
+            run.decisions,
+            run.fingerprint,
+            run.failed_sections,
+            run.timings,
+            run.as_of,
+            run.counted_tokens,
+            run.counted_by,
+        )
+
+    @property
+    def share(self) -> int:
+        return round(100 * self.tokens / self.budget) if self.budget else 0
+
+    @property
+    def degraded(self) -> str:
+        return str(self.decisions.get("degraded") or "")
+
+    @cached_property
+    def segments(self) -> list[Any]:
+        """The bar of all sections, of the whole budget."""
+        values = [
+            (str(section["label"]), section["tokens"], f"seg-{place % 8 + 1}")
+            for place, section in enumerate(self.sections)
+        ]
+        return stacked_bar(values, width=1000, height=12, capacity=max(self.tokens, 1))
+
+    @cached_property
+    def rows(self) -> list[SectionRow]:
+        return [
+            SectionRow(
+                section["label"],
+                section["tier"],
+                section["tokens"],
+                section.get("budget", 0),
+                section["truncated"],
+                tuple(
+                    Piece(
+                        item.get("text", ""),
+                        memory_url(self.slug, item["type"], item["id"]),
+                        item["type"],
+                        item["id"],
+                        item.get("tokens", 0),
+                    )
+                    for item in section["items"]
+                ),
+                f"seg-{place % 8 + 1}",
+                SEPARATORS.get(section.get("key", ""), "\n"),
+                SECTION_BREAK if place else "",
+            )
+            for place, section in enumerate(self.sections)
+        ]
+
+    @property
+    def linked(self) -> bool:
+        """Whether the pieces put together are the prompt, letter for letter, so that they can stand for it."""
+        return self.system_prompt == "".join(
+            f"{row.lead}## {row.label}\n{row.separator.join(piece.text for piece in row.pieces)}" for row in self.rows
+        )
+
+    @cached_property
+    def frame(self) -> str:
+        return frame_words(self.decisions.get("frame") or {})
+
+    @property
+    def frame_id(self) -> str:
+        return str((self.decisions.get("frame") or {}).get("id", ""))
+
+    @property
+    def profile_id(self) -> str:
+        return str((self.decisions.get("profile") or {}).get("id", ""))
+
+    @cached_property
+    def intent(self) -> list[str]:
+        return list(intent_words(self.decisions.get("intent") or {}))
+
+    @cached_property
+    def plan(self) -> list[str]:
+        return list(plan_words(self.decisions.get("plan") or {}))
+
+    @cached_property
+    def policy(self) -> list[tuple[str, str]]:
+        return list(policy_words(self.decisions))
+
+    @property
+    def scopes(self) -> list[tuple[str, int]]:
+        """How many memories of each scope are in the prompt."""
+        counts = self.fingerprint.get("tier_counts") or {}
+        return [(name, counts.get(name, 0)) for name in SCOPES]
+
+    @cached_property
+    def stages(self) -> list[tuple[str, float]]:
+        return list(stage_words(self.timings))
+
+    @property
+    def milliseconds(self) -> float:
+        """All stages together; the search's own stages are part of it already."""
+        return sum(value for name, value in self.timings.items() if "." not in name)
+
+    def table(self, *, sort: str = "verdict", verdict: str = "") -> list[dict[str, Any]]:
+        """The candidates in the order asked for, those with one verdict if `verdict` names it.
+
+        The usual order has the included first, as a reader asks first what is in it, then the highest score.
+        """
+        found = [one for one in self.candidates if not verdict or one["verdict"] == verdict]
+        key = {"recent": "happened_at", "verdict": "score"}.get(sort, sort if sort in SORTS else "score")
+        found.sort(
+            key=lambda one: (one.get(key) is not None, one.get(key) or 0 if key != "happened_at" else one[key]),
+            reverse=True,
+        )
+        if sort not in SORTS or sort == "verdict":
+            found.sort(key=lambda one: one["verdict"] != "included")
+        return [
+            {
+                **one,
+                "kind": VERDICTS.get(one["verdict"], ("neutral", ""))[0],
+                "word": VERDICTS.get(one["verdict"], ("", one["verdict"]))[1],
+                "url": memory_url(self.slug, one["type"], one["id"]),
+                "item_url": item_url(self.slug, one["type"], one["id"]) if one["verdict"] not in GONE else "",
+                "successor_url": memory_url(self.slug, "fact", one.get("superseded_by") or ""),
+            }
+            for one in found
+        ]
+
+    @cached_property
+    def verdicts(self) -> list[dict[str, Any]]:
+        """How many candidates came to each verdict."""
+        counts = Counter(one["verdict"] for one in self.candidates)
+        return [
+            {"code": code, "word": word, "kind": kind, "count": counts[code]}
+            for code, (kind, word) in VERDICTS.items()
+            if counts[code]
+        ]

@@ -1,0 +1,119 @@
+"""Two prompts side by side: what differs in the text, and which memories came, went, moved or fared otherwise."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nousweb.console.context.labels import VERDICTS
+from nousweb.console.context.links import memory_url
+from nousweb.console.context.presentation import Shown
+from nousweb.lib.textdiff import TextDiff, diff_texts
+
+Key = tuple[str, str]
+CHANGES: Mapping[str, tuple[str, str]] = {
+    "added": ("added", "only in B"),
+    "removed": ("removed", "only in A"),
+    "verdict": ("warn", "verdict changed"),
+    "text": ("accent", "text changed"),
+    "moved": ("neutral", "moved"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one side has an item: in its prompt, among its candidates, or nowhere."""
+
+    section: str = ""
+    number: int = 0
+    text: str = ""
+    tokens: int = 0
+    verdict: str = ""
+    kind: str = ""
+    score: float | None = None
+
+    @property
+    def shown(self) -> bool:
+        return self.number > 0
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChange:
+    """One item that the two sides treat differently."""
+
+    type: str
+    id: str
+    text: str
+    change: str
+    a: Place
+    b: Place
+    url: str
+
+    @property
+    def kind(self) -> str:
+        return CHANGES[self.change][0]
+
+    @property
+    def word(self) -> str:
+        return CHANGES[self.change][1]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    diff: TextDiff
+    items: tuple[ItemChange, ...]
+    same: int
+    tokens_change: int
+
+
+def compare(a: Shown, b: Shown) -> Comparison:
+    """What differs from `a` to `b`. An item has moved when it stands elsewhere among those that both show."""
+    places_a, places_b = _places(a), _places(b)
+    both = [key for key, place in places_a.items() if place.shown and places_b.get(key, Place()).shown]
+    order_b = {key: number for number, key in enumerate(sorted(both, key=lambda key: places_b[key].number))}
+    moved = {
+        key for number, key in enumerate(sorted(both, key=lambda key: places_a[key].number)) if order_b[key] != number
+    }
+    items: list[ItemChange] = []
+    same = 0
+    for key in dict.fromkeys([*places_a, *places_b]):
+        one, other = places_a.get(key, Place()), places_b.get(key, Place())
+        change = _change(one, other, moved=key in moved)
+        if not change:
+            same += one.shown and other.shown
+            continue
+        text = other.text or one.text
+        items.append(ItemChange(*key, text, change, one, other, memory_url(a.slug, *key)))
+    order = list(CHANGES)
+    items.sort(key=lambda item: order.index(item.change))
+    return Comparison(diff_texts(a.system_prompt, b.system_prompt), tuple(items), same, b.tokens - a.tokens)
+
+
+def _change(a: Place, b: Place, *, moved: bool) -> str:
+    if a.shown != b.shown:
+        return "added" if b.shown else "removed"
+    if a.shown and a.text != b.text:
+        return "text"
+    if a.shown:
+        return "moved" if moved else ""
+    return "verdict" if a.verdict and b.verdict and a.verdict != b.verdict else ""
+
+
+def _places(shown: Shown) -> dict[Key, Place]:
+    verdicts: dict[Key, Mapping[str, Any]] = {(one["type"], one["id"]): one for one in shown.candidates}
+    places: dict[Key, Place] = {}
+    number = 0
+    sections: Sequence[Mapping[str, Any]] = shown.sections
+    for section in sections:
+        for item in section["items"]:
+            number += 1
+            key = item["type"], item["id"]
+            score = verdicts[key]["score"] if key in verdicts else None
+            kind, word = VERDICTS["included"]
+            places[key] = Place(
+                section["label"], number, item.get("text", ""), item.get("tokens", 0), word, kind, score
+            )
+    for key, one in verdicts.items():
+        if key not in places:
+            kind, word = VERDICTS.get(one["verdict"], ("neutral", one["verdict"]))
+            places[key] = Place("", 0, one["text"], one["tokens"], word, kind, one["score"])
+    return places

@@ -1,0 +1,137 @@
+"""Two runs, or one run then and now, or under another frame, profile or date: what differs."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.db.models.functions import Left
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from context.engine.frames import FRAMES
+from context.models import ContextProfile, ContextRun
+from context.selectors import VIEW_RUN, run_get, runs_of
+from context.services.context import ASSEMBLE
+from context.services.replay import context_replay
+from identity.models import Agent
+from identity.principal import Principal
+from identity.selectors import agent_get
+from nousweb.console.context.forms import DateTimeInput
+from nousweb.console.context.presentation import Shown
+from nousweb.console.context.run_comparison import compare
+from nousweb.console.requests import layout_of, principal_of
+from nousweb.lib.errors import Invalid, NotFound
+
+NOW = "now"
+RUNS_TO_CHOOSE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side: what was sent then, or what the same request is answered now."""
+
+    shown: Shown
+    title: str
+    run: ContextRun
+
+
+class SideForm(forms.Form):
+    """A side: a run's id, or "now" for the other side's request asked now; frame, profile or date make it a replay."""
+
+    run = forms.CharField(
+        label="Run",
+        max_length=36,
+        help_text="A run's id, or “now”: the other side's request, asked now.",
+        widget=forms.TextInput(attrs={"list": "recent-runs", "autocomplete": "off"}),
+    )
+    frame = forms.ChoiceField(
+        required=False, choices=[("", "As it was"), *((key, frame.label) for key, frame in FRAMES.items())]
+    )
+    profile = forms.ChoiceField(required=False)
+    as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=DateTimeInput())
+
+    def __init__(self, *args: Any, profiles: list[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["profile"] = forms.ChoiceField(
+            required=False, choices=[("", "As it was"), *profiles], label="Profile"
+        )
+
+    def add_prefix(self, field_name: str) -> str:
+        # ?a=…&a_frame=… is what a person would type.
+        return str(self.prefix) if field_name == "run" else f"{self.prefix}_{field_name}"
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        return {name: given[name] for name in ("frame", "profile", "as_of") if given[name]}
+
+
+@require_safe
+def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
+    """The difference from ?a= to ?b= in the prompts and in the memories behind them. Leaves no trace."""
+    by = principal_of(request)
+    by.require(VIEW_RUN)
+    by.require(ASSEMBLE)
+    agent = agent_get(slug)
+    profiles = list(ContextProfile.objects.values_list("slug", "name")[:200])
+    asked = bool(request.GET.get("a") or request.GET.get("b"))
+    data = {**{name: request.GET[name] for name in request.GET}}
+    if asked:
+        data = {"a": NOW, "b": NOW} | {name: value for name, value in data.items() if value}
+    a_form = SideForm(data if asked else None, prefix="a", profiles=profiles)
+    b_form = SideForm(data if asked else None, prefix="b", profiles=profiles)
+    context: dict[str, Any] = {"agent": agent, "forms": [("A", a_form), ("B", b_form)], "layout": layout_of(request)}
+    recent = runs_of(agent, by).annotate(beginning=Left("input", 80)).order_by("-created_at", "-pk")
+    context["recent"] = recent.only("pk", "created_at")[:RUNS_TO_CHOOSE]
+    if asked and a_form.is_valid() and b_form.is_valid():
+        try:
+            a, b = _sides(agent, by, a_form, b_form)
+        except (Invalid, NotFound) as error:
+            context["refusal"] = error.detail
+        else:
+            context |= {"a": a, "b": b, "comparison": compare(a.shown, b.shown), "sides": [("A", a), ("B", b)]}
+    layouts = []
+    for layout in ("split", "unified"):
+        query = request.GET.copy()
+        query["layout"] = layout
+        layouts.append((layout.title(), layout == context["layout"], f"?{query.urlencode()}"))
+    context["layout_urls"] = layouts
+    status = 422 if context.get("refusal") or (asked and (a_form.errors or b_form.errors)) else 200
+    return render(request, "context/compare.html", context, status=status)
+
+
+def _sides(agent: Agent, by: Principal, a: SideForm, b: SideForm) -> tuple[Side, Side]:
+    names = [a.cleaned_data["run"].strip(), b.cleaned_data["run"].strip()]
+    if names == [NOW, NOW]:
+        raise Invalid("One side must be a logged run.", field="a")
+    runs = [None if name == NOW else run_get(agent, by, _key(name)) for name in names]
+    first, second = runs[0] or runs[1], runs[1] or runs[0]
+    assert first is not None  # noqa: S101
+    assert second is not None  # noqa: S101
+    return _side(first, by, a, names[0] == NOW), _side(second, by, b, names[1] == NOW)
+
+
+def _key(name: str) -> UUID:
+    try:
+        return UUID(name)
+    except ValueError as error:
+        raise NotFound(f"There is no run {name[:60]!r}.") from error
+
+
+def _side(run: ContextRun, by: Principal, form: SideForm, now: bool) -> Side:
+    changes = form.changes
+    if not now and not changes:
+        return Side(Shown.of_run(run.agent.slug, run), f"sent {_moment(run.created_at)}", run)
+    shown = Shown.of_result(run.agent.slug, context_replay(run=run, by=by, **changes))
+    words = [f"{name} {value}" for name, value in changes.items() if name != "as_of"]
+    if "as_of" in changes:
+        words.append(f"as of {_moment(changes['as_of'])}")
+    return Side(shown, ", ".join(["asked now", *words]), run)
+
+
+def _moment(moment: datetime) -> str:
+    return timezone.localtime(moment).strftime("%Y-%m-%d %H:%M")

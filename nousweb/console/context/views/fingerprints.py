@@ -1,0 +1,36 @@
+"""How tasks that are alike ended."""
+
+from datetime import timedelta
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from context.fingerprint_stats import FEW, fingerprints
+from context.selectors import VIEW_RUN
+from identity.selectors import agent_get
+from nousweb.console.requests import principal_of
+from nousweb.lib import clock
+
+PERIODS = {"": "As long as the log is kept", "1": "Last day", "7": "Last 7 days", "30": "Last 30 days"}
+
+
+@require_safe
+def agent_context_fingerprints(request: HttpRequest, slug: str) -> HttpResponse:
+    """Runs, outcomes and tokens by fingerprint, over the period that ?days= names."""
+    by = principal_of(request)
+    by.require(VIEW_RUN)
+    agent = agent_get(slug)
+    days = request.GET.get("days", "")
+    days = days if days in PERIODS else ""
+    since = clock.now() - timedelta(days=int(days)) if days else None
+    tabs = [
+        {"label": label, "url": f"?days={value}" if value else "?", "active": value == days}
+        for value, label in PERIODS.items()
+    ]
+    rows = fingerprints(agent, by, since)
+    return render(
+        request,
+        "context/fingerprints.html",
+        {"agent": agent, "rows": rows, "tabs": tabs, "few": FEW, "since": since},
+    )

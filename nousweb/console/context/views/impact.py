@@ -1,0 +1,267 @@
+"""How many prompts a change under consideration would reach, and how. Writes nothing."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from context.engine.overrides import Overrides
+from context.selectors import VIEW_RUN
+from context.services.context import ASSEMBLE, context_view
+from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, blast_of_run, blast_radius
+from context.what_if.scenarios import (
+    censor_overrides,
+    fact_overrides,
+    filing_overrides,
+    proposal_overrides,
+    proposals_overrides,
+    question_overrides,
+    questions_overrides,
+)
+from identity.models import Agent, ChangeProposal, Persona
+from identity.principal import Principal
+from identity.selectors import agent_get
+from memory.models import Fact, MemoryReview
+from memory.persona import VIEW_SUBCONSCIOUS
+from memory.policy import PROFILE_CATEGORIES
+from memory.services.reviews import BULK_RESOLUTIONS
+from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
+from nousweb.console.memory.views.reviews import visible
+from nousweb.console.requests import SELECTED_MOST, layout_of, principal_of
+from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.textdiff import diff_texts
+
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """A change that an address names, in words, and what it would make otherwise. `refused` parts would not be made."""
+
+    words: str
+    overrides: Overrides
+    caveat: str = ""
+    refused: Sequence[str] = ()
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_context_blast(request: HttpRequest, slug: str) -> HttpResponse:
+    """What ?proposal=, ?fact= (with ?content= for what takes its place, or ?category= for how it would be filed),
+    ?question= with ?answer=, or ?censor= and ?pattern= would change.
+
+    Several proposals or questions count together; ?together= says that even one is all of a bulk action.
+    ?n= says how many logged requests are replayed; ?run= shows one of them in full. A form sends by POST what it says,
+    since a text may be longer than an address. Nothing is written either way.
+    """
+    by = principal_of(request)
+    by.require(VIEW_RUN)
+    by.require(ASSEMBLE)
+    agent = agent_get(slug)
+    given = request.GET.copy()
+    given.update(request.POST)
+    change = _considered(given, agent, by)
+    for name in ("run", "csrfmiddlewaretoken"):
+        given.pop(name, None)
+    context = _context(agent, change, given.urlencode())
+    if run := request.GET.get("run"):
+        row = blast_of_run(agent=agent, run_id=_uuid(run, "run"), overrides=change.overrides, by=by)
+        layout = layout_of(request)
+        return render(
+            request,
+            "context/blast_run.html",
+            {**context, "row": row, "diff": diff_texts(row.before, row.after), "layout": layout},
+        )
+    last = _count(request.GET.get("n", ""))
+    context |= {"n": last, "blast": blast_radius(agent=agent, overrides=change.overrides, by=by, last=last)}
+    part = bool(request.htmx)  # type: ignore[attr-defined]
+    return render(request, "context/_blast.html" if part else "context/blast.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def context_blast_selected(request: HttpRequest, of: str) -> HttpResponse:
+    """What approving all selected proposals, or giving all selected questions one ?answer=, would change together.
+
+    One replay for each agent that they are about, all within the time that one has. Nothing is written.
+    """
+    by = principal_of(request)
+    by.require(VIEW_RUN)
+    by.require(ASSEMBLE)
+    given = request.GET.copy()
+    given.update(request.POST)
+    name, by_agent = _selected(of, given, by)
+    last = _count(given.get("n", ""))
+    until = time.monotonic() + MAX_SECONDS
+    results = []
+    for agent, rows in by_agent.items():
+        query = QueryDict(mutable=True)
+        query.setlist(name, [str(row.pk) for row in rows])
+        query["together"] = "1"
+        if name == "question":
+            query["answer"] = given.get("answer", "")
+        change = _considered(query, agent, by)
+        blast = blast_radius(
+            agent=agent, overrides=change.overrides, by=by, last=last, seconds=max(until - time.monotonic(), 0.0)
+        )
+        results.append({**_context(agent, change, query.urlencode()), "n": last, "blast": blast})
+    part = bool(request.htmx)  # type: ignore[attr-defined]
+    return render(
+        request,
+        "context/_blast_selected.html" if part else "context/blast_selected.html",
+        {"results": results, "of": of, "back": reverse("review" if name == "proposal" else "memory_review")},
+        status=200 if results else 422,
+    )
+
+
+def _selected(
+    of: str, given: QueryDict, by: Principal
+) -> tuple[str, Mapping[Agent, Sequence[ChangeProposal | MemoryReview]]]:
+    """What is selected by agent, in the order of the list, and the parameter that names it."""
+    if of == "proposals":
+        by.require("identity.view_changeproposal")
+    else:
+        by.require("memory.view_memoryreview")
+        if given.get("answer", "") not in BULK_RESOLUTIONS:
+            raise Invalid(f"answer is one of {', '.join(BULK_RESOLUTIONS)}.", field="answer")
+    keys = list(dict.fromkeys(given.getlist("selected")))
+    if len(keys) > SELECTED_MOST:
+        raise Invalid(f"At most {SELECTED_MOST} at once.", field="selected")
+    place = {_uuid(key, "selected"): number for number, key in enumerate(keys)}
+    found: list[ChangeProposal | MemoryReview]
+    if of == "proposals":
+        found = list(ChangeProposal.objects.seen_by(by).filter(pk__in=place).select_related("agent"))
+    else:
+        found = list(visible(by).filter(pk__in=place).select_related("agent"))
+    by_agent: dict[Agent, list[ChangeProposal | MemoryReview]] = {}
+    for row in sorted(found, key=lambda row: place[row.pk]):
+        by_agent.setdefault(row.agent, []).append(row)
+    return of.removesuffix("s"), by_agent
+
+
+def _context(agent: Agent, change: Considered, query: str) -> dict[str, Any]:
+    address = query if len(query) <= MAX_ADDRESS_CHARACTERS else ""
+    return {"agent": agent, "change": change, "query": address, "most": MAX_RUNS}
+
+
+def _considered(given: QueryDict, agent: Agent, by: Principal) -> Considered:
+    view = context_view(agent, by, Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None)
+    if "proposal" in given:
+        by.require("identity.view_changeproposal", agent)
+        keys = _uuids(given.getlist("proposal"), "proposal")
+        seen = ChangeProposal.objects.seen_by(by).filter(agent=agent, pk__in=keys)
+        proposals = _in_order(seen.with_stale(), keys, "proposal")
+        if len(proposals) == 1 and "together" not in given:
+            return Considered(f"{proposals[0].get_section_display()} as proposed", proposal_overrides(proposals[0]))
+        overrides, refused = proposals_overrides(proposals, by)
+        names = ", ".join(dict.fromkeys(proposal.get_section_display() for proposal in proposals))
+        words = "1 proposal approved" if len(proposals) == 1 else f"{len(proposals)} proposals approved together"
+        return Considered(f"{words}: {names}", overrides, refused=refused)
+    if "fact" in given:
+        by.require("memory.view_fact", agent)
+        fact = view.facts.filter(pk=_uuid(given.get("fact", ""), "fact")).first()
+        if fact is None:
+            raise NotFound("There is no such fact.")
+        if "category" in given:
+            return _filed(fact, given)
+        content = given.get("content", "").strip()
+        if not content:
+            return Considered(f"Without the fact “{fact}”", fact_overrides(fact, None))
+        return Considered(
+            f"“{content[:80]}” in place of “{fact}”",
+            fact_overrides(fact, content),
+            "The new text is taken to be as relevant as the fact that it replaces.",
+        )
+    if "question" in given:
+        by.require("memory.view_memoryreview", agent)
+        keys = _uuids(given.getlist("question"), "question")
+        rows = view.reviews.filter(pk__in=keys).select_related("old", "new", "censor")
+        reviews = _in_order(rows, keys, "question")
+        answer = given.get("answer", "")
+        if len(reviews) > 1 or "together" in given:
+            overrides, refused = questions_overrides(reviews, answer)
+            words = "1 question" if len(reviews) == 1 else f"{len(reviews)} questions together"
+            return Considered(
+                f"The answer “{MemoryReview.Resolution(answer).label}” to {words}", overrides, refused=refused
+            )
+        overrides = question_overrides(reviews[0], answer, given.get("content", ""))
+        words = MemoryReview.Resolution(answer).label
+        return Considered(
+            f"The answer “{words}”",
+            overrides,
+            "The merged text is taken to be as relevant as the first of them." if answer == "merge" else "",
+        )
+    if "censor" in given or "pattern" in given:
+        by.require("memory.view_censor", agent)
+        censor = None
+        if "censor" in given:
+            censor = view.censors.filter(pk=_uuid(given.get("censor", ""), "censor")).first()
+            if censor is None:
+                raise NotFound("There is no such censor.")
+        pattern, severity = given.get("pattern", "").strip(), given.get("severity", "")
+        if censor and given.get("form") and "active" not in given:
+            # A form says by its silence that a box is not ticked.
+            pattern = severity = ""
+        overrides = censor_overrides(censor, pattern=pattern, severity=severity, reason=given.get("reason", ""))
+        if censor and overrides.censors_gone:
+            return Considered(f"Without the censor “{censor}”", overrides)
+        if not overrides.censors[0].pattern:
+            raise Invalid("Name the pattern: ?pattern=…", field="pattern")
+        return Considered(f"Censor “{overrides.censors[0].pattern[:80]}” ({overrides.censors[0].severity})", overrides)
+    raise Invalid("Name the change: ?proposal=…, ?fact=…, ?question=…, ?censor=… or ?pattern=…", field="proposal")
+
+
+def _filed(fact: Fact, given: QueryDict) -> Considered:
+    """A fact as a form, or an address, would have it filed; what is not said stays."""
+    weight = given.get("importance")
+    try:
+        importance = None if weight is None else float(weight)
+    except ValueError as error:
+        raise Invalid("importance lies between 0 and 1.", field="importance") from error
+    tags = given.get("tags")
+    overrides = filing_overrides(
+        fact,
+        category=given.get("category", "").strip(),
+        scope=given.get("scope"),
+        tags=None if tags is None else [word for part in tags.split(",") if (word := part.strip())],
+        importance=importance,
+    )
+    (filing,) = overrides.filed.values()
+    where = "always told" if filing.is_told else "searched"
+    moved = "" if filing.is_told == (filing.was in PROFILE_CATEGORIES) else f", so it is {where} from then on"
+    filed = f" from {filing.was}" if filing.was != filing.category else ""
+    return Considered(f"“{fact}” filed{filed} as {filing.category}{moved}", overrides)
+
+
+def _in_order(rows: QuerySet[Row], keys: Sequence[UUID], what: str) -> list[Row]:
+    """The rows in the order of their keys. Raises NotFound unless all are there."""
+    found = {row.pk: row for row in rows}
+    if not keys or any(key not in found for key in keys):
+        raise NotFound(f"There is no such {what}.")
+    return [found[key] for key in keys]
+
+
+def _uuids(values: Sequence[str], field: str) -> list[UUID]:
+    if len(values) > SELECTED_MOST:
+        raise Invalid(f"At most {SELECTED_MOST} at once.", field=field)
+    return [_uuid(value, field) for value in dict.fromkeys(values)]
+
+
+def _uuid(value: str, field: str) -> UUID:
+    try:
+        return UUID(value)
+    except ValueError as error:
+        raise NotFound(f"There is no {field} {value[:60]!r}.") from error
+
+
+def _count(value: str) -> int:
+    if not value:
+        return DEFAULT_RUNS
+    if not (value.isascii() and value.isdecimal() and len(value) <= 3):
+        raise Invalid(f"n lies between 1 and {MAX_RUNS}.", field="n")
+    return int(value)

@@ -1,0 +1,126 @@
+"""The inspector: what an agent would be told, and why. It leaves no trace."""
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods, require_POST
+
+from context.selectors import VIEW_RUN, run_get
+from context.services.context import ASSEMBLE, context_assemble
+from context.token_counter import CountFailed, counts_exactly, tokens_count
+from identity.models import Agent
+from identity.principal import Principal
+from identity.selectors import agent_get
+from memory.persona import VIEW_SUBCONSCIOUS
+from nousweb.console.context.forms import InspectorForm, inspector_values
+from nousweb.console.context.presentation import A_PAGE, COLUMNS, Shown
+from nousweb.console.requests import form_refuse, principal_of
+from nousweb.lib.errors import Invalid, NotFound
+
+# A longer address is refused by servers on the way.
+MAX_ADDRESS_CHARACTERS = 2_000
+USUAL = (("session", "preview"), ("sort", "verdict"), ("page", "1"))
+"""What an address need not say."""
+FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget", "files": "paths"}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
+    """What the agent would be told now, or at another time, or under another frame or profile.
+
+    ?run= takes a logged run as the starting point. The form is sent by POST while it is edited, since a conversation
+    may be longer than an address; the address follows it as long as it can.
+    """
+    by = principal_of(request)
+    by.require(ASSEMBLE)
+    agent = agent_get(slug)
+    given: QueryDict = request.POST if request.method == "POST" else request.GET
+    if "input" not in given and "run" in given:
+        given = _of_run(given, agent, by)
+    # An empty form is no mistake: it is how the page begins.
+    asked = "input" in given and (str(given.get("input", "")).strip() != "" or request.method != "POST")
+    form = InspectorForm(
+        given if asked else None, initial={"session": "preview"}, subconscious=by.may(VIEW_SUBCONSCIOUS)
+    )
+    query = _query(given)
+    context: dict[str, Any] = {
+        "agent": agent,
+        "form": form,
+        "query": query,
+        "shown": _preview(form, agent, by),
+        "live": True,
+        "ask": reverse("agent_context_tokens", args=[slug]) if counts_exactly() else "",
+        "sort": given.get("sort") or "verdict",
+        "columns": COLUMNS,
+        "verdict": given.get("verdict", ""),
+        "may_see_runs": by.may(VIEW_RUN),
+    }
+    if context["shown"]:
+        found = context["shown"].table(sort=context["sort"], verdict=context["verdict"])
+        context["candidates"] = Paginator(found, A_PAGE).get_page(given.get("page"))
+    if request.htmx:  # type: ignore[attr-defined]
+        response = render(request, "context/_inspector_result.html", context | {"oob": True})
+        # Typing must not fill the history: the address of the state replaces the one before.
+        response["HX-Replace-Url"] = f"{reverse('agent_context', args=[slug])}?{query}" if query else "false"
+        return response
+    return render(request, "context/inspector.html", context)
+
+
+@require_POST
+def agent_context_tokens(request: HttpRequest, slug: str) -> HttpResponse:
+    """The exact number of tokens of a preview, or the estimate where none can be had. Leaves no trace."""
+    by = principal_of(request)
+    by.require(ASSEMBLE)
+    agent = agent_get(slug)
+    form = InspectorForm(request.POST, subconscious=by.may(VIEW_SUBCONSCIOUS))
+    shown = _preview(form, agent, by)
+    if shown is None:
+        raise Invalid("There is no prompt to count.", field="input")
+    context: dict[str, Any] = {"tokens": shown.tokens, "counted": None}
+    if counts_exactly():
+        try:
+            context |= {"counted": tokens_count(shown.system_prompt), "counted_by": settings.COUNTER_MODEL}
+        except CountFailed as failed:
+            context["failure"] = f"It could not be counted: {failed}"
+    return render(request, "context/_tokens.html", context)
+
+
+def _of_run(given: QueryDict, agent: Agent, by: Principal) -> QueryDict:
+    """The form's values as they would be for a logged run, with whatever else the address says."""
+    try:
+        key = UUID(str(given["run"]))
+    except ValueError as error:
+        raise NotFound("There is no such run.") from error
+    values = QueryDict(mutable=True)
+    values.update({name: str(value) for name, value in inspector_values(run_get(agent, by, key)).items()})
+    for name in given:
+        if name != "run":
+            values[name] = str(given[name])
+    return values
+
+
+def _preview(form: InspectorForm, agent: Agent, by: Principal) -> Shown | None:
+    if not form.is_bound or not form.is_valid():
+        return None
+    try:
+        persona = form.cleaned_data.get("persona") or None
+        result = context_assemble(
+            agent=agent, request=form.as_request(), by=by, log=False, explain=True, persona=persona
+        )
+    except Invalid as error:
+        form_refuse(form, error, **FIELDS_OF_REQUEST)
+        return None
+    return Shown.of_result(agent.slug, result)
+
+
+def _query(given: QueryDict) -> str:
+    """The state as a query string; "" when it is too long for an address."""
+    values = [(name, str(given.get(name, ""))) for name in (*InspectorForm.base_fields, "page")]
+    query = urlencode([pair for pair in values if pair[1] and pair not in USUAL])
+    return query if len(query) <= MAX_ADDRESS_CHARACTERS else ""

@@ -1,0 +1,162 @@
+"""One memory from the view of a prompt: pin it, file it anew, mark it wrong, and try again."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods, require_safe
+
+from context.engine.pins import pins_of
+from context.models import ContextPin
+from context.services.context import ASSEMBLE, context_view
+from context.services.pins import MAX_PINS, PIN, UNPIN, context_pin, context_unpin, item_check
+from identity.models import Agent, Persona
+from identity.selectors import agent_get
+from memory.models import Fact, SearchItem
+from memory.persona import VIEW_SUBCONSCIOUS, PersonaMemory
+from memory.policy import KNOWN_CATEGORIES
+from memory.search.memory_loader import memories_load
+from memory.services.facts import fact_edit, fact_invalidate
+from nousweb.console.context.links import memory_url
+from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
+from nousweb.console.requests import principal_of
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+
+CHANGE_FACT = "memory.change_fact"
+
+
+class FileForm(forms.Form):
+    """A fact's category; others of the same form are kept as they are."""
+
+    category = forms.ChoiceField()
+
+    def __init__(self, *args: Any, current: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        names = dict.fromkeys([*KNOWN_CATEGORIES, current])
+        self.fields["category"] = forms.ChoiceField(choices=[(name, name) for name in names], initial=current)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id: str) -> HttpResponse:
+    """What can be done about a candidate. ?back= is the query of the preview that it came from."""
+    by = principal_of(request)
+    by.require(ASSEMBLE)
+    agent = agent_get(slug)
+    persona = Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None
+    item_check(item_type, item_id)
+    view = context_view(agent, by, persona)
+    fact = view.facts.filter(pk=item_id).first() if item_type == "fact" else None
+    text = fact.content if fact else memories_load(view, [(item_type, item_id)]).get((item_type, item_id), ("",))[0]
+    if not text:
+        return _retired(request, view, slug, item_type, item_id)
+    back = request.GET.get("back", "")[:MAX_ADDRESS_CHARACTERS]
+    refusal = ""
+    if request.method == "POST":
+        try:
+            done = _act(request, agent, item_type, item_id, fact, persona)
+        except (Conflict, Invalid) as error:
+            refusal = error.detail
+        else:
+            messages.success(request, done)
+            here = reverse("agent_context_item", args=[slug, item_type, item_id])
+            return redirect(f"{here}?{urlencode({'back': back})}" if back else here)
+    pin = ContextPin.objects.filter(agent=agent, item_type=item_type, item_id=item_id).first()
+    blast = reverse("agent_context_blast", args=[slug])
+    return render(
+        request,
+        "context/item.html",
+        {
+            "agent": agent,
+            "item_type": item_type,
+            "item_id": item_id,
+            "text": text,
+            "fact": fact,
+            "pin": pin,
+            "may_pin": by.may(PIN),
+            "may_unpin": by.may(UNPIN),
+            "may_change": bool(fact and by.may(CHANGE_FACT)),
+            "form": FileForm(current=fact.category) if fact else None,
+            "memory_url": _own_page(slug, item_type, item_id, _persona(agent, item_type, item_id)),
+            "blast_url": f"{blast}?{urlencode({'fact': item_id})}" if fact and fact.active else "",
+            "again": f"{reverse('agent_context', args=[slug])}{'?' if back else ''}{back}",
+            "back": back,
+            "refusal": refusal,
+        },
+        status=409 if refusal else 200,
+    )
+
+
+def _retired(request: HttpRequest, view: PersonaMemory, slug: str, item_type: str, item_id: str) -> HttpResponse:
+    """Lead to the page of a memory that a context of the past told, or a logged one, and that is retired since."""
+    stores = {"episode": view.episodes, "decision": view.decisions, "procedure": view.procedures}
+    row = stores[item_type].filter(pk=item_id).first() if item_type in stores and request.method != "POST" else None
+    if row is None:
+        raise NotFound("There is no such memory, or it is retired.")
+    messages.info(request, "It is retired, so no prompt tells it today. This is its own page.")
+    return redirect(_own_page(slug, item_type, item_id, row.persona))
+
+
+def _persona(agent: Agent, item_type: str, item_id: str) -> str | None:
+    """Whose memory it is, as far as the index knows."""
+    found = SearchItem.objects.filter(agent=agent, item_type=item_type, item_id=item_id)
+    return found.values_list("persona", flat=True).first()
+
+
+def _own_page(slug: str, item_type: str, item_id: str, persona: str | None) -> str:
+    """The memory's page, as it is shown to whoever may see this persona."""
+    both = "?persona=subconscious" if persona == Persona.SUBCONSCIOUS else ""
+    return memory_url(slug, item_type, item_id) + both
+
+
+def _act(
+    request: HttpRequest, agent: Agent, item_type: str, item_id: str, fact: Fact | None, persona: str | None
+) -> str:
+    """Do what the form's button says; returns what was done. Services check the rights."""
+    by = principal_of(request)
+    action = request.POST.get("action", "")
+    if action == "pin":
+        context_pin(agent=agent, item_type=item_type, item_id=item_id, by=by, persona=persona)
+        return "Pinned: it comes first in its section from now on."
+    if action == "unpin":
+        context_unpin(agent=agent, item_type=item_type, item_id=item_id, by=by)
+        return "Removed the pin."
+    if fact is not None and action == "wrong":
+        fact_invalidate(fact=fact, by=by, reason=request.POST.get("reason", ""))
+        return "Marked as wrong: the agent is no longer told it. It can be restored on its own page."
+    if fact is not None and action == "category":
+        fact_edit(fact=fact, by=by, category=request.POST.get("category", ""), reason=request.POST.get("reason", ""))
+        return "Filed it anew."
+    raise Invalid("There is no such action here.", field="action")
+
+
+@require_safe
+def agent_context_pins(request: HttpRequest, slug: str) -> HttpResponse:
+    """What is pinned for an agent."""
+    by = principal_of(request)
+    by.require(ASSEMBLE)
+    agent = agent_get(slug)
+    view: PersonaMemory = context_view(agent, by, Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None)
+    loaded = memories_load(view, sorted(pins_of(agent)))
+    pins = [
+        {
+            "pin": pin,
+            "text": loaded.get((pin.item_type, pin.item_id), ("",))[0],
+            "url": reverse("agent_context_item", args=[slug, pin.item_type, pin.item_id]),
+        }
+        for pin in ContextPin.objects.filter(agent=agent)
+    ]
+    return render(
+        request,
+        "context/pins.html",
+        # What is not readable here, or retired, is counted and not told.
+        {
+            "agent": agent,
+            "pins": [one for one in pins if one["text"]],
+            "hidden": sum(not one["text"] for one in pins),
+            "most": MAX_PINS,
+        },
+    )

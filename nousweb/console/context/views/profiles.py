@@ -1,0 +1,198 @@
+"""Profiles: what each kind of agent wants to be told; every edit is a new version."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from context.models import ContextProfile, ContextProfileVersion
+from context.services.profiles import (
+    Effective,
+    profile_assign,
+    profile_create,
+    profile_effective,
+    profile_get,
+    profile_update,
+)
+from identity.models import Agent
+from identity.selectors import agent_get
+from nousweb.console.context.profile_forms import ProfileCopyForm, ProfileForm
+from nousweb.console.context.profile_settings import SETTINGS, setting_words, settings_text
+from nousweb.console.requests import form_refuse, principal_of
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.textdiff import diff_texts
+
+VIEW = "context.view_contextprofile"
+ADD = "context.add_contextprofile"
+CHANGE = "context.change_contextprofile"
+ASSIGN = "identity.change_agent"
+AGENTS_SHOWN = 200
+VERSIONS_SHOWN = 25
+
+
+@require_safe
+def context_profiles(request: HttpRequest) -> HttpResponse:
+    """All profiles with their versions and the agents they are in force for."""
+    by = principal_of(request)
+    by.require(VIEW)
+    current = {
+        version.profile_id: version for version in ContextProfileVersion.objects.filter(is_current=True).defer("values")
+    }
+    users = _users()
+    rows = [
+        {"profile": profile, "version": current.get(profile.pk), "agents": users.get(profile.slug, [])}
+        for profile in ContextProfile.objects.select_related("base")[:AGENTS_SHOWN]
+    ]
+    return render(request, "context/profiles.html", {"rows": rows})
+
+
+@require_safe
+def context_profile(request: HttpRequest, profile_slug: str) -> HttpResponse:
+    """One profile: every value in force and where it is from, and who uses it."""
+    by = principal_of(request)
+    by.require(VIEW)
+    profile = profile_get(profile_slug)
+    return render(
+        request,
+        "context/profile.html",
+        {
+            "profile": profile,
+            "version": profile.versions.filter(is_current=True).first(),
+            "rows": [_row(one) for one in profile_effective(profile)],
+            "agents": _users().get(profile.slug, []),
+            "all_agents": list(Agent.objects.all()[:AGENTS_SHOWN]),
+            "heirs": list(profile.heirs.all()[:AGENTS_SHOWN]),
+            "may_change": by.may(CHANGE),
+            "may_add": by.may(ADD),
+            "may_assign": by.may(ASSIGN),
+        },
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def context_profile_edit(request: HttpRequest, profile_slug: str) -> HttpResponse:
+    """A new version: the difference is shown before it can be saved."""
+    by = principal_of(request)
+    by.require(CHANGE)
+    profile = profile_get(profile_slug)
+    current = profile.versions.filter(is_current=True).first()
+    values = current.values if current else {}
+    inherited = {one.name: one for one in _inherited(profile)}
+    data = request.POST if request.method == "POST" else None
+    form = ProfileForm(data, initial=ProfileForm.initial_of(values), inherited=inherited)
+    context: dict[str, Any] = {"profile": profile, "form": form, "version": current.version if current else 0}
+    if data is not None and form.is_valid():
+        new = form.values()
+        context["diff"] = diff_texts(settings_text(values), settings_text(new))
+        if data.get("action") == "save":
+            try:
+                base_version = int(data.get("base_version", "")) if data.get("base_version", "").isdecimal() else -1
+                made = profile_update(
+                    profile=profile, values=new, by=by, base_version=base_version, reason=form.cleaned_data["reason"]
+                )
+            except Invalid as error:
+                form_refuse(form, error)
+                context.pop("diff")
+            except Conflict as error:
+                context["refusal"] = error.detail
+            else:
+                messages.success(request, f"Saved: version {made.version} is in force.")
+                return redirect("context_profile", profile_slug=profile.slug)
+    status = 409 if context.get("refusal") else 422 if form.errors else 200
+    return render(request, "context/profile_edit.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def context_profile_copy(request: HttpRequest, profile_slug: str) -> HttpResponse:
+    """A profile of one's own, that follows the original or starts from its values."""
+    by = principal_of(request)
+    by.require(ADD)
+    original = profile_get(profile_slug)
+    form = ProfileCopyForm(
+        request.POST if request.method == "POST" else None, initial={"name": f"{original.name}, own"}
+    )
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        values = {} if given["inherit"] else {one.name: one.value for one in profile_effective(original)}
+        try:
+            made = profile_create(
+                slug=given["slug"],
+                name=given["name"],
+                base=original if given["inherit"] else None,
+                values=values,
+                reason=f"Copied from {original.slug}.",
+                by=by,
+            )
+        except Invalid as error:
+            form_refuse(form, error)
+        except Conflict as error:
+            form.add_error("slug", error.detail)
+        else:
+            messages.success(request, "Made the copy.")
+            return redirect("context_profile", profile_slug=made.slug)
+    return render(
+        request, "context/profile_copy.html", {"profile": original, "form": form}, status=422 if form.errors else 200
+    )
+
+
+@require_safe
+def context_profile_history(request: HttpRequest, profile_slug: str) -> HttpResponse:
+    """Every version with what it changed."""
+    by = principal_of(request)
+    by.require(VIEW)
+    profile = profile_get(profile_slug)
+    page = Paginator(profile.versions.order_by("-version"), VERSIONS_SHOWN).get_page(request.GET.get("page"))
+    versions = list(page)
+    older = {
+        version.version: version.values
+        for version in profile.versions.filter(version__in=[one.version - 1 for one in versions])
+    }
+    rows = [
+        {
+            "version": one,
+            "diff": diff_texts(settings_text(older.get(one.version - 1, {})), settings_text(one.values), context=0),
+        }
+        for one in versions
+    ]
+    return render(request, "context/profile_history.html", {"profile": profile, "rows": rows, "page": page})
+
+
+@require_POST
+def agent_context_profile(request: HttpRequest, slug: str) -> HttpResponse:
+    """Make a profile an agent's own, or give it back its kind's."""
+    by = principal_of(request)
+    by.require(ASSIGN)
+    agent = agent_get(slug)
+    chosen = request.POST.get("profile", "")
+    try:
+        profile_assign(agent=agent, slug=chosen, by=by)
+    except NotFound as error:
+        messages.error(request, error.detail)
+        return redirect("context_profiles")
+    if chosen:
+        messages.success(request, f"{agent.name} is told by this profile from now on.")
+        return redirect("context_profile", profile_slug=chosen)
+    messages.success(request, f"{agent.name} is told by its kind's profile again.")
+    return redirect("context_profiles")
+
+
+def _row(one: Effective) -> dict[str, Any]:
+    return {"setting": SETTINGS[one.name], "value": setting_words(one.value), "origin": one.origin, "base": one.base}
+
+
+def _inherited(profile: ContextProfile) -> list[Effective]:
+    """What the profile would have without any setting of its own."""
+    return profile_effective(profile.base if profile.base else ContextProfile())
+
+
+def _users() -> dict[str, list[tuple[Agent, bool]]]:
+    """The agents by the slug of the profile in force, each with whether it was chosen for it."""
+    by_kind = dict(ContextProfile.objects.exclude(kind="").values_list("kind", "slug"))
+    users: dict[str, list[tuple[Agent, bool]]] = {}
+    for agent in Agent.objects.all()[:AGENTS_SHOWN]:
+        own = str(agent.config.get("profile") or "")
+        users.setdefault(own or by_kind.get(agent.kind, ""), []).append((agent, bool(own)))
+    return users

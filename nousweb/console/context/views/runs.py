@@ -1,0 +1,156 @@
+"""The log of what was really sent: the list, one run, and how it ended."""
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.db.models.functions import Left
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from context.engine.frames import FRAMES
+from context.models import ContextProfile, ContextRun
+from context.selectors import VIEW_RUN, run_get, runs_of
+from context.services.response import context_outcome
+from identity.filters import DateInput
+from identity.selectors import agent_get
+from nousweb.console.context.labels import VERDICTS
+from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, Shown
+from nousweb.console.memory.page_scope import keyset_page, query_without
+from nousweb.console.requests import principal_of
+from nousweb.lib.errors import Invalid
+
+REPORT = "context.report_context"
+OUTCOMES = [("", "Any outcome"), ("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]
+SHOWN_COLUMNS = (
+    "id", "agent_id", "persona", "session_id", "tokens", "counted_tokens", "counted_by", "budget_tokens", "frame",
+    "profile", "outcome", "as_of", "responded_at", "duration_ms", "principal_name", "fingerprint_id", "created_at",
+    "failed_sections",
+)  # fmt: skip
+
+
+class RunFilterForm(forms.Form):
+    """Which logged runs are shown."""
+
+    q = forms.CharField(required=False, label="Words in the input", max_length=200)
+    frame = forms.ChoiceField(
+        required=False, choices=[("", "Any frame"), *((key, frame.label) for key, frame in FRAMES.items())]
+    )
+    profile = forms.ChoiceField(required=False)
+    session = forms.CharField(required=False, max_length=200)
+    outcome = forms.ChoiceField(required=False, choices=OUTCOMES)
+    since = forms.DateField(required=False, label="From", widget=DateInput())
+    until = forms.DateField(required=False, label="To", widget=DateInput())
+    min_tokens = forms.IntegerField(required=False, min_value=0, max_value=10**6, label="Least tokens")
+    fingerprint = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        slugs = ContextProfile.objects.values_list("slug", "name")[:200]
+        self.fields["profile"] = forms.ChoiceField(
+            required=False, choices=[("", "Any profile"), *slugs], label="Profile"
+        )
+
+    def apply(self, runs: QuerySet[ContextRun]) -> QuerySet[ContextRun]:
+        """The runs that pass; none while a filter cannot be read."""
+        if not self.is_valid():
+            return runs.none()
+        given = self.cleaned_data
+        exact = {"frame": "frame", "profile": "profile", "session": "session_id", "fingerprint": "fingerprint_id"}
+        runs = runs.filter(**{column: given[name] for name, column in exact.items() if given[name]})
+        if given["outcome"]:
+            runs = runs.filter(outcome="" if given["outcome"] == "none" else given["outcome"])
+        if given["since"]:
+            runs = runs.filter(created_at__date__gte=given["since"])
+        if given["until"]:
+            runs = runs.filter(created_at__date__lte=given["until"])
+        if given["min_tokens"]:
+            runs = runs.filter(tokens__gte=given["min_tokens"])
+        if given["q"]:
+            runs = runs.filter(input__icontains=given["q"])
+        return runs
+
+    @property
+    def narrowed(self) -> bool:
+        return bool(self.is_valid() and any(self.cleaned_data.values()))
+
+
+@require_safe
+def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponse:
+    """What was really sent, latest first."""
+    by = principal_of(request)
+    by.require(VIEW_RUN)
+    agent = agent_get(slug)
+    form = RunFilterForm(request.GET)
+    runs = form.apply(runs_of(agent, by)).only(*SHOWN_COLUMNS).annotate(beginning=Left("input", 160))
+    return render(
+        request,
+        "context/runs.html",
+        {
+            "agent": agent,
+            "form": form,
+            "narrowed": form.narrowed,
+            "page": keyset_page(request, runs, "created_at"),
+            "query": query_without(request),
+        },
+    )
+
+
+@require_safe
+def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """What was sent in one logged run, from the structure that was kept."""
+    by = principal_of(request)
+    by.require(VIEW_RUN)
+    agent = agent_get(slug)
+    run = run_get(agent, by, pk)
+    shown = Shown.of_run(slug, run)
+    sort = request.GET.get("sort", "")
+    verdict = request.GET.get("verdict", "")
+    sort = sort if sort in SORTS else "verdict"
+    uses = {(use.item_type, use.item_id): use for use in run.usages.all()}
+    texts = {(piece.type, piece.id): piece.text.removeprefix("- ") for row in shown.rows for piece in row.pieces}
+    verdict = verdict if verdict in VERDICTS else ""
+    candidates = shown.table(sort=sort, verdict=verdict)
+    for one in candidates:
+        one["use"] = uses.get((one["type"], one["id"]))
+    return render(
+        request,
+        "context/run.html",
+        {
+            "agent": agent,
+            "run": run,
+            "shown": shown,
+            "sort": sort,
+            "verdict": verdict,
+            "sorts": SORTS,
+            "query": query_without(request, "sort"),
+            "columns": COLUMNS,
+            "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
+            "uses": [
+                (use, texts.get((use.item_type, use.item_id), ""))
+                for use in sorted(uses.values(), key=lambda use: (-use.overlap, use.pk))
+            ],
+            "referenced": sum(use.referenced for use in uses.values()),
+            "may_report": by.may(REPORT),
+            "may_assemble": by.may("context.assemble_context"),
+        },
+    )
+
+
+@require_POST
+def agent_context_outcome(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """How the task that the prompt was for ended, as a person judges it."""
+    by = principal_of(request)
+    by.require(REPORT)
+    run = run_get(agent_get(slug), by, pk)
+    try:
+        context_outcome(run=run, outcome=request.POST.get("outcome", ""), note=request.POST.get("note", ""), by=by)
+    except Invalid as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, "Noted how it ended.")
+    return redirect("agent_context_run", slug=slug, pk=pk)

@@ -1,0 +1,274 @@
+"""What agents asked for: calls, their size and speed, and what became of what they were told."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+from django.db.models import Aggregate, Avg, Count, FloatField, Q, QuerySet, Sum
+
+from context.models import ContextRun, MemoryUsage
+from identity.models import Agent
+from nousweb.console.charts import Bar, bars, lines, nice_top
+from nousweb.console.home.period import Period, Trend
+
+CHART_HEIGHT = 120.0
+SECTION_WIDTH = 100.0
+RUNS_READ = 200
+"""The latest calls of a period whose sections are read: they lie in documents, which are costly to open."""
+TICKS = 6
+
+
+class P95(Aggregate):
+    """The value that 95 % do not exceed."""
+
+    function = "percentile_cont"
+    template = "%(function)s(0.95) WITHIN GROUP (ORDER BY %(expressions)s)"
+    output_field = FloatField()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One hour or day: calls now and before, the mean size of a prompt, and the shapes that stand for them."""
+
+    label: str
+    tick: str
+    middle: float
+    calls: int
+    calls_before: int
+    tokens: float | None
+    tokens_before: float | None
+    bar: Bar
+    mark: Bar
+    place: Bar
+
+    @property
+    def anchor(self) -> str:
+        """Which end of its label stands at the middle, so that none leaves the chart."""
+        return "start" if self.middle < 5 else "end" if self.middle > 95 else "middle"
+
+
+@dataclass(frozen=True, slots=True)
+class SectionUse:
+    """One section of the prompts: tokens in a mean call, and what share of its memories answers referred to.
+
+    `share` is of tokens, in percent; None where no answer was reported, or the section holds no memories.
+    """
+
+    label: str
+    tokens: Trend
+    share: Trend
+    width: float
+    referenced_width: float
+
+    @property
+    def referenced(self) -> float | None:
+        return None if self.share.now is None else (self.tokens.now or 0) * self.share.now / 100
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Everything about calls in one period, beside the one before."""
+
+    calls: Trend
+    tokens: Trend
+    p95: Trend
+    answered: Trend
+    referenced: Trend
+    success: Trend
+    columns: list[Column]
+    top: float
+    tokens_top: float
+    tokens_line: list[str]
+    tokens_line_before: list[str]
+    sections: list[SectionUse]
+    runs_read: int
+    failed_sections: int
+
+    @property
+    def busiest(self) -> Column:
+        return max(self.columns, key=lambda column: column.calls)
+
+    @property
+    def tokens_range(self) -> tuple[float, float] | None:
+        """The least and the greatest mean of an hour or day; None where there was no call."""
+        means = [column.tokens for column in self.columns if column.tokens is not None]
+        return (min(means), max(means)) if means else None
+
+
+def context_calls(personas: tuple[str, ...], agent: Agent | None, period: Period) -> Calls:
+    """Figures of both periods. Four queries: the totals, the series, the latest calls' sections, and the usage."""
+    runs = ContextRun.objects.filter(period.within_both("created_at"), persona__in=personas).order_by()
+    usage = MemoryUsage.objects.filter(period.within_both("at"), persona__in=personas).order_by()
+    if agent:
+        runs, usage = runs.filter(agent=agent), usage.filter(agent=agent)
+    totals = _totals(runs, period)
+    shares = _shares(usage, period)
+    sections, runs_read, failed = _sections(personas, agent, period, shares)
+    columns, lines_drawn, tops = _columns(runs, period)
+
+    def trend(name: str) -> Trend:
+        return Trend(totals[name], totals[f"{name}_before"])
+
+    def share_trend(part: str, whole: str) -> Trend:
+        return Trend(
+            percent(totals[part], totals[whole]),
+            percent(totals[f"{part}_before"], totals[f"{whole}_before"]),
+            points=True,
+        )
+
+    return Calls(
+        calls=trend("calls"),
+        tokens=trend("mean_tokens"),
+        p95=trend("p95"),
+        answered=share_trend("answered", "calls"),
+        referenced=shares.get("", Trend(None, None)),
+        success=share_trend("success", "ended"),
+        columns=columns,
+        top=tops[0],
+        tokens_top=tops[1],
+        tokens_line=lines_drawn[0],
+        tokens_line_before=lines_drawn[1],
+        sections=sections,
+        runs_read=runs_read,
+        failed_sections=failed,
+    )
+
+
+def percent(part: float | None, whole: float | None) -> float | None:
+    """Share of `part` in `whole`, 0 to 100; None where there is no whole."""
+    return round(100 * (part or 0) / whole, 1) if whole else None
+
+
+def _totals(runs: QuerySet[ContextRun], period: Period) -> dict[str, Any]:
+    now, before = period.within("created_at"), period.within_before("created_at")
+    measures: dict[str, Any] = {}
+    for suffix, which in (("", now), ("_before", before)):
+        measures |= {
+            f"calls{suffix}": Count("created_at", filter=which),
+            f"mean_tokens{suffix}": Avg("tokens", filter=which),
+            f"p95{suffix}": P95("duration_ms", filter=which),
+            f"answered{suffix}": Count("created_at", filter=which & Q(responded_at__isnull=False)),
+            f"ended{suffix}": Count("created_at", filter=which & ~Q(outcome="")),
+            f"success{suffix}": Count("created_at", filter=which & Q(outcome=ContextRun.Outcome.SUCCESS)),
+        }
+    return runs.aggregate(**measures)
+
+
+def _columns(
+    runs: QuerySet[ContextRun], period: Period
+) -> tuple[list[Column], tuple[list[str], list[str]], tuple[float, float]]:
+    rows = list(
+        runs.annotate(bucket=period.bucket("created_at")).values("bucket").annotate(n=Count("*"), tokens=Sum("tokens"))
+    )
+    counts = [(row["bucket"], row["n"]) for row in rows]
+    sums = [(row["bucket"], row["tokens"]) for row in rows]
+    calls, calls_before = period.spread(counts), period.spread_before(counts)
+    means = _means(period.spread(sums), calls)
+    means_before = _means(period.spread_before(sums), calls_before)
+    top = nice_top(max(*calls, *calls_before))
+    tokens_top = nice_top(max((mean for mean in (*means, *means_before) if mean is not None), default=0))
+    every = max(1, round(len(calls) / TICKS))
+    places = bars([top] * len(calls), CHART_HEIGHT, top=top, gap=0)
+    shapes = zip(
+        bars(calls, CHART_HEIGHT, top=top), bars(calls_before, CHART_HEIGHT, top=top, gap=0.1), places, strict=True
+    )
+    columns = [
+        Column(
+            label=period.name(moment),
+            tick=period.short(moment) if (len(calls) - 1 - number) % every == 0 else "",
+            middle=round(place.x + place.width / 2, 3),
+            calls=int(calls[number]),
+            calls_before=int(calls_before[number]),
+            tokens=means[number],
+            tokens_before=means_before[number],
+            bar=bar,
+            mark=mark,
+            place=place,
+        )
+        for number, (moment, (bar, mark, place)) in enumerate(zip(period.moments, shapes, strict=True))
+    ]
+    drawn = (_points(means, tokens_top), _points(means_before, tokens_top))
+    return columns, drawn, (top, tokens_top)
+
+
+def _means(sums: list[float], counts: list[float]) -> list[float | None]:
+    return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
+
+
+def _points(values: list[float | None], top: float) -> list[str]:
+    """Each stretch of the line as the points of a polyline; a single point as a short dash, so that it can be seen."""
+    stretches = []
+    for run in lines(values, 100, CHART_HEIGHT, top=top):
+        points = [(run[0][0] - 0.5, run[0][1]), (run[0][0] + 0.5, run[0][1])] if len(run) == 1 else run
+        stretches.append(" ".join(f"{x:g},{y:g}" for x, y in points))
+    return stretches
+
+
+def _shares(usage: QuerySet[MemoryUsage], period: Period) -> dict[str, Trend]:
+    """Share of the tokens of memories that answers referred to, in percent, by section; "" is all of them."""
+    rows = usage.values("section").annotate(
+        sent=Sum("tokens", filter=period.within("at")),
+        used=Sum("tokens", filter=period.within("at") & Q(referenced=True)),
+        sent_before=Sum("tokens", filter=period.within_before("at")),
+        used_before=Sum("tokens", filter=period.within_before("at") & Q(referenced=True)),
+    )
+    found: dict[str, dict[str, Any]] = {row["section"]: dict(row) for row in rows}
+    names = ("sent", "used", "sent_before", "used_before")
+    found[""] = {name: sum(row[name] or 0 for row in found.values()) for name in names}
+    return {
+        section: Trend(percent(row["used"], row["sent"]), percent(row["used_before"], row["sent_before"]), points=True)
+        for section, row in found.items()
+    }
+
+
+_LATEST = """
+SELECT sections, failed_sections FROM context_contextrun
+WHERE created_at >= %s AND created_at < %s AND persona = ANY(%s) AND (%s::bigint IS NULL OR agent_id = %s)
+ORDER BY created_at DESC LIMIT %s
+"""
+_SECTIONS = f"""
+WITH latest AS ({_LATEST}), earlier AS ({_LATEST}), counts AS (
+    SELECT (SELECT count(*) FROM latest) AS n, (SELECT count(*) FROM earlier) AS n_before,
+           (SELECT count(*) FROM latest WHERE failed_sections <> '[]') AS failed
+)
+SELECT label, sum(tokens) FILTER (WHERE now), sum(tokens) FILTER (WHERE NOT now), n, n_before, failed, max(tier)
+FROM counts LEFT JOIN (
+    SELECT true AS now, part->>'label' AS label, (part->>'tokens')::int AS tokens, (part->>'tier')::int AS tier
+    FROM latest, jsonb_array_elements(sections) AS part
+    UNION ALL
+    SELECT false, part->>'label', (part->>'tokens')::int, (part->>'tier')::int
+    FROM earlier, jsonb_array_elements(sections) AS part
+) AS parts ON true
+GROUP BY label, n, n_before, failed ORDER BY max(tier), 2 DESC NULLS LAST, label
+"""  # noqa: S608  (only the constant above)
+
+
+def _sections(
+    personas: tuple[str, ...], agent: Agent | None, period: Period, shares: dict[str, Trend]
+) -> tuple[list[SectionUse], int, int]:
+    """Each section of the latest calls, how many calls were read, and in how many a section failed to load."""
+    key = agent.pk if agent else None
+    scope = [list(personas), key, key, RUNS_READ]
+    values = [period.start, period.end, *scope, period.earlier, period.end - period.length, *scope]
+    with connection.cursor() as cursor:
+        cursor.execute(_SECTIONS, values)
+        rows = cursor.fetchall()
+    read, read_before, failed = rows[0][3:6]
+    found = [(label, tokens or 0, before) for label, tokens, before, *_ in rows if label]
+    # One that is long gone from the prompts is no news.
+    means = [(label, tokens / read if read else 0, before) for label, tokens, before in found if tokens]
+    longest = max((mean for _, mean, _ in means), default=0)
+    sections = []
+    for label, mean, before in means:
+        share = shares.get(label, Trend(None, None))
+        width = round(SECTION_WIDTH * mean / longest, 3) if longest else 0.0
+        sections.append(
+            SectionUse(
+                label=label,
+                tokens=Trend(mean, (before or 0) / read_before if read_before else None),
+                share=share,
+                width=width,
+                referenced_width=round(width * (share.now or 0) / 100, 3),
+            )
+        )
+    return sections, read, failed

@@ -1,0 +1,135 @@
+"""Whether the machinery works: the worker, the search index, the embedding model, the judge."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+from django.conf import settings
+from django.db.models import Count, F, Q, Sum
+from django.urls import reverse
+
+from identity.models import Agent, Persona
+from memory.embedding.registry import configured_name
+from memory.jobs.messages import messages_waiting
+from memory.judge.budget import today_start
+from memory.models import EmbeddingModel, JudgeCall
+from nousweb.console.home.inbox import IndexBacklog
+from nousweb.console.home.period import Period, Trend
+from nousweb.lib import clock
+
+log = structlog.get_logger(__name__)
+
+LATE = timedelta(minutes=5)
+"""Work that waits longer than this is late: the worker takes up new work within seconds."""
+ERROR_CHARACTERS = 200
+SEVERITY = {"neutral": 0, "ok": 0, "warn": 1, "block": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """One part: its state as a badge, a sentence in words, and the trend where it has one."""
+
+    name: str
+    kind: str
+    word: str
+    detail: str
+    at: datetime | None = None
+    url: str = ""
+    trend: Trend | None = None
+    unit: str = ""
+
+
+def worker_health(personas: tuple[str, ...]) -> Health:
+    """The background worker's heartbeat, which costs no query, and its queue, which costs one.
+
+    Silence is reported, never raised. All personas share the queue, so its length is for those who may see each.
+    """
+    try:
+        count, oldest = messages_waiting()
+    except Exception as error:  # A Redis that cannot be reached must not take the whole page with it.
+        log.warning("queue_unreadable", error=str(error))
+        return Health("Background worker", "block", "queue unreachable", "Work waits in the database")
+    late = oldest is not None and oldest < clock.now() - LATE
+    detail = f"{count:,} {'task' if count == 1 else 'tasks'} waiting" if count else "Nothing queued"
+    if Persona.SUBCONSCIOUS not in personas:
+        detail, oldest = "", None
+    try:
+        from django_q.status import Stat
+
+        states = sorted({str(stat.status).lower() for stat in Stat.get_all()})
+    except Exception as error:
+        log.warning("worker_state_unreadable", error=str(error))
+        return Health("Background worker", "warn", "state unknown", detail, oldest)
+    if not states:
+        return Health("Background worker", "block", "not seen", detail, oldest)
+    well = bool({"idle", "working"} & set(states)) and not late
+    return Health(
+        "Background worker", "ok" if well else "warn", "behind" if late else ", ".join(states), detail, oldest
+    )
+
+
+def index_health(backlog: IndexBacklog, agent: Agent | None) -> Health:
+    """How current search is."""
+    url = reverse("agent_index", args=[agent.slug]) if agent else ""
+    waits = f"{backlog.pending:,} memories wait for their vectors"
+    if backlog.pending == 1:
+        waits = "1 memory waits for its vector"
+    since = backlog.oldest_pending
+    if backlog.failed:
+        failed = f"{backlog.failed:,} failed, {backlog.pending:,} pending"
+        return Health("Search index", "block", "incomplete", failed, since, url)
+    if not backlog.pending:
+        return Health("Search index", "ok", "complete", "Every memory can be found", None, url)
+    late = since is not None and since < clock.now() - LATE
+    return Health("Search index", "warn" if late else "ok", "behind" if late else "indexing", waits, since, url)
+
+
+def embedder_health() -> Health:
+    """Which model the index is of, and whether it is moving to another or the settings name another."""
+    models = {model.state: model for model in EmbeddingModel.objects.all()}
+    active = models.get(EmbeddingModel.State.ACTIVE)
+    building = models.get(EmbeddingModel.State.BUILDING)
+    if active is None:
+        return Health("Embedding model", "neutral", "not used yet", f"{settings.EMBEDDER}, from the first memory on")
+    detail = f"{active.name}, {active.dimension:,} numbers a vector"
+    if building:
+        return Health("Embedding model", "warn", "moving", f"{detail}; moving to {building.name}", building.since)
+    if active.name != configured_name():
+        return Health("Embedding model", "warn", "not as set", f"{detail}; the settings ask for {configured_name()}")
+    return Health("Embedding model", "ok", "in use", detail)
+
+
+def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period) -> Health:
+    """What the judge spent today of the day's budget, which all agents share, and its errors in the period."""
+    today = today_start()
+    calls = JudgeCall.objects.filter(created_at__gte=min(today, period.earlier)).order_by()
+    spent = F("tokens_in") + F("tokens_out")
+    seen = Q(persona__in=personas)
+    mine = seen & (Q(agent=agent) if agent else Q())
+    now, before = period.within("created_at") & mine, period.within_before("created_at") & mine
+    found = calls.aggregate(
+        today=Sum(spent, filter=Q(created_at__gte=today) & seen),
+        all_today=Sum(spent, filter=Q(created_at__gte=today)),
+        now=Sum(spent, filter=now),
+        before=Sum(spent, filter=before),
+        questions=Count("pk", filter=now),
+        errors=Count("pk", filter=now & ~Q(error="")),
+    )
+    spent_today, limit = found["today"] or 0, settings.JUDGE_DAILY_TOKENS
+    trend = Trend(found["now"] or 0, found["before"] or 0)
+    if settings.JUDGE == "none" and not found["questions"]:
+        return Health("Judge", "neutral", "off", "Questions about memories go to people")
+    of_limit = f" of {limit:,} ({round(100 * spent_today / limit)} %)" if limit else ""
+    questions = f"{found['questions']:,} question{'' if found['questions'] == 1 else 's'}"
+    detail = f"{spent_today:,}{of_limit} tokens today; {questions} in the {period.label}"
+    # The budget is shared: that it is spent is for everybody, what the other persona spent of it is not.
+    if limit and (found["all_today"] or 0) >= limit:
+        return Health("Judge", "warn", "spent", detail, None, "", trend, "tokens")
+    if not found["errors"]:
+        return Health("Judge", "ok", "answers", detail, None, "", trend, "tokens")
+    last = calls.filter(now).exclude(error="").order_by("-created_at").values("error", "created_at").first()
+    if last is None:
+        return Health("Judge", "ok", "answers", detail, None, "", trend, "tokens")
+    error = last["error"][:ERROR_CHARACTERS]
+    detail += f"; {found['errors']:,} failed, the last: {error}"
+    return Health("Judge", "warn", "errors", detail, last["created_at"], "", trend, "tokens")

@@ -1,0 +1,163 @@
+"""What waits for a person: each kind with its count, its age and the page where it is dealt with."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import Count, Min
+from django.urls import reverse
+
+from identity.models import Agent, ChangeProposal
+from identity.policy import Risk
+from identity.principal import Principal
+from memory.models import IndexStatus, LifecycleRun, MemoryReview, SearchItem
+from nousweb.console.identity.review_queue import RISK_KINDS
+
+AGENTS_NAMED = 5
+"""Agents with failed rows that get a line of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One line: `count` of `what`, the oldest since `oldest`, dealt with at `url`. `kind` is that of its badge."""
+
+    kind: str
+    word: str
+    count: int
+    what: str
+    oldest: datetime | None
+    url: str
+
+
+def proposals_waiting(by: Principal, agent: Agent | None) -> list[Waiting]:
+    """Changes of identity that wait for a decision, the riskiest first, and those that agents applied themselves."""
+    found = ChangeProposal.objects.seen_by(by).waiting().order_by()
+    if agent:
+        found = found.filter(agent=agent)
+    rows: dict[Any, Any] = {
+        (row["status"], row["risk"]): row
+        for row in found.values("status", "risk").annotate(count=Count("pk"), oldest=Min("created_at"))
+    }
+
+    def address(**filters: str) -> str:
+        return f"{reverse('review')}?{urlencode(filters | ({'agent': agent.slug} if agent else {}))}"
+
+    lines = [
+        Waiting(
+            RISK_KINDS[risk],
+            f"{risk.label} risk",
+            row["count"],
+            "change of identity to decide" if row["count"] == 1 else "changes of identity to decide",
+            row["oldest"],
+            address(risk=risk),
+        )
+        for risk in reversed(Risk)
+        if (row := rows.get((ChangeProposal.Status.PENDING, risk)))
+    ]
+    applied = [row for (status, _), row in rows.items() if status == ChangeProposal.Status.APPLIED]
+    if applied:
+        count = sum(row["count"] for row in applied)
+        lines.append(
+            Waiting(
+                "neutral",
+                "Applied",
+                count,
+                "change that an agent applied itself, to look over"
+                if count == 1
+                else "changes that agents applied themselves, to look over",
+                min(row["oldest"] for row in applied),
+                address(status="applied"),
+            )
+        )
+    return lines
+
+
+QUESTIONS = (
+    (MemoryReview.Kind.ESCALATION, "block", "a censor that rose by itself", "censors that rose by themselves"),
+    (MemoryReview.Kind.CONTRADICTION, "warn", "a possible contradiction", "possible contradictions"),
+    (MemoryReview.Kind.RELEARNED, "warn", "a fact learned again", "facts learned again though found wrong"),
+    (MemoryReview.Kind.DUPLICATE, "neutral", "a possible duplicate", "possible duplicates"),
+    (MemoryReview.Kind.LOW_CONFIDENCE, "neutral", "an uncertain fact", "uncertain facts"),
+    (MemoryReview.Kind.COMPACTION, "neutral", "a subject with many facts", "subjects with many facts"),
+)
+"""Kind of question, its badge, and what one and several of them are about; the most urgent first."""
+
+
+def questions_waiting(personas: tuple[str, ...], agent: Agent | None) -> list[Waiting]:
+    """Questions about memories that nobody has answered, by kind."""
+    found = MemoryReview.objects.pending().filter(persona__in=personas).order_by()
+    if agent:
+        found = found.filter(agent=agent)
+    rows = {row["kind"]: row for row in found.values("kind").annotate(count=Count("pk"), oldest=Min("created_at"))}
+    own = {"agent": agent.slug} if agent else {}
+    return [
+        Waiting(
+            badge,
+            kind.label,
+            row["count"],
+            f"question about {one}" if row["count"] == 1 else f"questions about {many}",
+            row["oldest"],
+            f"{reverse('memory_review')}?{urlencode({'kind': kind.value} | own)}",
+        )
+        for kind, badge, one, many in QUESTIONS
+        if (row := rows.get(kind))
+    ]
+
+
+def runs_given_up(personas: tuple[str, ...], agent: Agent | None) -> list[Waiting]:
+    """Runs of the lifecycle that failed too often and wait for somebody to look."""
+    dead = LifecycleRun.objects.filter(status=LifecycleRun.Status.DEAD, persona__in=personas)
+    if agent:
+        dead = dead.filter(agent=agent)
+    found = dead.aggregate(count=Count("pk"), oldest=Min("finished_at"))
+    if not found["count"]:
+        return []
+    what = "run of the lifecycle was given up" if found["count"] == 1 else "runs of the lifecycle were given up"
+    url = f"{reverse('lifecycle')}?status={LifecycleRun.Status.DEAD}"
+    return [Waiting("block", "Given up", found["count"], what, found["oldest"], url)]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBacklog:
+    """Rows of the search index that are not ready, over the agents asked for."""
+
+    pending: int
+    oldest_pending: datetime | None
+    failed: int
+    lines: list[Waiting]
+
+
+def index_backlog(personas: tuple[str, ...], agent: Agent | None) -> IndexBacklog:
+    """What search does not find yet, or failed to take up. Reads only the rows that are not ready."""
+    rows = (
+        SearchItem.objects.filter(status__in=(IndexStatus.PENDING, IndexStatus.FAILED), persona__in=personas)
+        .order_by()
+        .values("status", "agent__slug", "agent__name")
+        .annotate(count=Count("pk"), oldest=Min("recorded_at"))
+    )
+    if agent:
+        rows = rows.filter(agent=agent)
+    found = list(rows)
+    pending = [row for row in found if row["status"] == IndexStatus.PENDING]
+    failed = sorted((row for row in found if row["status"] == IndexStatus.FAILED), key=lambda row: -row["count"])
+    return IndexBacklog(
+        pending=sum(row["count"] for row in pending),
+        oldest_pending=min((row["oldest"] for row in pending), default=None),
+        failed=sum(row["count"] for row in failed),
+        lines=list(_failed_lines(failed, suffix="?persona=subconscious" if len(personas) > 1 else "")),
+    )
+
+
+def _failed_lines(failed: list[Any], suffix: str) -> Iterator[Waiting]:
+    for row in failed[:AGENTS_NAMED]:
+        noun = "memory" if row["count"] == 1 else "memories"
+        url = reverse("agent_index", args=[row["agent__slug"]]) + suffix
+        what = f"{noun} of {row['agent__name']} could not be indexed"
+        yield Waiting("block", "Failed", row["count"], what, row["oldest"], url)
+    rest = failed[AGENTS_NAMED:]
+    if rest:
+        count, oldest = sum(row["count"] for row in rest), min(row["oldest"] for row in rest)
+        what = f"memories of {len(rest)} more agents could not be indexed"
+        yield Waiting("block", "Failed", count, what, oldest, reverse("agents"))

@@ -1,0 +1,26 @@
+"""The console's home."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from identity.services.proposals import REVIEW
+from nousweb.console.home.dashboard import CHOICES, dashboard
+from nousweb.console.requests import principal_of
+
+
+@require_safe
+def home(request: HttpRequest) -> HttpResponse:
+    """Is everything well, and what needs me? Agent and period live in the address."""
+    by = principal_of(request)
+    return render(
+        request,
+        "context/home.html",
+        {
+            "board": dashboard(by, request.GET),
+            "periods": CHOICES,
+            "may_review": by.may(REVIEW),
+            "may_add_agent": by.may("identity.add_agent"),
+            "may_add_token": by.may("identity.add_apitoken"),
+        },
+    )

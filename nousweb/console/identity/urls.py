@@ -1,0 +1,31 @@
+"""Addresses of the identity screens."""
+
+from django.urls import path
+
+from nousweb.console.identity.views import agents, audit, identity, review, tokens
+
+urlpatterns = [
+    path("agents/", agents.agents, name="agents"),
+    path("agents/new/", agents.agent_new, name="agent_new"),
+    path("agents/<slug:slug>/settings/", agents.agent_settings, name="agent_settings"),
+    path("agents/<slug:slug>/initiate/", agents.agent_initiate, name="agent_initiate"),
+    path("agents/<slug:slug>/identity/", identity.agent_identity, name="agent_identity"),
+    path("agents/<slug:slug>/identity/<slug:section>/", identity.history, name="section_history"),
+    path("agents/<slug:slug>/identity/<slug:section>/compare/", identity.compare, name="section_compare"),
+    path("agents/<slug:slug>/identity/<slug:section>/propose/", identity.propose, name="section_propose"),
+    path("agents/<slug:slug>/identity/<slug:section>/preview/", identity.preview, name="section_preview"),
+    path(
+        "agents/<slug:slug>/identity/<slug:section>/rollback/<int:version>/", identity.rollback, name="section_rollback"
+    ),
+    path("agents/<slug:slug>/tokens/", tokens.agent_tokens, name="agent_tokens"),
+    path("agents/<slug:slug>/tokens/<int:pk>/revoke/", tokens.agent_token_revoke, name="agent_token_revoke"),
+    path("review/", review.review, name="review"),
+    path("review/decide/", review.review_bulk, name="review_bulk"),
+    path("review/undo/<uuid:batch>/", review.review_batch_undo, name="review_batch_undo"),
+    path("review/<uuid:pk>/", review.proposal, name="proposal"),
+    path("review/<uuid:pk>/preview/", review.proposal_preview, name="proposal_preview"),
+    path("review/<uuid:pk>/decide/", review.proposal_decide, name="proposal_decide"),
+    path("review/<uuid:pk>/undo/", review.proposal_undo_view, name="proposal_undo"),
+    path("audit/", audit.audit, name="audit"),
+    path("audit/<int:pk>/", audit.audit_event, name="audit_event"),
+]

@@ -1,0 +1,112 @@
+"""The audit trail: who did what to what, before and after."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from identity.filters import AuditFilter
+from identity.models import AuditEvent
+from nousweb.console.object_pages import object_url
+from nousweb.console.requests import principal_of
+from nousweb.lib.errors import NotFound
+from nousweb.lib.textdiff import TextDiff, diff_texts
+
+VIEW = "identity.view_auditevent"
+PAGE_SIZE = 50
+
+
+@require_safe
+def audit(request: HttpRequest) -> HttpResponse:
+    """The trail, newest first, a page at a time from any row on."""
+    by = principal_of(request)
+    by.require(VIEW)
+    found = AuditFilter(request.GET, queryset=AuditEvent.objects.seen_by(by).defer("before", "after"), by=by)
+    rows, newer, older = _page(found.qs, request) if found.form.is_valid() else ([], None, None)
+    query = request.GET.copy()
+    for name in ("before", "after"):
+        query.pop(name, None)
+    return render(
+        request,
+        "identity/audit.html",
+        {
+            "form": found.form,
+            "rows": rows,
+            "query": query.urlencode(),
+            "newer": newer,
+            "older": older,
+            "narrowed": any(query.values()),
+        },
+    )
+
+
+@require_safe
+def audit_event(request: HttpRequest, pk: int) -> HttpResponse:
+    """One record with its states before and after: a page, or the part of one that a row unfolds."""
+    by = principal_of(request)
+    by.require(VIEW)
+    event = AuditEvent.objects.seen_by(by).filter(pk=pk).first()
+    if event is None:
+        raise NotFound("There is no such record.")
+    states = _states(event) if event.shows_states(by) else {"withheld": True}
+    shown = {"event": event, "url": object_url(event.object_type, event.object_id, by), **states}
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "identity/_audit_states.html", shown)
+    return render(request, "identity/audit_event.html", shown)
+
+
+def _page(found: Any, request: HttpRequest) -> tuple[list[AuditEvent], int | None, int | None]:
+    """The rows of this page, and the ids from which the pages beside it start."""
+    before, after = _row_id(request.GET.get("before")), _row_id(request.GET.get("after"))
+    if after is not None:
+        rows = list(found.filter(pk__gt=after).order_by("pk")[: PAGE_SIZE + 1])
+        more_new = len(rows) > PAGE_SIZE
+        rows = rows[:PAGE_SIZE][::-1]
+        return rows, rows[0].pk if more_new else None, rows[-1].pk if rows else None
+    rows = list((found.filter(pk__lt=before) if before is not None else found)[: PAGE_SIZE + 1])
+    more_old = len(rows) > PAGE_SIZE
+    rows = rows[:PAGE_SIZE]
+    return rows, rows[0].pk if before is not None and rows else None, rows[-1].pk if more_old else None
+
+
+def _row_id(value: str | None) -> int | None:
+    return int(value) if value and value.isascii() and value.isdigit() and len(value) < 19 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One value of a state: short ones beside each other, long ones as a difference."""
+
+    name: str
+    before: str
+    after: str
+    diff: TextDiff | None = None
+
+
+def _states(event: AuditEvent) -> dict[str, Any]:
+    before = event.before if isinstance(event.before, dict) else {"value": event.before}
+    after = event.after if isinstance(event.after, dict) else {"value": event.after}
+    changes = []
+    for name in dict.fromkeys([*before, *after]):
+        old, new = _text(before.get(name)), _text(after.get(name))
+        if old == new == "":
+            continue
+        long = name == "content" or "\n" in old + new or len(old) + len(new) > 200
+        changes.append(Change(name, old, new, diff_texts(old, new) if long else None))
+    return {
+        "short": [change for change in changes if change.diff is None],
+        "long": [change for change in changes if change.diff is not None],
+    }
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return ", ".join(value)
+    return json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True)

@@ -1,0 +1,304 @@
+"""One agent's identity: as it stands, as it was, and ways to change it."""
+
+import hashlib
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from identity.models import Agent, IdentityVersion
+from identity.policy import SECTION_POLICY, Section
+from identity.selectors import (
+    VersionRow,
+    agent_get,
+    identity_state,
+    section_history,
+    section_states,
+    section_tokens,
+    version_get,
+)
+from identity.services.guardrails import guardrail_decide, text_check
+from identity.services.proposals import REVIEW, ChangeResult, identity_propose, identity_rollback
+from identity.services.versions import StaleBase, version_current
+from nousweb.console.charts import stacked_bar
+from nousweb.console.identity.forms import CompareForm, ProposeForm, RollbackForm
+from nousweb.console.requests import (
+    applied_offer,
+    form_refuse,
+    layout_of,
+    page_of,
+    principal_of,
+    query_without_page,
+    section_named,
+)
+from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.lookalikes import warnings_of
+from nousweb.lib.textdiff import diff_texts
+
+PROPOSE = "identity.propose_changeproposal"
+
+
+@require_safe
+def agent_identity(request: HttpRequest, slug: str) -> HttpResponse:
+    """The current sections beside the prompt that they make."""
+    by = principal_of(request)
+    by.require("identity.view_identityversion")
+    agent = agent_get(slug)
+    state = identity_state(agent)
+    sections = section_states(state, by)
+    bars = [(item.section.label, item.tokens, item.css_class) for item in sections if item.has_text]
+    context = {
+        "agent": agent,
+        "state": state,
+        "sections": sections,
+        "segments": stacked_bar(bars, 1000, 12),
+        "waiting": sum(item.waiting_count for item in sections),
+        "pending": sum(item.pending_count for item in sections),
+        **applied_offer(request, agent),
+    }
+    return render(request, "identity/identity.html", context)
+
+
+@require_safe
+def history(request: HttpRequest, slug: str, section: str) -> HttpResponse:
+    """The versions of a section, latest first, any two of which can be compared."""
+    by = principal_of(request)
+    by.require("identity.view_identityversion")
+    agent, named = agent_get(slug), section_named(section)
+    page = page_of(request, section_history(agent, named))
+    context = {
+        **_about(agent, named),
+        "page": page,
+        "rows": [VersionRow.of(version) for version in page],
+        "query": query_without_page(request),
+        "tabs": [
+            {"label": each.label, "url": reverse("section_history", args=[slug, each]), "active": each == named}
+            for each in Section
+        ],
+        **applied_offer(request, agent),
+    }
+    return render(request, "identity/section_history.html", context)
+
+
+@require_safe
+def compare(request: HttpRequest, slug: str, section: str) -> HttpResponse:
+    """Any two versions of a section; without numbers, the current one and the one before it."""
+    principal_of(request).require("identity.view_identityversion")
+    agent, named = agent_get(slug), section_named(section)
+    versions = IdentityVersion.objects.filter(agent=agent, section=named).select_related("restores")
+    latest = versions.order_by("-version").values_list("version", flat=True).first() or 0
+    asked = request.GET.dict()
+    asked.setdefault("to", str(latest))
+    asked.setdefault("from", str(max(latest - 1, 0)))
+    form = CompareForm(asked)
+    context = {**_about(agent, named), "form": form, "latest": latest, "layout": layout_of(request)}
+    if not form.is_valid():
+        context["problem"] = "Give the numbers of two versions."
+        return render(request, "identity/section_compare.html", context, status=422)
+    older, newer = form.cleaned_data["from"], form.cleaned_data["to"]
+    found = {version.version: version for version in versions.filter(version__in=(older, newer))}
+    missing = [number for number in dict.fromkeys((older, newer)) if number and number not in found]
+    if missing:
+        numbers = " and ".join(map(str, missing))
+        context["problem"] = f"{named.label} has no version {numbers}; its latest is {latest}."
+        return render(request, "identity/section_compare.html", context, status=404)
+    context |= {
+        "older": older,
+        "newer": newer,
+        "sides": [("From", older, found.get(older)), ("To", newer, found.get(newer))],
+        "diff": diff_texts(_text(found.get(older)), _text(found.get(newer))),
+        "previous_pair": min(older, newer) - 1 if min(older, newer) > 0 else None,
+        "next_pair": max(older, newer) + 1 if max(older, newer) < latest else None,
+    }
+    return render(request, "identity/section_compare.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def propose(request: HttpRequest, slug: str, section: str) -> HttpResponse:
+    """Write a new text of a section: read the difference first, then propose it or apply it.
+
+    Nothing is saved whose difference was not on the page: `seen` is the digest of the text that was shown,
+    and a text that differs from it gets its preview instead.
+    """
+    by = principal_of(request)
+    by.require(PROPOSE)
+    agent, named = agent_get(slug), section_named(section)
+    current = version_current(agent, named)
+    if request.method != "POST":
+        form = ProposeForm(initial={"content": _text(current), "base_version": current.version if current else 0})
+        # Only here: on a refusal the focus would scroll past the words that say why.
+        form.fields["content"].widget.attrs["autofocus"] = True
+        return _propose_page(request, agent, named, form, current=current, content=_text(current))
+    form = ProposeForm(request.POST)
+    if not form.is_valid():
+        return _propose_page(request, agent, named, form, current=current, status=422)
+    base_version = form.cleaned_data["base_version"]
+    action = request.POST.get("action")
+    try:
+        content, reason = text_check(form.cleaned_data["content"], form.cleaned_data["reason"], by=by)
+        if action not in ("propose", "apply") or request.POST.get("seen") != _digest(content):
+            return _propose_page(request, agent, named, form, current=current, content=content, previewed=True)
+        result = identity_propose(
+            agent=agent,
+            section=named,
+            content=content,
+            reason=reason,
+            base_version=base_version,
+            by=by,
+            wait=action == "propose",
+        )
+    except Invalid as error:
+        form_refuse(form, error)
+        return _propose_page(request, agent, named, form, current=current, status=422)
+    except StaleBase as stale:
+        return _stale_page(request, agent, named, stale)
+    if result.action == "unchanged":
+        messages.info(request, f"Nothing to save: this is the current text of {named.label}.")
+        return _propose_page(request, agent, named, form, current=result.version, content=content)
+    return _after(request, result, reverse("agent_identity", args=[slug]))
+
+
+@require_POST
+def preview(request: HttpRequest, slug: str, section: str) -> HttpResponse:
+    """The part of the propose page that follows the typing: difference and size."""
+    by = principal_of(request)
+    by.require(PROPOSE)
+    agent, named = agent_get(slug), section_named(section)
+    current = version_current(agent, named)
+    try:
+        content, _ = text_check(request.POST.get("content", ""), "", by=by)
+    except Invalid as error:
+        return HttpResponse(render_to_string("identity/_preview.html", {"refusal": error.detail}), status=422)
+    context = _preview(named, current, content, base=request.POST.get("base_version", ""))
+    # Without the request: the fragment has no frame, whose navigation would cost three queries.
+    return HttpResponse(render_to_string("identity/_preview.html", context))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def rollback(request: HttpRequest, slug: str, section: str, version: int) -> HttpResponse:
+    """Give a section the text of an earlier version, after reading what that changes."""
+    by = principal_of(request)
+    by.require(REVIEW)
+    agent, named = agent_get(slug), section_named(section)
+    target = version_get(agent, named, version)
+    form = RollbackForm(request.POST or None)
+    if request.method != "POST":
+        return _rollback_page(request, agent, target, form)
+    if not form.is_valid():
+        return _rollback_page(request, agent, target, form, status=422)
+    try:
+        result = identity_rollback(agent=agent, section=named, to_version=version, by=by, **form.cleaned_data)
+    except StaleBase as stale:
+        messages.warning(request, f"{stale.detail} Below is what the roll-back changes now; nothing was saved.")
+        return _rollback_page(request, agent, target, form, status=409)
+    except Invalid as error:
+        form_refuse(form, error)
+        return _rollback_page(request, agent, target, form, status=422)
+    back = reverse("section_history", args=[slug, named])
+    if result.action == "unchanged":
+        messages.info(request, f"Nothing to roll back: the current text is that of version {version} already.")
+        return redirect(back)
+    return _after(request, result, back)
+
+
+def _about(agent: Agent, section: Section) -> dict[str, Any]:
+    return {"agent": agent, "section": section, "policy": SECTION_POLICY[section]}
+
+
+def _text(version: IdentityVersion | None) -> str:
+    return version.content if version else ""
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _preview(section: Section, current: IdentityVersion | None, content: str, *, base: object) -> dict[str, Any]:
+    now = current.version if current else 0
+    tokens, tokens_before = (section_tokens(section, text) for text in (content, _text(current)))
+    return {
+        "diff": diff_texts(_text(current), content),
+        "seen": _digest(content),
+        "tokens": tokens,
+        "tokens_change": tokens - tokens_before,
+        "current_version": now,
+        "moved_on": str(base) not in ("", str(now)),
+        "warnings": warnings_of(content),
+    }
+
+
+def _propose_page(
+    request: HttpRequest,
+    agent: Agent,
+    section: Section,
+    form: ProposeForm,
+    *,
+    current: IdentityVersion | None,
+    content: str | None = None,
+    previewed: bool = False,
+    status: int = 200,
+    **more: Any,
+) -> HttpResponse:
+    verdict = guardrail_decide(agent=agent, section=section, by=principal_of(request))
+    context = {
+        **_about(agent, section),
+        "form": form,
+        "current": current,
+        "verdict": verdict,
+        "previewed": previewed,
+        **more,
+    }
+    if content is not None:
+        context |= _preview(section, current, content, base=form["base_version"].value())
+    return render(request, "identity/section_propose.html", context, status=status)
+
+
+def _stale_page(request: HttpRequest, agent: Agent, section: Section, stale: StaleBase) -> HttpResponse:
+    base, current, yours = (stale.extra[name]["content"] for name in ("base", "current", "yours"))
+    # The edit goes on from the current version, with the text as it was typed.
+    data = request.POST.copy()
+    data["base_version"] = str(stale.extra["current"]["version"])
+    return _propose_page(
+        request,
+        agent,
+        section,
+        ProposeForm(data),
+        current=version_current(agent, section),
+        content=yours,
+        status=409,
+        stale=stale.extra,
+        theirs_diff=diff_texts(base, current),
+        yours_diff=diff_texts(base, yours),
+    )
+
+
+def _rollback_page(
+    request: HttpRequest, agent: Agent, target: IdentityVersion, form: RollbackForm, *, status: int = 200
+) -> HttpResponse:
+    section = Section(target.section)
+    current = version_current(agent, section)
+    if current is None:
+        raise NotFound(f"{section.label} has no current version.")
+    context = {
+        **_about(agent, section),
+        "form": form,
+        "target": target,
+        "current": current,
+        "diff": diff_texts(current.content, target.content),
+        "layout": layout_of(request),
+        "verdict": guardrail_decide(agent=agent, section=section, by=principal_of(request)),
+    }
+    return render(request, "identity/section_rollback.html", context, status=status)
+
+
+def _after(request: HttpRequest, result: ChangeResult, url: str) -> HttpResponse:
+    """Back to `url`, where an applied change is offered for undo and a waiting one is announced."""
+    if result.proposal and result.action == "applied":
+        return redirect(f"{url}?applied={result.proposal.pk}")
+    why = result.proposal.guardrail if result.proposal else ""
+    messages.success(request, f"Proposed, and not active yet. {why}")
+    return redirect(url)

@@ -1,0 +1,181 @@
+"""Censors: what an agent is warned of or kept from, and the bench on which texts are tried against them."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from identity.models import Persona
+from identity.selectors import agent_get
+from memory.censoring.match_highlights import marked
+from memory.censoring.semantic_matching import default_threshold
+from memory.filters import CensorFilter
+from memory.models import Censor
+from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
+from nousweb.console.memory.forms import BenchForm, CensorEditForm, CensorForm, RemarkForm
+from nousweb.console.memory.page_scope import base_context, list_context, shown_memory
+from nousweb.console.page_tokens import BoundedPaginator
+from nousweb.console.requests import form_refuse, principal_of
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+
+VIEW = "memory.view_censor"
+PAGE_SIZE = 50
+SEVERITY_KINDS = {"warn": "warn", "block": "block", "absolute": "block"}
+VERDICTS = {
+    "allow": ("ok", "Nothing triggers.", "The text would pass."),
+    "warn": ("warn", "Would warn.", "The text would pass, and the agent would be warned."),
+    "block": ("block", "Would block.", "The text would be kept back."),
+}
+# A longer address is refused by servers on the way.
+MAX_ADDRESS_CHARACTERS = 2_000
+
+
+@require_safe
+def agent_censors(request: HttpRequest, slug: str) -> HttpResponse:
+    """The censors, strictest first."""
+    shown = shown_memory(request, slug, VIEW)
+    found = CensorFilter(request.GET, queryset=shown.memory.censors)
+    paginator = BoundedPaginator(found.found.strictest_first(), PAGE_SIZE)
+    context = list_context(
+        request,
+        shown,
+        found,
+        paginator.get_page(request.GET.get("page")),
+        full=paginator.is_full,
+        severity_kinds=SEVERITY_KINDS,
+        may_add=shown.by.may("memory.add_censor"),
+    )
+    return render(request, "memory/censors.html", context)
+
+
+@require_safe
+def agent_censor(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """One censor: what it looks for, and how often it was right."""
+    shown = shown_memory(request, slug, VIEW)
+    censor: Censor = shown.row(shown.memory.censors, pk, "censor")
+    context = base_context(
+        request,
+        shown,
+        censor=censor,
+        severity_kind=SEVERITY_KINDS[censor.severity],
+        may_change=shown.by.may("memory.change_censor"),
+        false_share=_false_share(censor),
+        remark=RemarkForm(),
+    )
+    return render(request, "memory/censor.html", context)
+
+
+def _false_share(censor: Censor) -> int | None:
+    """Percent of activations that a person found mistaken."""
+    if not censor.activation_count:
+        return None
+    return min(100, round(100 * censor.false_positive_count / censor.activation_count))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_censor_add(request: HttpRequest, slug: str) -> HttpResponse:
+    """Make a censor."""
+    by = principal_of(request)
+    by.require("memory.add_censor")
+    agent = agent_get(slug)
+    form = CensorForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        given: dict[str, Any] = {**form.cleaned_data}
+        if given["match"] != Censor.Match.SEMANTIC:
+            # The field stands for a meaning only; a pattern that leaves it filled means nothing by it.
+            given["similarity_threshold"] = None
+        try:
+            censor = censor_create(agent=agent, by=by, **given)
+        except Invalid as error:
+            form_refuse(form, error)
+        except (Conflict, NotAllowed) as error:
+            form.add_error(None, error.detail)
+        else:
+            messages.success(request, "Made the censor. It is in force.")
+            return redirect("agent_censor", slug=slug, pk=censor.pk)
+    context = {"agent": agent, "form": form, "default_threshold": default_threshold()}
+    return render(request, "memory/censor_add.html", context, status=422 if form.errors else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_censor_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """Change a censor, retire it or bring it back."""
+    shown = shown_memory(request, slug, VIEW)
+    shown.by.require("memory.change_censor")
+    censor: Censor = shown.row(shown.memory.censors.select_related("agent"), pk, "censor")
+    initial = {name: getattr(censor, name) for name in CensorEditForm.base_fields if name != "message"}
+    form = CensorEditForm(request.POST if request.method == "POST" else None, initial=initial)
+    if censor.match != Censor.Match.SEMANTIC:
+        del form.fields["similarity_threshold"]
+    if request.method == "POST" and form.is_valid():
+        try:
+            censor_update(censor=censor, by=shown.by, **form.cleaned_data)
+        except Invalid as error:
+            form_refuse(form, error)
+        except NotAllowed as error:
+            form.add_error(None, error.detail)
+        else:
+            messages.success(request, "Saved the censor.")
+            return redirect(reverse("agent_censor", args=[slug, pk]) + shown.suffix)
+    context = base_context(request, shown, censor=censor, form=form)
+    return render(request, "memory/censor_edit.html", context, status=422 if form.errors else 200)
+
+
+@require_POST
+def agent_censor_false_positive(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """Count that a match was mistaken."""
+    shown = shown_memory(request, slug, VIEW)
+    shown.by.require("memory.change_censor")
+    censor: Censor = shown.row(shown.memory.censors.select_related("agent"), pk, "censor")
+    form = RemarkForm(request.POST)
+    if form.is_valid():
+        censor_false_positive(censor=censor, by=shown.by, message=form.cleaned_data["reason"])
+        messages.success(request, "Counted one false positive.")
+    else:
+        messages.error(request, "The remark is too long; nothing was counted.")
+    return redirect(reverse("agent_censor", args=[slug, pk]) + shown.suffix)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_censor_bench(request: HttpRequest, slug: str) -> HttpResponse:
+    """Try a text against the actor's censors. Counts nothing, so it may be tried as often as one likes."""
+    by = principal_of(request)
+    by.require(VIEW)
+    agent = agent_get(slug)
+    given = request.POST if request.method == "POST" else request.GET
+    form = BenchForm(given if "text" in given else None)
+    context: dict[str, Any] = {"agent": agent, "form": form, "persona": Persona.ACTOR}
+    if form.is_bound and form.is_valid():
+        text = form.cleaned_data["text"]
+        try:
+            outcome, censors = censor_check(
+                text=text, agent=agent, by=by, count=False, domain=form.cleaned_data["domain"]
+            )
+        except Invalid as error:
+            form_refuse(form, error)
+        else:
+            context |= {
+                "outcome": outcome,
+                "verdict": VERDICTS[outcome.verdict],
+                "tried": len(censors),
+                "marks": marked(text, outcome.matches),
+                "matches": [
+                    (number, match, censors[match.rule.id], SEVERITY_KINDS[match.rule.severity])
+                    for number, match in enumerate(outcome.matches, 1)
+                ],
+                "missed": [(missed, censors[missed.rule.id]) for missed in outcome.timed_out],
+                "may_report": by.may("memory.change_censor"),
+            }
+    status = 422 if form.errors else 200
+    if request.htmx:  # type: ignore[attr-defined]
+        response = render(request, "memory/_bench_result.html", context, status=status)
+        query = urlencode({name: given.get(name, "") for name in ("text", "domain")})
+        address = f"{reverse('agent_censor_bench', args=[slug])}?{query}"
+        response["HX-Push-Url"] = address if len(address) <= MAX_ADDRESS_CHARACTERS else "false"
+        return response
+    return render(request, "memory/censor_bench.html", context, status=status)

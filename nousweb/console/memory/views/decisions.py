@@ -1,0 +1,74 @@
+"""What an agent has decided, and what came of it."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from memory.filters import DecisionFilter
+from memory.models import Decision, ItemType
+from memory.services.decisions import decision_review
+from nousweb.console.memory.forms import DecisionReviewForm
+from nousweb.console.memory.page_scope import (
+    OUTCOME_KINDS,
+    base_context,
+    index_state,
+    keyset_page,
+    list_context,
+    shown_memory,
+)
+from nousweb.console.requests import form_refuse
+from nousweb.lib.errors import Invalid
+
+STAKES_KINDS = {"high": "warn", "critical": "block"}
+
+
+@require_safe
+def agent_decisions(request: HttpRequest, slug: str) -> HttpResponse:
+    """Choices with their stakes and what came of them, latest first."""
+    shown = shown_memory(request, slug, "memory.view_decision")
+    found = DecisionFilter(request.GET, queryset=shown.memory.decisions)
+    context = list_context(
+        request,
+        shown,
+        found,
+        keyset_page(request, found.found, "created_at"),
+        outcome_kinds=OUTCOME_KINDS,
+        stakes_kinds=STAKES_KINDS,
+    )
+    return render(request, "memory/decisions.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_decision(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """One decision with its reasons, what came of it, and the form of a review."""
+    shown = shown_memory(request, slug, "memory.view_decision")
+    decision: Decision = shown.row(shown.memory.decisions.select_related("agent"), pk, "decision")
+    form = None
+    if request.method == "POST" or shown.by.may("memory.change_decision"):
+        shown.by.require("memory.change_decision", shown.agent)
+        initial = {"outcome": decision.outcome, "note": decision.outcome_note}
+        form = DecisionReviewForm(request.POST if request.method == "POST" else None, initial=initial)
+        if request.method == "POST" and form.is_valid():
+            try:
+                decision_review(decision=decision, by=shown.by, **form.cleaned_data)
+            except Invalid as error:
+                form_refuse(form, error)
+            else:
+                messages.success(request, "Saved the review.")
+                return redirect(reverse("agent_decision", args=[slug, pk]) + shown.suffix)
+    episode = shown.memory.episodes.filter(pk=decision.episode_id).first() if decision.episode_id else None
+    context = base_context(
+        request,
+        shown,
+        decision=decision,
+        form=form,
+        episode=episode,
+        index=index_state(decision.persona, ItemType.DECISION, decision.pk),
+        outcome_kind=OUTCOME_KINDS.get(decision.outcome, "neutral"),
+        stakes_kind=STAKES_KINDS.get(decision.stakes, "neutral"),
+    )
+    return render(request, "memory/decision.html", context, status=422 if form is not None and form.errors else 200)

@@ -1,0 +1,115 @@
+"""Stretches of work that an agent has lived through."""
+
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from memory.filters import EpisodeFilter
+from memory.models import Episode, ItemType
+from memory.services.episodes import episode_close, episode_update
+from nousweb.console.memory.forms import EpisodeCloseForm, EpisodeForm
+from nousweb.console.memory.page_scope import (
+    OUTCOME_KINDS,
+    base_context,
+    changed,
+    form_page,
+    index_state,
+    keyset_page,
+    list_context,
+    query_without,
+    shown_memory,
+)
+from nousweb.console.memory.views.events import MONO_KINDS, previews
+
+RELATED_SHOWN = 50
+CHANGE_EPISODE = "memory.change_episode"
+SUMMARY_KINDS = {"extractive": "neutral", "judge": "accent", "given": "ok", "none": "neutral"}
+
+
+@require_safe
+def agent_episodes(request: HttpRequest, slug: str) -> HttpResponse:
+    """Stretches of work, latest first."""
+    shown = shown_memory(request, slug, "memory.view_episode")
+    found = EpisodeFilter(request.GET, queryset=shown.memory.episodes.defer("detail"))
+    context = list_context(
+        request,
+        shown,
+        found,
+        keyset_page(request, found.found, "started_at"),
+        outcome_kinds=OUTCOME_KINDS,
+        summary_kinds=SUMMARY_KINDS,
+    )
+    return render(request, "memory/episodes.html", context)
+
+
+@require_safe
+def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """One episode: how it went, what came of it, and its transcript a page at a time."""
+    shown = shown_memory(request, slug, "memory.view_episode")
+    episode: Episode = shown.row(shown.memory.episodes, pk, "episode")
+    events = shown.memory.events.filter(episodes=episode)
+    context = base_context(
+        request,
+        shown,
+        episode=episode,
+        event_count=events.order_by().count(),
+        page=keyset_page(request, previews(events), "ts", latest_first=False),
+        query=query_without(request),
+        decisions=shown.memory.decisions.filter(episode=episode)[:RELATED_SHOWN],
+        facts=shown.memory.facts.filter(source_episode=episode)[:RELATED_SHOWN],
+        index=index_state(episode.persona, ItemType.EPISODE, episode.pk),
+        outcome_kind=OUTCOME_KINDS.get(episode.outcome, "neutral"),
+        summary_kind=SUMMARY_KINDS.get(episode.summary_kind, "neutral"),
+        mono_kinds=MONO_KINDS,
+        may_change=shown.by.may(CHANGE_EPISODE),
+    )
+    return render(request, "memory/episode.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_episode_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """Change how an episode is described, and whether it is shown."""
+    shown = shown_memory(request, slug, "memory.view_episode")
+    shown.by.require(CHANGE_EPISODE, shown.agent)
+    episode: Episode = shown.row(shown.memory.episodes.select_related("agent"), pk, "episode")
+    initial = {name: getattr(episode, name) for name in EpisodeForm.base_fields}
+    form = EpisodeForm(request.POST if request.method == "POST" else None, initial=initial)
+    return form_page(
+        request,
+        shown,
+        form,
+        # A summary that nobody touched stays the one that the lifecycle may write anew.
+        lambda given: episode_update(episode=episode, by=shown.by, **changed(form)),
+        "memory/episode_edit.html",
+        reverse("agent_episode", args=[slug, pk]),
+        "Saved the episode.",
+        episode=episode,
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_episode_close(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """End an episode that is still open."""
+    shown = shown_memory(request, slug, "memory.view_episode")
+    shown.by.require(CHANGE_EPISODE, shown.agent)
+    episode: Episode = shown.row(shown.memory.episodes.select_related("agent"), pk, "episode")
+    initial = {"outcome": episode.outcome, "summary": episode.summary, "lessons": episode.lessons}
+    form = EpisodeCloseForm(request.POST if request.method == "POST" else None, initial=initial)
+    return form_page(
+        request,
+        shown,
+        form,
+        # A summary that was left empty is the lifecycle's to make.
+        lambda given: episode_close(
+            episode=episode,
+            by=shown.by,
+            **{"outcome": given["outcome"], **changed(form, "summary", "lessons", "ended_at")},
+        ),
+        "memory/episode_close.html",
+        reverse("agent_episode", args=[slug, pk]),
+        "Closed the episode.",
+        episode=episode,
+    )

@@ -1,0 +1,161 @@
+"""What happened: the log by loop and event by event."""
+
+from typing import Any
+
+from django.db.models import Count, Exists, OuterRef
+from django.db.models.functions import Left, Length
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from memory.filters import EventFilter
+from memory.layers.event_policy import OUTPUT_KINDS
+from memory.models import Event, EventKind, ItemType, LongTermEntry, LoopSummary
+from memory.models.events import EventQuerySet
+from memory.persona import PersonaMemory
+from nousweb.console.memory.page_scope import base_context, index_state, keyset_page, query_without, shown_memory
+from nousweb.lib.errors import NotFound
+
+VIEW = "memory.view_event"
+LOOPS_A_PAGE = 30
+PREVIEW_CHARACTERS = 600
+UNFOLDED_EVENTS = 20
+FACTS_SHOWN = 50
+MONO_KINDS = frozenset({EventKind.TOOL_CALL, *OUTPUT_KINDS})
+"""Kinds whose content is shown letter by letter: what tools were given and what they said."""
+
+
+@require_safe
+def agent_events(request: HttpRequest, slug: str) -> HttpResponse:
+    """The loops with the latest event first, or with ?view=events each event by itself."""
+    shown = shown_memory(request, slug, VIEW)
+    found = EventFilter(request.GET, queryset=shown.memory.events)
+    flat = request.GET.get("view") == "events"
+    context = base_context(
+        request,
+        shown,
+        form=found.form,
+        narrowed=found.narrowed,
+        flat=flat,
+        query=query_without(request),
+        layouts=_layouts(request, flat),
+    )
+    if flat:
+        page = keyset_page(request, previews(found.found), "ts")
+        return render(request, "memory/events.html", {**context, "page": page, "mono_kinds": MONO_KINDS})
+    loops = shown.memory.loops
+    if found.form.errors:
+        loops = loops.none()
+    elif found.narrowed:
+        of_loop = {name: OuterRef(name) for name in ("agent", "persona", "loop_id")}
+        loops = loops.filter(Exists(found.qs.filter(**of_loop)))
+    loop_page = keyset_page(request, loops.defer("long_term_ids"), "last_event_at", size=LOOPS_A_PAGE)
+    counts = _kind_counts(shown.memory, loop_page.rows)
+    rows = [(loop, counts.get((loop.persona, loop.loop_id), [])) for loop in loop_page.rows]
+    return render(request, "memory/events.html", {**context, "page": loop_page, "rows": rows})
+
+
+def _layouts(request: HttpRequest, flat: bool) -> list[dict[str, Any]]:
+    rest = query_without(request, "view")
+    events = "&".join(part for part in (rest, "view=events") if part)
+    return [
+        {"label": "By loop", "url": f"?{rest}", "active": not flat},
+        {"label": "Every event", "url": f"?{events}", "active": flat},
+    ]
+
+
+def _kind_counts(memory: PersonaMemory, loops: list[LoopSummary]) -> dict[tuple[str, str], list[tuple[str, int]]]:
+    """How many events of which kind each loop has, the most frequent first."""
+    rows = (
+        memory.events.filter(loop_id__in=[loop.loop_id for loop in loops])
+        .order_by()
+        .values_list("persona", "loop_id", "kind")
+        .annotate(total=Count("pk"))
+    )
+    counts: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    labels = dict(EventKind.choices)
+    for persona, loop_id, kind, total in sorted(rows, key=lambda row: (-row[3], row[2])):
+        counts.setdefault((persona, loop_id), []).append((str(labels.get(kind, kind)), total))
+    return counts
+
+
+def previews(events: EventQuerySet) -> EventQuerySet:
+    """Events with the beginning of their content as `beginning` and its length as `characters`, not all of it."""
+    return events.defer("content", "metadata").annotate(
+        beginning=Left("content", PREVIEW_CHARACTERS), characters=Length("content")
+    )
+
+
+@require_safe
+def agent_loop(request: HttpRequest, slug: str, loop_id: str) -> HttpResponse:
+    """One loop with all its events in order: a page, or the part of one that a row unfolds."""
+    shown = shown_memory(request, slug, VIEW)
+    events = shown.memory.events.filter(loop_id=loop_id)
+    if request.htmx:  # type: ignore[attr-defined]
+        some = list(previews(events).order_by("ts", "pk")[: UNFOLDED_EVENTS + 1])
+        return render(
+            request,
+            "memory/_loop_events.html",
+            {
+                "agent": shown.agent,
+                "shown": shown,
+                "events": some[:UNFOLDED_EVENTS],
+                "more_url": loop_url(slug, loop_id) + shown.suffix if len(some) > UNFOLDED_EVENTS else "",
+                "mono_kinds": MONO_KINDS,
+            },
+        )
+    # Both personas may have a loop of this name.
+    loops = list(shown.memory.loops.filter(loop_id=loop_id).defer("long_term_ids").order_by("persona"))
+    if not loops:
+        raise NotFound("There is no such loop.")
+    page = keyset_page(request, previews(events), "ts", latest_first=False)
+    counts = _kind_counts(shown.memory, loops)
+    return render(
+        request,
+        "memory/loop.html",
+        base_context(
+            request,
+            shown,
+            loop_id=loop_id,
+            loops=[(loop, counts.get((loop.persona, loop.loop_id), [])) for loop in loops],
+            page=page,
+            query=query_without(request),
+            mono_kinds=MONO_KINDS,
+        ),
+    )
+
+
+def loop_url(slug: str, loop_id: str) -> str:
+    return reverse("agent_loop", args=[slug, loop_id])
+
+
+@require_safe
+def agent_event(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """One event as it was recorded, with what derives from it."""
+    shown = shown_memory(request, slug, VIEW)
+    event: Event = shown.row(shown.memory.events, pk, "event")
+    loop = shown.memory.loops.filter(persona=event.persona, loop_id=event.loop_id).defer("long_term_ids").first()
+    neighbours = shown.memory.events.filter(loop_id=event.loop_id, persona=event.persona)
+    context = base_context(
+        request,
+        shown,
+        event=event,
+        loop=loop,
+        entry=LongTermEntry.objects.filter(event=event).first(),
+        index=index_state(event.persona, ItemType.EVENT, event.pk),
+        mono=event.kind in MONO_KINDS,
+        before=_neighbour(neighbours, event, "lt"),
+        after=_neighbour(neighbours, event, "gt"),
+        facts=shown.memory.facts.filter(source_event=event)[:FACTS_SHOWN],
+        episodes=shown.memory.episodes.filter(events=event)[:FACTS_SHOWN],
+    )
+    return render(request, "memory/event.html", context)
+
+
+def _neighbour(events: EventQuerySet, event: Event, side: str) -> int | None:
+    """The id of the event next to this one in its loop."""
+    sign = "-" if side == "lt" else ""
+    same_time = events.filter(**{"ts": event.ts, f"pk__{side}": event.pk}).order_by(f"{sign}pk")
+    other_time = events.filter(**{f"ts__{side}": event.ts}).order_by(f"{sign}ts", f"{sign}pk")
+    return same_time.values_list("pk", flat=True).first() or other_time.values_list("pk", flat=True).first()

@@ -1,0 +1,160 @@
+"""What reviewers do with a fact: each a form of its own, through the service of the same name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from memory.models import Fact
+from memory.services.facts import (
+    fact_confirm,
+    fact_edit,
+    fact_invalidate,
+    fact_learn,
+    fact_restore,
+    fact_supersede,
+)
+from nousweb.console.memory.forms import FactEditForm, FactSupersedeForm, RemarkForm
+from nousweb.console.memory.page_scope import base_context, shown_memory
+from nousweb.console.requests import form_refuse
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+
+INHERITED = ("subject", "category", "kind", "scope", "tags", "confidence", "importance")
+"""What a replacement written here keeps of the fact that it replaces."""
+
+
+def _confirm(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
+    return fact_confirm(fact=fact, by=by, reason=given["reason"])
+
+
+def _supersede(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
+    return _learn_and_supersede(fact=fact, by=by, given=given)
+
+
+@agent_transaction(of="fact")
+def _learn_and_supersede(*, fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
+    # One transaction: a replacement that is refused leaves nothing learned.
+    kept = {name: getattr(fact, name) for name in INHERITED}
+    learned = fact_learn(
+        agent=fact.agent, by=by, content=given["content"], source=f"console: {by.name}", exclude=[fact.pk], **kept
+    ).fact
+    return fact_supersede(old=fact, new=learned, by=by, reason=given["reason"], at=given["at"])[1]
+
+
+def _invalidate(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
+    return fact_invalidate(fact=fact, by=by, reason=given["reason"])
+
+
+def _restore(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
+    return fact_restore(fact=fact, by=by, reason=given["reason"])
+
+
+def _edit(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
+    return fact_edit(fact=fact, by=by, **given)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that can be done with a fact, as its page words it."""
+
+    title: str
+    meaning: str
+    button: str
+    done: str
+    form: type[forms.Form]
+    run: Callable[[Fact, Principal, dict[str, Any]], Fact]
+    permission: str = "memory.change_fact"
+    danger: bool = False
+
+
+CHANGES: dict[str, Change] = {
+    "confirm": Change(
+        "Confirm",
+        "It was heard again, or you checked it. The count goes up by one and nothing else changes.",
+        "Confirm fact",
+        "Confirmed the fact.",
+        RemarkForm,
+        _confirm,
+        "memory.add_fact",
+    ),
+    "supersede": Change(
+        "Supersede",
+        "It was true, and something else is true now. The old fact stays in the history with its end.",
+        "Supersede fact",
+        "Superseded: this is the fact that took its place.",
+        FactSupersedeForm,
+        _supersede,
+        "memory.add_fact",
+    ),
+    "invalidate": Change(
+        "Mark as wrong",
+        "It was never true. It leaves every prompt and every look at the past world; that the agent believed it "
+        "stays on record, and it can be restored.",
+        "Mark as wrong",
+        "Marked as wrong. The agent is no longer told it.",
+        RemarkForm,
+        _invalidate,
+        danger=True,
+    ),
+    "restore": Change(
+        "Restore",
+        "It is held to be true again, with the span in the world that it had before. What took its place stays too.",
+        "Restore fact",
+        "Restored the fact.",
+        RemarkForm,
+        _restore,
+    ),
+    "edit": Change(
+        "File anew",
+        "How it is filed: tags, importance, category and scope. What it says is never edited; supersede it instead.",
+        "Save",
+        "Saved how the fact is filed.",
+        FactEditForm,
+        _edit,
+    ),
+}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_fact_change(request: HttpRequest, slug: str, pk: UUID, change: str) -> HttpResponse:
+    """The form of one change, and the change itself."""
+    if change not in CHANGES:
+        raise NotFound(f"A fact has no change {change[:60]!r}; there are {', '.join(CHANGES)}.")
+    what = CHANGES[change]
+    shown = shown_memory(request, slug, "memory.view_fact")
+    shown.by.require(what.permission, shown.agent)
+    fact: Fact = shown.row(shown.memory.facts.select_related("agent"), pk, "fact")
+    form = what.form(request.POST if request.method == "POST" else None, initial=_initial(fact))
+    refusal = ""
+    if request.method == "POST" and form.is_valid():
+        try:
+            changed = what.run(fact, shown.by, form.cleaned_data)
+        except Invalid as error:
+            form_refuse(form, error)
+        except Conflict as error:
+            refusal = error.detail
+        else:
+            messages.success(request, what.done)
+            return redirect(reverse("agent_fact", args=[slug, changed.pk]) + shown.suffix)
+    context = base_context(request, shown, fact=fact, change=change, what=what, form=form, refusal=refusal)
+    status = 409 if refusal else 422 if form.errors else 200
+    return render(request, "memory/fact_change.html", context, status=status)
+
+
+def _initial(fact: Fact) -> dict[str, Any]:
+    return {
+        "content": fact.content,
+        "tags": ", ".join(fact.tags),
+        "importance": fact.importance,
+        "category": fact.category,
+        "scope": fact.scope,
+    }

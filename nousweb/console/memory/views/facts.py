@@ -1,0 +1,105 @@
+"""What an agent believes: the list, one fact with everything that happened to it, and adding one."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from identity.selectors import agent_get
+from memory.filters import FactFilter
+from memory.models import Fact, FactChange, ItemType
+from memory.policy import KNOWN_CATEGORIES, PROFILE_CATEGORIES
+from memory.selectors import fact_chain
+from memory.services.facts import fact_learn
+from nousweb.console.memory.bitemporal_chart import clocks_of
+from nousweb.console.memory.forms import FactForm
+from nousweb.console.memory.page_scope import base_context, index_state, shown_memory
+from nousweb.console.page_tokens import BoundedPaginator
+from nousweb.console.requests import form_refuse, principal_of, query_without_page
+from nousweb.lib.errors import Invalid
+
+VIEW = "memory.view_fact"
+PAGE_SIZE = 50
+CHANGES_SHOWN = 200
+CHANGE_KINDS = {
+    FactChange.Action.STORED: "accent",
+    FactChange.Action.CONFIRMED: "ok",
+    FactChange.Action.SUPERSEDED: "neutral",
+    FactChange.Action.INVALIDATED: "removed",
+    FactChange.Action.RESTORED: "added",
+}
+
+
+@require_safe
+def agent_facts(request: HttpRequest, slug: str) -> HttpResponse:
+    """What the actor believes; with the right to it, what the subconscious does too."""
+    shown = shown_memory(request, slug, VIEW)
+    given = request.GET.get("category", "")
+    # Agents may use categories of their own; a link may name one that the list does not offer.
+    categories = list(dict.fromkeys([*KNOWN_CATEGORIES, *([given] if given.isidentifier() else [])]))
+    found = FactFilter(request.GET, categories=categories, queryset=shown.memory.facts)
+    paginator = BoundedPaginator(found.qs if found.form.is_valid() else shown.memory.facts.none(), PAGE_SIZE)
+    page = paginator.get_page(request.GET.get("page"))
+    context = base_context(
+        request,
+        shown,
+        form=found.form,
+        narrowed=found.narrowed,
+        page=page,
+        full=paginator.is_full,
+        query=query_without_page(request),
+        profile_categories=PROFILE_CATEGORIES,
+        may_add=shown.by.may("memory.add_fact"),
+        may_erase=shown.by.may("memory.erase_memory"),
+    )
+    return render(request, "memory/facts.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_fact_add(request: HttpRequest, slug: str) -> HttpResponse:
+    """A form for one fact."""
+    by = principal_of(request)
+    by.require("memory.add_fact")
+    agent = agent_get(slug)
+    form = FactForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        given: dict[str, Any] = form.cleaned_data
+        try:
+            fact_learn(agent=agent, by=by, **{**given, "source": given["source"] or f"console: {by.name}"})
+        except Invalid as error:
+            form_refuse(form, error)
+        else:
+            messages.success(request, "Added the fact.")
+            return redirect("agent_facts", slug=slug)
+    return render(request, "memory/fact_add.html", {"agent": agent, "form": form}, status=422 if form.errors else 200)
+
+
+@require_safe
+def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """One fact: both clocks, what it replaced and what replaced it, where it is from, and its history."""
+    shown = shown_memory(request, slug, VIEW)
+    facts = shown.memory.facts.select_related("source_event", "source_episode", "superseded_by", "contradiction_of")
+    fact: Fact = shown.row(facts, pk, "fact")
+    changes = list(fact.changes.select_related("other").order_by("-id")[: CHANGES_SHOWN + 1])
+    may_change = shown.by.may("memory.change_fact")
+    context = base_context(
+        request,
+        shown,
+        fact=fact,
+        clocks=clocks_of(fact, changes),
+        chain=fact_chain(shown.memory, fact),
+        changes=[(change, CHANGE_KINDS.get(FactChange.Action(change.action), "neutral")) for change in changes],
+        more_changes=len(changes) > CHANGES_SHOWN,
+        index=index_state(fact.persona, ItemType.FACT, fact.pk),
+        in_profile=fact.category in PROFILE_CATEGORIES,
+        may_change=may_change,
+        may_confirm=shown.by.may("memory.add_fact"),
+        # A replacement is written to the memory of whoever writes it.
+        may_replace=shown.by.may("memory.add_fact") and fact.persona == shown.by.persona,
+        may_see_changes=shown.by.may("memory.view_factchange"),
+        may_erase=shown.by.may("memory.erase_memory"),
+    )
+    return render(request, "memory/fact.html", context)

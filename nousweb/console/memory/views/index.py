@@ -1,0 +1,96 @@
+"""The health of one agent's search index."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, Min, Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from identity.models import Persona
+from identity.selectors import agent_get
+from memory.models import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchStatistics
+from memory.search.index_statistics import COUNT_FROM
+from memory.search.vector_indexes import INDEX_FROM
+from memory.services.indexing import index_retry
+from nousweb.console.memory.page_scope import Shown, base_context, keyset_page, query_without, shown_memory
+from nousweb.console.memory.views.search import TYPE_PAGES
+from nousweb.console.requests import principal_of
+
+
+@require_safe
+def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
+    """How much is ready, what waits and since when, and what failed and why."""
+    shown = shown_memory(request, slug, "memory.view_searchitem")
+    items = SearchItem.objects.filter(agent=shown.agent, persona__in=shown.memory.personas)
+    counted = (
+        items.order_by()
+        .values("item_type")
+        .annotate(
+            total=Count("pk"),
+            ready=Count("pk", filter=Q(status=IndexStatus.READY)),
+            pending=Count("pk", filter=Q(status=IndexStatus.PENDING)),
+            failed=Count("pk", filter=Q(status=IndexStatus.FAILED)),
+            oldest=Min("recorded_at", filter=Q(status=IndexStatus.PENDING)),
+        )
+    )
+    by_type = {row["item_type"]: row for row in counted}
+    rows: list[dict[str, Any]] = [
+        {"label": kind.label, **by_type.get(kind, {"total": 0, "ready": 0, "pending": 0, "failed": 0, "oldest": None})}
+        for kind in ItemType
+    ]
+    failed = keyset_page(
+        request,
+        items.filter(status=IndexStatus.FAILED).only(
+            "id", "persona", "item_type", "item_id", "text", "attempts", "error", "recorded_at"
+        ),
+        "recorded_at",
+    )
+    models = list(EmbeddingModel.objects.order_by("state"))
+    context = base_context(
+        request,
+        shown,
+        rows=rows,
+        totals={name: sum(row[name] for row in rows) for name in ("total", "ready", "pending", "failed")},
+        oldest=min((row["oldest"] for row in rows if row["oldest"]), default=None),
+        models=models,
+        collections=_collections(shown, models),
+        count_from=COUNT_FROM,
+        index_from=INDEX_FROM,
+        page=failed,
+        failed=[(item, _address(item, shown)) for item in failed.rows],
+        query=query_without(request),
+        may_retry=shown.by.may("memory.change_searchitem"),
+    )
+    return render(request, "memory/index.html", context)
+
+
+def _collections(shown: Shown, models: Sequence[EmbeddingModel]) -> list[tuple[str, SearchStatistics | None, bool]]:
+    """Each persona's collection: its name, its counts if it is large, and whether its vectors have an index in use."""
+    held = {row.persona: row for row in SearchStatistics.objects.filter(agent=shown.agent)}
+    active = next((model.name for model in models if model.state == EmbeddingModel.State.ACTIVE), "")
+    return [
+        (Persona(name).label, row, bool(row and active and row.vector_index_model == active))
+        for name in shown.memory.personas
+        for row in (held.get(name),)
+    ]
+
+
+def _address(item: SearchItem, shown: Shown) -> str:
+    return reverse(TYPE_PAGES[ItemType(item.item_type)], args=[shown.agent.slug, item.item_id]) + shown.suffix
+
+
+@require_POST
+def agent_index_retry(request: HttpRequest, slug: str) -> HttpResponse:
+    """Let everything that failed be tried again."""
+    agent = agent_get(slug)
+    count = index_retry(agent=agent, by=principal_of(request))
+    if count:
+        messages.success(request, f"{count:,} {'row' if count == 1 else 'rows'} will be tried again.")
+    else:
+        messages.info(request, "Nothing has failed.")
+    back = "?persona=subconscious" if request.GET.get("persona") == "subconscious" else ""
+    return redirect(reverse("agent_index", args=[slug]) + back)

@@ -1,0 +1,271 @@
+"""The trail of supersessions, a subject through time, and what the lifecycle does."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+from django_q.models import Schedule
+
+from identity.models import Persona
+from identity.principal import Principal
+from memory.jobs.messages import messages_waiting
+from memory.jobs.runner import CHANGE, run_retry
+from memory.jobs.schedule import PAUSED, schedule_pause, schedule_resume, schedule_run
+from memory.models import FactChange, JudgeCall, LifecycleRun
+from memory.persona import VIEW_SUBCONSCIOUS
+from memory.services.reviews import REVIEW, supersession_undo
+from nousweb.console.memory.page_scope import keyset_page, query_without, shown_memory
+from nousweb.console.memory.supersession_timeline import timeline_of
+from nousweb.console.memory.views.reviews import visible
+from nousweb.console.requests import page_of, principal_of
+from nousweb.lib import clock
+from nousweb.lib.errors import DomainError, NotFound
+from nousweb.lib.textdiff import diff_texts
+
+VIEW = "memory.view_lifecyclerun"
+RUN_BADGES = {"dead": "removed", "failed": "warn", "done": "ok", "running": "accent"}
+WAYS = {"": "Anybody", "judge": "By the judge", "rule": "By the rules", "person": "By a person"}
+DAYS = 14
+MAX_OF_A_SUBJECT = 200
+
+
+@require_safe
+def agent_supersessions(request: HttpRequest, slug: str) -> HttpResponse:
+    """Every fact that took another one's place, latest first."""
+    shown = shown_memory(request, slug, "memory.view_factchange")
+    changes = FactChange.objects.filter(action=FactChange.Action.SUPERSEDED, fact__in=shown.memory.facts)
+    given = {name: request.GET.get(name, "").replace("\x00", "")[:200] for name in ("subject", "way", "since", "until")}
+    if given["subject"]:
+        changes = changes.filter(Q(fact__subject__icontains=given["subject"]))
+    by_judge = Q(evidence__has_key="judge")
+    if given["way"] == "judge":
+        changes = changes.filter(by_judge)
+    elif given["way"] == "person":
+        changes = changes.filter(author_kind="person")
+    elif given["way"] == "rule":
+        changes = changes.exclude(author_kind="person").exclude(by_judge)
+    if since := _day(given["since"]):
+        changes = changes.filter(at__gte=since)
+    if until := _day(given["until"]):
+        changes = changes.filter(at__lt=until + timedelta(days=1))
+    page = keyset_page(request, changes.select_related("fact", "other"), "at")
+    rows = [
+        (change, diff_texts(change.fact.content, change.other.content if change.other else ""), _undoable(change))
+        for change in page.rows
+    ]
+    return render(
+        request,
+        "memory/supersessions.html",
+        {
+            "agent": shown.agent,
+            "shown": shown,
+            "rows": rows,
+            "page": page,
+            "query": query_without(request),
+            "given": given,
+            "ways": WAYS.items(),
+            "narrowed": any(given.values()),
+            "may_undo": shown.by.may(REVIEW),
+        },
+    )
+
+
+@require_POST
+def agent_supersession_undo(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """Let a superseded fact hold again, as a new change."""
+    shown = shown_memory(request, slug, REVIEW)
+    changes = FactChange.objects.filter(action=FactChange.Action.SUPERSEDED, fact__in=shown.memory.facts)
+    change = shown.row(changes.select_related("fact__agent"), pk, "supersession")
+    try:
+        if not _undoable(change):
+            raise NotFound("This supersession has been undone already.")
+        supersession_undo(fact=change.fact, by=shown.by, reason=request.POST.get("reason", ""))
+        messages.success(request, "The old fact holds again, as a new change; both facts are active now.")
+    except DomainError as error:
+        messages.error(request, error.detail)
+    return redirect(f"{reverse('agent_supersessions', args=[slug])}?{query_without(request)}")
+
+
+@require_safe
+def agent_subject(request: HttpRequest, slug: str, subject: str) -> HttpResponse:
+    """All that was ever believed about a subject, and what of it held at a moment."""
+    shown = shown_memory(request, slug, "memory.view_fact")
+    facts = shown.memory.facts.filter(subject__iexact=subject).order_by("recorded_at", "id")
+    found = list(facts[:MAX_OF_A_SUBJECT])
+    if not found:
+        raise NotFound("Nothing was ever believed about this subject.")
+    now = clock.now()
+    first = timeline_of(found, set(), now, now)
+    step = _step(request.GET.get("at", ""))
+    moment = now if step is None else first.begins + (first.ends - first.begins) * (step / 1000)
+    holding = set(facts.as_of(moment).values_list("pk", flat=True))
+    return render(
+        request,
+        "memory/subject.html",
+        {
+            "agent": shown.agent,
+            "shown": shown,
+            "subject": found[0].subject,
+            "line": timeline_of(found, holding, moment, now),
+            "moment": moment,
+            "step": 1000 if step is None else step,
+            "holding": [fact for fact in found if fact.pk in holding],
+            "more": facts.count() - len(found),
+        },
+    )
+
+
+@require_safe
+def lifecycle(request: HttpRequest) -> HttpResponse:
+    """Queue, runs, failures, schedules, and what the judge spent."""
+    by = principal_of(request)
+    by.require(VIEW)
+    status = request.GET.get("status", "")
+    status = status if status in LifecycleRun.Status.values else ""
+    runs = _runs_of(by).select_related("agent")
+    counts = dict.fromkeys(LifecycleRun.Status.values, 0)
+    counts |= dict(runs.order_by().values_list("status").annotate(Count("pk")))
+    if status:
+        runs = runs.filter(status=status)
+    page = page_of(request, runs)
+    spend = _spend(by)
+    return render(
+        request,
+        "memory/lifecycle.html",
+        {
+            "figures": [
+                ("Questions waiting", visible(by).pending().count(), reverse("memory_review")),
+                # All agents and personas share the queue, so its length tells of each of them.
+                *([("Messages queued", _messages(), "")] if by.may(VIEW_SUBCONSCIOUS) else []),
+                ("Runs open", counts["queued"] + counts["running"] + counts["failed"], ""),
+                ("Given up", counts["dead"], "?status=dead"),
+            ],
+            "tabs": [
+                {"label": label, "url": f"?status={value}" if value else "?", "active": value == status, "count": count}
+                for value, label, count in [
+                    ("", "All runs", sum(counts.values())),
+                    *((value, label, counts[value]) for value, label in LifecycleRun.Status.choices),
+                ]
+            ],
+            "page": page,
+            "runs": [(run, RUN_BADGES.get(run.status, "neutral"), _told(run.result)) for run in page],
+            "query": query_without(request),
+            "schedules": [
+                (each, each.repeats == PAUSED, _period(each.minutes)) for each in Schedule.objects.order_by("name")
+            ],
+            "spend": spend,
+            "today": spend[-1]["tokens"],
+            "most": max(day["tokens"] for day in spend),
+            "budget": settings.JUDGE_DAILY_TOKENS if settings.JUDGE != "none" else 0,
+            "may_change": by.may(CHANGE),
+        },
+    )
+
+
+@require_POST
+def lifecycle_retry(request: HttpRequest, pk: int) -> HttpResponse:
+    """Try a run that was given up again."""
+    by = principal_of(request)
+    by.require(CHANGE)
+    run = _runs_of(by).select_related("agent").filter(pk=pk).first()
+    if run is None:
+        raise NotFound("There is no such run.")
+    try:
+        run_retry(run=run, by=by)
+        messages.success(request, "It is tried again.")
+    except DomainError as error:
+        messages.error(request, error.detail)
+    return redirect(f"{reverse('lifecycle')}?{query_without(request)}")
+
+
+@require_POST
+def lifecycle_schedule(request: HttpRequest, pk: int) -> HttpResponse:
+    """Pause, resume or run one schedule."""
+    by = principal_of(request)
+    by.require(CHANGE)
+    schedule = Schedule.objects.filter(pk=pk).first()
+    if schedule is None:
+        raise NotFound("There is no such schedule.")
+    actions: dict[str, tuple[Any, str]] = {
+        "pause": (schedule_pause, "It rests until it is resumed."),
+        "resume": (schedule_resume, "It runs again."),
+        "run": (schedule_run, "It runs now."),
+    }
+    service, said = actions.get(request.POST.get("action", ""), (None, ""))
+    if service is None:
+        raise NotFound("There is no such action.")
+    try:
+        service(schedule=schedule, by=by)
+        messages.success(request, f"{schedule.name}: {said}")
+    except DomainError as error:
+        messages.error(request, error.detail)
+    return redirect(f"{reverse('lifecycle')}#schedules")
+
+
+def _runs_of(by: Principal) -> QuerySet[LifecycleRun]:
+    """The runs that `by` may know of."""
+    runs = LifecycleRun.objects.all()
+    return runs if by.may(VIEW_SUBCONSCIOUS) else runs.exclude(persona=Persona.SUBCONSCIOUS)
+
+
+def _told(result: dict[str, Any]) -> list[tuple[str, Any]]:
+    """A run's result in words: how many, where it holds a list."""
+    return [
+        (name.replace("_", " "), len(value) if isinstance(value, list) else value) for name, value in result.items()
+    ]
+
+
+def _period(minutes: int | None) -> str:
+    for unit, length in (("d", 24 * 60), ("h", 60)):
+        if minutes and minutes % length == 0:
+            return f"{minutes // length} {unit}"
+    return f"{minutes} min"
+
+
+def _messages() -> int | str:
+    try:
+        return messages_waiting()[0]
+    except Exception:  # A Redis that cannot be reached must not take the page with it.
+        return "unknown"
+
+
+def _spend(by: Principal) -> list[dict[str, Any]]:
+    """Tokens of each of the last days, for what `by` may see, the earliest first, with a bar's height out of 100."""
+    today = timezone.now().astimezone(UTC).date()
+    first = today - timedelta(days=DAYS - 1)
+    since = datetime(first.year, first.month, first.day, tzinfo=UTC)
+    calls = JudgeCall.objects.filter(created_at__gte=since)
+    if not by.may(VIEW_SUBCONSCIOUS):
+        calls = calls.exclude(persona=Persona.SUBCONSCIOUS)
+    spent: dict[date, int] = calls.spent_by_day()
+    most = max([*spent.values(), 1])
+    days = [first + timedelta(days=place) for place in range(DAYS)]
+    return [
+        {
+            "day": day, "tokens": spent.get(day, 0), "x": place * 50 + 8,
+            "height": round(100 * spent.get(day, 0) / most, 1), "y": round(100 - 100 * spent.get(day, 0) / most, 1),
+        }
+        for place, day in enumerate(days)
+    ]  # fmt: skip
+
+
+def _undoable(change: FactChange) -> bool:
+    return not change.fact.active and change.fact.superseded_by_id == change.other_id
+
+
+def _day(raw: str) -> datetime | None:
+    try:
+        return datetime.strptime(raw, "%Y-%m-%d").replace(tzinfo=UTC) if raw else None
+    except ValueError:
+        return None
+
+
+def _step(raw: str) -> int | None:
+    return int(raw) if raw.isascii() and raw.isdigit() and int(raw[:6]) <= 1000 and len(raw) <= 4 else None

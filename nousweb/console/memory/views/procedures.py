@@ -1,0 +1,79 @@
+"""What an agent has learned to do."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from memory.filters import ProcedureFilter
+from memory.models import ItemType, Procedure
+from memory.services.procedures import procedure_update
+from nousweb.console.memory.forms import ProcedureForm
+from nousweb.console.memory.page_scope import base_context, form_page, index_state, list_context, shown_memory
+from nousweb.console.page_tokens import BoundedPaginator
+
+PAGE_SIZE = 50
+
+
+@require_safe
+def agent_procedures(request: HttpRequest, slug: str) -> HttpResponse:
+    """Ways of doing things, by name."""
+    shown = shown_memory(request, slug, "memory.view_procedure")
+    found = ProcedureFilter(request.GET, queryset=shown.memory.procedures)
+    paginator = BoundedPaginator(found.found, PAGE_SIZE)
+    context = list_context(
+        request,
+        shown,
+        found,
+        paginator.get_page(request.GET.get("page")),
+        full=paginator.is_full,
+    )
+    return render(request, "memory/procedures.html", context)
+
+
+@require_safe
+def agent_procedure(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """One procedure: its steps, and how often it helped."""
+    shown = shown_memory(request, slug, "memory.view_procedure")
+    procedure: Procedure = shown.row(shown.memory.procedures, pk, "procedure")
+    context = base_context(
+        request,
+        shown,
+        procedure=procedure,
+        may_change=shown.by.may("memory.change_procedure"),
+        index=index_state(procedure.persona, ItemType.PROCEDURE, procedure.pk),
+    )
+    return render(request, "memory/procedure.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_procedure_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """Write a procedure anew; its counts stay."""
+    shown = shown_memory(request, slug, "memory.view_procedure")
+    shown.by.require("memory.change_procedure", shown.agent)
+    procedure: Procedure = shown.row(shown.memory.procedures.select_related("agent"), pk, "procedure")
+    initial = {name: getattr(procedure, name) for name in ProcedureForm.base_fields}
+    return form_page(
+        request,
+        shown,
+        ProcedureForm(request.POST if request.method == "POST" else None, initial=initial),
+        lambda given: procedure_update(procedure=procedure, by=shown.by, **given),
+        "memory/procedure_edit.html",
+        reverse("agent_procedure", args=[slug, pk]),
+        "Saved the procedure.",
+        procedure=procedure,
+    )
+
+
+@require_POST
+def agent_procedure_use(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """Take a procedure out of use, or bring it back."""
+    shown = shown_memory(request, slug, "memory.view_procedure")
+    procedure: Procedure = shown.row(shown.memory.procedures.select_related("agent"), pk, "procedure")
+    active = request.POST.get("active") == "yes"
+    procedure_update(procedure=procedure, by=shown.by, active=active)
+    messages.success(request, "It is in use again." if active else "Retired: the agent is no longer shown it.")
+    return redirect(reverse("agent_procedure", args=[slug, pk]) + shown.suffix)

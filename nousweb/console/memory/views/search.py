@@ -1,0 +1,98 @@
+"""Searching one agent's memory by hand, with the scores that decide what a prompt gets."""
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from memory.embedding.thresholds import thresholds_of
+from memory.filters import MomentInput
+from memory.models import EmbeddingModel, ItemType
+from memory.search import SearchHit, SearchRequest, SearchResult, search
+from memory.search.request import MAX_QUERY_CHARACTERS
+from nousweb.console.memory.page_scope import Shown, base_context, query_without, shown_memory
+from nousweb.console.requests import form_refuse
+from nousweb.lib.errors import Invalid
+
+LIMIT = 25
+TIMING_LABELS = {
+    "counts": "Count words",
+    "words": "Search by words",
+    "embedding": "Wait for the embedding",
+    "candidates": "Search by meaning",
+    "scoring": "Score",
+    "loading": "Load",
+}
+TYPE_PERMISSIONS = {
+    ItemType.EVENT: "memory.view_event",
+    ItemType.FACT: "memory.view_fact",
+    ItemType.EPISODE: "memory.view_episode",
+    ItemType.PROCEDURE: "memory.view_procedure",
+    ItemType.DECISION: "memory.view_decision",
+}
+TYPE_PAGES = {
+    ItemType.EVENT: "agent_event",
+    ItemType.FACT: "agent_fact",
+    ItemType.EPISODE: "agent_episode",
+    ItemType.PROCEDURE: "agent_procedure",
+    ItemType.DECISION: "agent_decision",
+}
+
+
+class SearchForm(forms.Form):
+    q = forms.CharField(
+        max_length=MAX_QUERY_CHARACTERS,
+        label="Question or words",
+        widget=forms.TextInput(
+            attrs={"type": "search", "autocomplete": "off", "data-key": "/", "data-key-label": "Search"}
+        ),
+    )
+    type = forms.ChoiceField(required=False, choices=[("", "Every type"), *ItemType.choices], label="Type")
+    as_of = forms.DateTimeField(required=False, widget=MomentInput(), label="As of (UTC)")
+
+
+@require_safe
+def agent_search(request: HttpRequest, slug: str) -> HttpResponse:
+    """What a question finds, with what lies under the threshold, greyed."""
+    shown = shown_memory(request, slug, "memory.view_searchitem")
+    form = SearchForm(request.GET if "q" in request.GET else None)
+    context = base_context(request, shown, form=form, query=query_without(request))
+    if form.is_bound and form.is_valid():
+        try:
+            context |= _found(shown, form.cleaned_data)
+        except Invalid as error:
+            form_refuse(form, error, query="q")
+    return render(request, "memory/search.html", context)
+
+
+def _found(shown: Shown, given: dict[str, Any]) -> dict[str, Any]:
+    allowed = [kind for kind, permission in TYPE_PERMISSIONS.items() if shown.by.may(permission)]
+    types = [kind for kind in allowed if given["type"] in ("", kind)]
+    if not types:
+        shown.by.require(TYPE_PERMISSIONS[ItemType(given["type"])] if given["type"] else "memory.view_fact")
+    asked = SearchRequest(given["q"], types=types, limit=LIMIT, min_score=0.0, as_of=given["as_of"])
+    result: SearchResult = search(shown.memory, asked)
+    model = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
+    threshold = thresholds_of(model or "").relevance
+    rows = [_row(hit, shown) for hit in result.items]
+    return {
+        "result": result,
+        "threshold": threshold,
+        "model": model or "",
+        "above": [row for row in rows if row["hit"].score >= threshold],
+        "below": [row for row in rows if row["hit"].score < threshold],
+        "timings": [(TIMING_LABELS.get(name, name), 1000 * took) for name, took in result.timings.items()],
+        "total_ms": 1000 * sum(result.timings.values()),
+    }
+
+
+def _row(hit: SearchHit, shown: Shown) -> dict[str, Any]:
+    return {
+        "hit": hit,
+        "url": reverse(TYPE_PAGES[ItemType(hit.type)], args=[shown.agent.slug, hit.id]) + shown.suffix,
+        "label": ItemType(hit.type).label,
+        "percent": round(100 * hit.score, 1),
+    }

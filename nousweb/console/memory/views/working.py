@@ -1,0 +1,30 @@
+"""What an agent has in mind."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from memory.filters import WorkingFilter
+from memory.models import WorkingMemory
+from nousweb.console.memory.page_scope import keyset_page, list_context, shown_memory
+
+
+@require_safe
+def agent_working(request: HttpRequest, slug: str) -> HttpResponse:
+    """What the agent has in mind, session by session."""
+    shown = shown_memory(request, slug, "memory.view_workingmemory")
+    found = WorkingFilter(request.GET, queryset=shown.memory.working)
+    page = keyset_page(request, found.found, "updated_at", size=20)
+    context = list_context(
+        request,
+        shown,
+        found,
+        page,
+        # The names stay clear of a dict's own "items".
+        sessions=[(session, _most_relevant(session), session.open_threads) for session in page.rows],
+    )
+    return render(request, "memory/working.html", context)
+
+
+def _most_relevant(session: WorkingMemory) -> list[dict[str, object]]:
+    return sorted(session.items, key=lambda item: -float(item.get("relevance", 0)))

@@ -1,0 +1,226 @@
+"""Make `.venv` and install the locked dependencies: `python3 -I nousweb/runtime/bootstrap.py [--dev] [--programs]`.
+
+Runs on the standard library alone, before anything is installed. The second run only compares a stamp. An
+install that was interrupted has no stamp and is made again from nothing.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+PROJECT = Path(__file__).resolve().parents[2]
+VENV = PROJECT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMP = VENV / "installed"
+LOG = VENV / "install.log"
+LOWEST_PYTHON = (3, 11)
+BYTES_NEEDED = 1_500_000_000
+
+
+class Program(NamedTuple):
+    """What some tests need beside Python: any of these commands, which Debian's package brings."""
+
+    names: "tuple[str, ...]"
+    package: str
+    tests: str
+
+
+PROGRAMS = (
+    Program(("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"), "chromium", "the browser tests"),
+    Program(("redis-server",), "redis-server", "the tests of Redis as broker"),
+)
+
+
+class SetupProblem(Exception):
+    """The set-up cannot go on; the message is one sentence."""
+
+
+def say(line: str) -> None:
+    """Show one line of progress."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def digest(lock_name: str) -> str:
+    """What the stamp holds after a complete install of `requirements/<lock_name>`."""
+    content = (PROJECT / "requirements" / lock_name).read_bytes()
+    return lock_name + " " + hashlib.sha256(content).hexdigest()
+
+
+def installed(lock_names: "tuple[str, ...]") -> bool:
+    """Whether one of the locks is completely installed."""
+    try:
+        return STAMP.read_text() in [digest(name) for name in lock_names] and os.access(PYTHON, os.X_OK)
+    except OSError:
+        return False
+
+
+def check_machine() -> None:
+    """Raise SetupProblem when the install cannot succeed here."""
+    if sys.version_info < LOWEST_PYTHON:
+        raise SetupProblem("Python 3.11 or newer is needed, and this is {}.{}.".format(*sys.version_info[:2]))
+    if not os.access(PROJECT, os.W_OK):
+        raise SetupProblem(f"The project folder {PROJECT} is not writable, and .venv is made there.")
+    free = shutil.disk_usage(PROJECT).free
+    if free < BYTES_NEEDED:
+        raise SetupProblem(
+            f"Only {free // 10**6} MB are free in {PROJECT}: the set-up needs {BYTES_NEEDED // 10**6} MB."
+        )
+
+
+def make_environment() -> None:
+    """Make an empty `.venv`."""
+    if shutil.which("uv"):
+        command = ["uv", "venv", "--quiet", "--clear", "--no-project", "--python", sys.executable, str(VENV)]
+    else:
+        try:
+            import ensurepip  # noqa: F401
+        except ImportError:
+            raise SetupProblem(
+                "Python's venv module is incomplete: install it (on Debian and Ubuntu: apt install python3-venv)."
+            ) from None
+        command = [sys.executable, "-I", "-m", "venv", "--clear", str(VENV)]
+    finished = subprocess.run(command, check=False, capture_output=True, text=True)
+    if finished.returncode:
+        reason = (finished.stderr or finished.stdout).strip().splitlines() or ["no reason given"]
+        raise SetupProblem(f"The environment {VENV} could not be made: {reason[-1]}")
+
+
+def install(lock_name: str) -> None:
+    """Install exactly what the lock names, checking every hash."""
+    lock = PROJECT / "requirements" / lock_name
+    total = len(re.findall(r"^[A-Za-z0-9]", lock.read_text(), re.MULTILINE))
+    if shutil.which("uv"):
+        command = ["uv", "pip", "install", "--python", str(PYTHON)]
+    else:
+        command = [str(PYTHON), "-I", "-m", "pip", "install", "--no-input", "--progress-bar=off"]
+        command += ["--disable-pip-version-check"]
+    # The lock is complete, so there is nothing to resolve.
+    command += ["--require-hashes", "--no-deps", "--requirement", str(lock)]
+    environment = {name: value for name, value in os.environ.items() if name not in ("PIP_USER", "PYTHONHOME")}
+    seen = 0
+    with LOG.open("w") as log:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert process.stdout is not None  # noqa: S101
+        for line in process.stdout:
+            log.write(line)
+            if line.startswith(("Collecting ", "Ignoring ")):
+                seen += 1
+                show_progress(seen, total, line.split()[1].partition("==")[0].rstrip(":"))
+            elif line.startswith("Installing collected"):
+                show_progress(total, total, "unpacking")
+        code = process.wait()
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+    if code:
+        raise SetupProblem(failure(LOG.read_text()))
+
+
+def show_progress(seen: int, total: int, name: str) -> None:
+    """One line that changes on a terminal; a few lines elsewhere."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K  {seen}/{total} {name}")
+        sys.stderr.flush()
+    elif seen % 25 == 0 or seen == total:
+        say(f"  {seen}/{total} {name}")
+
+
+def failure(output: str) -> str:
+    """One sentence about a failed install."""
+    if "No space left on device" in output:
+        return f"The disk is full: free some space for {PROJECT} and run this again."
+    errors = [line for line in output.splitlines() if line.upper().lstrip().startswith("ERROR")]
+    reason = (errors or output.strip().splitlines() or ["no reason given"])[-1].strip()
+    return f"The dependencies could not be installed (log: {LOG}): {reason}"
+
+
+def ensure_installed(dev: bool) -> None:
+    """Install what is missing. Two runs at once take turns."""
+    wanted = ("dev.lock",) if dev else ("run.lock", "dev.lock")
+    if sys.version_info >= LOWEST_PYTHON and installed(wanted):
+        return
+    check_machine()
+    folder = os.open(PROJECT, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if installed(wanted):
+            return
+        began = time.monotonic()
+        say("Installing the dependencies into .venv (once) ...")
+        if STAMP.exists() and os.access(PYTHON, os.X_OK):
+            STAMP.unlink()
+        else:
+            make_environment()
+        install(wanted[0])
+        STAMP.write_text(digest(wanted[0]))
+        say(f"  done in {time.monotonic() - began:.0f} s")
+    finally:
+        os.close(folder)
+
+
+def ensure_programs() -> None:
+    """Install what Debian has for the tests when this may be done, and say so loudly when not."""
+    missing = [each for each in PROGRAMS if not any(shutil.which(name) for name in each.names)]
+    if missing and os.geteuid() == 0 and shutil.which("apt-get"):
+        packages = [each.package for each in missing]
+        say(f"Installing Debian's {' and '.join(packages)} for the tests (once) ...")
+        environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+        for command in (
+            ["apt-get", "-qq", "update"],
+            ["apt-get", "-qq", "install", "--yes", "--no-install-recommends", *packages],
+        ):
+            finished = subprocess.run(
+                command, check=False, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+            )
+            if finished.returncode:
+                say((finished.stderr.strip().splitlines() or ["apt-get gave no reason"])[-1])
+                break
+    for each in missing:
+        if not any(shutil.which(name) for name in each.names):
+            say("=" * 78)
+            say(f"NO {each.package.upper()}: {each.tests} cannot run (as root: apt-get install {each.package}).")
+            say("They will " + ("FAIL, because CI is set." if os.environ.get("CI") else "be skipped."))
+            say("=" * 78)
+
+
+def main() -> int:
+    """Do what the arguments ask for; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--dev", action="store_true", help="with the tools for tests and checks")
+    parser.add_argument(
+        "--programs", action="store_true", help="with Debian's chromium and redis-server, when they may be installed"
+    )
+    options = parser.parse_args()
+    try:
+        ensure_installed(options.dev)
+        if options.programs:
+            ensure_programs()
+    except SetupProblem as problem:
+        say(f"nous: {problem}")
+        return 1
+    except OSError as error:
+        say(f"nous: The set-up failed: {error}.")
+        return 1
+    except KeyboardInterrupt:
+        say("\nnous: interrupted; the next run starts the set-up again.")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

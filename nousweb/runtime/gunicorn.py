@@ -1,0 +1,58 @@
+"""Configuration of gunicorn: `gunicorn -c python:nousweb.runtime.gunicorn`."""
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import multiprocess
+
+from nousweb.lib.env import flag, read, whole
+from nousweb.runtime.web_worker.limits import limits_read
+
+_host = read("NOUS_HOST", str, "127.0.0.1")
+_port = read("NOUS_PORT", whole(1, 65535), 8000)
+
+wsgi_app = "nousweb.wsgi:application"
+bind = f"[{_host}]:{_port}" if ":" in _host else f"{_host}:{_port}"
+worker_class = "nousweb.runtime.web_worker.worker.FrontWorker"
+workers = read("NOUS_WEB_WORKERS", whole(1, 64), 2)
+threads = read("NOUS_WEB_THREADS", whole(1, 64), 8)
+limits = limits_read(threads=threads, trust_proxy=read("NOUS_TRUST_PROXY", flag, False))
+worker_connections = limits.connections
+timeout = 120
+# Short enough for the supervisor's promise to be gone within ten seconds.
+graceful_timeout = 5
+keepalive = int(limits.keepalive_seconds)
+# Answers go through the worker's own buffers.
+sendfile = False
+loglevel = "warning"
+# Heartbeat files on a slow disk make gunicorn kill healthy workers.
+worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
+# Whether the request came over TLS is decided in one place only: NOUS_TRUST_PROXY in the settings.
+forwarded_allow_ips = ""
+# A second way in, through a file in the home folder, that nobody asked for.
+control_socket_disable = True
+
+
+def post_worker_init(worker: Any) -> None:
+    """Load the local embedding model beside the first requests, which would otherwise wait a second for it."""
+    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
+
+
+def _warm_up() -> None:
+    from memory.embedding import EmbeddingFailed, embedder_named
+    from memory.embedding.registry import configured_name
+
+    name = configured_name()
+    if name.startswith("local:"):
+        # Searches say what is wrong with an embedder where somebody reads it.
+        with contextlib.suppress(EmbeddingFailed):
+            embedder_named(name).embed_query("warm-up")
+
+
+def child_exit(server: Any, worker: Any) -> None:
+    """Drop the live gauges of a worker that has ended; its counts stay."""
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        multiprocess.mark_process_dead(worker.pid)

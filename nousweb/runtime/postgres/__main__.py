@@ -1,0 +1,48 @@
+"""Run one of the embedded programs on the application's database.
+
+python -m nousweb.runtime.postgres pg_dump --format=custom --file=nous.dump
+"""
+
+import os
+import subprocess
+import sys
+
+from psycopg.conninfo import conninfo_to_dict
+
+from nousweb.runtime.postgres import PostgresProblem, ensure_database_url
+from nousweb.runtime.postgres.paths import place
+from nousweb.runtime.postgres.sharing import data_dir
+
+VARIABLES = {
+    "host": "PGHOST",
+    "port": "PGPORT",
+    "user": "PGUSER",
+    "password": "PGPASSWORD",
+    "dbname": "PGDATABASE",
+    "sslmode": "PGSSLMODE",
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run program `arguments[0]` (psql, pg_dump, pg_restore ...) with the rest; return its exit code."""
+    if not arguments:
+        sys.stderr.write("usage: python -m nousweb.runtime.postgres PROGRAM [ARGUMENT ...]\n")
+        return 2
+    try:
+        # As the owner of the tables: a restore makes them.
+        url = ensure_database_url()
+        url = os.environ.get("DATABASE_OWNER_URL") or url
+        program = place(data_dir()).programs / "bin" / arguments[0]
+    except PostgresProblem as problem:
+        sys.stderr.write(f"nous: {problem}\n")
+        return 1
+    address = {VARIABLES[key]: str(value) for key, value in conninfo_to_dict(url).items() if key in VARIABLES}
+    try:
+        return subprocess.run([str(program), *arguments[1:]], check=False, env=os.environ | address).returncode
+    except FileNotFoundError:
+        sys.stderr.write(f"nous: There is no program {arguments[0]}.\n")
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
