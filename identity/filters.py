@@ -10,7 +10,6 @@ from django.db.models import Q, QuerySet
 from identity.models import Agent, AuditEvent, AuthorFields, Persona
 from identity.policy import VIEW_SUBCONSCIOUS, Risk, Section
 from identity.principal import Principal
-from nousweb.console.identity.review_queue import SORTS
 
 
 def agent_choices() -> list[tuple[str, str]]:
@@ -36,6 +35,10 @@ def audit_actions(by: Principal) -> list[str]:
             """  # noqa: S608
         )
         return [action for (action,) in cursor.fetchall()]
+
+
+SORTS = {"risk": "Riskiest first", "oldest": "Oldest first", "newest": "Newest first"}
+"""Orders of the review queue."""
 
 
 class QueueForm(forms.Form):

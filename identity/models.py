@@ -9,6 +9,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce
+from django.urls import reverse
 
 from identity.policy import SECTION_POLICY, VIEW_SUBCONSCIOUS, Risk, Section, SectionPolicy
 from nousweb.lib import clock
@@ -66,6 +67,9 @@ class Agent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_identity", args=[self.slug])
 
     @property
     def initiation_state(self) -> str:
@@ -128,6 +132,9 @@ class IdentityVersion(AuthorFields):
 
     def __str__(self) -> str:
         return f"{self.get_section_display()} version {self.version}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("section_history", args=[self.agent.slug, self.section])
 
     @property
     def etag(self) -> str:
@@ -225,6 +232,9 @@ class ChangeProposal(AuthorFields):
     def __str__(self) -> str:
         return f"{self.get_section_display()} of {self.agent.name}, proposed by {self.author_name}"
 
+    def get_absolute_url(self) -> str:
+        return reverse("proposal", args=[self.pk])
+
     @property
     def policy(self) -> SectionPolicy:
         return SECTION_POLICY[self.section]
@@ -265,6 +275,9 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_tokens", args=[self.agent.slug])
 
     @property
     def state(self) -> str:

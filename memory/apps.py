@@ -13,10 +13,7 @@ class MemoryConfig(AppConfig):
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
         from memory.services.job_erasure import questions_erase
-        from nousweb.console.memory.object_pages import PAGES
-        from nousweb.console.object_pages import object_pages
 
         profile_sources.append(profile_texts)
         erasers.append(questions_erase)
-        object_pages.update(PAGES)
         post_spawn.connect(sweeping_start, dispatch_uid="memory.sweeping")

@@ -101,6 +101,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
     "nousweb.apps.NousWebConfig",
+    "nousweb.console",
     "identity",
     "memory",
     "context",
@@ -116,7 +117,6 @@ INSTALLED_APPS = [
     "django_htmx",
     "django_q",
     "ninja",
-    "template_partials",
 ]
 
 MIDDLEWARE = [

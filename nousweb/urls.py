@@ -17,7 +17,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
-    path("", include("nousweb.console.context.urls")),
-    path("", include("nousweb.console.memory.urls")),
-    path("", include("nousweb.console.identity.urls")),
+    path("", include("nousweb.console.urls")),
 ]

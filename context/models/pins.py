@@ -1,6 +1,7 @@
 """Memories that a person wants told whenever they can be."""
 
 from django.db import models
+from django.urls import reverse
 
 from identity.models import Agent, AuthorFields
 from nousweb.lib import clock
@@ -20,3 +21,6 @@ class ContextPin(AuthorFields):
 
     def __str__(self) -> str:
         return f"{self.item_type} {self.item_id}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_context_item", args=[self.agent.slug, self.item_type, self.item_id])

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
+from django.urls import reverse
 
 from identity.models import AgentKind, AuthorFields
 from nousweb.lib import clock
@@ -32,6 +33,9 @@ class ContextProfile(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("context_profile", args=[self.slug])
 
 
 class ContextProfileVersion(AuthorFields):

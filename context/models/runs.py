@@ -4,6 +4,7 @@ import uuid
 from datetime import datetime
 
 from django.db import models
+from django.urls import reverse
 
 from identity.models import Agent, Persona
 from nousweb.lib import clock
@@ -76,6 +77,9 @@ class ContextRun(models.Model):
 
     def __str__(self) -> str:
         return f"Context sent at {self.created_at:%Y-%m-%d %H:%M}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_context_run", args=[self.agent.slug, self.pk])
 
 
 class MemoryUsage(models.Model):

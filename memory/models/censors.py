@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.db import models
+from django.urls import reverse
 
 from identity.models import AuthorFields
 from memory.models.base import Memory
@@ -77,6 +78,9 @@ class Censor(Memory):
 
     def __str__(self) -> str:
         return self.pattern if len(self.pattern) <= 80 else f"{self.pattern[:79]}…"
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_censor", args=[self.agent.slug, self.pk])
 
     @property
     def binding(self) -> bool:

@@ -3,6 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
+from django.urls import reverse
 
 from memory.models.base import Memory
 from memory.models.events import Event
@@ -64,6 +65,9 @@ class Episode(Memory):
 
     def __str__(self) -> str:
         return self.title or f"Episode of {self.started_at:%Y-%m-%d %H:%M}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_episode", args=[self.agent.slug, self.pk])
 
 
 class EpisodeEvent(models.Model):

@@ -8,6 +8,7 @@ from datetime import datetime
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
+from django.urls import reverse
 
 from identity.models import Agent, Persona
 from memory.models.base import UNIT_INTERVAL
@@ -90,6 +91,9 @@ class Event(models.Model):
     def __str__(self) -> str:
         return f"{self.get_kind_display()} {self.pk}"
 
+    def get_absolute_url(self) -> str:
+        return reverse("agent_event", args=[self.agent.slug, self.pk])
+
 
 class LongTermEntry(models.Model):
     """The compacted mirror of one event, 1:1 with it; search reads it through the index."""
@@ -161,3 +165,6 @@ class LoopSummary(models.Model):
 
     def __str__(self) -> str:
         return f"Loop {self.loop_id}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_loop", args=[self.agent.slug, self.loop_id])

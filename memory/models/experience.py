@@ -3,6 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Cast, NullIf
+from django.urls import reverse
 
 from memory.models.base import UNIT_INTERVAL, Memory
 from memory.models.episodes import Episode
@@ -52,6 +53,9 @@ class Decision(Memory):
     def __str__(self) -> str:
         return self.description if len(self.description) <= 80 else f"{self.description[:79]}…"
 
+    def get_absolute_url(self) -> str:
+        return reverse("agent_decision", args=[self.agent.slug, self.pk])
+
 
 class ProcedureQuerySet(models.QuerySet["Procedure"]):
     def active(self) -> "ProcedureQuerySet":
@@ -84,6 +88,9 @@ class Procedure(Memory):
 
     def __str__(self) -> str:
         return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_procedure", args=[self.agent.slug, self.pk])
 
     @property
     def effectiveness(self) -> float | None:

@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
+from django.urls import reverse
 
 from identity.models import Agent, AuthorFields, Persona
 from memory.models.base import UNIT_INTERVAL, Scope
@@ -160,6 +161,9 @@ class Fact(models.Model):
 
     def __str__(self) -> str:
         return self.content if len(self.content) <= 80 else f"{self.content[:79]}…"
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_fact", args=[self.agent.slug, self.pk])
 
 
 class FactChange(AuthorFields):

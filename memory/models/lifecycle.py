@@ -6,6 +6,7 @@ from datetime import datetime
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
+from django.urls import reverse
 
 from identity.models import Agent, Persona
 from memory.models.censors import Censor
@@ -149,3 +150,6 @@ class MemoryReview(models.Model):
     def __str__(self) -> str:
         about = self.subject or (self.new or self.censor or "")
         return f"{self.get_kind_display()}: {about}"[:200]
+
+    def get_absolute_url(self) -> str:
+        return reverse("memory_question", args=[self.pk])

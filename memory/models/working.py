@@ -1,6 +1,7 @@
 """What an agent has in mind during one session."""
 
 from django.db import models
+from django.urls import reverse
 
 from identity.models import Agent, Persona
 from nousweb.lib import clock
@@ -32,3 +33,6 @@ class WorkingMemory(models.Model):
 
     def __str__(self) -> str:
         return f"Session {self.session_id}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_working", args=[self.agent.slug])

@@ -1,40 +1,30 @@
-"""Addresses of the context screens, and of the console's home."""
+"""Addresses of the pages of context."""
 
 from django.urls import path
 
-from nousweb.console.context.views import (
-    compare,
-    fingerprints,
-    inspector,
-    profiles,
-    runs,
-)
-from nousweb.console.context.views import (
-    impact as blast,
-)
-from nousweb.console.context.views import (
-    memories as items,
-)
-from nousweb.console.home import views as home
+from nousweb.console.context.views import compare, fingerprints, impact, inspector, memories, profiles, runs
 
 AGENT = "agents/<slug:slug>/context/"
 PROFILES = "context/profiles/"
 
 urlpatterns = [
-    path("", home.home, name="home"),
     path(AGENT, inspector.agent_context, name="agent_context"),
     path(f"{AGENT}tokens/", inspector.agent_context_tokens, name="agent_context_tokens"),
     path(f"{AGENT}runs/", runs.agent_context_runs, name="agent_context_runs"),
     path(f"{AGENT}compare/", compare.agent_context_compare, name="agent_context_compare"),
     path(f"{AGENT}fingerprints/", fingerprints.agent_context_fingerprints, name="agent_context_fingerprints"),
-    path(f"{AGENT}blast/", blast.agent_context_blast, name="agent_context_blast"),
-    path(f"{AGENT}pins/", items.agent_context_pins, name="agent_context_pins"),
-    path(f"{AGENT}items/<slug:item_type>/<str:item_id>/", items.agent_context_item, name="agent_context_item"),
+    path(f"{AGENT}blast/", impact.agent_context_blast, name="agent_context_blast"),
+    path(f"{AGENT}pins/", memories.agent_context_pins, name="agent_context_pins"),
+    path(f"{AGENT}items/<slug:item_type>/<str:item_id>/", memories.agent_context_item, name="agent_context_item"),
     path(f"{AGENT}profile/", profiles.agent_context_profile, name="agent_context_profile"),
     path(f"{AGENT}<uuid:pk>/", runs.agent_context_run, name="agent_context_run"),
     path(f"{AGENT}<uuid:pk>/outcome/", runs.agent_context_outcome, name="agent_context_outcome"),
-    path("context/blast/proposals/", blast.context_blast_selected, {"of": "proposals"}, name="context_blast_proposals"),
-    path("context/blast/questions/", blast.context_blast_selected, {"of": "questions"}, name="context_blast_questions"),
+    path(
+        "context/blast/proposals/", impact.context_blast_selected, {"of": "proposals"}, name="context_blast_proposals"
+    ),
+    path(
+        "context/blast/questions/", impact.context_blast_selected, {"of": "questions"}, name="context_blast_questions"
+    ),
     path(PROFILES, profiles.context_profiles, name="context_profiles"),
     path(f"{PROFILES}<str:profile_slug>/", profiles.context_profile, name="context_profile"),
     path(f"{PROFILES}<str:profile_slug>/edit/", profiles.context_profile_edit, name="context_profile_edit"),

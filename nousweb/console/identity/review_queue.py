@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce
 from django.http import QueryDict
 from django.utils import timezone
 
+from identity.filters import SORTS
 from identity.models import ChangeProposal, ChangeProposalQuerySet, IdentityVersion
 from identity.policy import Risk, Section
 from identity.principal import Principal
@@ -28,7 +29,6 @@ STATUSES = {
     "applied": "Applied, look it over",
     "decided": "Decided",
 }
-SORTS = {"risk": "Riskiest first", "oldest": "Oldest first", "newest": "Newest first"}
 # Positions and neighbours are found among this many; more than that is not worked through in one sitting.
 QUEUE_LIMIT = 1_000
 RISK_KINDS = {Risk.LOW: "neutral", Risk.MEDIUM: "warn", Risk.HIGH: "block"}

@@ -1,4 +1,4 @@
-"""Addresses of the memory screens."""
+"""Addresses of the pages of memory."""
 
 from django.urls import path
 
@@ -11,13 +11,11 @@ from nousweb.console.memory.views import (
     fact_changes,
     facts,
     index,
+    jobs,
     procedures,
     reviews,
     search,
     working,
-)
-from nousweb.console.memory.views import (
-    jobs as lifecycle,
 )
 
 AGENT = "agents/<slug:slug>/"
@@ -29,12 +27,12 @@ urlpatterns = [
     path("review/memory/<uuid:pk>/", reviews.memory_question, name="memory_question"),
     path("review/memory/<uuid:pk>/decide/", reviews.memory_question_decide, name="memory_question_decide"),
     path("review/memory/<uuid:pk>/undo/", reviews.memory_question_undo, name="memory_question_undo"),
-    path("lifecycle/", lifecycle.lifecycle, name="lifecycle"),
-    path("lifecycle/runs/<int:pk>/retry/", lifecycle.lifecycle_retry, name="lifecycle_retry"),
-    path("lifecycle/schedules/<int:pk>/", lifecycle.lifecycle_schedule, name="lifecycle_schedule"),
-    path(f"{AGENT}supersessions/", lifecycle.agent_supersessions, name="agent_supersessions"),
-    path(f"{AGENT}supersessions/<int:pk>/undo/", lifecycle.agent_supersession_undo, name="agent_supersession_undo"),
-    path(f"{AGENT}subjects/<path:subject>/", lifecycle.agent_subject, name="agent_subject"),
+    path("lifecycle/", jobs.lifecycle, name="lifecycle"),
+    path("lifecycle/runs/<int:pk>/retry/", jobs.lifecycle_retry, name="lifecycle_retry"),
+    path("lifecycle/schedules/<int:pk>/", jobs.lifecycle_schedule, name="lifecycle_schedule"),
+    path(f"{AGENT}supersessions/", jobs.agent_supersessions, name="agent_supersessions"),
+    path(f"{AGENT}supersessions/<int:pk>/undo/", jobs.agent_supersession_undo, name="agent_supersession_undo"),
+    path(f"{AGENT}subjects/<path:subject>/", jobs.agent_subject, name="agent_subject"),
     path(f"{AGENT}search/", search.agent_search, name="agent_search"),
     path(f"{AGENT}events/", events.agent_events, name="agent_events"),
     path(f"{AGENT}events/<int:pk>/", events.agent_event, name="agent_event"),
