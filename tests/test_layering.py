@@ -1,9 +1,8 @@
-"""Dependencies point one way; the contracts stand in pyproject.toml."""
+"""Dependencies point one way, those of templates too; the contracts of imports stand in pyproject.toml."""
 
+import re
 from pathlib import Path
 
-from importlinter import api
-from importlinter.application.use_cases import FAILURE, SUCCESS
 from importlinter.cli import lint_imports
 
 ROOT = Path(__file__).parent.parent
@@ -15,7 +14,12 @@ def test_the_contracts_are_kept(capsys, monkeypatch):
     assert result == 0, capsys.readouterr().out
 
 
-def test_there_are_contracts_to_keep():
-    contracts = api.read_configuration(str(ROOT / "pyproject.toml"))["contracts_options"]
-    assert {contract["type"] for contract in contracts} >= {"layers", "forbidden"}
-    assert SUCCESS != FAILURE
+def test_templates_use_only_their_own_folder_and_components():
+    strangers = []
+    for template in sorted((ROOT / "templates").rglob("*.html")):
+        folder = template.relative_to(ROOT / "templates").parts[0]
+        for used in re.findall(r'{% (?:include|extends) "([^"]+)"', template.read_text()):
+            place, _, name = used.partition("/")
+            if name and place not in (folder, "components"):
+                strangers.append(f"{template.relative_to(ROOT)} uses {used}")
+    assert not strangers

@@ -15,7 +15,7 @@ def home(request: HttpRequest) -> HttpResponse:
     by = principal_of(request)
     return render(
         request,
-        "context/home.html",
+        "home/home.html",
         {
             "board": dashboard(by, request.GET),
             "periods": CHOICES,

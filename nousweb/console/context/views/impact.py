@@ -75,13 +75,13 @@ def agent_context_blast(request: HttpRequest, slug: str) -> HttpResponse:
         layout = layout_of(request)
         return render(
             request,
-            "context/blast_run.html",
+            "context/impact_run.html",
             {**context, "row": row, "diff": diff_texts(row.before, row.after), "layout": layout},
         )
     last = _count(request.GET.get("n", ""))
     context |= {"n": last, "blast": blast_radius(agent=agent, overrides=change.overrides, by=by, last=last)}
     part = bool(request.htmx)  # type: ignore[attr-defined]
-    return render(request, "context/_blast.html" if part else "context/blast.html", context)
+    return render(request, "context/_impact.html" if part else "context/impact.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -113,7 +113,7 @@ def context_blast_selected(request: HttpRequest, of: str) -> HttpResponse:
     part = bool(request.htmx)  # type: ignore[attr-defined]
     return render(
         request,
-        "context/_blast_selected.html" if part else "context/blast_selected.html",
+        "context/_impact_selected.html" if part else "context/impact_selected.html",
         {"results": results, "of": of, "back": reverse("review" if name == "proposal" else "memory_review")},
         status=200 if results else 422,
     )

@@ -138,7 +138,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
     spend = _spend(by)
     return render(
         request,
-        "memory/lifecycle.html",
+        "memory/jobs.html",
         {
             "figures": [
                 ("Questions waiting", visible(by).pending().count(), reverse("memory_review")),
