@@ -9,11 +9,11 @@ class MemoryConfig(AppConfig):
         from django_q.signals import post_spawn
 
         from identity.services.seeding import profile_sources
-        from memory.jobs.reaper import sweeping_start
+        from memory.jobs.reaper import reaper_start
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
         from memory.services.job_erasure import questions_erase
 
         profile_sources.append(profile_texts)
         erasers.append(questions_erase)
-        post_spawn.connect(sweeping_start, dispatch_uid="memory.sweeping")
+        post_spawn.connect(reaper_start, dispatch_uid="memory.sweeping")

@@ -36,7 +36,7 @@ class StoreFilter(django_filters.FilterSet):
     """What the filters of all stores share: `narrowed` says whether anything is left out."""
 
     @property
-    def narrowed(self) -> bool:
+    def is_filtered(self) -> bool:
         return bool(self.form.is_valid() and any(self.form.cleaned_data.values()))
 
     @property
@@ -81,7 +81,7 @@ class FactFilter(django_filters.FilterSet):
         ]
 
     @property
-    def narrowed(self) -> bool:
+    def is_filtered(self) -> bool:
         """Whether anything is left out that the page shows by itself."""
         given = self.form.cleaned_data if self.form.is_valid() else {}
         return bool(

@@ -3,7 +3,7 @@
 from identity.principal import Principal
 from memory.jobs import runner, schedule
 from memory.search.index_statistics import statistics_refresh
-from memory.services.indexing import embeddings_make, index_retry, strangers_adopt
+from memory.services.indexing import embeddings_make, index_retry, requeue_stale_embeddings
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.reembedding import reembed_continue
 from memory.services.reviews import reviews_expire
@@ -37,7 +37,7 @@ def continue_reembedding() -> bool:
 
 def refresh_search_statistics() -> int:
     """Renew the counts and the vector indexes of large collections; returns how many changed."""
-    strangers_adopt()
+    requeue_stale_embeddings()
     return statistics_refresh()
 
 

@@ -97,7 +97,7 @@ class Product:
 
     def kill_database(self) -> None:
         """The machine's power goes, as far as PostgreSQL can tell."""
-        pid = int((self.server.placement.cluster / "postmaster.pid").read_text().split()[0])
+        pid = int((self.server.paths.cluster / "postmaster.pid").read_text().split()[0])
         # The first of them first, which would start again what it sees ending.
         for each in (pid, *self.server._processes()):
             with contextlib.suppress(ProcessLookupError):
@@ -108,7 +108,7 @@ class Product:
 
     def restart_database(self) -> None:
         """Like `pg_ctl restart -m immediate`: every connection is cut, nothing is written down first."""
-        pid = int((self.server.placement.cluster / "postmaster.pid").read_text().split()[0])
+        pid = int((self.server.paths.cluster / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGQUIT)
         if self.server._process is not None:
             self.server._process.wait(PATIENCE)

@@ -14,7 +14,7 @@ from context.engine.dedup import duplicates_of
 from context.engine.pins import Pins
 from context.engine.plan import SECTION_OF_TYPE
 from context.engine.request import ContextRequest
-from context.engine.resolved_request import Decided
+from context.engine.resolved_request import ResolvedRequest
 from context.usage import UsageStats, usage_stats
 from memory.embedding.query_prefetch import EmbeddingAhead
 from memory.layers.short_term_search import stm_search
@@ -22,11 +22,12 @@ from memory.models import SearchItem
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.as_of import memories_then, rows_then
-from memory.search.candidates import Asked
 from memory.search.display_text import words_of
 from memory.search.index_builders import IndexEntry
 from memory.search.memory_loader import memories_load
-from memory.search.request import MAX_LIMIT, SearchHit, SearchRequest
+from memory.search.query_context import QueryContext
+from memory.search.request import MAX_LIMIT, SearchRequest
+from memory.search.result import SearchHit
 from memory.search.retired_matches import RetiredHit
 from memory.search.search import search
 
@@ -81,7 +82,7 @@ class Found:
     candidates: tuple[Candidate, ...]
     degraded: str = ""
     timings: Mapping[str, float] | None = None
-    asked: Asked | None = None
+    asked: QueryContext | None = None
 
 
 def searched_sections(budget: ContextBudget) -> list[SearchedSection]:
@@ -90,7 +91,7 @@ def searched_sections(budget: ContextBudget) -> list[SearchedSection]:
 
 def candidates_find(
     view: PersonaMemory,
-    decided: Decided,
+    decided: ResolvedRequest,
     pins: Pins = frozenset(),
     embedding: EmbeddingAhead | None = None,
     *,

@@ -30,7 +30,7 @@ class CensorDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Filing:
+class MetadataChange:
     """A fact as it would be filed. `after` are the ids of the facts that come before it where facts are always told."""
 
     id: str
@@ -46,13 +46,13 @@ class Filing:
     after: frozenset[str] = frozenset()
 
     @property
-    def is_told(self) -> bool:
+    def is_core_memory(self) -> bool:
         """Whether it would be always told, and not searched."""
         return self.category in PROFILE_CATEGORIES
 
     @property
     def is_newly_searched(self) -> bool:
-        return self.was in PROFILE_CATEGORIES and not self.is_told
+        return self.was in PROFILE_CATEGORIES and not self.is_core_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Overrides:
     identity: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     facts: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
     subjects: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    filed: Mapping[str, Filing] = field(default_factory=lambda: MappingProxyType({}))
+    filed: Mapping[str, MetadataChange] = field(default_factory=lambda: MappingProxyType({}))
     censors_gone: frozenset[str] = frozenset()
     censors: tuple[CensorDraft, ...] = ()
 
@@ -116,7 +116,7 @@ class Overrides:
         kept: list[Candidate] = []
         for candidate in found:
             if candidate.type == "fact" and (filing := self.filed.get(candidate.id)):
-                if not filing.is_told:
+                if not filing.is_core_memory:
                     kinds = kinds_of("fact", filing.kind, filing.category)
                     kept.append(
                         replace(
@@ -157,7 +157,7 @@ class Overrides:
             if text is not None:
                 kept.append(replace(item, id=PROPOSED, text=list_item(text, self.subjects.get(item.id, ""))))
         for filing in self.filed.values():
-            if filing.is_told and not {filing.category, filing.kind} & set(excluded):
+            if filing.is_core_memory and not {filing.category, filing.kind} & set(excluded):
                 before = [place for place, item in enumerate(kept) if item.id in filing.after]
                 # A person files it, and makes it people's word by that.
                 rank = profile_rank(True, filing.category)

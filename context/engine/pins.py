@@ -7,13 +7,13 @@ from context.models import ContextPin
 from identity.models import Agent, AuditEvent
 from memory.models import ItemType
 from memory.search.as_of import recorded
-from nousweb.lib.sql import Repeated
+from nousweb.lib.sql import CachedQuery
 
 Pins = frozenset[tuple[str, str]]
 """Type and id of each pinned memory."""
 
 
-_PINS = Repeated(
+_PINS = CachedQuery(
     lambda shape, agent: ContextPin.objects.filter(agent_id=agent).order_by().values_list("item_type", "item_id"),
     agent=-1,
 )

@@ -13,7 +13,7 @@ from context.engine.candidates import Found, candidates_find, searched_sections
 from context.engine.overrides import NO_OVERRIDES, Overrides
 from context.engine.pins import Pins, pins_of
 from context.engine.request import ContextRequest
-from context.engine.resolved_request import Decided, decide, input_read
+from context.engine.resolved_request import ResolvedRequest, query_analyse, request_resolve
 from context.engine.retired import with_retired
 from context.engine.sections import fixed_sections
 from context.fingerprint import Fingerprint, fingerprint_of
@@ -28,7 +28,7 @@ logger = structlog.get_logger(__name__)
 class Loaded:
     """All that a prompt can be assembled from, read once: assembling it reads nothing more."""
 
-    decided: Decided
+    decided: ResolvedRequest
     fixed: Sequence[FixedSection]
     found: Found
     failed: Sequence[tuple[str, str]] = ()
@@ -39,7 +39,7 @@ class Loaded:
 class Prepared:
     """A prompt, with what was decided on the way to it. `timings` are milliseconds by stage."""
 
-    decided: Decided
+    decided: ResolvedRequest
     assembly: Assembly
     fingerprint: Fingerprint
     degraded: str = ""
@@ -72,10 +72,10 @@ def context_load(
     Facts whose ids are in `also` are searched though they are filed as always told.
     """
     watch = _Watch()
-    read = input_read(request)
+    read = query_analyse(request)
     # The model computes while the database is asked for all that needs no search.
     embedding = query_embedding(request.input) if read.plan.queries else None
-    decided = decide(view.agent, request, read)
+    decided = request_resolve(view.agent, request, read)
     watch.lap("plan")
     pins = pins_of(view.agent, request.as_of)
     fixed = fixed_sections(view, request, read.frame.frame, decided.profile, decided.budget, pins)
@@ -130,7 +130,7 @@ def context_finish(loaded: Loaded, overrides: Overrides = NO_OVERRIDES) -> Prepa
 
 def _found(
     view: PersonaMemory,
-    decided: Decided,
+    decided: ResolvedRequest,
     pins: Pins,
     embedding: EmbeddingAhead | None,
     *,

@@ -24,7 +24,7 @@ LOOP_LIMIT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class QueryAnalysis:
     """What the words of the input say by themselves."""
 
     frame: FrameSelection
@@ -33,7 +33,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class ResolvedRequest:
     """All that is decided before memory is read.
 
     `now` is the moment that ages count from, the past one of a context of the past. `scale` is how many times the usual
@@ -97,14 +97,14 @@ class Decided:
         }
 
 
-def input_read(request: ContextRequest) -> Read:
+def query_analyse(request: ContextRequest) -> QueryAnalysis:
     """Frame and intent from the words of the input, and the plan that follows from them. Pure."""
     frame = frame_select(request.input, request.frame)
     intent = intent_read(request.input, frame.frame.id)
-    return Read(frame, intent, plan_retrieval(intent, request.input, frame_is_sure=frame.confidence > 0))
+    return QueryAnalysis(frame, intent, plan_retrieval(intent, request.input, frame_is_sure=frame.confidence > 0))
 
 
-def decide(agent: Agent, request: ContextRequest, read: Read) -> Decided:
+def request_resolve(agent: Agent, request: ContextRequest, read: QueryAnalysis) -> ResolvedRequest:
     """Profile, limits and budget on top of what was `read`; the operator has the last word on budgets.
 
     Raises NotFound for an unknown profile.
@@ -112,7 +112,7 @@ def decide(agent: Agent, request: ContextRequest, read: Read) -> Decided:
     agent = agent_as_of(agent, request.as_of) if request.as_of else agent
     profile, version = profile_in_force(agent, request.profile, request.as_of)
     scale = max(1.0, request.budget / TOKENS_PER_SCALE) if request.budget else 1.0
-    return Decided(
+    return ResolvedRequest(
         request,
         request.as_of or clock.now(),
         read.frame,

@@ -25,7 +25,7 @@ from memory.persona import PersonaMemory
 from memory.policy import BINDING_CATEGORIES
 from memory.search.as_of import facts_then, rows_then
 from nousweb.lib.fencing import fence_line
-from nousweb.lib.sql import Repeated
+from nousweb.lib.sql import CachedQuery
 from nousweb.lib.tokens import truncate_to_tokens
 
 logger = structlog.get_logger(__name__)
@@ -60,25 +60,25 @@ IDENTITY_PRIORITY: dict[str, int] = {
 
 
 ANYONE = -1
-_VERSIONS = Repeated(
+_VERSIONS = CachedQuery(
     lambda shape, agent: (
         IdentityVersion.objects.filter(agent_id=agent).current().order_by().values_list("section", "version", "content")
     ),
     agent=ANYONE,
 )
-_FACTS = Repeated(
+_FACTS = CachedQuery(
     lambda shape, agent: _without(
         shape[0](Agent(pk=agent)).facts.active().profile().peoples_first(), shape[1]
     ).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_LOADED],
     agent=ANYONE,
 )
-_CENSORS = Repeated(
+_CENSORS = CachedQuery(
     lambda view, agent: (
         view(Agent(pk=agent)).censors.active().binding_first().values_list(*CENSOR_COLUMNS)[:CENSORS_LOADED]
     ),
     agent=ANYONE,
 )
-_WORKING = Repeated(
+_WORKING = CachedQuery(
     lambda view, agent, session: (
         view(Agent(pk=agent))
         .working.filter(session_id=session, persona=view.persona)

@@ -137,7 +137,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-UNSAID: Mapping[str, Any] = {
+LOG_DEFAULTS: Mapping[str, Any] = {
     "label": "",
     "scope": "global",
     "remedy": "",
@@ -154,16 +154,16 @@ UNSAID: Mapping[str, Any] = {
 
 
 def candidates_logged(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Candidates as `verdict_json` gives them, without what is `UNSAID`."""
+    """Candidates as `verdict_json` gives them, without what is `LOG_DEFAULTS`."""
     return [
-        {name: value for name, value in one.items() if name not in UNSAID or value != UNSAID[name]}
+        {name: value for name, value in one.items() if name not in LOG_DEFAULTS or value != LOG_DEFAULTS[name]}
         for one in candidates
     ]
 
 
 def candidates_of_log(logged: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Candidates as they were before `candidates_logged`."""
-    return [{**UNSAID, **one} for one in logged]
+    return [{**LOG_DEFAULTS, **one} for one in logged]
 
 
 def context_runs_purge() -> int:

@@ -17,7 +17,7 @@ from identity.principal import Principal
 from identity.services.agents import agent_configure
 from identity.services.audit import audit_record
 from nousweb.lib.errors import Conflict, Invalid, NotFound
-from nousweb.lib.sql import Repeated
+from nousweb.lib.sql import CachedQuery
 from nousweb.lib.text import unstorable_reason
 
 CHANGE = "context.change_contextprofile"
@@ -148,8 +148,8 @@ def _current(lookup: str, wanted: int | str) -> QuerySet[ContextProfileVersion, 
     return current.values_list("version", "values", "profile__slug", "profile__base")[:1]
 
 
-_CURRENT = Repeated(_current, wanted="?")
-_CURRENT_BY_KEY = Repeated(_current, wanted=-1)
+_CURRENT = CachedQuery(_current, wanted="?")
+_CURRENT_BY_KEY = CachedQuery(_current, wanted=-1)
 
 
 def _version_then(lookup: str, wanted: int | str, as_of: datetime) -> list[tuple[Any, ...]]:

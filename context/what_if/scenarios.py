@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from context.engine.overrides import CensorDraft, Filing, Overrides
+from context.engine.overrides import CensorDraft, MetadataChange, Overrides
 from context.engine.pins import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal
@@ -46,7 +46,7 @@ def filing_overrides(
     Between person, preference and rule and all other categories a fact moves between what is always told and what is
     searched. What always told facts come before it is known by how sure they are, and by pins.
     """
-    filing = Filing(
+    filing = MetadataChange(
         id=str(fact.pk),
         persona=fact.persona,
         subject=fact.subject,
@@ -60,7 +60,7 @@ def filing_overrides(
     )
     if not fact.active:
         raise Conflict("This fact is retired: no prompt tells it, however it is filed.")
-    if filing.is_told:
+    if filing.is_core_memory:
         filing = replace(filing, after=_told_before(fact, filing.importance))
     return Overrides(filed={filing.id: filing})
 

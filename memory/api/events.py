@@ -22,7 +22,7 @@ router = Router()
 PersonaName = Literal["", "actor", "subconscious"]
 
 
-def narrowed(agent: Agent, by: Principal, persona: str) -> tuple[PersonaMemory, tuple[str, ...]]:
+def personas_narrow(agent: Agent, by: Principal, persona: str) -> tuple[PersonaMemory, tuple[str, ...]]:
     """The memory that `by` may read, and of its personas those that are asked for.
 
     A token reads what its persona may; naming a persona only ever narrows it. People read the actor's, and the
@@ -80,7 +80,7 @@ def events_get(
 ) -> Any:
     """Events by the moment at which they happened, word for word."""
     by = principal(request)
-    memory, personas = narrowed(agent_for(by, agent), by, persona)
+    memory, personas = personas_narrow(agent_for(by, agent), by, persona)
     events = memory.events.filter(persona__in=personas)
     if kind:
         events = events.filter(kind__in=[choice_check("kind", name, EventKind.values) for name in kind])
@@ -98,5 +98,5 @@ def events_get(
 @router.get("/events/{event_id}", response={200: EventOut, **REFUSALS}, summary="One event")
 def event_get(request: HttpRequest, event_id: int, agent: str = "", persona: PersonaName = "") -> Any:
     by = principal(request)
-    memory, personas = narrowed(agent_for(by, agent), by, persona)
+    memory, personas = personas_narrow(agent_for(by, agent), by, persona)
     return row_of(memory.events.filter(persona__in=personas), event_id, "event")

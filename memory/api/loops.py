@@ -10,7 +10,7 @@ from pydantic import AwareDatetime
 
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, keyset_page, principal
-from memory.api.events import PersonaName, narrowed
+from memory.api.events import PersonaName, personas_narrow
 from memory.layers.event_policy import MAX_LOOP_ID_CHARACTERS, MAX_STM_WINDOW
 from memory.layers.short_term_scoring import StmConfig
 from memory.layers.short_term_search import stm_search
@@ -40,7 +40,7 @@ def loops_get(
 ) -> Any:
     """The short-term entries, by their last event, latest first."""
     by = principal(request)
-    memory, personas = narrowed(agent_for(by, agent), by, persona)
+    memory, personas = personas_narrow(agent_for(by, agent), by, persona)
     loops = memory.loops.filter(persona__in=personas)
     if state != "all":
         loops = loops.filter(closed_at__isnull=state == "open")
@@ -66,7 +66,7 @@ def loop_close_post(request: HttpRequest, loop_id: str, agent: str = "") -> Any:
 def loop_get(request: HttpRequest, loop_id: str, agent: str = "", persona: PersonaName = "") -> Any:
     """A loop's short-term entry and its events. Where both personas have a loop of this name, the caller's own."""
     by = principal(request)
-    memory, personas = narrowed(agent_for(by, agent), by, persona)
+    memory, personas = personas_narrow(agent_for(by, agent), by, persona)
     loop_id = text_check("loop_id", loop_id, MAX_LOOP_ID_CHARACTERS)
     named: dict[str, LoopSummary] = {
         loop.persona: loop for loop in memory.loops.filter(loop_id=loop_id, persona__in=personas)
@@ -90,7 +90,7 @@ def stm_get(
     """Fuzzy search in the window of the last loop summaries, best first."""
     by = principal(request)
     found = agent_for(by, agent)
-    memory, personas = narrowed(found, by, persona)
+    memory, personas = personas_narrow(found, by, persona)
     query = text_check("q", q, MAX_QUERY_CHARACTERS)
     config = StmConfig.of(found.config)
     hits = stm_search(memory, query, personas=personas, now=clock.now(), config=config, min_score=min_score)

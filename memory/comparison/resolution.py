@@ -24,7 +24,7 @@ NEVER_SAME = frozenset({"number", "negation", "antonym", "quantity", "roles", "s
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class FactMatch:
     """An old fact beside the new one. `said` : in the very same words. `replaceable`: the learner may replace it."""
 
     fact_id: UUID
@@ -34,13 +34,13 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Resolution:
     """`confirm`: the old fact that says it already, then nothing is stored. Else the new fact is stored, takes the
     place of those in `supersede`, and `ask` are those about which somebody has to be asked."""
 
-    confirm: Compared | None = None
-    supersede: tuple[Compared, ...] = ()
-    ask: tuple[Compared, ...] = ()
+    confirm: FactMatch | None = None
+    supersede: tuple[FactMatch, ...] = ()
+    ask: tuple[FactMatch, ...] = ()
     verdicts: Mapping[UUID, RelationVerdict] = field(default_factory=dict)
 
     @property
@@ -52,23 +52,23 @@ class Decision:
         return "superseded" if self.supersede else "stored"
 
 
-def decide(compared: Sequence[Compared], verdicts: Mapping[UUID, RelationVerdict]) -> Decision:
+def resolve(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationVerdict]) -> Resolution:
     """Decide about a new fact; `verdicts` are of a judge, by the old fact that it was asked about."""
     related = sorted((each for each in compared if is_related(each)), key=_closest_first)
     same = [each for each in related if _is_same(each, verdicts.get(each.fact_id))]
     if same:
-        return Decision(confirm=same[0], verdicts=verdicts)
+        return Resolution(confirm=same[0], verdicts=verdicts)
     supersede, ask = [], []
     for each in related[:MAX_QUESTIONS]:
-        comes_to = settles(each.comparison, verdicts.get(each.fact_id))
+        comes_to = auto_resolution(each.comparison, verdicts.get(each.fact_id))
         if comes_to is Kind.CHANGED and each.replaceable:
             supersede.append(each)
         elif comes_to is not Kind.UNRELATED:
             ask.append(each)
-    return Decision(supersede=tuple(supersede), ask=tuple(ask), verdicts=verdicts)
+    return Resolution(supersede=tuple(supersede), ask=tuple(ask), verdicts=verdicts)
 
 
-def is_related(each: Compared) -> bool:
+def is_related(each: FactMatch) -> bool:
     """Whether the two facts have anything to do with each other. Source: seed 009.1, part 2, tests."""
     if each.said:
         return True
@@ -76,13 +76,13 @@ def is_related(each: Compared) -> bool:
     return each.comparison.kind is not Kind.UNRELATED and not different_subject
 
 
-def asks(each: Compared) -> bool:
+def needs_judge(each: FactMatch) -> bool:
     """Whether a judge is asked about the pair: what is certain without one is not."""
-    certain = each.said or each.comparison.kind is Kind.SAME or settles(each.comparison, None) is Kind.CHANGED
+    certain = each.said or each.comparison.kind is Kind.SAME or auto_resolution(each.comparison, None) is Kind.CHANGED
     return is_related(each) and not certain
 
 
-def settles(comparison: Comparison, verdict: RelationVerdict | None) -> Kind | None:
+def auto_resolution(comparison: Comparison, verdict: RelationVerdict | None) -> Kind | None:
     """What the pair certainly is: `same`, `changed`, `unrelated` (both are true), or None when a person is asked."""
     if comparison.kind is Kind.SAME:
         return Kind.SAME
@@ -126,9 +126,9 @@ def spans_meet(
     return not (new_until is not None and old_from is not None and new_until <= old_from)
 
 
-def _is_same(each: Compared, verdict: RelationVerdict | None) -> bool:
-    return each.said or settles(each.comparison, verdict) is Kind.SAME
+def _is_same(each: FactMatch, verdict: RelationVerdict | None) -> bool:
+    return each.said or auto_resolution(each.comparison, verdict) is Kind.SAME
 
 
-def _closest_first(each: Compared) -> tuple[bool, float, float, str]:
+def _closest_first(each: FactMatch) -> tuple[bool, float, float, str]:
     return (not each.said, -each.comparison.cosine, -each.comparison.overlap, str(each.fact_id))

@@ -31,10 +31,10 @@ def lifecycle_queue(
         row = cursor.fetchone()
     if row is None:
         return None
-    run_tell(row[0])
+    job_notify(row[0])
     return LifecycleRun(pk=row[0], key=key, handler=handler, agent=agent)
 
 
-def run_tell(run_id: int) -> None:
+def job_notify(run_id: int) -> None:
     """Send a worker the message of a run."""
     message_send(TASK, run_id)

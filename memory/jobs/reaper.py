@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 SWEEP = "memory.tasks.sweep_lifecycle"
 
 
-def sweeping_start(**signal: Any) -> None:
+def reaper_start(**signal: Any) -> None:
     """Let this process sweep until it ends; receives django-q's signal that a worker process began."""
     Thread(target=_sweep_for_ever, daemon=True, name="lifecycle-sweep").start()
 

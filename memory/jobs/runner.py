@@ -17,11 +17,11 @@ from identity.services.agent_lock import agent_held, agent_transaction
 from identity.services.audit import audit_record
 from memory.embedding import EmbeddingFailed
 from memory.jobs.messages import messages_waiting
-from memory.jobs.queue import run_tell
+from memory.jobs.queue import job_notify
 from memory.judge import JudgeFailed
-from memory.lifecycle.handler import Handler, NotNow
+from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.policy import (
-    FIRST_PAUSE,
+    BACKOFF_INITIAL,
     KEEP_DONE_RUNS,
     LEASE,
     LONGEST_PAUSE,
@@ -64,8 +64,8 @@ def lifecycle_run(run_id: int) -> str:
                 if applied is not None:
                     return run.status if applied else "not ours"
                 run.agent.refresh_from_db()
-            raise NotNow("Something of this agent is being erased again and again.")
-    except NotNow as later:
+            raise Defer("Something of this agent is being erased again and again.")
+    except Defer as later:
         _postpone(run, later, began)
     except Exception as error:  # One handler that fails must not end the worker that runs the others.
         log.exception("lifecycle_run_failed", run=run.pk, handler=run.handler)
@@ -91,8 +91,8 @@ def _apply(run: LifecycleRun, handler: Handler, prepared: Any, began: float) -> 
 
 
 def pause_after(attempts: int) -> timedelta:
-    """How long a run waits after its n-th failed attempt: doubling from FIRST_PAUSE to LONGEST_PAUSE."""
-    return min(FIRST_PAUSE * 2 ** min(attempts - 1, 20), LONGEST_PAUSE)
+    """How long a run waits after its n-th failed attempt: doubling from BACKOFF_INITIAL to LONGEST_PAUSE."""
+    return min(BACKOFF_INITIAL * 2 ** min(attempts - 1, 20), LONGEST_PAUSE)
 
 
 def runs_sweep() -> int:
@@ -114,7 +114,7 @@ def runs_sweep() -> int:
         # Told now: if nobody takes these up, they are told again after a while, and not at every sweep.
         LifecycleRun.objects.filter(pk__in=keys).update(next_attempt_at=now, status=Status.QUEUED)
         for key in keys:
-            run_tell(key)
+            job_notify(key)
     return len(keys)
 
 
@@ -140,7 +140,7 @@ def run_retry(*, run: LifecycleRun, by: Principal) -> LifecycleRun:
     audit_record(
         by=by, action="lifecycle.retry", target=run, agent=run.agent, before=before, after={"status": run.status}
     )
-    run_tell(run.pk)
+    job_notify(run.pk)
     return run
 
 
@@ -151,7 +151,7 @@ def run_again(run: LifecycleRun) -> bool:
     done = LifecycleRun.objects.filter(pk=run.pk, status__in=[Status.DONE, Status.DEAD])
     if not done.update(status=Status.QUEUED, attempts=0, queued_at=now, next_attempt_at=now, error=""):
         return False
-    run_tell(run.pk)
+    job_notify(run.pk)
     return True
 
 
@@ -220,7 +220,7 @@ def _fail(run: LifecycleRun, error: Exception, began: float) -> None:
     _release(run, Status.DEAD if dead else Status.FAILED, clock.now() + pause_after(run.attempts), said, began)
 
 
-def _postpone(run: LifecycleRun, later: NotNow, began: float) -> None:
+def _postpone(run: LifecycleRun, later: Defer, began: float) -> None:
     """What cannot be asked now is no failure of the run, and counts as no attempt."""
     at = later.retry_at or clock.now() + pause_after(max(run.attempts, 3))
     _release(run, Status.FAILED, at, str(later)[:1000], began, attempts=run.attempts - 1)

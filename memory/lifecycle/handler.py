@@ -8,7 +8,7 @@ from typing import Any
 from memory.models import LifecycleRun
 
 
-class NotNow(Exception):
+class Defer(Exception):
     """What a handler needs cannot be had now; it is tried again at `retry_at`, which counts as no failure."""
 
     def __init__(self, said: str, *, retry_at: datetime | None = None) -> None:

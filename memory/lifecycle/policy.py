@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 MAX_ATTEMPTS = 5
-FIRST_PAUSE = timedelta(seconds=15)
+BACKOFF_INITIAL = timedelta(seconds=15)
 LONGEST_PAUSE = timedelta(hours=1)
 LEASE = timedelta(seconds=20)
 """A run belongs to its worker for so long after the worker's last sign of life; then another may take it over."""

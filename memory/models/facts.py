@@ -48,7 +48,9 @@ class FactQuerySet(models.QuerySet["Fact"]):
     def known_at(self, moment: datetime) -> "FactQuerySet":
         """Facts that the agent held to be true at `moment`, right or wrong."""
         # A restored fact has lost its retirement, so only its history tells of the time in between.
-        turns = FactChange.objects.filter(fact=OuterRef("pk"), at__lte=moment, action__in=FactChange.TURNS)
+        turns = FactChange.objects.filter(
+            fact=OuterRef("pk"), at__lte=moment, action__in=FactChange.VALIDITY_TRANSITIONS
+        )
         last_turn = Subquery(turns.order_by("-at", "-id").values("action")[:1])
         return self.alias(last_turn=last_turn).filter(
             Q(retired_at__isnull=True) | Q(retired_at__gt=moment),
@@ -178,7 +180,7 @@ class FactChange(AuthorFields):
         MERGED = "merged", "Merged into another"
         EDITED = "edited", "Edited"
 
-    TURNS = (Action.SUPERSEDED, Action.INVALIDATED, Action.MERGED, Action.RESTORED)
+    VALIDITY_TRANSITIONS = (Action.SUPERSEDED, Action.INVALIDATED, Action.MERGED, Action.RESTORED)
     """The changes that decide whether a fact is held to be true."""
 
     fact = models.ForeignKey(Fact, on_delete=models.PROTECT, related_name="changes")

@@ -33,7 +33,7 @@ MOST_CHANGED = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Then:
+class MemorySnapshot:
     """A memory at a moment: its words and metadata, and how it was filed. Events, which never change, have no entry."""
 
     content: str
@@ -41,15 +41,17 @@ class Then:
     entry: IndexEntry | None
 
 
-def memories_then(view: PersonaMemory, items: Iterable[Key], moment: datetime) -> dict[Key, Then]:
+def memories_then(view: PersonaMemory, items: Iterable[Key], moment: datetime) -> dict[Key, MemorySnapshot]:
     """The memories (type, id) that `view` showed at `moment`; those that it did not show then are missing."""
     wanted: dict[str, list[str]] = {}
     for item_type, item_id in items:
         wanted.setdefault(item_type, []).append(item_id)
-    found: dict[Key, Then] = {}
+    found: dict[Key, MemorySnapshot] = {}
     if ids := wanted.get(ItemType.EVENT):
         events = view.events.filter(pk__in=[int(item) for item in ids]).values_list("pk", "content", "metadata")
-        found |= {(ItemType.EVENT.value, str(pk)): Then(said, metadata, None) for pk, said, metadata in events}
+        found |= {
+            (ItemType.EVENT.value, str(pk)): MemorySnapshot(said, metadata, None) for pk, said, metadata in events
+        }
     if ids := wanted.get(ItemType.FACT):
         facts = facts_then(view, list(view.facts.as_of(moment).filter(pk__in=ids)), moment)
         found |= {(ItemType.FACT.value, str(fact.pk)): _then(ItemType.FACT, fact) for fact in facts}
@@ -114,7 +116,7 @@ class Changed:
     """
 
     request: SearchRequest
-    then: Mapping[int, Then | None]
+    then: Mapping[int, MemorySnapshot | None]
     texts: Mapping[int, str]
 
     @property
@@ -160,7 +162,7 @@ class Changed:
 
 def changed_since(view: PersonaMemory, request: SearchRequest, moment: datetime) -> Changed:
     """The memories that a search as of `moment` must not take as they are today."""
-    keys: dict[Key, Then | None] = {}
+    keys: dict[Key, MemorySnapshot | None] = {}
     for item_type, rows in _stores(view).items():
         if request.types and item_type not in request.types:
             continue
@@ -247,8 +249,8 @@ def _passes(request: SearchRequest, entry: IndexEntry) -> bool:
     )
 
 
-def _then(item_type: ItemType, memory: Any) -> Then:
-    return Then(words_of(memory), about(item_type, memory), entry_of(memory))
+def _then(item_type: ItemType, memory: Any) -> MemorySnapshot:
+    return MemorySnapshot(words_of(memory), about(item_type, memory), entry_of(memory))
 
 
 def _take_back(row: Model, action: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ Both read the physical tables of the view only, and of these the agent's own row
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate, combinations
@@ -17,8 +17,9 @@ from memory.embedding.protocol import Vectors
 from memory.models import ItemType, Scope
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
+from memory.search.query_context import Counts
 from memory.search.request import SearchRequest
-from memory.search.scoring import Candidates, Flags, Statistics, rarity
+from memory.search.scoring import Candidates, Flags, rarity
 from nousweb.lib.sql import rows_prepared
 
 LEAST_HITS, MOST_HITS = 30, 50
@@ -45,34 +46,6 @@ PERSONA_OF_TABLE = {
     "memory_searchitem_actor": "actor",
     "memory_searchitem_subconscious": "subconscious",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What is known of the collection before the search: `model` is the embedding model of its vectors, if any.
-
-    `df` has the query's lexemes.
-    """
-
-    model: str
-    items: int
-    mean_words: float
-    df: Mapping[str, int]
-
-    @property
-    def statistics(self) -> Statistics:
-        """The counts as the scoring takes them."""
-        return Statistics(self.items, self.mean_words, self.df)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a search made of its query, for another look at the same collection."""
-
-    request: SearchRequest
-    counts: Counts
-    lexemes: Sequence[str]
-    vector: Vectors | None
 
 
 def source_of(view: PersonaMemory, columns: str, condition: str, *, agent: str = "agent_id") -> str:

@@ -12,7 +12,6 @@ from memory.embedding import thresholds_of
 from memory.persona import PersonaMemory
 from memory.search.candidates import (
     LEXICAL_ROWS,
-    Asked,
     bits_read,
     distance_of,
     lexeme_values,
@@ -22,6 +21,7 @@ from memory.search.candidates import (
     vector_text,
     wanted_of,
 )
+from memory.search.query_context import QueryContext
 from memory.search.scoring import Candidates, Query, score
 from memory.search.search import ASKS_TIME, calibrated
 
@@ -60,7 +60,7 @@ class RetiredHit:
     told_until: datetime | None = None
 
 
-def retired_search(view: PersonaMemory, asked: Asked) -> list[RetiredHit]:
+def retired_search(view: PersonaMemory, asked: QueryContext) -> list[RetiredHit]:
     """The replaced and retired memories of `view` that match what was `asked`, best first, in one statement."""
     rows = _fetch(view, asked)
     counts = asked.counts
@@ -84,14 +84,14 @@ def retired_search(view: PersonaMemory, asked: Asked) -> list[RetiredHit]:
     ]
 
 
-def _fetch(view: PersonaMemory, asked: Asked) -> list[dict[str, Any]]:
+def _fetch(view: PersonaMemory, asked: QueryContext) -> list[dict[str, Any]]:
     with connection.cursor() as cursor:
         cursor.execute(*_statement(view, asked))
         names = [column.name for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _statement(view: PersonaMemory, asked: Asked) -> tuple[str, dict[str, Any]]:
+def _statement(view: PersonaMemory, asked: QueryContext) -> tuple[str, dict[str, Any]]:
     """The likeliest of what has been replaced or retired, as of the request's moment, with what the scoring looks at.
 
     However much has been retired, only so much is read: of what holds the rarer words of the query LEXICAL_ROWS, and

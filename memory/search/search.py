@@ -14,9 +14,11 @@ from memory.embedding.query_prefetch import EmbeddingAhead
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.persona import PersonaMemory
 from memory.search.as_of import changed_since
-from memory.search.candidates import TUNING, Asked, Counts, Fetched, candidates_fetch, counts_read, lexical_fetch
+from memory.search.candidates import TUNING, Fetched, candidates_fetch, counts_read, lexical_fetch
 from memory.search.memory_loader import hits_load
-from memory.search.request import MAX_LIMIT, MAX_QUERY_CHARACTERS, SearchHit, SearchRequest, SearchResult
+from memory.search.query_context import Counts, QueryContext
+from memory.search.request import MAX_LIMIT, MAX_QUERY_CHARACTERS, SearchRequest
+from memory.search.result import SearchHit, SearchResult
 from memory.search.scoring import Query, Ranking, Values, rarest, score
 from nousweb.lib.sql import session_tuned
 
@@ -67,7 +69,7 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     watch.lap("scoring")
     items = _loaded(view, request, fetched, ranking, chosen)
     watch.lap("loading")
-    asked = Asked(request, counts, lexemes, vector)
+    asked = QueryContext(request, counts, lexemes, vector)
     return SearchResult(items, threshold, degraded, len(fetched.ids), watch.laps, asked)
 
 

@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 BATCH = 64
 MAX_ATTEMPTS = 8
 LEASE = timedelta(minutes=5)
-FIRST_PAUSE = timedelta(seconds=15)
+BACKOFF_INITIAL = timedelta(seconds=15)
 LONGEST_PAUSE = timedelta(minutes=15)
 RUN_SECONDS = 60.0
 """One task works for about so long, well inside the worker's limit, and queues the next one when there is more."""
@@ -46,8 +46,8 @@ class Claimed:
 
 
 def pause_after(attempts: int) -> timedelta:
-    """How long a row waits after its n-th failed attempt: doubling from FIRST_PAUSE to LONGEST_PAUSE."""
-    return min(FIRST_PAUSE * 2 ** min(attempts - 1, 20), LONGEST_PAUSE)
+    """How long a row waits after its n-th failed attempt: doubling from BACKOFF_INITIAL to LONGEST_PAUSE."""
+    return min(BACKOFF_INITIAL * 2 ** min(attempts - 1, 20), LONGEST_PAUSE)
 
 
 def embeddings_make(*, seconds: float = RUN_SECONDS) -> int:
@@ -119,7 +119,7 @@ def _give_up() -> None:
     )
 
 
-def strangers_adopt() -> int:
+def requeue_stale_embeddings() -> int:
     """Let rows with a vector of another model than the index's, if any, wait for one of this; returns how many."""
     active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
     if not active:

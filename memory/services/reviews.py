@@ -22,7 +22,7 @@ from memory.models import Censor, Fact, FactChange, MemoryReview
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.services.censors import censor_update
 from memory.services.facts import (
-    Probe,
+    Precheck,
     fact_confirm,
     fact_invalidate,
     fact_learn,
@@ -293,7 +293,7 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
             valid_from=min(moment for moment in begun if moment) if all(begun) else None,
             by=by,
             exclude=[each.pk for each in sources],
-            probe=Probe(),
+            probe=Precheck(),
         ).fact
         made = into.confirmation_count == 0
     merged = [each for each in sources if each.pk != into.pk]
@@ -341,7 +341,7 @@ def _hold_after_all(review: MemoryReview, by: Principal, comment: str) -> dict[s
         tags=wrong.tags,
         source=f"question: {by.name}"[:200],
         by=by,
-        probe=Probe(),
+        probe=Precheck(),
     )
     return {"made": str(learned.fact.pk) if learned.action != "confirmed" else ""}
 

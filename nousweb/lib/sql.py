@@ -64,7 +64,7 @@ def instance_insert(
     return inserted
 
 
-class Repeated:
+class CachedQuery:
     """A queryset that is asked again and again for other values, written to SQL once and prepared.
 
     `build` makes it for a shape (whatever changes the SQL itself) from `stand_ins`: for each value that changes from

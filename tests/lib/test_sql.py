@@ -7,10 +7,10 @@ from django.test.utils import CaptureQueriesContext
 from identity.models import Agent, ApiToken
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create
-from nousweb.lib.sql import Repeated, columns_of, instance_insert, instance_of, rows_prepared, session_tuned
+from nousweb.lib.sql import CachedQuery, columns_of, instance_insert, instance_of, rows_prepared, session_tuned
 from tests.database import as_the_owner
 
-BY_KIND = Repeated(
+BY_KIND = CachedQuery(
     lambda shape, agent, kind: (
         Agent.objects.filter(pk__gte=agent, kind=kind)
         .exclude(slug__in=shape)

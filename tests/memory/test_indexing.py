@@ -13,7 +13,7 @@ from identity.principal import Principal
 from memory.embedding import embedder_named
 from memory.models import EmbeddingModel, Fact, SearchItem
 from memory.services import indexing
-from memory.services.facts import Probe, fact_learn
+from memory.services.facts import Precheck, fact_learn
 from memory.services.indexing import MAX_ATTEMPTS, embeddings_make, index_retry, pause_after
 from memory.services.reindexing import index_rebuild
 from nousweb.lib.errors import NotAllowed
@@ -34,7 +34,7 @@ def served(db, settings):
 @pytest.fixture
 def learn(ada, actor):
     """Facts that come without their vectors."""
-    return lambda *texts: [fact_learn(agent=ada, content=text, by=actor, probe=Probe()).fact for text in texts]
+    return lambda *texts: [fact_learn(agent=ada, content=text, by=actor, probe=Precheck()).fact for text in texts]
 
 
 def states():
@@ -149,7 +149,7 @@ def test_a_row_that_kills_every_worker_is_given_up(served, learn, monkeypatch):
 def test_pauses_grow_and_end():
     pauses = [pause_after(n) for n in range(1, 40)]
     assert pauses == sorted(pauses)
-    assert pauses[0] == indexing.FIRST_PAUSE
+    assert pauses[0] == indexing.BACKOFF_INITIAL
     assert pauses[-1] == indexing.LONGEST_PAUSE
 
 
@@ -160,7 +160,7 @@ def test_two_workers_embed_every_row_once(settings, ada, actor):
         name = f"openai:two-{running.url.rpartition(':')[2]}"
         EmbeddingModel.objects.create(name=name, dimension=running.dimension, state="active")
         for number in range(150):
-            fact_learn(agent=ada, content=f"fact number {number}", by=actor, probe=Probe())
+            fact_learn(agent=ada, content=f"fact number {number}", by=actor, probe=Precheck())
         made = []
 
         def work():

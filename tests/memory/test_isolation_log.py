@@ -146,8 +146,8 @@ def test_the_subconscious_is_given_both(clients, log):
         for pk in given_ids:
             assert client.get(f"/events/{pk}").status_code == 200
         for persona in ("actor", "subconscious"):
-            narrowed = client.get("/events", {"persona": persona, "limit": 200}).json()["items"]
-            assert {item["persona"] for item in narrowed} <= {persona}
+            is_filtered = client.get("/events", {"persona": persona, "limit": 200}).json()["items"]
+            assert {item["persona"] for item in is_filtered} <= {persona}
         transaction.set_rollback(True)
 
 

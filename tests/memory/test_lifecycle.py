@@ -12,7 +12,7 @@ from memory.jobs.queue import lifecycle_queue
 from memory.jobs.runner import lifecycle_run, pause_after, run_retry, runs_sweep
 from memory.jobs.schedule import dream_queue, judgements_retry, schedule_pause, schedule_resume, schedule_run
 from memory.lifecycle.episode_extraction import MAX_SUMMARY_WORDS, extract_summary, extract_title
-from memory.lifecycle.handler import Handler, NotNow
+from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.handlers.censor_escalate import escalated
 from memory.lifecycle.handlers.procedure_flags import flag_of
@@ -117,7 +117,7 @@ def test_what_cannot_be_asked_now_is_no_attempt(ada, handler):
     at = clock.now() + timedelta(hours=5)
 
     def later(run):
-        raise NotNow("Spent.", retry_at=at)
+        raise Defer("Spent.", retry_at=at)
 
     handler(prepare=later)
     run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)

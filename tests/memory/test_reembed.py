@@ -10,7 +10,7 @@ from memory.models import EmbeddingModel, SearchItem
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
 from memory.services import reembedding
-from memory.services.facts import Probe, fact_learn
+from memory.services.facts import Precheck, fact_learn
 from memory.services.indexing import embeddings_make
 from memory.services.reembedding import reembed_cancel, reembed_continue, reembed_progress, reembed_start
 from nousweb.lib.errors import Conflict, Invalid
@@ -116,7 +116,7 @@ def test_only_one_move_at_a_time_and_it_can_be_stopped(served, store, system):
 
 def test_the_index_keeps_its_model_when_the_settings_change(served, store, settings, ada, actor):
     settings.EMBEDDER, settings.EMBED_MODEL = served.name.split(":")
-    fact_learn(agent=ada, content="One more.", by=actor, probe=Probe())
+    fact_learn(agent=ada, content="One more.", by=actor, probe=Precheck())
     assert embeddings_make() == 1
     assert models() == {(LOCAL, "ready")}
     out = StringIO()

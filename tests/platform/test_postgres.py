@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from nousweb.runtime.postgres import EmbeddedServer, Membership, PostgresProblem, check_requirements
+from nousweb.runtime.postgres import EmbeddedServer, Lease, PostgresProblem, check_requirements
 from nousweb.runtime.postgres.paths import LONGEST_SOCKET_PATH, SOCKET_NAME
 from nousweb.runtime.postgres.sharing import MOST_REVIVALS
 
@@ -42,7 +42,7 @@ def server(servers: EmbeddedServer) -> Iterator[EmbeddedServer]:
 
 
 def postmaster(server: EmbeddedServer) -> int:
-    return int((server.placement.cluster / "postmaster.pid").read_text().split("\n")[0])
+    return int((server.paths.cluster / "postmaster.pid").read_text().split("\n")[0])
 
 
 def wait_until_gone(pid: int) -> None:
@@ -64,8 +64,8 @@ class TestLifecycle:
 
     def test_its_folder_is_private(self, server: EmbeddedServer) -> None:
         server.start()
-        assert server.placement.home.stat().st_mode & 0o077 == 0
-        assert server.placement.socket_dir.stat().st_mode & 0o077 == 0
+        assert server.paths.home.stat().st_mode & 0o077 == 0
+        assert server.paths.socket_dir.stat().st_mode & 0o077 == 0
 
     def test_keeps_its_data_over_a_restart(self, server: EmbeddedServer) -> None:
         server.start()
@@ -87,14 +87,14 @@ class TestLifecycle:
     @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
     def test_starts_when_its_old_process_number_is_in_use_again(self, server: EmbeddedServer) -> None:
         server.start()
-        status = server.placement.cluster / "postmaster.pid"
+        status = server.paths.cluster / "postmaster.pid"
         lines = status.read_text().split("\n")
         server.stop()
-        with subprocess.Popen(["sleep", "60"], **server.placement.as_account()) as stranger:
+        with subprocess.Popen(["sleep", "60"], **server.paths.as_account()) as stranger:
             try:
                 status.write_text("\n".join([str(stranger.pid), *lines[1:]]))
                 status.chmod(0o600)
-                server.placement.give(status)
+                server.paths.give(status)
                 server.start()
                 assert stranger.poll() is None
                 assert server.running()
@@ -104,7 +104,7 @@ class TestLifecycle:
     def test_an_interrupted_first_start_leaves_nothing_that_looks_finished(self, tmp_path: Path) -> None:
         tmp_path.chmod(0o755)
         server = EmbeddedServer(tmp_path, fast_unsafe=True, say=lambda line: None)
-        unfinished = server.placement.home / "data.new"
+        unfinished = server.paths.home / "data.new"
         unfinished.mkdir()
         (unfinished / "PG_VERSION").write_text("18")
         try:
@@ -115,7 +115,7 @@ class TestLifecycle:
 
 class TestSharing:
     def test_the_last_to_leave_stops_the_server(self, server: EmbeddedServer) -> None:
-        first, second = Membership(server), Membership(server)
+        first, second = Lease(server), Lease(server)
         assert first.join() == second.join()
         first.leave()
         assert server.running()
@@ -123,7 +123,7 @@ class TestSharing:
         assert not server.running()
 
     def test_members_that_start_at_once_share_one_server(self, server: EmbeddedServer) -> None:
-        members = [Membership(EmbeddedServer(server.data_dir, fast_unsafe=True)) for _ in range(4)]
+        members = [Lease(EmbeddedServer(server.data_dir, fast_unsafe=True)) for _ in range(4)]
         threads = [threading.Thread(target=member.join) for member in members]
         for thread in threads:
             thread.start()
@@ -135,7 +135,7 @@ class TestSharing:
         assert not server.running()
 
     def test_a_killed_member_holds_nothing_up_and_a_forked_one_stops_nothing(self, server: EmbeddedServer) -> None:
-        member = Membership(server)
+        member = Lease(server)
         member.join()
         program = (
             "import os; from nousweb.runtime.postgres import ensure_database_url as e;"
@@ -164,7 +164,7 @@ class TestSharing:
         assert not server.running()
 
     def test_a_dead_server_is_revived(self, server: EmbeddedServer) -> None:
-        member = Membership(server)
+        member = Lease(server)
         member.join()
         pid = postmaster(server)
         assert not member.revive()
@@ -175,7 +175,7 @@ class TestSharing:
         member.leave()
 
     def test_a_server_that_dies_again_and_again_is_given_up(self, server: EmbeddedServer) -> None:
-        member = Membership(server)
+        member = Lease(server)
         member.join()
 
         def die() -> None:
@@ -192,12 +192,12 @@ class TestSharing:
         member.leave()
 
     def test_a_database_that_is_gone_is_not_replaced_by_an_empty_one(self, server: EmbeddedServer) -> None:
-        member = Membership(server)
+        member = Lease(server)
         member.join()
         pid = postmaster(server)
         os.kill(pid, signal.SIGKILL)
         wait_until_gone(pid)
-        cluster, away = server.placement.cluster, server.placement.home / "away"
+        cluster, away = server.paths.cluster, server.paths.home / "away"
         cluster.rename(away)
         try:
             with pytest.raises(PostgresProblem, match=r"^The database in .* is gone\.$"):
@@ -213,7 +213,7 @@ class TestRefusals:
         tmp_path.chmod(0o755)
         server = EmbeddedServer(tmp_path / ("long" * 25), fast_unsafe=True, say=lambda line: None)
         try:
-            folder = server.placement.socket_dir
+            folder = server.paths.socket_dir
             assert len(os.fsencode(folder / SOCKET_NAME)) <= LONGEST_SOCKET_PATH
             assert folder.stat().st_mode & 0o077 == 0
         finally:
@@ -232,7 +232,7 @@ class TestRefusals:
             server.start()
 
     def test_a_cluster_of_another_major_version(self, server: EmbeddedServer) -> None:
-        version = server.placement.cluster / "PG_VERSION"
+        version = server.paths.cluster / "PG_VERSION"
         server.start()
         server.stop()
         version.write_text("17\n")

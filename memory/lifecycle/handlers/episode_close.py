@@ -20,7 +20,7 @@ from memory.persona import VIEWS
 from memory.policy import MAX_DETAIL_CHARACTERS
 from memory.services.decisions import decisions_link
 from memory.services.episodes import episode_describe, episode_words
-from memory.services.facts import Probe, fact_learn, fact_probe
+from memory.services.facts import Precheck, fact_learn, fact_precheck
 from memory.services.review_opening import question_ask
 
 BY = Principal.of_system("lifecycle")
@@ -36,7 +36,7 @@ class Prepared:
     summary: str = ""
     kind: str = ""
     judge: str = "done"
-    facts: list[tuple[ExtractedFact, Probe]] = field(default_factory=list)
+    facts: list[tuple[ExtractedFact, Precheck]] = field(default_factory=list)
     skipped: bool = False
 
 
@@ -93,7 +93,9 @@ def _ask(judge: Judge, run: LifecycleRun, episode: Episode, text: str, found: Pr
                 agent=episode.agent, persona=episode.persona, summary=summary, transcript=text
             )
             run.tokens += extracted.tokens
-            found.facts = [(each, fact_probe(_draft(episode, each), waiting=False)) for each in extracted.value.facts]
+            found.facts = [
+                (each, fact_precheck(_draft(episode, each), waiting=False)) for each in extracted.value.facts
+            ]
     except JudgeFailed as error:
         found.judge = PENDING if error.retryable else str(error)
 
@@ -125,7 +127,7 @@ def _apply(run: LifecycleRun, found: Prepared) -> dict[str, Any]:
     return result
 
 
-def _learn(episode: Episode, facts: Sequence[tuple[ExtractedFact, Probe]]) -> dict[str, int]:
+def _learn(episode: Episode, facts: Sequence[tuple[ExtractedFact, Precheck]]) -> dict[str, int]:
     actions: dict[str, int] = {}
     for each, probe in facts:
         learned = fact_learn(

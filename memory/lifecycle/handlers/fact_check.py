@@ -3,9 +3,9 @@
 from typing import Any
 
 from identity.principal import Principal
-from memory.comparison.resolution import decide, evidence_of
+from memory.comparison.resolution import evidence_of, resolve
 from memory.embedding import thresholds_of
-from memory.lifecycle.handler import Handler, NotNow
+from memory.lifecycle.handler import Defer, Handler
 from memory.models import Fact, LifecycleRun
 from memory.services.facts.change import fact_confirm, fact_invalidate, fact_merge, fact_supersede, facts_lock
 from memory.services.facts.comparison_candidates import Vector, candidates_compare
@@ -24,7 +24,7 @@ def _prepare(run: LifecycleRun) -> Vector | None:
         return None
     vector = vector_of(fact.content)
     if vector is None:
-        raise NotNow("The embedding model cannot be reached.")
+        raise Defer("The embedding model cannot be reached.")
     return vector
 
 
@@ -44,7 +44,7 @@ def _apply(run: LifecycleRun, vector: Vector | None) -> dict[str, Any]:
         relearned_ask(fact=fact, rejected=wrong[0], each=wrong[1], by=BY)
         fact_invalidate(fact=fact, by=BY, reason="It says what people found wrong.")
         return {"action": "decided"}
-    decision = decide([each for each in compared if each.fact_id in earlier], {})
+    decision = resolve([each for each in compared if each.fact_id in earlier], {})
     olds = facts_lock([*earlier, fact.pk])
     if decision.confirm is not None and not fact.endorsed:
         known = fact_confirm(fact=olds[decision.confirm.fact_id], by=BY, reason="Learned again in other words.")

@@ -7,10 +7,10 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.comparison.compare import Comparison, FactText, compare_facts
-from memory.comparison.resolution import settles
+from memory.comparison.resolution import auto_resolution
 from memory.embedding.thresholds import UNKNOWN
 from memory.judge import Judged, JudgeFailed, JudgeUnavailable, RelationVerdict, judge_in_force
-from memory.lifecycle.handler import Handler, NotNow
+from memory.lifecycle.handler import Defer, Handler
 from memory.models import Fact, LifecycleRun, MemoryReview
 from memory.services.facts.comparison_candidates import moment_of
 from memory.services.facts.precheck import for_judge
@@ -31,7 +31,7 @@ def _prepare(run: LifecycleRun) -> Judged[RelationVerdict] | str:
             agent=review.agent, persona=review.persona, old=for_judge(review.old), new=for_judge(review.new)
         )
     except JudgeUnavailable as error:
-        raise NotNow(str(error), retry_at=error.retry_at) from error
+        raise Defer(str(error), retry_at=error.retry_at) from error
     except JudgeFailed as error:
         if error.retryable:
             raise
@@ -47,7 +47,7 @@ def _apply(run: LifecycleRun, judged: Judged[RelationVerdict] | str) -> dict[str
     if review is None or review.old is None or review.new is None:
         return {"judge": "answered"}
     comparison = _compared(review.old, review.new, review.score or 0.0)
-    comes_to = settles(comparison, judged.value)
+    comes_to = auto_resolution(comparison, judged.value)
     answer = verdict_apply(review=review, judged=judged, comes_to=str(comes_to) if comes_to else None, by=BY)
     return {"judge": str(judged.value.relation), "confidence": judged.value.confidence, "answer": answer}
 

@@ -10,18 +10,18 @@ from memory.services.facts.change import (
     fact_unconfirm,
 )
 from memory.services.facts.learn import LearnResult, fact_learn
-from memory.services.facts.precheck import Probe, fact_probe
+from memory.services.facts.precheck import Precheck, fact_precheck
 from memory.services.facts.replace import fact_replace
 
 __all__ = [
     "LearnResult",
-    "Probe",
+    "Precheck",
     "fact_confirm",
     "fact_edit",
     "fact_invalidate",
     "fact_learn",
     "fact_merge",
-    "fact_probe",
+    "fact_precheck",
     "fact_replace",
     "fact_restore",
     "fact_supersede",

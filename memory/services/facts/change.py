@@ -370,7 +370,7 @@ def _lock_pair(one: Fact, other: Fact) -> tuple[Fact, Fact]:
 
 def _span_end_before_retirement(fact: Fact) -> datetime | None:
     """Until when the fact was true in the world before it was last retired, as its history tells."""
-    turns = list(FactChange.objects.filter(fact=fact, action__in=FactChange.TURNS).order_by("id"))
+    turns = list(FactChange.objects.filter(fact=fact, action__in=FactChange.VALIDITY_TRANSITIONS).order_by("id"))
     restored = [place for place, turn in enumerate(turns) if turn.action == Action.RESTORED]
     since = turns[restored[-1] + 1 :] if restored else turns
     # A fact that came without its history keeps the span that it came with.

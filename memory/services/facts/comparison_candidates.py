@@ -13,7 +13,7 @@ from django.db import connection
 
 from identity.models import Agent
 from memory.comparison.compare import Comparison, FactText, Kind, compare_facts, subjects_clash
-from memory.comparison.resolution import Compared, spans_meet
+from memory.comparison.resolution import FactMatch, spans_meet
 from memory.embedding.thresholds import UNKNOWN, Thresholds
 from memory.models import Fact
 from memory.persona import VIEWS
@@ -47,7 +47,7 @@ def candidates_compare(
     thresholds: Thresholds = UNKNOWN,
     may_replace: Collection[str] = (),
     exclude: Sequence[UUID] = (),
-) -> list[Compared]:
+) -> list[FactMatch]:
     """The active facts of the same memory that `fact`, stored or not, resembles, each compared with it.
 
     `may_replace` are the categories with a right of their own that the learner holds. A fact of such a category is
@@ -57,10 +57,10 @@ def candidates_compare(
     said = _comparable(fact, _said(fact) - left_out, same_words=True)
     if said:
         # The very same words decide by themselves, so nothing else has to be looked for.
-        return [Compared(old.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True) for old in said]
+        return [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True) for old in said]
     cosines, new = _near(fact, vector), text_of(fact)
     return [
-        Compared(
+        FactMatch(
             old.pk,
             compare_facts(text_of(old), new, cosines.get(old.pk, 0.0), thresholds),
             replaceable=old.category not in CATEGORY_PERMISSIONS or old.category in may_replace,

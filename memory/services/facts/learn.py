@@ -16,7 +16,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.comparison.resolution import Compared, Decision, decide, evidence_of
+from memory.comparison.resolution import FactMatch, Resolution, evidence_of, resolve
 from memory.jobs.queue import lifecycle_queue
 from memory.judge import RelationVerdict
 from memory.models import Episode, Fact, FactChange, ItemType, MemoryReview, Scope
@@ -27,7 +27,7 @@ from memory.search.index_writer import index_put
 from memory.services.facts.change import fact_confirm, fact_supersede, facts_lock
 from memory.services.facts.comparison_candidates import Vector, candidates_compare, collection_of
 from memory.services.facts.history import change_record
-from memory.services.facts.precheck import Probe, fact_probe
+from memory.services.facts.precheck import Precheck, fact_precheck
 from memory.services.facts.rejected_facts import rejected_like, relearned_ask
 from memory.services.review_opening import pair_ask
 from memory.services.row_update import in_transaction
@@ -74,16 +74,16 @@ def fact_learn(
     source_episode: Episode | None = None,
     persona: str = "",
     exclude: Sequence[UUID] = (),
-    probe: Probe | None = None,
+    probe: Precheck | None = None,
 ) -> LearnResult:
     """Learn a fact in the memory of the persona that `by` acts as, or for the system of `persona`.
 
     A fact that is known already is confirmed, one that certainly tells a newer value of an old one takes its place, and
     one that may do either is stored with a question, as is what would take the place of people's word or of what they
     are being asked about. What people found wrong is not stored again unless a person learns it. `exclude` are facts
-    that it is not compared with. `confidence` and `importance` lie in [0, 1]. `probe` is of `fact_probe`; without it,
-    one is made unless a transaction is open, and then the comparison by meaning follows later. Raises Invalid, naming
-    the field, or NotAllowed.
+    that it is not compared with. `confidence` and `importance` lie in [0, 1]. `probe` is of `fact_precheck`; without
+    it, one is made unless a transaction is open, and then the comparison by meaning follows later. Raises Invalid,
+    naming the field, or NotAllowed.
     """
     by.require("memory.add_fact", agent)
     if category in CATEGORY_PERMISSIONS:
@@ -110,12 +110,14 @@ def fact_learn(
         raise Invalid("valid_until must be later than valid_from.", field="valid_until")
     may_replace = {name for name, right in CATEGORY_PERMISSIONS.items() if by.may(right)}
     if probe is None:
-        probe = Probe() if in_transaction() else fact_probe(fact, may_replace=may_replace, exclude=exclude)
+        probe = Precheck() if in_transaction() else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
     return _learn(fact=fact, by=by, probe=probe, may_replace=may_replace, exclude=exclude)
 
 
 @agent_transaction(of="fact")
-def _learn(*, fact: Fact, by: Principal, probe: Probe, may_replace: set[str], exclude: Sequence[UUID]) -> LearnResult:
+def _learn(
+    *, fact: Fact, by: Principal, probe: Precheck, may_replace: set[str], exclude: Sequence[UUID]
+) -> LearnResult:
     # Another try, after a deadlock, begins with what was given.
     fact = copy.copy(fact)
     learning_lock(fact.agent, fact.persona)
@@ -125,7 +127,7 @@ def _learn(*, fact: Fact, by: Principal, probe: Probe, may_replace: set[str], ex
         fact, vector=probe.vector, thresholds=probe.thresholds, may_replace=may_replace, exclude=exclude
     )
     verdicts = {key: judged.value for key, judged in probe.verdicts.items()}
-    decision = decide(compared, verdicts)
+    decision = resolve(compared, verdicts)
     facts_lock([each.fact_id for each in (decision.confirm, *decision.supersede, *decision.ask) if each])
     if decision.confirm is not None:
         return LearnResult("confirmed", _confirm(decision.confirm, by, probe, verdicts))
@@ -159,7 +161,7 @@ def learning_lock(agent: Agent, persona: str) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"learn:{agent.pk}:{persona}"])
 
 
-def _confirm(each: Compared, by: Principal, probe: Probe, verdicts: dict[UUID, RelationVerdict]) -> Fact:
+def _confirm(each: FactMatch, by: Principal, probe: Precheck, verdicts: dict[UUID, RelationVerdict]) -> Fact:
     known = Fact.objects.select_related("agent").get(pk=each.fact_id)
     return fact_confirm(
         fact=known,
@@ -185,7 +187,7 @@ def _store(fact: Fact, by: Principal, vector: Vector | None) -> None:
     )
 
 
-def _supersede(fact: Fact, decision: Decision, by: Principal, probe: Probe) -> tuple[list[Fact], list[Compared]]:
+def _supersede(fact: Fact, decision: Resolution, by: Principal, probe: Precheck) -> tuple[list[Fact], list[FactMatch]]:
     """Let `fact` take the places that it certainly takes; returns whose, and those where the spans do not allow it."""
     superseded, refused = [], []
     for each, old in _facts_of(decision.supersede):
@@ -213,12 +215,12 @@ def _supersede(fact: Fact, decision: Decision, by: Principal, probe: Probe) -> t
     return superseded, refused
 
 
-def _facts_of(compared: Sequence[Compared]) -> list[tuple[Compared, Fact]]:
+def _facts_of(compared: Sequence[FactMatch]) -> list[tuple[FactMatch, Fact]]:
     facts = Fact.objects.select_related("agent").in_bulk([each.fact_id for each in compared])
     return [(each, facts[each.fact_id]) for each in compared if each.fact_id in facts]
 
 
-def _evidence(each: Compared, probe: Probe) -> dict[str, object]:
+def _evidence(each: FactMatch, probe: Precheck) -> dict[str, object]:
     judged = probe.verdicts.get(each.fact_id)
     if judged is None:
         return evidence_of(each.comparison)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import structlog
 
-from memory.comparison.resolution import asks
+from memory.comparison.resolution import needs_judge
 from memory.embedding import EmbeddingFailed, embedder_named, thresholds_of
 from memory.embedding.thresholds import UNKNOWN, Thresholds
 from memory.judge import FactForJudge, Judged, JudgeFailed, RelationVerdict, judge_in_force
@@ -21,7 +21,7 @@ MAX_VERDICTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Precheck:
     """`vector` is None when the model could not be reached; `verdicts` are by the id of the old fact."""
 
     vector: Vector | None = None
@@ -29,9 +29,9 @@ class Probe:
     verdicts: Mapping[UUID, Judged[RelationVerdict]] = field(default_factory=dict)
 
 
-def fact_probe(
+def fact_precheck(
     fact: Fact, *, may_replace: Collection[str] = (), exclude: Sequence[UUID] = (), waiting: bool = True
-) -> Probe:
+) -> Precheck:
     """Embed `fact`, which is not stored yet, and ask the judge in force about those that it competes with.
 
     Never raises for a model that is down: what could not be asked is asked later. Not to be called in a transaction.
@@ -41,11 +41,11 @@ def fact_probe(
     judge = judge_in_force(waiting=waiting)
     verdicts: dict[UUID, Judged[RelationVerdict]] = {}
     if judge is None:
-        return Probe(vector, thresholds)
+        return Precheck(vector, thresholds)
     compared = candidates_compare(fact, vector=vector, thresholds=thresholds, may_replace=may_replace, exclude=exclude)
     if any(each.said for each in compared):
-        return Probe(vector, thresholds)
-    doubtful = sorted(filter(asks, compared), key=lambda each: -each.comparison.cosine)[:MAX_VERDICTS]
+        return Precheck(vector, thresholds)
+    doubtful = sorted(filter(needs_judge, compared), key=lambda each: -each.comparison.cosine)[:MAX_VERDICTS]
     facts = Fact.objects.in_bulk([each.fact_id for each in doubtful])
     for each in doubtful:
         old = facts.get(each.fact_id)
@@ -58,7 +58,7 @@ def fact_probe(
         except JudgeFailed as error:
             log.info("judge_failed", error=str(error))
             break
-    return Probe(vector, thresholds, verdicts)
+    return Precheck(vector, thresholds, verdicts)
 
 
 def vector_of(text: str) -> Vector | None:

@@ -13,7 +13,7 @@ from django.db import connection
 
 from identity.principal import Principal
 from memory.comparison.compare import Comparison, Kind, compare_facts
-from memory.comparison.resolution import Compared, reasons_of
+from memory.comparison.resolution import FactMatch, reasons_of
 from memory.embedding.thresholds import UNKNOWN, Thresholds
 from memory.models import Fact, MemoryReview
 from memory.services.facts.comparison_candidates import SAID, Vector, collection_of, text_of
@@ -32,23 +32,23 @@ RELEARN_WINDOW = timedelta(days=30)
 
 def rejected_like(
     fact: Fact, *, vector: Vector | None, thresholds: Thresholds = UNKNOWN
-) -> tuple[Fact, Compared] | None:
+) -> tuple[Fact, FactMatch] | None:
     """The fact of the same memory that was found wrong and says what `fact` says, with the comparison; else None."""
     cosines = _cosines(fact, vector)
     found = Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk")
-    alike: list[tuple[Fact, Compared]] = []
+    alike: list[tuple[Fact, FactMatch]] = []
     for old in found:
         said = cosines[old.pk] is None
         if said and _same_subject(old, fact):
-            return old, Compared(old.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True)
+            return old, FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True)
         comparison = compare_facts(text_of(old), text_of(fact), cosines[old.pk] or 0.0, thresholds)
         if comparison.kind in ALIKE:
-            alike.append((old, Compared(old.pk, comparison)))
+            alike.append((old, FactMatch(old.pk, comparison)))
     alike.sort(key=lambda pair: (pair[1].comparison.kind is not Kind.SAME, -pair[1].comparison.cosine))
     return alike[0] if alike else None
 
 
-def relearned_ask(*, fact: Fact, rejected: Fact, each: Compared, by: Principal) -> MemoryReview | None:
+def relearned_ask(*, fact: Fact, rejected: Fact, each: FactMatch, by: Principal) -> MemoryReview | None:
     """The question that waits about `rejected` being learned again as `fact`, asked now if it is news; else None."""
     earlier = MemoryReview.objects.filter(kind=MemoryReview.Kind.RELEARNED, facts__contains=[rejected.pk])
     if waiting := earlier.pending().first():

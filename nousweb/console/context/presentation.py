@@ -75,7 +75,7 @@ class SectionRow:
 
 
 @dataclass(frozen=True)
-class Shown:
+class PromptView:
     """What the panels of a result need. Sections, candidates and decisions are as they are logged."""
 
     slug: str
@@ -93,7 +93,7 @@ class Shown:
     counted_by: str = ""
 
     @classmethod
-    def of_result(cls, slug: str, result: ContextResult) -> "Shown":
+    def of_result(cls, slug: str, result: ContextResult) -> "PromptView":
         prepared = result.prepared
         return cls(
             slug,
@@ -110,7 +110,7 @@ class Shown:
         )
 
     @classmethod
-    def of_run(cls, slug: str, run: ContextRun) -> "Shown":
+    def of_run(cls, slug: str, run: ContextRun) -> "PromptView":
         return cls(
             slug,
             run.system_prompt,

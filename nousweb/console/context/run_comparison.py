@@ -6,7 +6,7 @@ from typing import Any
 
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.links import memory_url
-from nousweb.console.context.presentation import Shown
+from nousweb.console.context.presentation import PromptView
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
 Key = tuple[str, str]
@@ -65,7 +65,7 @@ class Comparison:
     tokens_change: int
 
 
-def compare(a: Shown, b: Shown) -> Comparison:
+def compare(a: PromptView, b: PromptView) -> Comparison:
     """What differs from `a` to `b`. An item has moved when it stands elsewhere among those that both show."""
     places_a, places_b = _places(a), _places(b)
     both = [key for key, place in places_a.items() if place.shown and places_b.get(key, Place()).shown]
@@ -98,7 +98,7 @@ def _change(a: Place, b: Place, *, moved: bool) -> str:
     return "verdict" if a.verdict and b.verdict and a.verdict != b.verdict else ""
 
 
-def _places(shown: Shown) -> dict[Key, Place]:
+def _places(shown: PromptView) -> dict[Key, Place]:
     verdicts: dict[Key, Mapping[str, Any]] = {(one["type"], one["id"]): one for one in shown.candidates}
     places: dict[Key, Place] = {}
     number = 0

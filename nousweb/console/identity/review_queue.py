@@ -80,7 +80,7 @@ class QueueFilter:
         return replace(self, status=status)
 
     @property
-    def narrowed(self) -> bool:
+    def is_filtered(self) -> bool:
         return bool(self.agent or self.risk or self.section)
 
     def _narrow(self, by: Principal) -> ChangeProposalQuerySet:

@@ -31,7 +31,9 @@ def known_spans(fact: Fact, changes: Iterable[FactChange]) -> list[Span]:
     """Since when and until when the agent held the fact to be true; restored facts have more than one span."""
     spans: list[Span] = []
     start: datetime | None = fact.recorded_at
-    for change in sorted((each for each in changes if each.action in FactChange.TURNS), key=lambda each: each.pk):
+    for change in sorted(
+        (each for each in changes if each.action in FactChange.VALIDITY_TRANSITIONS), key=lambda each: each.pk
+    ):
         if change.action == FactChange.Action.RESTORED:
             start = start or change.at
         elif start is not None:

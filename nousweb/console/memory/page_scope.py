@@ -29,7 +29,7 @@ Row = TypeVar("Row", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PageScope:
     """Whose memory a page shows, and to whom. `suffix` goes on addresses so that the next page shows the same."""
 
     agent: Agent
@@ -54,7 +54,7 @@ class Shown:
         return found
 
 
-def shown_memory(request: HttpRequest, slug: str, permission: str) -> Shown:
+def shown_memory(request: HttpRequest, slug: str, permission: str) -> PageScope:
     """The memory that a page is about: the actor's, or with ?persona=subconscious both, for those who may.
 
     Raises NotAllowed and NotFound.
@@ -64,7 +64,7 @@ def shown_memory(request: HttpRequest, slug: str, permission: str) -> Shown:
     agent = agent_get(slug)
     asked = request.GET.get("persona") == Persona.SUBCONSCIOUS
     memory = subconscious_memory_of(agent, by) if asked else memory_of(agent, by)
-    return Shown(agent, by, memory, by.may(VIEW_SUBCONSCIOUS))
+    return PageScope(agent, by, memory, by.may(VIEW_SUBCONSCIOUS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def index_state(persona: str, item_type: str, item_id: object) -> dict[str, Any]
     return {**found, "kind": STATUS_KINDS[found["status"]]} if found else None
 
 
-def persona_tabs(request: HttpRequest, shown: Shown) -> list[dict[str, Any]]:
+def persona_tabs(request: HttpRequest, shown: PageScope) -> list[dict[str, Any]]:
     """The switch between the actor's memory and both; empty for those who have no choice."""
     if not shown.may_switch:
         return []
@@ -144,21 +144,21 @@ def persona_tabs(request: HttpRequest, shown: Shown) -> list[dict[str, Any]]:
     ]
 
 
-def base_context(request: HttpRequest, shown: Shown, **more: Any) -> dict[str, Any]:
+def base_context(request: HttpRequest, shown: PageScope, **more: Any) -> dict[str, Any]:
     """Template variables that every page of memory needs."""
     return {"agent": shown.agent, "shown": shown, "persona_tabs": persona_tabs(request, shown), **more}
 
 
-def list_context(request: HttpRequest, shown: Shown, found: StoreFilter, page: Any, **more: Any) -> dict[str, Any]:
+def list_context(request: HttpRequest, shown: PageScope, found: StoreFilter, page: Any, **more: Any) -> dict[str, Any]:
     """Template variables of a page that lists what a filter `found`, with `page` the part of it that is shown."""
     return base_context(
-        request, shown, form=found.form, narrowed=found.narrowed, query=query_without(request), page=page, **more
+        request, shown, form=found.form, is_filtered=found.is_filtered, query=query_without(request), page=page, **more
     )
 
 
 def form_page(
     request: HttpRequest,
-    shown: Shown,
+    shown: PageScope,
     form: forms.Form,
     change: Callable[[dict[str, Any]], object],
     template: str,

@@ -29,7 +29,7 @@ INSTEAD = "or set DATABASE_URL to a PostgreSQL server of your own"
 
 
 @dataclass(frozen=True)
-class Placement:
+class ServerPaths:
     """The folders and the account of one embedded cluster."""
 
     home: Path
@@ -67,7 +67,7 @@ class Placement:
             os.chown(path, *self.account)
 
 
-def place(data_dir: Path) -> Placement:
+def place(data_dir: Path) -> ServerPaths:
     """Settle where the cluster of `data_dir` lives, making the folders and, as root, the account.
 
     Raises PostgresProblem when that is impossible.
@@ -106,7 +106,7 @@ def _pointer(data_dir: Path) -> Path:
     return data_dir / "postgres.location"
 
 
-def _place_for_user(data_dir: Path, programs: Path) -> Placement:
+def _place_for_user(data_dir: Path, programs: Path) -> ServerPaths:
     home = data_dir / "postgres"
     if _pointer(data_dir).exists() or (home.exists() and home.stat().st_uid != os.geteuid()):
         raise PostgresProblem(
@@ -114,10 +114,10 @@ def _place_for_user(data_dir: Path, programs: Path) -> Placement:
             f"run as that user, choose another folder with NOUS_DATA_DIR, {INSTEAD}."
         )
     home.mkdir(mode=0o700, exist_ok=True)
-    return Placement(home, programs, _socket_dir(home, None), None)
+    return ServerPaths(home, programs, _socket_dir(home, None), None)
 
 
-def _place_for_root(data_dir: Path, programs: Path) -> Placement:
+def _place_for_root(data_dir: Path, programs: Path) -> ServerPaths:
     pointer = _pointer(data_dir)
     home = Path(pointer.read_text().strip()) if pointer.exists() else data_dir / "postgres"
     if home.exists() and home.stat().st_uid != 0:
@@ -143,7 +143,7 @@ def _place_for_root(data_dir: Path, programs: Path) -> Placement:
         )
     ):
         programs = _copied_programs(programs)
-    return Placement(home, programs, _socket_dir(home, account), account)
+    return ServerPaths(home, programs, _socket_dir(home, account), account)
 
 
 def _system_account() -> tuple[int, int]:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from nousweb.runtime.postgres.paths import MAJOR_VERSION, SOCKET_NAME, Placement, place
+from nousweb.runtime.postgres.paths import MAJOR_VERSION, SOCKET_NAME, ServerPaths, place
 from nousweb.runtime.postgres.privileges import privileges_grant
 from nousweb.runtime.postgres.problem import PostgresProblem
 
@@ -71,14 +71,14 @@ class EmbeddedServer:
         self.data_dir = data_dir
         self.fast_unsafe = fast_unsafe
         self._say = say
-        self._placement: Placement | None = None
+        self._paths: ServerPaths | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
-    def placement(self) -> Placement:
-        if self._placement is None:
-            self._placement = place(self.data_dir)
-        return self._placement
+    def paths(self) -> ServerPaths:
+        if self._paths is None:
+            self._paths = place(self.data_dir)
+        return self._paths
 
     @property
     def url(self) -> str:
@@ -91,7 +91,7 @@ class EmbeddedServer:
         return self._url_of(OWNER)
 
     def _url_of(self, role: str) -> str:
-        return f"postgresql://{role}@/{DATABASE}?host={quote(str(self.placement.socket_dir), safe='')}&port=5432"
+        return f"postgresql://{role}@/{DATABASE}?host={quote(str(self.paths.socket_dir), safe='')}&port=5432"
 
     def start(self) -> str:
         """Make sure that the server runs and has the application's database; return the product's URL.
@@ -119,11 +119,9 @@ class EmbeddedServer:
 
     def stop(self) -> None:
         """Stop the server, closing its connections; do nothing when it does not run."""
-        if (self.placement.cluster / "postmaster.pid").exists():
+        if (self.paths.cluster / "postmaster.pid").exists():
             for mode in ("fast", "immediate"):
-                finished = self._run(
-                    "pg_ctl", "-D", self.placement.cluster, "-m", mode, "-w", "-t", STOP_SECONDS, "stop"
-                )
+                finished = self._run("pg_ctl", "-D", self.paths.cluster, "-m", mode, "-w", "-t", STOP_SECONDS, "stop")
                 if finished.returncode == 0 or not self._listening():
                     break
         if self._process is not None:
@@ -133,46 +131,46 @@ class EmbeddedServer:
     def destroy(self) -> None:
         """Stop the server and delete its cluster."""
         self.stop()
-        placement = self.placement
-        shutil.rmtree(placement.home, ignore_errors=True)
-        shutil.rmtree(placement.socket_dir, ignore_errors=True)
-        if placement.home.parent != self.data_dir:
-            shutil.rmtree(placement.home.parent, ignore_errors=True)
+        paths = self.paths
+        shutil.rmtree(paths.home, ignore_errors=True)
+        shutil.rmtree(paths.socket_dir, ignore_errors=True)
+        if paths.home.parent != self.data_dir:
+            shutil.rmtree(paths.home.parent, ignore_errors=True)
 
     def _run(self, program: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
-        command = [str(self.placement.programs / "bin" / program), *map(str, arguments)]
-        return subprocess.run(command, check=False, capture_output=True, **self.placement.as_account())
+        command = [str(self.paths.programs / "bin" / program), *map(str, arguments)]
+        return subprocess.run(command, check=False, capture_output=True, **self.paths.as_account())
 
     def _listening(self) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             try:
-                probe.connect(os.fsencode(self.placement.socket_dir / SOCKET_NAME))
+                probe.connect(os.fsencode(self.paths.socket_dir / SOCKET_NAME))
             except (FileNotFoundError, ConnectionRefusedError):
                 return False
             return True
 
     def _check_space(self) -> None:
-        free = shutil.disk_usage(self.placement.home).free
+        free = shutil.disk_usage(self.paths.home).free
         if free < BYTES_NEEDED:
             raise PostgresProblem(
-                f"Only {free // 1024**2} MB are free in {self.placement.home}: the database needs at least "
+                f"Only {free // 1024**2} MB are free in {self.paths.home}: the database needs at least "
                 f"{BYTES_NEEDED // 1024**2} MB."
             )
 
     def _make_cluster(self) -> None:
-        placement = self.placement
-        version = placement.cluster / "PG_VERSION"
+        paths = self.paths
+        version = paths.cluster / "PG_VERSION"
         if version.exists():
             found = version.read_text().strip()
             if found != str(MAJOR_VERSION):
                 raise PostgresProblem(
-                    f"The database in {placement.cluster} was made by PostgreSQL {found} and this is "
+                    f"The database in {paths.cluster} was made by PostgreSQL {found} and this is "
                     f"{MAJOR_VERSION}: dump and restore it as docs/operations.md describes."
                 )
             return
         self._say("Making the database (once) ...")
         # Built beside its place and renamed, so that an interrupted run leaves nothing that looks finished.
-        unfinished = placement.home / "data.new"
+        unfinished = paths.home / "data.new"
         shutil.rmtree(unfinished, ignore_errors=True)
         finished = self._run(
             "initdb",
@@ -186,8 +184,8 @@ class EmbeddedServer:
         if finished.returncode:
             reason = _one_line(finished.stderr.decode(errors="replace").strip().rpartition("error:")[2] or "no reason")
             shutil.rmtree(unfinished, ignore_errors=True)
-            raise PostgresProblem(f"The database in {placement.home} could not be made: {reason}.")
-        unfinished.rename(placement.cluster)
+            raise PostgresProblem(f"The database in {paths.home} could not be made: {reason}.")
+        unfinished.rename(paths.cluster)
 
     def _drop_stale_locks(self) -> None:
         """Remove lock files whose process number now belongs to a stranger.
@@ -195,8 +193,8 @@ class EmbeddedServer:
         PostgreSQL itself removes one whose process is gone. After a restart of the machine or container the
         number is often in use again by another program of the same user, and it would never start.
         """
-        placement = self.placement
-        for lock in (placement.cluster / "postmaster.pid", placement.socket_dir / f"{SOCKET_NAME}.lock"):
+        paths = self.paths
+        for lock in (paths.cluster / "postmaster.pid", paths.socket_dir / f"{SOCKET_NAME}.lock"):
             try:
                 pid = int(lock.read_text().split("\n", 1)[0])
             except FileNotFoundError:
@@ -208,7 +206,7 @@ class EmbeddedServer:
 
     def _processes(self) -> list[int]:
         """Processes of this server: each of them works in the folder of the cluster."""
-        cluster = os.path.realpath(self.placement.cluster)
+        cluster = os.path.realpath(self.paths.cluster)
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -221,37 +219,37 @@ class EmbeddedServer:
 
     def _launch(self) -> None:
         # Not through `pg_ctl start`: it builds a shell command, which a quote or a dollar in the path breaks.
-        placement = self.placement
+        paths = self.paths
         settings = SETTINGS | (UNSAFE_SETTINGS if self.fast_unsafe else {})
-        settings["unix_socket_directories"] = '"{}"'.format(str(placement.socket_dir).replace('"', '""'))
+        settings["unix_socket_directories"] = '"{}"'.format(str(paths.socket_dir).replace('"', '""'))
         if Path("/dev/shm").is_dir() and shutil.disk_usage("/dev/shm").total < 512 * 1024**2:  # noqa: S108
             # The 64 MB that containers get are too few for a parallel build of a vector index.
             settings["dynamic_shared_memory_type"] = "mmap"
-        command = [str(placement.programs / "bin" / "postgres"), "-D", str(placement.cluster)]
+        command = [str(paths.programs / "bin" / "postgres"), "-D", str(paths.cluster)]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
-        if placement.log.exists() and placement.log.stat().st_size > LOG_BYTES_KEPT:
-            placement.log.rename(placement.log.with_name("log.1"))
+        if paths.log.exists() and paths.log.stat().st_size > LOG_BYTES_KEPT:
+            paths.log.rename(paths.log.with_name("log.1"))
         for attempt in range(20):
-            with placement.log.open("ab") as log:
-                placement.give(placement.log)
+            with paths.log.open("ab") as log:
+                paths.give(paths.log)
                 begin = log.tell()
-                self._process = subprocess.Popen(command, stdout=log, stderr=log, **placement.as_account())
+                self._process = subprocess.Popen(command, stdout=log, stderr=log, **paths.as_account())
             if self._wait_until_ready(self._process):
                 return
-            said = _tail(placement.log, begin)
+            said = _tail(paths.log, begin)
             # The children of a server that was killed need a moment to notice.
             if "still in use" not in said and "already exists" not in said:
                 break
             time.sleep(0.1 * (attempt + 1))
         raise PostgresProblem(
-            f"The embedded PostgreSQL did not start: {_one_line(said or 'it said nothing')} (log: {placement.log})."
+            f"The embedded PostgreSQL did not start: {_one_line(said or 'it said nothing')} (log: {paths.log})."
         )
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> bool:
         """Wait for the server's own word that it is ready, which may take minutes after a crash."""
         deadline = time.monotonic() + START_SECONDS
-        status = self.placement.cluster / "postmaster.pid"
+        status = self.paths.cluster / "postmaster.pid"
         while process.poll() is None:
             try:
                 lines = status.read_text().split("\n")
@@ -262,7 +260,7 @@ class EmbeddedServer:
             if time.monotonic() > deadline:
                 process.terminate()
                 raise PostgresProblem(
-                    f"The embedded PostgreSQL was not ready after {START_SECONDS:.0f} s (log: {self.placement.log})."
+                    f"The embedded PostgreSQL was not ready after {START_SECONDS:.0f} s (log: {self.paths.log})."
                 )
             time.sleep(0.02)
         return False
@@ -273,7 +271,7 @@ class EmbeddedServer:
         while True:
             try:
                 return psycopg.connect(
-                    host=str(self.placement.socket_dir),
+                    host=str(self.paths.socket_dir),
                     port=5432,
                     user=SUPERUSER,
                     dbname=database,

@@ -25,7 +25,7 @@ REVIVAL_SECONDS = 600.0
 """A server that dies more often than so many times in so many seconds is not started again."""
 PROJECT = Path(__file__).resolve().parents[3]
 
-_membership: "Membership | None" = None
+_membership: "Lease | None" = None
 
 
 def ensure_database_url() -> str:
@@ -35,7 +35,7 @@ def ensure_database_url() -> str:
     """
     global _membership
     if not os.environ.get("DATABASE_URL"):
-        membership = Membership(EmbeddedServer(data_dir()))
+        membership = Lease(EmbeddedServer(data_dir()))
         os.environ["DATABASE_URL"] = membership.join()
         os.environ["DATABASE_OWNER_URL"] = membership.server.owner_url
         _membership = membership
@@ -55,7 +55,7 @@ def data_dir() -> Path:
     return read("NOUS_DATA_DIR", lambda raw: Path(raw).expanduser().resolve(), PROJECT / "var")
 
 
-class Membership:
+class Lease:
     """This process's share in an embedded server."""
 
     def __init__(self, server: EmbeddedServer) -> None:
@@ -68,7 +68,7 @@ class Membership:
     def join(self) -> str:
         """Start the server unless it runs, and keep it running until `leave` or the end of this process."""
         # Settles the folders, so that the lock files have a place.
-        self.server.placement  # noqa: B018
+        self.server.paths  # noqa: B018
         with self._alone():
             self._users = self._open("postgres.users")
             fcntl.flock(self._users, fcntl.LOCK_SH)
@@ -85,15 +85,15 @@ class Membership:
         try:
             if self.server.running():
                 return False
-            if not (self.server.placement.cluster / "PG_VERSION").is_file():
-                raise PostgresProblem(f"The database in {self.server.placement.cluster} is gone.")
+            if not (self.server.paths.cluster / "PG_VERSION").is_file():
+                raise PostgresProblem(f"The database in {self.server.paths.cluster} is gone.")
         except OSError as error:
             raise PostgresProblem(f"The database server cannot be reached: {error}.") from error
         now = time.monotonic()
         if len(self._revived) == MOST_REVIVALS and now - self._revived[0] < REVIVAL_SECONDS:
             raise PostgresProblem(
                 f"The database server has died {MOST_REVIVALS + 1} times within {REVIVAL_SECONDS / 60:.0f} minutes: "
-                f"{self.server.placement.log} may say why."
+                f"{self.server.paths.log} may say why."
             )
         with self._alone():
             self.server.start()

@@ -21,7 +21,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_get
 from nousweb.console.context.forms import DateTimeInput
-from nousweb.console.context.presentation import Shown
+from nousweb.console.context.presentation import PromptView
 from nousweb.console.context.run_comparison import compare
 from nousweb.console.requests import layout_of, principal_of
 from nousweb.lib.errors import Invalid, NotFound
@@ -34,7 +34,7 @@ RUNS_TO_CHOOSE = 20
 class Side:
     """One side: what was sent then, or what the same request is answered now."""
 
-    shown: Shown
+    shown: PromptView
     title: str
     run: ContextRun
 
@@ -125,8 +125,8 @@ def _key(name: str) -> UUID:
 def _side(run: ContextRun, by: Principal, form: SideForm, now: bool) -> Side:
     changes = form.changes
     if not now and not changes:
-        return Side(Shown.of_run(run.agent.slug, run), f"sent {_moment(run.created_at)}", run)
-    shown = Shown.of_result(run.agent.slug, context_replay(run=run, by=by, **changes))
+        return Side(PromptView.of_run(run.agent.slug, run), f"sent {_moment(run.created_at)}", run)
+    shown = PromptView.of_result(run.agent.slug, context_replay(run=run, by=by, **changes))
     words = [f"{name} {value}" for name, value in changes.items() if name != "as_of"]
     if "as_of" in changes:
         words.append(f"as of {_moment(changes['as_of'])}")

@@ -232,8 +232,8 @@ def _filed(fact: Fact, given: QueryDict) -> Considered:
         importance=importance,
     )
     (filing,) = overrides.filed.values()
-    where = "always told" if filing.is_told else "searched"
-    moved = "" if filing.is_told == (filing.was in PROFILE_CATEGORIES) else f", so it is {where} from then on"
+    where = "always told" if filing.is_core_memory else "searched"
+    moved = "" if filing.is_core_memory == (filing.was in PROFILE_CATEGORIES) else f", so it is {where} from then on"
     filed = f" from {filing.was}" if filing.was != filing.category else ""
     return Considered(f"“{fact}” filed{filed} as {filing.category}{moved}", overrides)
 

@@ -19,7 +19,7 @@ from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.persona import VIEW_SUBCONSCIOUS
 from nousweb.console.context.forms import InspectorForm, inspector_values
-from nousweb.console.context.presentation import A_PAGE, COLUMNS, Shown
+from nousweb.console.context.presentation import A_PAGE, COLUMNS, PromptView
 from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Invalid, NotFound
 
@@ -105,7 +105,7 @@ def _of_run(given: QueryDict, agent: Agent, by: Principal) -> QueryDict:
     return values
 
 
-def _preview(form: InspectorForm, agent: Agent, by: Principal) -> Shown | None:
+def _preview(form: InspectorForm, agent: Agent, by: Principal) -> PromptView | None:
     if not form.is_bound or not form.is_valid():
         return None
     try:
@@ -116,7 +116,7 @@ def _preview(form: InspectorForm, agent: Agent, by: Principal) -> Shown | None:
     except Invalid as error:
         form_refuse(form, error, **FIELDS_OF_REQUEST)
         return None
-    return Shown.of_result(agent.slug, result)
+    return PromptView.of_result(agent.slug, result)
 
 
 def _query(given: QueryDict) -> str:

@@ -19,7 +19,7 @@ from context.services.response import context_outcome
 from identity.filters import DateInput
 from identity.selectors import agent_get
 from nousweb.console.context.labels import VERDICTS
-from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, Shown
+from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView
 from nousweb.console.memory.page_scope import keyset_page, query_without
 from nousweb.console.requests import principal_of
 from nousweb.lib.errors import Invalid
@@ -75,7 +75,7 @@ class RunFilterForm(forms.Form):
         return runs
 
     @property
-    def narrowed(self) -> bool:
+    def is_filtered(self) -> bool:
         return bool(self.is_valid() and any(self.cleaned_data.values()))
 
 
@@ -93,7 +93,7 @@ def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponse:
         {
             "agent": agent,
             "form": form,
-            "narrowed": form.narrowed,
+            "is_filtered": form.is_filtered,
             "page": keyset_page(request, runs, "created_at"),
             "query": query_without(request),
         },
@@ -107,7 +107,7 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     by.require(VIEW_RUN)
     agent = agent_get(slug)
     run = run_get(agent, by, pk)
-    shown = Shown.of_run(slug, run)
+    shown = PromptView.of_run(slug, run)
     sort = request.GET.get("sort", "")
     verdict = request.GET.get("verdict", "")
     sort = sort if sort in SORTS else "verdict"

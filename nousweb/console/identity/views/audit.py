@@ -38,7 +38,7 @@ def audit(request: HttpRequest) -> HttpResponse:
             "query": query.urlencode(),
             "newer": newer,
             "older": older,
-            "narrowed": any(query.values()),
+            "is_filtered": any(query.values()),
         },
     )
 

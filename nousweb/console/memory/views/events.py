@@ -36,7 +36,7 @@ def agent_events(request: HttpRequest, slug: str) -> HttpResponse:
         request,
         shown,
         form=found.form,
-        narrowed=found.narrowed,
+        is_filtered=found.is_filtered,
         flat=flat,
         query=query_without(request),
         layouts=_layouts(request, flat),
@@ -47,7 +47,7 @@ def agent_events(request: HttpRequest, slug: str) -> HttpResponse:
     loops = shown.memory.loops
     if found.form.errors:
         loops = loops.none()
-    elif found.narrowed:
+    elif found.is_filtered:
         of_loop = {name: OuterRef(name) for name in ("agent", "persona", "loop_id")}
         loops = loops.filter(Exists(found.qs.filter(**of_loop)))
     loop_page = keyset_page(request, loops.defer("long_term_ids"), "last_event_at", size=LOOPS_A_PAGE)

@@ -47,7 +47,7 @@ def agent_facts(request: HttpRequest, slug: str) -> HttpResponse:
         request,
         shown,
         form=found.form,
-        narrowed=found.narrowed,
+        is_filtered=found.is_filtered,
         page=page,
         full=paginator.is_full,
         query=query_without_page(request),

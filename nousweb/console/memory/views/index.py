@@ -16,7 +16,7 @@ from memory.models import EmbeddingModel, IndexStatus, ItemType, SearchItem, Sea
 from memory.search.index_statistics import COUNT_FROM
 from memory.search.vector_indexes import INDEX_FROM
 from memory.services.indexing import index_retry
-from nousweb.console.memory.page_scope import Shown, base_context, keyset_page, query_without, shown_memory
+from nousweb.console.memory.page_scope import PageScope, base_context, keyset_page, query_without, shown_memory
 from nousweb.console.memory.views.search import TYPE_PAGES
 from nousweb.console.requests import principal_of
 
@@ -68,7 +68,7 @@ def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "memory/index.html", context)
 
 
-def _collections(shown: Shown, models: Sequence[EmbeddingModel]) -> list[tuple[str, SearchStatistics | None, bool]]:
+def _collections(shown: PageScope, models: Sequence[EmbeddingModel]) -> list[tuple[str, SearchStatistics | None, bool]]:
     """Each persona's collection: its name, its counts if it is large, and whether its vectors have an index in use."""
     held = {row.persona: row for row in SearchStatistics.objects.filter(agent=shown.agent)}
     active = next((model.name for model in models if model.state == EmbeddingModel.State.ACTIVE), "")
@@ -79,7 +79,7 @@ def _collections(shown: Shown, models: Sequence[EmbeddingModel]) -> list[tuple[s
     ]
 
 
-def _address(item: SearchItem, shown: Shown) -> str:
+def _address(item: SearchItem, shown: PageScope) -> str:
     return reverse(TYPE_PAGES[ItemType(item.item_type)], args=[shown.agent.slug, item.item_id]) + shown.suffix
 
 

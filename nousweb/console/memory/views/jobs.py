@@ -71,7 +71,7 @@ def agent_supersessions(request: HttpRequest, slug: str) -> HttpResponse:
             "query": query_without(request),
             "given": given,
             "ways": WAYS.items(),
-            "narrowed": any(given.values()),
+            "is_filtered": any(given.values()),
             "may_undo": shown.by.may(REVIEW),
         },
     )

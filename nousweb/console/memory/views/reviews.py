@@ -87,7 +87,7 @@ class Queue:
         return urlencode({name: value for name, value in (values | extra).items() if value})
 
     @property
-    def narrowed(self) -> bool:
+    def is_filtered(self) -> bool:
         return bool(self.agent or self.kind)
 
     def narrow(self, found: MemoryReviewQuerySet) -> MemoryReviewQuerySet:

@@ -13,7 +13,7 @@ from memory.filters import MomentInput
 from memory.models import EmbeddingModel, ItemType
 from memory.search import SearchHit, SearchRequest, SearchResult, search
 from memory.search.request import MAX_QUERY_CHARACTERS
-from nousweb.console.memory.page_scope import Shown, base_context, query_without, shown_memory
+from nousweb.console.memory.page_scope import PageScope, base_context, query_without, shown_memory
 from nousweb.console.requests import form_refuse
 from nousweb.lib.errors import Invalid
 
@@ -68,7 +68,7 @@ def agent_search(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "memory/search.html", context)
 
 
-def _found(shown: Shown, given: dict[str, Any]) -> dict[str, Any]:
+def _found(shown: PageScope, given: dict[str, Any]) -> dict[str, Any]:
     allowed = [kind for kind, permission in TYPE_PERMISSIONS.items() if shown.by.may(permission)]
     types = [kind for kind in allowed if given["type"] in ("", kind)]
     if not types:
@@ -89,7 +89,7 @@ def _found(shown: Shown, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _row(hit: SearchHit, shown: Shown) -> dict[str, Any]:
+def _row(hit: SearchHit, shown: PageScope) -> dict[str, Any]:
     return {
         "hit": hit,
         "url": reverse(TYPE_PAGES[ItemType(hit.type)], args=[shown.agent.slug, hit.id]) + shown.suffix,
