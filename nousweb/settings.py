@@ -156,8 +156,7 @@ TEMPLATES = [
         "DIRS": [BASE_DIR / "templates"],
         "OPTIONS": {
             "builtins": ["nousweb.console.templatetags.visible"],
-            # Partials, cached: as template_partials would set it up by itself, with our own loader of files.
-            "loaders": [("template_partials.loader.Loader", [("django.template.loaders.cached.Loader", FILE_LOADERS)])],
+            "loaders": [("django.template.loaders.cached.Loader", FILE_LOADERS)],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
