@@ -16,7 +16,7 @@ endef
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile
 
-demo: ## Run the product with demo data at http://localhost:8000/ (NOUS_PORT, NOUS_DATA_DIR)
+demo: ## Run the product with demo data at http://127.0.0.1:8000/ (NOUS_PORT, NOUS_DATA_DIR)
 	$(call bootstrap)
 	@.venv/bin/python manage.py serve --demo
 

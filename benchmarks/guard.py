@@ -1,4 +1,6 @@
-"""Clean up after a benchmark that was killed outright: `python -m benchmarks.guard FOLDER`, tied to it by the tether.
+"""Clean up after a benchmark that was killed outright: `python -m benchmarks.guard FOLDER`.
+
+The guard is tied to the benchmark by the parent-death signal.
 
 A benchmark that ends by itself, or is asked to, cleans up itself and kills its guard.
 """

@@ -16,4 +16,4 @@ class MemoryConfig(AppConfig):
 
         profile_sources.append(profile_texts)
         erasers.append(questions_erase)
-        post_spawn.connect(reaper_start, dispatch_uid="memory.sweeping")
+        post_spawn.connect(reaper_start, dispatch_uid="memory.jobs.reaper")

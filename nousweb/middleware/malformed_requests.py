@@ -11,7 +11,7 @@ from django.http.request import UnreadablePostError
 from nousweb.errors import problem
 
 MAX_LENGTH_DIGITS = 18
-MAX_QUERY_BYTES = 4_094
+MAX_QUERY_BYTES = 8_150
 """As long as the first line of a request may be for gunicorn; some searches pay for every word of it."""
 MULTIPART = "multipart/form-data"
 FORMS = (MULTIPART, "application/x-www-form-urlencoded")

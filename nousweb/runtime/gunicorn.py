@@ -25,6 +25,8 @@ timeout = 120
 # Short enough for the supervisor's promise to be gone within ten seconds.
 graceful_timeout = 5
 keepalive = int(limits.keepalive_seconds)
+# The most that gunicorn's parser takes; queries are refused with a problem document a little below it.
+limit_request_line = 8190
 # Answers go through the worker's own buffers.
 sendfile = False
 loglevel = "warning"

@@ -189,7 +189,7 @@ def test_what_a_time_was_spent_on_is_told_in_order(ada, actor, alice):
 
 
 def test_a_moved_item_and_a_changed_verdict_are_told(ada):
-    from nousweb.console.context.presentation import Shown
+    from nousweb.console.context.presentation import PromptView
     from nousweb.console.context.run_comparison import compare
 
     def side(*ids, verdicts=()):
@@ -199,7 +199,7 @@ def test_a_moved_item_and_a_changed_verdict_are_told(ada):
             {"type": "fact", "id": one, "text": one, "tokens": 0, "verdict": verdict, "score": 0.1}
             for one, verdict in verdicts
         ]
-        return Shown("ada", "\n".join(ids), 1, 10, [{**section, "items": items}], candidates, {})
+        return PromptView("ada", "\n".join(ids), 1, 10, [{**section, "items": items}], candidates, {})
 
     found = compare(
         side("a", "b", "c", verdicts=[("x", "over_budget")]),

@@ -89,9 +89,9 @@ def test_what_people_took_back_is_not_applied_again(agent, ada, by_bob):
     assert (other.status_code, other.json()["action"]) == (200, "applied")
 
 
-def test_the_actor_learns_nothing_of_what_the_subconscious_was_refused(api, agent, subconscious_token, by_bob):
+def test_the_actor_learns_nothing_of_what_the_subconscious_was_refused(api, agent, subconscious_token, charlie):
     hidden = proposed(api.as_token(subconscious_token), BOLD).json()["proposal"]["id"]
-    proposal_reject(proposal=ChangeProposal.objects.get(pk=hidden), by=by_bob)
+    proposal_reject(proposal=ChangeProposal.objects.get(pk=hidden), by=Principal.of_user(charlie))
     assert_problem(proposed(api.as_token(subconscious_token), BOLD), 409, "conflict")
     assert proposed(agent, BOLD).status_code == 202
 

@@ -1,4 +1,4 @@
-"""Addresses of the identity screens."""
+"""Addresses of the identity pages."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Forms of the memory screens."""
+"""Forms of the pages of memory."""
 
 from typing import Any
 

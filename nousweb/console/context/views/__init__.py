@@ -1,1 +1,1 @@
-"""The console's home, and its pages about what agents are told."""
+"""The pages about what agents are told."""
