@@ -52,11 +52,13 @@ def observe_request(method: str, route: str, status: int, seconds: float) -> Non
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Everything that can be scraped, for a client on this machine or one with NOUS_METRICS_TOKEN."""
-    if not _may_scrape(request):
+    """Everything that can be scraped, for whoever has NOUS_METRICS_TOKEN; a client on this machine without it gets the
+    figures of the web server, and none of what agents have: agents run on this machine too."""
+    if not (trusted := _has_token(request)) and not _is_local(request):
         return HttpResponse("Metrics are for local clients or the bearer of NOUS_METRICS_TOKEN.\n", status=403)
     registry = CollectorRegistry()
-    registry.register(DatabaseGauges())
+    if trusted:
+        registry.register(DatabaseGauges())
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         MultiProcessCollector(registry)
         body = generate_latest(registry)
@@ -65,10 +67,17 @@ def metrics(request: HttpRequest) -> HttpResponse:
     return HttpResponse(body, content_type=CONTENT_TYPE_LATEST)
 
 
-def _may_scrape(request: HttpRequest) -> bool:
+def _has_token(request: HttpRequest) -> bool:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    if settings.METRICS_TOKEN and scheme.lower() == "bearer":
-        return hmac.compare_digest(token.strip().encode(), settings.METRICS_TOKEN.encode())
+    if not settings.METRICS_TOKEN or scheme.lower() != "bearer":
+        return False
+    return hmac.compare_digest(token.strip().encode(), settings.METRICS_TOKEN.encode())
+
+
+def _is_local(request: HttpRequest) -> bool:
+    if "Authorization" in request.headers:
+        # Whoever shows a token is judged by that alone.
+        return False
     # Behind a proxy on this machine every client looks local.
     if settings.TRUST_PROXY or "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:
         return False

@@ -14,7 +14,7 @@ LONGEST = (
     "tests/memory/test_killed_workers.py",
     "tests/memory/test_redis_broker.py",
     "tests/security/test_slow_clients.py",
-    "tests/platform/test_front.py",
+    "tests/platform/test_web_worker.py",
     "tests/api/test_openapi.py",
     "tests/e2e/test_review_console.py",
     "tests/api/test_access_matrix.py",

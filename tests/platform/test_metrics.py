@@ -1,5 +1,7 @@
 """/metrics: who may scrape it and what it says."""
 
+from typing import Any
+
 import pytest
 from django.db import ProgrammingError
 from django.test import Client
@@ -28,8 +30,15 @@ def test_made_up_addresses_and_methods_share_one_series(client: Client) -> None:
     assert 'nous_http_requests_total{method="OTHER",route="(none)",status="404"} 2.0' in scrape(client)
 
 
-def test_gauges_come_from_the_database(client: Client) -> None:
-    text = scrape(client)
+@pytest.fixture
+def operator(settings: Any) -> dict[str, str]:
+    """Headers of whoever has the metrics' token."""
+    settings.METRICS_TOKEN = "s3cret"
+    return {"Authorization": "Bearer s3cret"}
+
+
+def test_gauges_come_from_the_database(client: Client, operator: dict[str, str]) -> None:
+    text = scrape(client, **operator)
     for line in (
         "nous_agents 0.0",
         "nous_proposals_pending 0.0",
@@ -40,12 +49,21 @@ def test_gauges_come_from_the_database(client: Client) -> None:
         assert line in text
 
 
-def test_a_missing_table_leaves_out_its_own_gauge_only(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_only_local_learns_nothing_of_what_agents_have(client: Client) -> None:
+    text = scrape(client)
+    assert "nous_http_requests_total" in text
+    for name in ("nous_agents", "nous_proposals", "nous_facts", "nous_context_runs"):
+        assert name not in text
+
+
+def test_a_missing_table_leaves_out_its_own_gauge_only(
+    client: Client, operator: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken() -> list[metrics.Metric]:
         raise ProgrammingError('relation "memory_fact" does not exist')
 
     monkeypatch.setattr(metrics, "_facts", broken)
-    text = scrape(client)
+    text = scrape(client, **operator)
     assert "nous_facts" not in text
     assert "nous_context_runs" in text
 

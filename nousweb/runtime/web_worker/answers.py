@@ -4,6 +4,7 @@ import json
 from uuid import uuid4
 
 REFUSALS = {
+    400: ("bad_request", "Bad Request", "The length of the body has to be said once, as a plain number."),
     408: ("too_slow", "Request Timeout", "The request did not arrive in time."),
     411: ("length_required", "Length Required", "Send the body with a Content-Length."),
     413: ("too_large", "Too large", "A request body holds at most {most:,} bytes."),

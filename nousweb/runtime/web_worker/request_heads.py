@@ -11,7 +11,8 @@ from nousweb.runtime.web_worker.limits import Limits
 
 END = b"\r\n\r\n"
 HEALTH = re.compile(rb"(GET|HEAD) /healthz(?:\?[^ ]*)? HTTP/1\.[01]\r\n")
-_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,15})[ \t]*(?=\r\n)", re.IGNORECASE)
+_LENGTHS = re.compile(rb"\r\n[ \t]*content-length[^\r\n]*", re.IGNORECASE)
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(0|[1-9]\d{0,14})[ \t]*", re.IGNORECASE)
 _CODING = re.compile(rb"\r\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 _EXPECT = re.compile(rb"\r\nexpect:[ \t]*100-continue[ \t]*(?=\r\n)", re.IGNORECASE)
 _AUTHORIZATION = re.compile(rb"\r\nauthorization:[ \t]*([^\r\n]*)", re.IGNORECASE)
@@ -60,8 +61,7 @@ def head_of(received: bytearray, limits: Limits, most: int) -> Head | None:
     if _CODING.search(text):
         # Nothing behind this reads a body of unknown length.
         raise Refused(411)
-    found = _LENGTH.search(text)
-    length = int(found[1]) if found else 0
+    length = _length_of(text)
     if length > most:
         raise Refused(413)
     method, _, rest = text.partition(b"\r\n")[0].decode("latin-1").partition(" ")
@@ -82,3 +82,18 @@ def head_of(received: bytearray, limits: Limits, most: int) -> Head | None:
         forwarded=forwarded[-1].decode("latin-1").rpartition(",")[2].strip() if forwarded else "",
         closes=_CLOSE.search(text) is not None or b" HTTP/1.0\r\n" in text,
     )
+
+
+def _length_of(text: bytes) -> int:
+    """The bytes of the body.
+
+    Raises Refused for a length that another reader could take for another one (said twice, with leading zeros, with
+    more digits than any body has): what follows would be a request to one of them.
+    """
+    named = _LENGTHS.findall(text)
+    if not named:
+        return 0
+    found = _LENGTH.fullmatch(named[0])
+    if len(named) > 1 or found is None:
+        raise Refused(400)
+    return int(found[1])

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from nousweb.runtime.web_worker.admission import Admission
+from nousweb.runtime.web_worker.callers import caller_accepted, caller_of, caller_refused
 from nousweb.runtime.web_worker.limits import Limits
+from nousweb.runtime.web_worker.request_heads import Refused, head_of
 from tests.memory.embedders import endpoint
 from tests.product import Product, until
 
@@ -236,3 +238,40 @@ def test_a_rate_holds_for_a_token_and_for_an_address() -> None:
         finally:
             running.stop()
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        ["Content-Length: 0000000000000016"], ["Content-Length: 99999999999999999999"], ["content-length: +16"],
+        ["Content-Length: 0", "Content-Length: 16"], ["Content-Length : 16"], ["Content-Length:\v16"],
+        [" Content-Length: 16"], ["Content-Length: 16, 16"], ["Content-Length:"],
+    ],
+)  # fmt: skip
+def test_a_length_that_two_readers_could_take_differently_is_refused(lengths: list[str]) -> None:
+    """What follows would be another request to one of them."""
+    head = "\r\n".join(["POST /api/events HTTP/1.1", "Host: localhost", *lengths, "", ""]).encode()
+    with pytest.raises(Refused) as refused:
+        head_of(bytearray(head + b"GET /smuggled HTTP/1.1"), LIMITS, 1_000_000)
+    assert refused.value.status == 400
+
+
+def test_two_requests_in_one_are_answered_once(product: Product) -> None:
+    inner = b"GET /login/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", product.port), timeout=30) as client:
+        length = str(len(inner)).zfill(16).encode()
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + length + b"\r\n\r\n" + inner)
+        answer = b""
+        while part := client.recv(65_536):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+def test_a_token_is_one_caller_however_its_header_is_spelt() -> None:
+    caller_accepted("Bearer nous_secret")
+    spellings = [b"Bearer nous_secret", b"bearer nous_secret", b"BEARER  nous_secret ", b"bEaReR nous_secret"]
+    assert len({caller_of(one, "10.0.0.1") for one in spellings}) == 1
+    assert caller_of(spellings[0], "10.0.0.1")[1]
+    caller_refused("bearer nous_secret")
+    assert caller_of(spellings[0], "10.0.0.1") == ("10.0.0.1", False)
