@@ -424,7 +424,7 @@ def test_home_shows_the_figures_and_leads_on(ada: Agent, actor: Principal, bob: 
     run(ada, clock.now() - HOUR, tokens=1_234)
     fact_learn(agent=ada, content="Likes tea.", by=Principal.of_system("tests"))
     page = browser(bob).get(reverse("home"), {"days": "1", "agent": "ada"}).content.decode()
-    assert "change of identity to decide" in page
+    assert "identity change pending" in page
     assert 'href="/review/?risk=high&amp;agent=ada"' in page
     assert "≈ 1,234" in page
     assert '<option value="ada" selected>' in page

@@ -49,7 +49,7 @@ def proposals_waiting(by: Principal, agent: Agent | None) -> list[Waiting]:
             RISK_KINDS[risk],
             f"{risk.label} risk",
             row["count"],
-            "change of identity to decide" if row["count"] == 1 else "changes of identity to decide",
+            "identity change pending" if row["count"] == 1 else "identity changes pending",
             row["oldest"],
             address(risk=risk),
         )
