@@ -30,7 +30,7 @@ from memory.services.facts import (
     fact_replace,
     fact_restore,
 )
-from memory.validation import moment_check
+from memory.validation import moment_check, shown
 
 router = Router()
 
@@ -76,7 +76,7 @@ def facts_get(
     if category:
         facts = facts.filter(category=category)
     if subject:
-        facts = facts.filter(subject__iexact=subject)
+        facts = facts.filter(subject__iexact=shown(subject))
     if tag:
         facts = facts.filter(tags__contains=[tag])
     if scope:

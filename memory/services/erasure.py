@@ -27,7 +27,7 @@ from memory.models import Decision, Episode, Event, Fact, FactChange, ItemType, 
 from memory.search.index_writer import index_remove
 from memory.services.facts.change import facts_lock
 from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_told
-from memory.validation import text_check
+from memory.validation import shown, shown_check, text_check
 from nousweb.lib.errors import NotFound
 from nousweb.lib.retrying import transaction_retried
 
@@ -130,14 +130,14 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str) -> tuple[Receipt, Eras
 
 @erasing
 def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
-    """Erase every fact of an agent, of both personas, whose subject is `subject` in any case of letters.
+    """Erase every fact of an agent, of both personas, whose subject reads as `subject` in any case of letters.
 
     The receipt does not name the subject. Raises NotAllowed, Invalid, or NotFound when there is no such fact.
     """
     by.require(ERASE, agent)
     reason = reason_check(reason)
-    subject = text_check("subject", subject, 200, required=True)
-    about = Fact.objects.filter(agent=agent, subject__iexact=subject).order_by("pk").values_list("pk", flat=True)
+    subject = shown_check("subject", subject, 200, required=True)
+    about = facts_about(agent, subject).order_by("pk").values_list("pk", flat=True)
     looked = _look(agent, list(about))
     agent = agent_erasing(agent)
     found = list(about.all())
@@ -162,6 +162,17 @@ def agent_erase(*, agent: Agent, by: Principal, reason: str) -> tuple[Receipt, E
             rows[model._meta.model_name or ""] = _delete(model, where, [agent.pk])
     told = receipt_told(by=by, action="agent.erase", target=agent, agent=agent, reason=reason, label=agent.slug)
     return Receipt(agent_delete(agent=agent, told=told, rows=rows)), Erasure(agent)
+
+
+def facts_about(agent: Agent, subject: str) -> models.QuerySet[Fact]:
+    """Facts of both personas whose subject reads as `subject`, in any case of letters.
+
+    What was stored before hidden characters were left out of subjects, and a subject with them, is found too.
+    """
+    facts, asked = Fact.objects.filter(agent=agent), shown(subject).strip()
+    unusual = facts.filter(subject__regex=r"[^ -~]").values_list("subject", flat=True).distinct()
+    alike = [each for each in unusual if shown(each).strip().casefold() == asked.casefold()]
+    return facts.filter(models.Q(subject__iexact=asked) | models.Q(subject__in=alike))
 
 
 def reason_check(reason: str) -> str:

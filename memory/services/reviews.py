@@ -36,7 +36,7 @@ from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
 from memory.services.facts.learn import learning_lock
 from memory.services.review_opening import verdict_of
-from memory.validation import choice_check, text_check
+from memory.validation import choice_check, shown_check, text_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
 
@@ -268,7 +268,7 @@ def _wrong(fact: Fact | None, by: Principal, comment: str) -> dict[str, Any]:
 
 def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> dict[str, Any]:
     keys: list[UUID] = [key for key in (review.old_id, review.new_id) if key] if review.old_id else review.facts
-    content = text_check("content", content or review.proposal, MAX_CONTENT_CHARACTERS, required=True)
+    content = shown_check("content", content or review.proposal, MAX_CONTENT_CHARACTERS, required=True)
     locked = [each for each in facts_lock(keys).values() if each.active]
     sources = sorted(locked, key=lambda each: (each.recorded_at, each.pk))
     if len(sources) < 2:

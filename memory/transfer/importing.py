@@ -11,7 +11,7 @@ from django.db import DatabaseError, DataError, IntegrityError, connection, mode
 from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, Persona, validate_slug
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.models import Event, LongTermEntry, LoopSummary
+from memory.models import Event, Fact, LongTermEntry, LoopSummary
 from memory.search.index_builders import INDEXED_MODELS, entry_of
 from memory.search.index_writer import index_put
 from memory.services.event_ids import event_ids_reserve
@@ -29,6 +29,7 @@ from memory.transfer.export_tables import (
 )
 from memory.transfer.json_reader import BadJson, json_read
 from memory.transfer.value_validation import BadLine, column_value, is_uuid
+from memory.validation import shown
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unapprovable_reason
 
@@ -236,6 +237,11 @@ class _Storing:
             values["object_id"] = self._object_id(values["object_type"], values["object_id"])
         if any(column.name == "agent" for column in model._meta.concrete_fields):
             values["agent_id"] = self.agent.pk
+        if model is Fact:
+            # A text of which nothing is seen stays: no fact is empty.
+            for name in ("content", "subject"):
+                values[name] = shown(values[name]) or values[name]
+            values["tags"] = list(dict.fromkeys(shown(tag) or tag for tag in values["tags"]))
         _approvable_check(number, model, values)
         return model(**values)
 

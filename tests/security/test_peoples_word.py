@@ -9,6 +9,7 @@ from django.db import connection
 from identity.principal import Principal
 from memory.jobs.runner import lifecycle_run
 from memory.models import Fact, LifecycleRun, MemoryReview
+from memory.services.erasure import subject_erase
 from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.facts.rejected_facts import RELEARN_QUESTIONS
 from memory.services.review_opening import question_ask
@@ -189,6 +190,11 @@ class TestFoundWrong:
         assert "log 2" in str(review.reasons)
         assert active() == []
 
+    @pytest.mark.parametrize("words", ["Tim lives in R\u200bo\u200bme.", "T\u00adim lives in Rome.\u2063"])
+    def test_what_nobody_sees_makes_no_other_words(self, learn, wrong, words):
+        told = learn(words)
+        assert (told["action"], told["fact"]["id"], active()) == ("queued", wrong, [])
+
     def test_from_the_source_that_people_knew_it_stays_decided(self, learn, wrong):
         told = learn(ROME, source="Log 1")
         assert (told["action"], told["fact"]["active"], told["review"]) == ("decided", False, None)
@@ -239,6 +245,25 @@ class TestFoundWrong:
     def test_another_personas_decision_says_nothing(self, api, wrong, subconscious_token):
         answer = api.as_token(subconscious_token).post("/facts", {"content": ROME, "subject": "Tim"})
         assert answer.json()["action"] == "stored"
+
+
+class TestHidden:
+    def test_it_is_stored_for_nobody(self, learn, said):
+        for write in (learn, said):
+            told = write("Ti\u200bm rents a cafe\u0301.", subject="T\u2063im", tags=["ho\u200bme", "home"])["fact"]
+            assert (told["content"], told["subject"], told["tags"]) == ("Tim rents a caf\u00e9.", "Tim", ["home"])
+
+    def test_what_scripts_and_pictures_need_stays(self, learn):
+        words = "Tim says \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f52c."
+        assert learn(words)["fact"]["content"] == words
+
+    @pytest.mark.parametrize("stored_before", [False, True])
+    def test_it_keeps_no_fact_from_the_erasure_of_its_subject(self, ada, learn, charlie, stored_before):
+        fact = learn("She owes the bank.", subject="Ja\u200bne")["fact"]["id"]
+        if stored_before:
+            Fact.objects.filter(pk=fact).update(subject="Ja\u200bne")
+        subject_erase(agent=ada, subject="jane", by=Principal.of_user(charlie), reason="She asked.")
+        assert not Fact.objects.exists()
 
 
 class TestPrompt:

@@ -31,7 +31,7 @@ from memory.services.facts.precheck import Precheck, fact_precheck
 from memory.services.facts.rejected_facts import rejected_like, relearned_ask
 from memory.services.review_opening import pair_ask
 from memory.services.row_update import in_transaction
-from memory.validation import choice_check, moment_check, tags_check, text_check, unit_check, word_check
+from memory.validation import choice_check, moment_check, shown_check, tags_check, text_check, unit_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
@@ -93,8 +93,8 @@ def fact_learn(
     fact = Fact(
         agent=agent,
         persona=persona or by.persona,
-        content=text_check("content", content, MAX_CONTENT_CHARACTERS, required=True),
-        subject=text_check("subject", subject, 200),
+        content=shown_check("content", content, MAX_CONTENT_CHARACTERS, required=True),
+        subject=shown_check("subject", subject, 200),
         category=word_check("category", category),
         kind=word_check("kind", kind) if kind else "",
         scope=choice_check("scope", scope, Scope.values),

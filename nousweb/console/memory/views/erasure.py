@@ -21,6 +21,7 @@ from memory.services.erasure import (
     Receipt,
     agent_erase,
     fact_erase,
+    facts_about,
     subject_erase,
 )
 from nousweb.console.memory.page_scope import base_context, shown_memory
@@ -78,7 +79,7 @@ def agent_subject_erase(request: HttpRequest, slug: str) -> HttpResponse:
     agent = agent_get(slug)
     by.require(ERASE, agent)
     subject = request.GET.get("subject", "").strip()
-    facts = Fact.objects.filter(agent=agent, subject__iexact=subject)
+    facts = facts_about(agent, subject)
     if not subject or not facts.exists():
         raise NotFound("There is no fact about this subject.")
     return _page(
