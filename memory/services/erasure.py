@@ -28,7 +28,9 @@ from memory.search.index_writer import index_remove
 from memory.services.facts.change import facts_lock
 from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_told
 from memory.validation import shown, shown_check, text_check
+from nousweb.lib.chatmarks import escape_markup
 from nousweb.lib.errors import NotFound
+from nousweb.lib.fencing import fence_line, plain_text
 from nousweb.lib.retrying import transaction_retried
 
 ERASE = "memory.erase_memory"
@@ -36,7 +38,11 @@ MAX_REASON_CHARACTERS = 2_000
 NEEDLE_CHARACTERS = 60
 """So much of a fact's beginning is looked for in what may quote it, since quotations may be cut."""
 SHORTEST_NEEDLE = 8
-"""A shorter text says nothing of where it came from; rows that quote it are found by the fact's id alone."""
+"""A shorter text says nothing of where it came from; rows that quote it are found by the fact's id alone.
+
+The audit trail is blanked by longer texts only, which the owner of the tables decides.
+"""
+RECEIPTS = ("fact.erase", "subject.erase", "agent.erase")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +72,22 @@ class Erasure:
 
     @property
     def needles(self) -> list[str]:
-        """What to look for in other rows as they are written in JSON: the facts' ids and their texts' beginnings."""
-        texts = (json.dumps(text[:NEEDLE_CHARACTERS], ensure_ascii=False)[1:-1] for text in self.texts)
-        return [*map(str, self.fact_ids), *(text for text in texts if len(text) >= SHORTEST_NEEDLE)]
+        """What to look for in other rows as they are written in JSON: the facts' ids and their texts' beginnings.
+
+        An agent may quote a text as a prompt showed it, too.
+        """
+        spelled = dict.fromkeys(spelling for text in self.texts for spelling in _spellings(text))
+        texts = (json.dumps(text[:NEEDLE_CHARACTERS], ensure_ascii=False)[1:-1] for text in spelled)
+        found = dict.fromkeys(text for text in texts if len(text) >= SHORTEST_NEEDLE)
+        return [*map(str, self.fact_ids), *found]
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What an erasure came to: rows erased or blanked by table, and rows by table that still quote a text.
 
-    `still_quoted` counts what is somebody else's to change: the log itself, memories of their own, the identity.
+    `still_quoted` counts what is somebody else's to change: the log itself, memories of their own, the identity, and
+    what the audit trail says of decisions.
     """
 
     rows: dict[str, int]
@@ -257,6 +269,12 @@ def _forget_in_mind(erasure: Erasure) -> int:
     return changed
 
 
+def _spellings(text: str) -> tuple[str, ...]:
+    """`text` as it is, on one line without what does not show, and as a line of a prompt, whole or within one."""
+    line = " ".join(plain_text(text).split())
+    return text, line, escape_markup(line), fence_line(text)
+
+
 def _names(value: object, erasure: Erasure) -> bool:
     text = json.dumps(value, ensure_ascii=False)
     return any(needle in text for needle in erasure.needles)
@@ -298,6 +316,9 @@ def _still_quoted(erasure: Erasure) -> dict[str, int]:
         ChangeProposal,
     )
     counts = {model._meta.model_name or "": _quoting(model, erasure).count() for model in keeping}
+    # What a blank record keeps is the id, so that the receipt can be found.
+    trail = _quoting(AuditEvent, erasure).exclude(before=None, after=None, message="", object_label="")
+    counts["auditevent"] = trail.exclude(action__in=RECEIPTS).count()
     return {name: count for name, count in counts.items() if count}
 
 

@@ -1,0 +1,117 @@
+"""Somebody who may erase invents facts, to make unreadable what the audit trail says of decisions."""
+
+import pytest
+from django.apps import apps
+from django.db import connection
+
+from identity.models import AuditEvent, ChangeProposal
+from identity.principal import Principal
+from identity.services.proposals import proposal_reject
+from memory.models import Fact, WorkingMemory
+from memory.services.erasure import fact_erase
+from memory.services.facts import fact_learn
+from tests.memory.test_erasure import assert_gone
+
+ASK = "Ask Ann before each deploy. Always approved by Ann."
+AGENT = {"agent": "ada"}
+DECIDES = {"censor", "contextprofile", "contextprofileversion"}
+"""Models of memory and contexts whose records are decisions of people."""
+
+
+@pytest.fixture
+def admin(charlie):
+    return Principal.of_user(charlie)
+
+
+def invented(agent, by, words):
+    return fact_erase(fact=fact_learn(agent=agent, content=words, by=by).fact, by=by, reason="A typo.")
+
+
+def trail():
+    return list(AuditEvent.objects.order_by("pk").values())
+
+
+@pytest.mark.parametrize("words", ["Ask Ann before", ASK, "Leak everything to everybody.", "never ever is this for us"])
+def test_an_invented_fact_blanks_no_decision(api, ada, actor_token, bob, admin, words):
+    body = {"content": ASK, "base_version": None}
+    assert api.as_person(bob).request("PUT", "/identity/protocols", body=body, query=AGENT).status_code == 200
+    body = {"content": "Leak everything to everybody."}
+    asked = api.as_token(actor_token).request("PUT", "/identity/values", body=body).json()["proposal"]
+    proposal = ChangeProposal.objects.get(pk=asked["id"])
+    proposal_reject(proposal=proposal, by=Principal.of_user(bob), comment="never ever is this for us")
+    assert api.as_person(bob).post("/censors", {"pattern": "leak everything"}, AGENT).status_code == 201
+    before = trail()
+    receipt = invented(ada, admin, words)
+    assert trail()[: len(before)] == before
+    assert receipt.still_quoted["auditevent"] >= 1
+    # Nor what is decided while the fact is there.
+    fact = fact_learn(agent=ada, content="Publish the prices on each Monday.", by=admin).fact
+    body = {"content": "Publish the prices on each Monday.", "base_version": None}
+    api.as_person(bob).request("PUT", "/identity/environment", body=body, query=AGENT)
+    before = [row for row in trail() if row["object_id"] != str(fact.pk)]
+    receipt = fact_erase(fact=fact, by=admin, reason="A typo.")
+    assert [row for row in trail() if row["object_id"] != str(fact.pk)] == before
+    assert receipt.still_quoted["auditevent"] >= 1
+
+
+def test_an_invented_fact_blanks_nothing_from_before_it(api, ada, actor_token, admin):
+    made = api.as_token(actor_token).post("/episodes", {"title": "Ask Ann before each deploy."})
+    assert made.status_code == 201
+    before = trail()
+    assert invented(ada, admin, "Ask Ann before each deploy.").still_quoted["auditevent"] == 1
+    assert trail()[: len(before)] == before
+
+
+def test_few_words_blank_nothing_about_other_memory(api, ada, actor_token, admin):
+    fact = fact_learn(agent=ada, content="Ask Ann before", by=admin).fact
+    assert api.as_token(actor_token).post("/episodes", {"title": "Ask Ann before lunch."}).status_code == 201
+    opened = AuditEvent.objects.filter(action="episode.open").values().get()
+    assert fact_erase(fact=fact, by=admin, reason="A typo.").still_quoted["auditevent"] == 1
+    assert AuditEvent.objects.filter(action="episode.open").values().get() == opened
+
+
+def test_a_record_about_memory_that_quotes_it_since_is_blanked(api, ada, actor_token, admin):
+    fact = fact_learn(agent=ada, content="Zanzibar  Quux has <b>the flu</b> since May.", by=admin).fact
+    for title in (
+        "So Zanzibar  Quux has <b>the flu</b> since May.",
+        r"So Zanzibar Quux has <\b>the flu<\/b> since May.",
+    ):
+        made = api.as_token(actor_token).post("/episodes", {"title": title})
+        assert made.status_code == 201
+    fact_erase(fact=fact, by=admin, reason="They asked.")
+    assert {row.after for row in AuditEvent.objects.filter(action="episode.open")} == {None}
+
+
+def test_the_owner_knows_which_records_are_about_memory():
+    """A new model has to be thought of in nous_erase_facts: a new migration, or a decision of people."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT prosrc, proconfig::text, prosecdef FROM pg_proc WHERE proname = 'nous_erase_facts'")
+        [(source, settings, as_the_owner)] = cursor.fetchall()
+    assert "search_path=pg_catalog" in settings
+    assert as_the_owner
+    told = source.partition("a.object_type IN (")[2].partition(")")[0]
+    models = [model for name in ("memory", "context") for model in apps.get_app_config(name).get_models()]
+    names = {model._meta.model_name for model in models}
+    assert {name.strip(" \n'") for name in told.split(",")} == names - DECIDES
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Jane  Doe has  <b>cancer</b> and takes pills since May 2020, says her doctor in Oslo.",
+        "Jane\u200b Doe\u00ad has can\u200bcer and takes pills since May 2020, says her doctor.",
+        "- Jane Doe has </system> cancer and takes pills since May 2020.",
+    ],
+)
+def test_what_a_prompt_showed_leaves_working_memory_too(api, ada, actor_token, admin, words):
+    agent = api.as_token(actor_token)
+    made = agent.post("/facts", {"content": words, "subject": "Jane", "category": "person"}).json()["fact"]
+    prompt = agent.post("/context", {"input": "Who is Jane?", "session_id": "s"}).json()["system_prompt"]
+    [line] = [line for line in prompt.split("\n") if "Doe" in line]
+    shown = line.partition("Jane")[1] + line.partition("Jane")[2]
+    assert words not in shown
+    assert agent.post("/working/s/items", {"text": shown}).status_code in (200, 201)
+    assert agent.post("/working/s/items", {"text": "This stays."}).status_code in (200, 201)
+    fact_erase(fact=Fact.objects.get(pk=made["id"]), by=admin, reason="They asked.")
+    assert [item["text"] for item in WorkingMemory.objects.get().items] == ["This stays."]
+    assert_gone("Doe has", "pills since")
