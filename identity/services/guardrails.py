@@ -4,15 +4,17 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from identity.models import Agent, ChangeProposal, Persona
+from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
 from identity.policy import (
     AGENT_UPDATE_WINDOW,
     AGENT_UPDATES_PER_WINDOW,
     MAX_REASON_CHARACTERS,
     MAX_SECTION_CHARACTERS,
+    REJECTION_STANDS,
     SECTION_POLICY,
 )
 from identity.principal import Principal
+from identity.services.proposal_limits import lately_refused
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unapprovable_reason, unstorable_reason
@@ -26,11 +28,12 @@ class Verdict:
     reason: str
 
 
-def guardrail_decide(*, agent: Agent, section: str, by: Principal) -> Verdict:
-    """Judge a change of `section` wished by `by`, under the agent's lock. Source: seed 008, guardrails.
+def guardrail_decide(*, agent: Agent, section: str, current: IdentityVersion | None, by: Principal) -> Verdict:
+    """Judge a change of `section`, now `current`, wished by `by`, under the agent's lock. Source: seed 008, guardrails.
 
-    The subconscious only proposes, whatever the section: what it applied would be words of its own in the actor's
-    prompt, and would use up the actor's update.
+    What a person wrote, or looked at and let stand, is theirs: an agent only proposes to replace it, and so it does
+    where people have lately refused a change of the section. The subconscious only proposes, whatever the section: what
+    it applied would be words of its own in the actor's prompt, and would use up the actor's update.
     """
     if by.is_person:
         if not by.may("identity.review_changeproposal"):
@@ -44,9 +47,24 @@ def guardrail_decide(*, agent: Agent, section: str, by: Principal) -> Verdict:
         return Verdict(False, "The subconscious only proposes; a person decides.")
     if not SECTION_POLICY[section].agent_may_apply:
         return Verdict(False, f"An agent may not change its {section} by itself.")
+    if current is not None and is_peoples(current):
+        return Verdict(False, f"The {section} are a person's word: an agent may only propose to change them.")
+    if lately_refused(agent=agent, by=by).filter(section=section).exists():
+        return Verdict(
+            False,
+            f"People rejected or reverted a change of the {section} in the last {REJECTION_STANDS.days} days:"
+            " the next one waits for them.",
+        )
     if updates_in_window(agent) >= AGENT_UPDATES_PER_WINDOW:
         return Verdict(False, "The agent has used its one identity update of the last 24 hours.")
     return Verdict(True, f"Agents may change their {section} themselves, once a day.")
+
+
+def is_peoples(version: IdentityVersion) -> bool:
+    """Whether the version is a person's word: written, restored or emptied by one, or approved or kept as it is."""
+    if version.author_kind == IdentityVersion.Kind.PERSON:
+        return True
+    return ChangeProposal.objects.filter(version=version, status=ChangeProposal.Status.APPROVED).exists()
 
 
 def updates_in_window(agent: Agent) -> int:

@@ -3,10 +3,12 @@
 Called in the transaction of a proposal, behind `proposing_lock`, so that of two at once the second sees the first.
 """
 
+import re
 import unicodedata
 from datetime import timedelta
 
 from django.db import connection
+from django.db.models import QuerySet
 
 from identity.models import Agent, ChangeProposal, Persona
 from identity.policy import (
@@ -21,6 +23,8 @@ from nousweb.lib.errors import Conflict, TooMany
 
 Status = ChangeProposal.Status
 MOST_LOOKED_AT = 500
+# What is not a letter or a digit, and the fillers of Hangul, letters that do not show.
+_NO_WORD = re.compile("[\\W_\u115f\u1160]+")
 
 
 def proposing_lock(agent: Agent, by: Principal) -> None:
@@ -51,25 +55,30 @@ def proposal_waiting(
     )
 
 
-def rejection_check(*, agent: Agent, section: str, content: str, by: Principal) -> None:
-    """Raise Conflict where `by` is a token and people turned these words down, or took them back, not long ago."""
-    if by.kind != "token":
-        return
+def lately_refused(*, agent: Agent, by: Principal) -> QuerySet[ChangeProposal]:
+    """What people turned down or took back not long ago, in whichever section, as far as `by` may know of it."""
     refused = ChangeProposal.objects.filter(
         agent=agent,
-        section=section,
         status__in=(Status.REJECTED, Status.REVERTED),
         decided_at__gt=clock.now() - REJECTION_STANDS,
     )
-    if by.persona != Persona.SUBCONSCIOUS:
-        refused = refused.filter(persona=by.persona)
-    wished = normalised(content)
-    for each in refused.order_by("-decided_at")[:MOST_LOOKED_AT]:
-        if normalised(each.content) == wished:
+    return refused if by.persona == Persona.SUBCONSCIOUS else refused.filter(persona=by.persona)
+
+
+def rejection_check(*, agent: Agent, content: str, by: Principal) -> None:
+    """Raise Conflict where `by` is a token and people turned these words down, or took them back, not long ago.
+
+    In any section: words that they did not want among the boundaries would be in the prompt as a protocol, too.
+    """
+    if by.kind != "token":
+        return
+    wished = bare_words(content)
+    for each in lately_refused(agent=agent, by=by).order_by("-decided_at")[:MOST_LOOKED_AT]:
+        if bare_words(each.content) == wished:
             why = f" “{each.comment}”" if each.comment else ""
             raise Conflict(
                 f"{each.reviewer_name} {each.get_status_display().lower()} these very words"
-                f" on {each.decided_at:%Y-%m-%d}.{why} Propose something else.",
+                f" ({each.section}) on {each.decided_at:%Y-%m-%d}.{why} Propose something else.",
                 proposal=str(each.pk),
             )
 
@@ -105,3 +114,12 @@ def daily_cap_check(*, agent: Agent, by: Principal) -> None:
 def normalised(content: str) -> str:
     """A text as it is compared: without its spacing, its case and other ways to write the same character."""
     return " ".join(unicodedata.normalize("NFKC", content).casefold().split())
+
+
+def bare_words(content: str) -> str:
+    """A text as it is compared with what people refused: its letters and digits alone, of either case.
+
+    What has none of these is compared by its signs.
+    """
+    plain = normalised(content)
+    return _NO_WORD.sub("", plain) or plain

@@ -78,8 +78,8 @@ def identity_propose(
     if current is None and not content:
         raise Invalid(f"{section} has no text yet, and this is empty.", field="content")
     proposing_lock(agent, by)
-    rejection_check(agent=agent, section=section, content=content, by=by)
-    verdict = guardrail_decide(agent=agent, section=section, by=by)
+    rejection_check(agent=agent, content=content, by=by)
+    verdict = guardrail_decide(agent=agent, section=section, current=current, by=by)
     base = current.version if current else 0
     if wait or not verdict.apply:
         if waiting := proposal_waiting(agent=agent, section=section, content=content, base_version=base, by=by):

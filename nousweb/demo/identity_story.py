@@ -145,9 +145,8 @@ STORY: tuple[Change | Rollback, ...] = (
     Change(55.0, "admin", "values", VALUES_1, "First version, agreed in the team."),
     Change(54.9, "admin", "protocols", PROTOCOLS_1, "What we do today, written down."),
     Change(54.8, "admin", "boundaries", BOUNDARIES_1, "Replaces the seeded placeholder."),
-    Change(47.0, "agent", "preferences", PREFERENCES_2, "Learned in the first week of pages.", "keep"),
     Change(41.0, "reviewer", "character", CHARACTER_2, "Night answers buried the finding in the third paragraph."),
-    Change(33.0, "agent", "protocols", PROTOCOLS_2, "Two rollbacks in a row had used up no error budget.", "keep"),
+    Change(33.0, "agent", "protocols", PROTOCOLS_2, "Two rollbacks in a row had used up no error budget.", "approve"),
     Change(
         27.0, "agent", "values", VALUES_2, "Engineers often ask for a faster answer.", "approve",
         "Let us try it for a week.",
@@ -157,6 +156,7 @@ STORY: tuple[Change | Rollback, ...] = (
         16.0, "agent", "boundaries", BOUNDARIES_PROPOSED, "Restarts are the answer to one page in five.", "reject",
         "Not before restarts leave a record. Propose again when they do.", 20,
     ),
+    Change(13.0, "agent", "preferences", PREFERENCES_2, "Learned in the first weeks of pages."),
     Change(12.0, "reviewer", "values", VALUES_4, "Back to the first text, made sharper."),
     Change(6.0, "agent", "environment", ENVIRONMENT_PROPOSED, "I was asked what I can see, and had to guess."),
     Change(2.2, "agent", "character", CHARACTER_PROPOSED, "The data team's pages reach me since Monday."),

@@ -33,7 +33,7 @@ CALLERS = ("nobody", "alice", "bob", "charlie", "token", "everything", "other", 
 API = """
 GET    /api/identity                        401 200 200 200 200 200 404 401 401
 GET    /api/identity/{section}              401 200 200 200 200 200 404 401 401
-PUT    /api/identity/{section}              401 403 200 200 200 200 404 401 401
+PUT    /api/identity/{section}              401 403 200 200 202 202 404 401 401
 GET    /api/identity/{section}/history      401 200 200 200 200 200 404 401 401
 GET    /api/identity/{section}/diff         401 200 200 200 200 200 404 401 401
 GET    /api/proposals/{proposal_id}         401 200 200 200 200 200 404 401 401

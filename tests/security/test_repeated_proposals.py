@@ -86,7 +86,7 @@ def test_what_people_took_back_is_not_applied_again(agent, ada, by_bob):
     refused = agent.put("/identity/preferences", {"content": "short  answers."})
     assert_problem(refused, 409, "conflict", detail="reverted")
     other = agent.put("/identity/preferences", {"content": "Long answers."})
-    assert (other.status_code, other.json()["action"]) == (200, "applied")
+    assert (other.status_code, other.json()["action"]) == (202, "proposed")
 
 
 def test_the_actor_learns_nothing_of_what_the_subconscious_was_refused(api, agent, subconscious_token, charlie):

@@ -243,7 +243,7 @@ def _propose_page(
     status: int = 200,
     **more: Any,
 ) -> HttpResponse:
-    verdict = guardrail_decide(agent=agent, section=section, by=principal_of(request))
+    verdict = guardrail_decide(agent=agent, section=section, current=current, by=principal_of(request))
     context = {
         **_about(agent, section),
         "form": form,
@@ -290,7 +290,7 @@ def _rollback_page(
         "current": current,
         "diff": diff_texts(current.content, target.content),
         "layout": layout_of(request),
-        "verdict": guardrail_decide(agent=agent, section=section, by=principal_of(request)),
+        "verdict": guardrail_decide(agent=agent, section=section, current=current, by=principal_of(request)),
     }
     return render(request, "identity/section_rollback.html", context, status=status)
 
