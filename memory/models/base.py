@@ -37,6 +37,8 @@ class Memory(models.Model):
     retired_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
     updated_at = models.DateTimeField(default=clock.now, editable=False)
+    # A person wrote, changed, reviewed or closed it, and only people change it from then on.
+    endorsed = models.BooleanField(default=False, editable=False)
 
     class Meta:
         abstract = True

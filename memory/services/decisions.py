@@ -11,6 +11,7 @@ from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put
+from memory.services.peoples_memories import memory_bind, memory_endorse
 from memory.services.row_update import row_change, row_lock
 from memory.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 from nousweb.lib import clock
@@ -55,6 +56,7 @@ def decision_record(
         scope=choice_check("scope", scope, Scope.values),
         importance=unit_check("importance", importance),
         episode=episode,
+        endorsed=by.is_person,
     )
     decision.save(force_insert=True)
     index_put([entry_of(decision)])
@@ -70,11 +72,15 @@ def decision_record(
 
 @agent_transaction(of="decision")
 def decision_review(*, decision: Decision, outcome: str, by: Principal, note: str = "") -> Decision:
-    """Say what came of a decision; a later review takes the place of this one, and the audit trail keeps both."""
+    """Say what came of a decision; a later review takes the place of this one, and the audit trail keeps both.
+
+    Raises Invalid, NotAllowed, or Conflict where people made or reviewed it and `by` is no person.
+    """
     change_check(decision, by, "memory.change_decision")
     choice_check("outcome", outcome, Decision.Outcome.values)
     note = text_check("note", note, MAX_CONTENT_CHARACTERS)
     decision = row_lock(decision)
+    memory_bind(decision, by)
     before = {
         "outcome": decision.outcome,
         "outcome_note": decision.outcome_note,
@@ -84,6 +90,7 @@ def decision_review(*, decision: Decision, outcome: str, by: Principal, note: st
     decision.reviewed_by, decision.reviewed_at = by.name, clock.now()
     decision.updated_at = decision.reviewed_at
     decision.save(update_fields=["outcome", "outcome_note", "reviewed_by", "reviewed_at", "updated_at"])
+    memory_endorse(decision, by)
     index_put([entry_of(decision)])
     audit_record(
         by=by,
@@ -107,9 +114,13 @@ def decision_update(
     importance: float | None = None,
     active: bool | None = None,
 ) -> Decision:
-    """Change how a decision is filed and whether search shows it; what was decided, and on what, stays as it was."""
+    """Change how a decision is filed and whether search shows it; what was decided, and on what, stays as it was.
+
+    Raises Invalid, NotAllowed, or Conflict where people made or reviewed it and `by` is no person.
+    """
     change_check(decision, by, "memory.change_decision")
     decision = row_lock(decision)
+    memory_bind(decision, by)
     before, after = row_change(
         decision,
         {
@@ -121,6 +132,7 @@ def decision_update(
         },
     )
     if after:
+        memory_endorse(decision, by)
         index_put([entry_of(decision)])
         audit_record(by=by, action="decision.update", target=decision, agent=decision.agent, before=before, after=after)
     return decision

@@ -16,6 +16,7 @@ from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_EVENTS_PER_APPEND, MAX_REMARK_CHARACTERS
 from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put, index_remove
+from memory.services.peoples_memories import memory_bind, memory_endorse
 from memory.services.row_update import row_change, row_lock
 from memory.validation import choice_check, past_check, tags_check, text_check, texts_check, unit_check
 from nousweb.lib import clock
@@ -67,6 +68,7 @@ def episode_open(
         scope=choice_check("scope", scope, Scope.values),
         importance=unit_check("importance", importance),
         started_at=past_check("started_at", started_at) or clock.now(),
+        endorsed=by.is_person,
     )
     episode.save(force_insert=True)
     _index(episode)
@@ -128,8 +130,8 @@ def episode_close(
 
     `outcome` is what the caller says and never inferred from words. A summary given here counts as written by
     the agent. Title and summary that it lacks are at once made of its own sentences, so that no worker and no judge is
-    needed to know what it was about; a judge's take their place. Raises Conflict when the episode is closed already,
-    Invalid, naming the field, or NotAllowed.
+    needed to know what it was about; a judge's take their place. Raises Conflict when the episode is closed already or
+    people's and `by` is no person, Invalid, naming the field, or NotAllowed.
     """
     change_check(episode, by, "memory.change_episode")
     ended = past_check("ended_at", ended_at) or clock.now()
@@ -141,9 +143,11 @@ def episode_close(
     episode = row_lock(episode)
     if episode.ended_at is not None:
         raise Conflict("This episode is closed already.", ended_at=episode.ended_at.isoformat())
+    memory_bind(episode, by)
     if ended < episode.started_at:
         raise Invalid("ended_at must not be earlier than started_at.", field="ended_at")
     before, after = row_change(episode, given | {"ended_at": ended})
+    memory_endorse(episode, by)
     _index(episode)
     lifecycle_queue("episode_close", agent=episode.agent, persona=episode.persona, subject=episode)
     audit_record(by=by, action="episode.close", target=episode, agent=episode.agent, before=before, after=after)
@@ -165,7 +169,10 @@ def episode_update(
     importance: float | None = None,
     active: bool | None = None,
 ) -> Episode:
-    """Change how an episode is described and whether search shows it, open or closed; None leaves a field alone."""
+    """Change how an episode is described and whether search shows it, open or closed; None leaves a field alone.
+
+    Raises Invalid, NotAllowed, or Conflict where people wrote, changed or closed it and `by` is no person.
+    """
     change_check(episode, by, "memory.change_episode")
     given = {
         **_texts(title=title, summary=summary),
@@ -174,8 +181,10 @@ def episode_update(
         "active": active,
     }
     episode = row_lock(episode)
+    memory_bind(episode, by)
     before, after = row_change(episode, given)
     if after:
+        memory_endorse(episode, by)
         _index(episode)
         audit_record(by=by, action="episode.update", target=episode, agent=episode.agent, before=before, after=after)
     return episode

@@ -13,6 +13,7 @@ from memory.persona import change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put
+from memory.services.peoples_memories import memory_bind, memory_endorse
 from memory.services.row_update import row_change, row_lock
 from memory.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 from nousweb.lib import clock
@@ -47,6 +48,7 @@ def procedure_create(
         tags=tags_check(tags),
         scope=choice_check("scope", scope, Scope.values),
         importance=unit_check("importance", importance),
+        endorsed=by.is_person,
     )
     procedure.save(force_insert=True)
     index_put([entry_of(procedure)])
@@ -74,7 +76,10 @@ def procedure_update(
     importance: float | None = None,
     active: bool | None = None,
 ) -> Procedure:
-    """Change a procedure; None leaves a field alone. Its counts stay. Raises Invalid or NotAllowed."""
+    """Change a procedure; None leaves a field alone. Its counts stay.
+
+    Raises Invalid, NotAllowed, or Conflict for a procedure of people's, of which the lifecycle changes tags only.
+    """
     change_check(procedure, by, "memory.change_procedure")
     given = {
         "name": None if name is None else text_check("name", name, MAX_NAME_CHARACTERS, required=True),
@@ -87,8 +92,12 @@ def procedure_update(
         "active": active,
     }
     procedure = row_lock(procedure)
+    flags = by.kind == "system" and all(value is None for name, value in given.items() if name != "tags")
+    if not flags:
+        memory_bind(procedure, by)
     before, after = row_change(procedure, given)
     if after:
+        memory_endorse(procedure, by)
         index_put([entry_of(procedure)])
         audit_record(
             by=by, action="procedure.update", target=procedure, agent=procedure.agent, before=before, after=after

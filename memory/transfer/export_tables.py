@@ -61,8 +61,7 @@ cost, and what is derived or counted again."""
 LATER: dict[tuple[type[models.Model], str], Any] = {
     **{(model, "retired_at"): None for model in (Episode, Decision, Procedure, Censor)},
     (ChangeProposal, "persona"): "actor",
-    (Censor, "endorsed"): False,
-    (Fact, "endorsed"): False,
+    **{(model, "endorsed"): False for model in (Fact, Episode, Decision, Procedure, Censor)},
 }
 """Columns that files written before there were any lack, with what they are read as."""
 

@@ -278,17 +278,19 @@ def test_an_export_is_for_its_owner_only_and_replaces_nothing(full, exported):
     assert "digest" not in said.getvalue()
 
 
-def test_a_file_from_before_retirements_had_a_moment_is_read(full, exported, tmp_path):
+def test_a_file_from_before_retirements_had_a_moment_and_people_endorsed_is_read(full, exported, tmp_path):
     old = []
     for line in exported("ada").read_text().rstrip("\n").split("\n"):
         entry = json.loads(line)
         if entry.get("table") in ("episode", "decision", "procedure", "censor"):
             assert entry["row"].pop("retired_at", 0) is None
+            assert entry["row"].pop("endorsed", 0) is False
         old.append(json.dumps(entry))
     path = tmp_path / "old.jsonl"
     path.write_text("\n".join(old) + "\n")
     import_agent(path, slug="copy")
-    assert Procedure.objects.get(agent__slug="copy").retired_at is None
+    copied = Procedure.objects.get(agent__slug="copy")
+    assert (copied.retired_at, copied.endorsed) == (None, False)
 
 
 FUTURE = (timezone.now() + timedelta(days=900)).isoformat()
