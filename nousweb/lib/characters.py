@@ -15,7 +15,7 @@ _JOINERS = ZWNJ + ZWJ
 _VIRAMA = 9
 
 # Letters and marks that show as nothing although Unicode calls them so.
-_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\U00016fe4\U0001d159"
 _BLANK_CELL = "\u2800"
 _VARIATIONS = "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _VARIATION = re.compile(f"[{_VARIATIONS}]")
@@ -31,6 +31,13 @@ _JOINING = re.compile(
     "[\u0600-\u07ff\u0840-\u0dff\u1000-\u109f\u1780-\u18af\u1b00-\u1bff\ua840-\ua87f\ua980-\uaaff\uabc0-\uabff"
     "\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00010aff\U00011000-\U00011fff\U0001e900-\U0001e95f]"
 )
+_ARABIC = re.compile("[\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff]")
+# Letters of Arabic that do not join the next one anyway: a joiner after them changes nothing that one sees.
+_ENDING = re.compile(
+    "[\u0621-\u0625\u0627\u0629\u062f-\u0632\u0648\u0671-\u0677\u0688-\u0699\u06c0\u06c3-\u06cb\u06cd\u06cf\u06d2\u06d3"
+    "\u06d5\u06ee\u06ef\u0759-\u075b\u076b\u076c\u0771\u0773\u0774\u0778\u0779]"
+)
+_WORD_LOOKED_AT = 30
 _MONGOLIAN = re.compile("[\u1800-\u18af]")
 _IDEOGRAPH = re.compile("[\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _PICTURE = re.compile(
@@ -189,7 +196,11 @@ def _hides(text: str, index: int) -> bool:
 
 
 def _joins(text: str, index: int) -> bool:
-    """Whether the joiner at `index` stands between parts of an emoji, or inside a word of a script that uses it."""
+    """Whether the joiner at `index` stands between parts of an emoji, or inside a word of a script that uses it.
+
+    In a word it has to show: in Arabic it parts two letters that would join, elsewhere it stands beside a virama, or
+    once in a word. What may stand anywhere and changes nothing is a way to write unseen.
+    """
     before, after = text[index - 1 : index] if index else "", text[index + 1 : index + 2]
     if not before or before in _JOINERS:
         return False
@@ -201,7 +212,22 @@ def _joins(text: str, index: int) -> bool:
             return True
     if unicodedata.combining(before) == _VIRAMA:
         return True
-    return bool(_is_joining_letter(before) and after and _is_joining_letter(after))
+    if not (_is_joining_letter(before) and after and _is_joining_letter(after)):
+        return False
+    if _ARABIC.match(after):
+        return text[index] == ZWNJ and _parts(text, index)
+    if unicodedata.combining(after) == _VIRAMA:
+        return True
+    word = text[max(index - _WORD_LOOKED_AT, 0) : index].split()[-1]
+    return not any(joiner in word for joiner in _JOINERS)
+
+
+def _parts(text: str, index: int) -> bool:
+    """Whether the letter before `index`, under whatever marks, would join the next one."""
+    base = index - 1
+    while base > 0 and unicodedata.category(text[base]) == "Mn":
+        base -= 1
+    return _is_joining_letter(text[base]) and not _ENDING.match(text[base])
 
 
 def _is_joining_letter(character: str) -> bool:
@@ -209,12 +235,16 @@ def _is_joining_letter(character: str) -> bool:
 
 
 def _varies(text: str, index: int) -> bool:
-    """Whether the variation selector at `index` follows, alone, a character that has variants."""
+    """Whether the variation selector at `index` follows, alone, a character that has variants.
+
+    None of the 240 of the supplement does: few ideographs have variants among them, and after any other each is a
+    byte that nobody sees.
+    """
     if not index:
         return False
     base, selector = text[index - 1], text[index]
     if selector >= "\U000e0100":
-        return bool(_IDEOGRAPH.match(base))
+        return False
     if selector < "\ufe00":
         return bool(_MONGOLIAN.match(base)) and not _VARIATION.match(base)
     if selector >= "\ufe0e":

@@ -13,7 +13,7 @@ UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 """Controls, format characters (zero-width and bidirectional ones among them) and white space of every kind."""
 
 UNSEEN_CHARACTERS = frozenset(
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4\U0001d159"
     + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
 )
 """Fillers, joiners, variation selectors and the empty Braille pattern: letters, marks and symbols without ink."""
