@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import re2
 
 from memory.censoring.patterns import pattern_compile
+from memory.censoring.reading import Reading, text_read
 
 MAX_SPANS = 20
 MAX_PASSAGE_CHARACTERS = 400
@@ -106,13 +107,16 @@ def text_match(
     the others `seconds` for each, so that none of these can use up the time of those. One search of a pattern is not
     interrupted: RE2 bounds it by the length of the text. What is not reached in time is listed; where it is binding
     the verdict is "block", else it counts as no match.
+
+    A pattern may match the text as it is or as it reads (memory.censoring.reading); its meanings are as it reads.
     """
+    reading = text_read(text)
     matches: list[Match] = []
     timed_out: list[TimedOut] = []
     for binding, budget in ((True, seconds if binding_seconds is None else binding_seconds), (False, seconds)):
         alike = [rule for rule in rules if rule.binding is binding]
         if alike:
-            found, missed = _match_group(alike, text, similarities, budget, clock)
+            found, missed = _match_group(alike, text, reading, similarities, budget, clock)
             matches += found
             timed_out += missed
     matches.sort(key=lambda match: STRICTNESS.index(match.rule.severity))
@@ -133,7 +137,12 @@ def unverified_reason(outcome: Outcome) -> str:
 
 
 def _match_group(
-    rules: Sequence[Rule], text: str, similarities: Similarities, seconds: float, clock: Callable[[], float]
+    rules: Sequence[Rule],
+    text: str,
+    reading: Reading | None,
+    similarities: Similarities,
+    seconds: float,
+    clock: Callable[[], float],
 ) -> tuple[list[Match], list[TimedOut]]:
     matches: list[Match] = []
     timed_out: list[TimedOut] = []
@@ -151,40 +160,64 @@ def _match_group(
             # Creation refuses such a pattern; one that came another way must not stop the rest.
             timed_out.append(TimedOut(rule, "The pattern cannot be read."))
             continue
-        if found := _match_pattern(rule, compiled, text, lambda: clock() >= deadline):
+        found = _match_pattern(rule, compiled, text, None, lambda: clock() >= deadline)
+        if found is None and reading is not None:
+            if clock() >= deadline:
+                timed_out.append(TimedOut(rule, "The time for this check was used up before its turn."))
+                continue
+            found = _match_pattern(rule, compiled, reading.text, reading, lambda: clock() >= deadline)
+        if found is not None:
             matches.append(found)
     semantic = [rule for rule in ordered if rule.semantic]
     if semantic:
-        found_by_meaning, unchecked = _match_meanings(semantic, text, similarities, seconds, clock)
+        found_by_meaning, unchecked = _match_meanings(semantic, text, reading, similarities, seconds, clock)
         matches += found_by_meaning
         timed_out += unchecked
     return matches, timed_out
 
 
-def _match_pattern(rule: Rule, compiled: Any, text: str, is_late: Callable[[], bool]) -> Match | None:
+def _match_pattern(
+    rule: Rule, compiled: Any, text: str, reading: Reading | None, is_late: Callable[[], bool]
+) -> Match | None:
+    """`text` is that of `reading`, if any: then places are those in the original."""
     spans: list[Span] = []
     more = False
+    quote = ""
     for found in compiled.finditer(text):
         if found.start() == found.end():
             continue
         if len(spans) == MAX_SPANS:
             more = True
             break
-        spans.append(Span(found.start(), found.end()))
+        span = Span(found.start(), found.end())
+        quote = quote or _quote(text, span)
+        span = _original(reading, span)
+        if span not in spans:
+            spans.append(span)
         if is_late():
             more = True
             break
     if not spans:
         return None
-    first = spans[0]
-    return Match(rule, tuple(spans), f"The pattern matches {_quote(text, first)} at {first.start}.", more)
+    as_read = "" if reading is None else ", as the text reads without what does not show"
+    return Match(rule, tuple(spans), f"The pattern matches {quote} at {spans[0].start}{as_read}.", more)
+
+
+def _original(reading: Reading | None, span: Span) -> Span:
+    return span if reading is None else Span(*reading.place(span.start, span.end))
 
 
 def _match_meanings(
-    rules: Sequence[Rule], text: str, similarities: Similarities, seconds: float, clock: Callable[[], float]
+    rules: Sequence[Rule],
+    text: str,
+    reading: Reading | None,
+    similarities: Similarities,
+    seconds: float,
+    clock: Callable[[], float],
 ) -> tuple[list[Match], list[TimedOut]]:
     best: dict[str, tuple[float, list[Span]]] = {}
     why_not = ""
+    text = text if reading is None else reading.text
     passages = list(_passages(text))
     try:
         # The first call may load a model, which is no time of this text's.
@@ -208,7 +241,8 @@ def _match_meanings(
         if rule.id in best:
             top, spans = best[rule.id]
             why = f"{_quote(text, spans[0])} means about the same: {top:.2f}, from {rule.threshold:.2f} on it counts."
-            matches.append(Match(rule, tuple(spans[:MAX_SPANS]), why, len(spans) > MAX_SPANS, top))
+            places = tuple(_original(reading, span) for span in spans[:MAX_SPANS])
+            matches.append(Match(rule, places, why, len(spans) > MAX_SPANS, top))
     return matches, [TimedOut(rule, why_not) for rule in rules if why_not and rule.id not in best]
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
+from memory.censoring.reading import text_read
 from memory.models import Censor
 from memory.policy import MAX_ACTIVE_CENSORS, MAX_ACTIVE_TOKEN_CENSORS
 from memory.services.censors import censor_create
@@ -173,3 +174,52 @@ def test_of_two_last_censors_at_once_one_is_made(ada, actor):
     with ThreadPoolExecutor(2) as pool:
         assert sorted(pool.map(make, ["one", "other"])) == ["made", "refused"]
     assert Censor.objects.count() == MAX_ACTIVE_TOKEN_CENSORS
+
+
+HIDDEN = [
+    ("the pass\u200bword is x", "pass\u200bword"),
+    ("p\u00adassword", "p\u00adassword"),
+    ("the \u200bpassword\u200b", "password"),
+    ("my ｐａｓｓｗｏｒｄ!", "ｐａｓｓｗｏｒｄ"),
+    ("a ｐ\u2060ａss\u200d\u200cword.", "ｐ\u2060ａss\u200d\u200cword"),
+    ("p\U000e0061ass\ufe0fword", "p\U000e0061ass\ufe0fword"),
+    ("ﬁne, 𝐩𝐚𝐬𝐬𝐰𝐨𝐫𝐝", "𝐩𝐚𝐬𝐬𝐰𝐨𝐫𝐝"),
+    ("\u1112\u1161\u11ab pass\u200bword", "\u1112\u1161\u11ab pass\u200bword"),
+]
+
+
+@pytest.mark.parametrize(("text", "place"), HIDDEN)
+def test_no_hidden_character_parts_a_forbidden_word(api, ada, actor_token, bob, text, place):
+    body = {"pattern": "password", "severity": "absolute"}
+    assert api.as_person(bob).post("/censors", body, {"agent": "ada"}).status_code == 201
+    answer = api.as_token(actor_token).post("/censors/check", {"text": text}).json()
+    assert answer["verdict"] == "block"
+    [match] = answer["matches"]
+    assert [text[span["start"] : span["end"]] for span in match["spans"]] == [place]
+
+
+@pytest.mark.parametrize("flood", ["e" + "\u0301\u0316" * 49_000, "\ufdfa" * 98_000, "क\u200d\u200b" * 32_000])
+def test_a_flood_of_marks_is_read_at_once(flood):
+    read = text_read(f"{flood} pass\u200bword")
+    assert read is not None
+    assert len(read.text) < 100_000
+    assert read.text.endswith(" password")
+    assert read.place(len(read.text) - 8, len(read.text)) == (len(flood) + 1, len(flood) + 10)
+
+
+@pytest.mark.parametrize(
+    "text", ["Grüße an 東京 und नमस्ते.", "می\u200cخواهم", "👩\u200d👩\u200d👧 ❤️", "e\u0301t\u00e9 ½ ﬁ"]
+)
+def test_what_reads_otherwise_stays_allowed(api, ada, actor_token, bob, text):
+    assert api.as_person(bob).post("/censors", {"pattern": "password"}, {"agent": "ada"}).status_code == 201
+    answer = api.as_token(actor_token).post("/censors/check", {"text": text}).json()
+    assert (answer["verdict"], answer["matches"], answer["timed_out"]) == ("allow", [], [])
+
+
+def test_a_meaning_is_that_of_what_a_text_reads(api, ada, actor_token, bob):
+    assert api.as_person(bob).post("/censors", MEANING, {"agent": "ada"}).status_code == 201
+    plain = "The user asks to delete production data."
+    for text in (plain, "\u200b".join(plain)):
+        answer = api.as_token(actor_token).post("/censors/check", {"text": text}).json()
+        assert answer["verdict"] == "block"
+        assert answer["matches"][0]["spans"] == [{"start": 0, "end": len(text)}]
