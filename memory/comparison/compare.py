@@ -317,6 +317,12 @@ def subjects_clash(old: FactText, new: FactText) -> bool:
     return not all(set(shorter) <= set(_plain_subject(fact.content)) for fact in (old, new))
 
 
+def names_subject(content: str, subject: str) -> bool:
+    """Whether a sentence names all of the subject that another one is filed under."""
+    named = set(_plain_subject(subject))
+    return bool(named) and named <= set(_plain_subject(content))
+
+
 def _plain_subject(text: str) -> tuple[str, ...]:
     words = text.casefold().replace("’", "'").replace("'s", " ").replace("_", " ").replace("-", " ").split()
     return tuple(word.strip(".,;:!?()\"'") for word in words if word not in w.ARTICLES)

@@ -25,12 +25,16 @@ NEVER_SAME = frozenset({"number", "negation", "antonym", "quantity", "roles", "s
 
 @dataclass(frozen=True, slots=True)
 class FactMatch:
-    """An old fact beside the new one. `said` : in the very same words. `replaceable`: the learner may replace it."""
+    """An old fact beside the new one. `said` : in the very same words. `replaceable`: the learner may replace it.
+
+    `only_asked`: whatever the comparison says, people are asked.
+    """
 
     fact_id: UUID
     comparison: Comparison
     said: bool = False
     replaceable: bool = True
+    only_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,9 @@ def resolve(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationVerdi
     supersede, ask = [], []
     for each in related[:MAX_QUESTIONS]:
         comes_to = auto_resolution(each.comparison, verdicts.get(each.fact_id))
-        if comes_to is Kind.CHANGED and each.replaceable:
+        if each.only_asked:
+            ask.append(each)
+        elif comes_to is Kind.CHANGED and each.replaceable:
             supersede.append(each)
         elif comes_to is not Kind.UNRELATED:
             ask.append(each)
@@ -70,7 +76,7 @@ def resolve(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationVerdi
 
 def is_related(each: FactMatch) -> bool:
     """Whether the two facts have anything to do with each other. Source: seed 009.1, part 2, tests."""
-    if each.said:
+    if each.said or each.only_asked:
         return True
     different_subject = any(reason.code == "subject" for reason in each.comparison.reasons)
     return each.comparison.kind is not Kind.UNRELATED and not different_subject
@@ -127,7 +133,7 @@ def spans_meet(
 
 
 def _is_same(each: FactMatch, verdict: RelationVerdict | None) -> bool:
-    return each.said or auto_resolution(each.comparison, verdict) is Kind.SAME
+    return not each.only_asked and (each.said or auto_resolution(each.comparison, verdict) is Kind.SAME)
 
 
 def _closest_first(each: FactMatch) -> tuple[bool, float, float, str]:

@@ -142,6 +142,26 @@ class TestSupersession:
         assert_problem(decided, 409, "conflict", detail="decided")
         assert MemoryReview.objects.count() == 1
 
+    @pytest.mark.parametrize(
+        ("old", "subject", "new"),
+        [
+            (ROME, "Tim", OSLO),
+            (NEVER, "Tim", SOMETIMES),
+            ("Never deploy on Fridays.", "deploys", "Always deploy on Fridays."),
+        ],
+    )
+    def test_a_false_subject_hides_no_contradiction(self, learn, said, old, subject, new):
+        word = said(old, subject=subject)["fact"]["id"]
+        told = learn(new, subject="home")
+        assert (told["action"], told["fact"]["contradiction_of"]) == ("queued", word)
+        assert MemoryReview.objects.get(pk=told["review"]).reasons[-1]["code"] == "subject"
+
+    def test_of_other_people_other_things_are_learned(self, learn, said):
+        said(ROME)
+        said("Prefers tea.", subject="Alice")
+        for content, subject in [("Bob lives in Oslo.", "Bob"), ("Prefers tea.", "Bob"), ("Prefers coffee.", "Ann")]:
+            assert learn(content, subject=subject)["action"] == "stored"
+
     def test_people_replace_their_own_word(self, person, said, learn):
         old = said(ROME)["fact"]["id"]
         assert said(OSLO)["action"] == "superseded"
@@ -189,6 +209,12 @@ class TestFoundWrong:
         assert (review.kind, review.status, [str(key) for key in review.facts]) == ("relearned", "pending", [wrong])
         assert "log 2" in str(review.reasons)
         assert active() == []
+
+    @pytest.mark.parametrize("subject", ["home", "Rome", "Timothy"])
+    @pytest.mark.parametrize("words", [ROME, "tim lives in  rome", "Tim resides in Rome."])
+    def test_a_false_subject_makes_no_other_words(self, learn, wrong, words, subject):
+        told = learn(words, subject=subject)
+        assert (told["action"], told["fact"]["id"], active()) == ("queued", wrong, [])
 
     @pytest.mark.parametrize("words", ["Tim lives in R\u200bo\u200bme.", "T\u00adim lives in Rome.\u2063"])
     def test_what_nobody_sees_makes_no_other_words(self, learn, wrong, words):

@@ -33,7 +33,9 @@ def _apply(run: LifecycleRun, vector: Vector | None) -> dict[str, Any]:
     fact = Fact.objects.select_related("agent").filter(pk=run.subject_id, active=True).first()
     if fact is None or vector is None:
         return {"action": "gone"}
-    compared = candidates_compare(fact, vector=vector, thresholds=thresholds_of(vector.model))
+    compared = candidates_compare(
+        fact, vector=vector, thresholds=thresholds_of(vector.model), across_subjects=not fact.endorsed
+    )
     # Only what was known before this fact: the later ones were compared with it when they came, or will be.
     earlier = set(
         Fact.objects.filter(pk__in=[each.fact_id for each in compared], recorded_at__lte=fact.recorded_at).values_list(

@@ -3,8 +3,8 @@
 These are probes: they count as nobody's recall.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import connection
 
 from identity.models import Agent
-from memory.comparison.compare import Comparison, FactText, Kind, compare_facts, subjects_clash
+from memory.comparison.compare import OPPOSING, Comparison, FactText, Kind, compare_facts, names_subject, subjects_clash
 from memory.comparison.resolution import FactMatch, spans_meet
 from memory.embedding.thresholds import UNKNOWN, Thresholds
 from memory.models import Fact
@@ -24,6 +24,9 @@ BY_WORDS = 12
 BY_SUBJECT = 12
 WORD_ROWS = 3_000
 """Rows that share a word are ranked up to so many."""
+
+REVERSING = frozenset({"negation", "antonym", "quantity"})
+"""Differences that turn people's word round even where nothing names what it is about."""
 
 SAID = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"
 
@@ -47,40 +50,73 @@ def candidates_compare(
     thresholds: Thresholds = UNKNOWN,
     may_replace: Collection[str] = (),
     exclude: Sequence[UUID] = (),
+    across_subjects: bool = False,
 ) -> list[FactMatch]:
     """The active facts of the same memory that `fact`, stored or not, resembles, each compared with it.
 
     `may_replace` are the categories with a right of their own that the learner holds. A fact of such a category is
-    compared only with others of it, except where the words are the very same.
+    compared only with others of it, except where the words are the very same. `across_subjects` adds people's word that
+    is filed under another subject and contradicted all the same; about that, people are asked and nothing else is done.
     """
     left_out = {fact.pk, *exclude}
-    said = _comparable(fact, _said(fact) - left_out, same_words=True)
+    said = [old for old in _comparable(fact, _said(fact) - left_out, same_words=True) if not _clash(old, fact)]
     if said:
         # The very same words decide by themselves, so nothing else has to be looked for.
         return [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True) for old in said]
     cosines, new = _near(fact, vector), text_of(fact)
-    return [
+    found = _comparable(fact, set(cosines) - left_out, same_words=False)
+    asked = _contradicted(fact, found, cosines, thresholds) if across_subjects else []
+    return asked + [
         FactMatch(
             old.pk,
             compare_facts(text_of(old), new, cosines.get(old.pk, 0.0), thresholds),
             replaceable=old.category not in CATEGORY_PERMISSIONS or old.category in may_replace,
         )
-        for old in _comparable(fact, set(cosines) - left_out, same_words=False)
+        for old in found
+        if not _clash(old, fact)
     ]
 
 
+def _contradicted(
+    fact: Fact, olds: Sequence[Fact], cosines: Mapping[UUID, float], thresholds: Thresholds
+) -> list[FactMatch]:
+    """People's word, filed under a subject that clashes with that of `fact`, which `fact` would contradict there."""
+    found = []
+    for old in olds:
+        if not old.endorsed or not _clash(old, fact):
+            continue
+        cosine = cosines.get(old.pk, 0.0)
+        comparison = compare_facts(text_of(old), refiled(fact, old), cosine, thresholds)
+        codes = {reason.code for reason in comparison.reasons}
+        if comparison.kind not in (Kind.CHANGED, Kind.DIFFERS) or "name" in codes:
+            continue
+        if names_subject_of(old, fact):
+            contradicts = comparison.kind is Kind.CHANGED or bool(codes & OPPOSING)
+        else:
+            contradicts = bool(codes & REVERSING)
+        if contradicts:
+            filed = compare_facts(text_of(old), text_of(fact), cosine, thresholds).reasons
+            subjects = [reason for reason in filed if reason.code == "subject"]
+            told = replace(comparison, reasons=(*comparison.reasons, *subjects))
+            found.append(FactMatch(old.pk, told, only_asked=True))
+    return found
+
+
 def _comparable(fact: Fact, keys: set[UUID], *, same_words: bool) -> list[Fact]:
-    """Those of these facts that can say something about `fact`: of the same memory, subject, times and rights."""
+    """Those of these facts that can say something about `fact`: of the same memory, times and rights."""
     if not keys:
         return []
     found = Fact.objects.active().filter(agent=fact.agent_id, persona=fact.persona, pk__in=keys)
     return [
         old
         for old in found.order_by("recorded_at", "pk")
-        if not subjects_clash(text_of(old), text_of(fact))
-        and spans_meet(old.valid_from, old.valid_until, fact.valid_from, fact.valid_until)
+        if spans_meet(old.valid_from, old.valid_until, fact.valid_from, fact.valid_until)
         and _rights_allow(old.category, fact.category, same_words)
     ]
+
+
+def _clash(old: Fact, fact: Fact) -> bool:
+    return subjects_clash(text_of(old), text_of(fact))
 
 
 def _rights_allow(old: str, new: str, same_words: bool) -> bool:
@@ -98,6 +134,16 @@ def moment_of(fact: Fact) -> datetime:
 def text_of(fact: Fact) -> FactText:
     """What is compared of a fact."""
     return FactText(fact.content, fact.subject, fact.category, moment_of(fact))
+
+
+def refiled(fact: Fact, old: Fact) -> FactText:
+    """What is compared of `fact` as if it were filed under the subject of `old`."""
+    return replace(text_of(fact), subject=old.subject)
+
+
+def names_subject_of(old: Fact, fact: Fact) -> bool:
+    """Whether the words of `fact` name what `old` is filed under."""
+    return names_subject(fact.content, old.subject)
 
 
 def _said(fact: Fact) -> set[UUID]:

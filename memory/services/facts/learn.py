@@ -124,7 +124,12 @@ def _learn(
     # What waited for the lock is learned after what was learned in the meantime.
     fact.recorded_at = clock.now()
     compared = candidates_compare(
-        fact, vector=probe.vector, thresholds=probe.thresholds, may_replace=may_replace, exclude=exclude
+        fact,
+        vector=probe.vector,
+        thresholds=probe.thresholds,
+        may_replace=may_replace,
+        exclude=exclude,
+        across_subjects=not by.is_person,
     )
     verdicts = {key: judged.value for key, judged in probe.verdicts.items()}
     decision = resolve(compared, verdicts)

@@ -12,11 +12,11 @@ from uuid import UUID
 from django.db import connection
 
 from identity.principal import Principal
-from memory.comparison.compare import Comparison, Kind, compare_facts
+from memory.comparison.compare import Comparison, Kind, compare_facts, subjects_clash
 from memory.comparison.resolution import FactMatch, reasons_of
 from memory.embedding.thresholds import UNKNOWN, Thresholds
 from memory.models import Fact, MemoryReview
-from memory.services.facts.comparison_candidates import SAID, Vector, collection_of, text_of
+from memory.services.facts.comparison_candidates import SAID, Vector, collection_of, names_subject_of, refiled, text_of
 from memory.services.review_opening import question_ask
 from nousweb.lib import clock
 
@@ -38,11 +38,12 @@ def rejected_like(
     found = Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk")
     alike: list[tuple[Fact, FactMatch]] = []
     for old in found:
-        said = cosines[old.pk] is None
-        if said and _same_subject(old, fact):
+        cosine = cosines[old.pk]
+        if cosine is None:
             return old, FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True)
-        comparison = compare_facts(text_of(old), text_of(fact), cosines[old.pk] or 0.0, thresholds)
-        if comparison.kind in ALIKE:
+        # What it is filed under does not decide: the same words are the same, others where they name whom it is about.
+        comparison = compare_facts(text_of(old), refiled(fact, old), cosine, thresholds)
+        if comparison.kind is Kind.SAME or (comparison.kind in ALIKE and _about_the_same(old, fact)):
             alike.append((old, FactMatch(old.pk, comparison)))
     alike.sort(key=lambda pair: (pair[1].comparison.kind is not Kind.SAME, -pair[1].comparison.cosine))
     return alike[0] if alike else None
@@ -86,9 +87,8 @@ def source_of(fact: Fact) -> str:
     return " ".join(fact.source.split()).casefold()
 
 
-def _same_subject(old: Fact, new: Fact) -> bool:
-    subjects = {each.subject.strip().casefold() for each in (old, new)} - {""}
-    return len(subjects) < 2
+def _about_the_same(old: Fact, new: Fact) -> bool:
+    return names_subject_of(old, new) or not subjects_clash(text_of(old), text_of(new))
 
 
 def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
