@@ -1,5 +1,7 @@
 """Rules about memories, declared as data: categories, their tier, and who may write them."""
 
+from datetime import timedelta
+
 PROFILE_CATEGORIES = ("person", "preference", "rule")
 """Facts of these are always on (tier 1) and are left out of searched facts. Source: seed 008, part B."""
 
@@ -31,6 +33,14 @@ MAX_ACTIVE_CENSORS = 500
 """Active censors of people and the product for one persona of an agent."""
 MAX_ACTIVE_TOKEN_CENSORS = 100
 """Active censors that the tokens of one persona of an agent have made; they take no room from people's."""
+
+MAX_WAITING_QUESTIONS_ABOUT_A_WORD = 3
+"""Questions about one fact of people's that wait; a token asks no further one."""
+MAX_WAITING_QUESTIONS_PER_TOKEN = 50
+MAX_QUESTIONS_PER_TOKEN_AND_WINDOW = 200
+QUESTION_WINDOW = timedelta(hours=24)
+QUESTION_RETRY_SECONDS = 3_600
+"""After so long a token may try again where people have to answer first."""
 
 MAX_CONTENT_CHARACTERS = 8_000
 MAX_REMARK_CHARACTERS = 2_000

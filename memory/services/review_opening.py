@@ -1,12 +1,12 @@
 """Asking people about memories: each question once, in the transaction of what raised it."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 
-from identity.models import Agent
+from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.comparison.compare import Comparison, Kind
@@ -14,8 +14,18 @@ from memory.comparison.resolution import reasons_of
 from memory.jobs.queue import lifecycle_queue
 from memory.judge import Judged, Relation, RelationVerdict, judge_in_force
 from memory.models import Censor, Fact, MemoryReview
+from memory.models.lifecycle import MemoryReviewQuerySet
+from memory.policy import (
+    MAX_QUESTIONS_PER_TOKEN_AND_WINDOW,
+    MAX_WAITING_QUESTIONS_ABOUT_A_WORD,
+    MAX_WAITING_QUESTIONS_PER_TOKEN,
+    QUESTION_RETRY_SECONDS,
+    QUESTION_WINDOW,
+)
 from nousweb.lib import clock
+from nousweb.lib.errors import TooMany
 
+ASKED = "memory_review.ask"
 ReviewKind = MemoryReview.Kind
 Status = MemoryReview.Status
 
@@ -74,7 +84,10 @@ def pair_ask(
 def question_ask(
     *, agent: Agent, persona: str, kind: str, about: str, by: Principal, **told: Any
 ) -> MemoryReview | None:
-    """Let a question wait for people; None when it was asked before. `told` are fields of MemoryReview."""
+    """Let a question wait for people; None when it was asked before. `told` are fields of MemoryReview.
+
+    Raises TooMany where a token has asked as much as it may, so that nothing of what asks is stored.
+    """
     now = clock.now()
     review = MemoryReview(
         agent=agent,
@@ -88,9 +101,11 @@ def question_ask(
     MemoryReview.objects.bulk_create([review], ignore_conflicts=True)
     if not MemoryReview.objects.filter(pk=review.pk).exists():
         return None
+    if by.kind == "token":
+        _caps_check(review, by)
     audit_record(
         by=by,
-        action="memory_review.ask",
+        action=ASKED,
         target=review,
         agent=agent,
         after={"kind": kind, "about": about},
@@ -98,6 +113,48 @@ def question_ask(
     if settings.WEBHOOK_URL:
         lifecycle_queue("webhook", agent=agent, persona=persona, subject=review)
     return review
+
+
+def _caps_check(review: MemoryReview, by: Principal) -> None:
+    """Raise TooMany where the token `by` has asked people as much as it may, before this question."""
+    others = MemoryReview.objects.filter(agent=review.agent, persona=review.persona).exclude(pk=review.pk)
+    waiting = others.pending()
+    if review.old is not None and review.old.endorsed:
+        about = waiting.filter(old=review.old).count()
+        if about >= MAX_WAITING_QUESTIONS_ABOUT_A_WORD:
+            raise TooMany(
+                f"{about} questions about this word of people's wait, as many as may: learn it once they are answered.",
+                retry_after=QUESTION_RETRY_SECONDS,
+                fact=str(review.old.pk),
+            )
+    if len(_asked(waiting, by, MAX_WAITING_QUESTIONS_PER_TOKEN)) >= MAX_WAITING_QUESTIONS_PER_TOKEN:
+        raise TooMany(
+            f"{MAX_WAITING_QUESTIONS_PER_TOKEN} questions of this token wait for people, as many as may.",
+            retry_after=QUESTION_RETRY_SECONDS,
+        )
+    since = review.created_at - QUESTION_WINDOW
+    moments = _asked(others.filter(created_at__gt=since), by, MAX_QUESTIONS_PER_TOKEN_AND_WINDOW)
+    if len(moments) >= MAX_QUESTIONS_PER_TOKEN_AND_WINDOW:
+        raise TooMany(
+            f"A token may ask people {MAX_QUESTIONS_PER_TOKEN_AND_WINDOW} questions in 24 hours.",
+            retry_after=max(1, int((moments[-1] - since) / timedelta(seconds=1)) + 1),
+        )
+
+
+def _asked(reviews: MemoryReviewQuerySet, by: Principal, most: int) -> list[datetime]:
+    """When `by` asked the latest `most` of these questions, the latest first; [] where there are fewer than `most`."""
+    moments = dict(reviews.order_by("-created_at").values_list("pk", "created_at"))
+    if len(moments) < most:
+        return []
+    asked = AuditEvent.objects.filter(
+        object_type="memoryreview",
+        object_id__in=list(map(str, moments)),
+        action=ASKED,
+        author_kind=by.kind,
+        author_id=by.id,
+    )
+    keys = set(asked.values_list("object_id", flat=True))
+    return [moment for key, moment in moments.items() if str(key) in keys][:most]
 
 
 def escalation_announce(*, censor: Censor, by: Principal) -> MemoryReview | None:

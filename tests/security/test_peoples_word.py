@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -13,6 +14,7 @@ from memory.services.erasure import subject_erase
 from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.facts.rejected_facts import RELEARN_QUESTIONS
 from memory.services.review_opening import question_ask
+from nousweb.lib import clock
 from tests.api.problems import assert_problem
 from tests.judge_server import JudgeServer, Reply
 
@@ -271,6 +273,52 @@ class TestFoundWrong:
     def test_another_personas_decision_says_nothing(self, api, wrong, subconscious_token):
         answer = api.as_token(subconscious_token).post("/facts", {"content": ROME, "subject": "Tim"})
         assert answer.json()["action"] == "stored"
+
+
+class TestQuestions:
+    def test_about_one_word_of_people_few_wait(self, agent, learn, said, person):
+        said(ROME)
+        asked = [learn(f"Tim lives in {town}.")["review"] for town in ("Oslo", "Lima", "Bern")]
+        refused = agent.post("/facts", {"content": "Tim lives in Riga.", "subject": "Tim"})
+        assert_problem(refused, 429, "too_many_requests", detail="wait")
+        assert int(refused.headers["Retry-After"]) > 0
+        assert not Fact.objects.filter(content="Tim lives in Riga.").exists(), "what is refused leaves nothing"
+        assert MemoryReview.objects.filter(old__content=ROME).count() == len(asked)
+        assert learn("Ann owns a boat.", subject="Ann")["action"] == "stored"
+        assert said("Tim lives in Riga.")["action"] != "refused", "people learn as before"
+
+    def test_of_one_token_few_wait(self, monkeypatch, agent, learn):
+        monkeypatch.setattr("memory.services.review_opening.MAX_WAITING_QUESTIONS_PER_TOKEN", 2)
+        self._refused_after_two(agent, learn)
+
+    def test_of_one_token_few_come_in_a_day(self, monkeypatch, agent, learn, person):
+        monkeypatch.setattr("memory.services.review_opening.MAX_QUESTIONS_PER_TOKEN_AND_WINDOW", 2)
+        self._refused_after_two(agent, learn)
+        for review in MemoryReview.objects.all():
+            resolve(person, review.pk, "both")
+        refused = agent.post("/facts", {"content": "Ann sometimes sings in the choir of Linz.", "subject": "Ann"})
+        assert_problem(refused, 429, "too_many_requests", detail="24 hours")
+        MemoryReview.objects.update(created_at=clock.now() - timedelta(hours=25))
+        assert learn("Ann sometimes sings in the choir of Linz.", subject="Ann")["action"] == "queued"
+
+    def test_another_tokens_questions_do_not_count(self, monkeypatch, ada, agent, learn, bob):
+        monkeypatch.setattr("memory.services.review_opening.MAX_WAITING_QUESTIONS_PER_TOKEN", 2)
+        old = Fact.objects.get(pk=learn("Ann never sings in the choir of Linz.", subject="Ann")["fact"]["id"])
+        for place in range(3):
+            question_ask(
+                agent=ada, persona="actor", kind="low_confidence", about=f"{place}", by=Principal.of_user(bob), new=old
+            )
+        assert learn("Ann sometimes sings in the choir of Linz.", subject="Ann")["action"] == "queued"
+
+    @staticmethod
+    def _refused_after_two(agent, learn):
+        learn("Ann never sings in the choir of Linz.", subject="Ann")
+        for name in ("Tim", "Eva"):
+            learn(f"{name} never goes to the gym on Mondays.", subject=name)
+            assert learn(f"{name} sometimes goes to the gym on Mondays.", subject=name)["action"] == "queued"
+        refused = agent.post("/facts", {"content": "Ann sometimes sings in the choir of Linz.", "subject": "Ann"})
+        assert_problem(refused, 429, "too_many_requests", detail="may")
+        assert (MemoryReview.objects.count(), Fact.objects.count()) == (2, 5)
 
 
 class TestHidden:
