@@ -36,8 +36,8 @@ MAX_ACTIVE_TOKEN_CENSORS = 100
 
 MAX_WAITING_QUESTIONS_ABOUT_A_WORD = 3
 """Questions about one fact of people's that wait; a token asks no further one."""
-MAX_WAITING_QUESTIONS_PER_TOKEN = 50
-MAX_QUESTIONS_PER_TOKEN_AND_WINDOW = 200
+MAX_WAITING_QUESTIONS_PER_TOKEN = 2_000
+MAX_QUESTIONS_PER_TOKEN_AND_WINDOW = 5_000
 QUESTION_WINDOW = timedelta(hours=24)
 QUESTION_RETRY_SECONDS = 3_600
 """After so long a token may try again where people have to answer first."""
