@@ -4,17 +4,20 @@ import contextlib
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 
 from nousweb.runtime.postgres import EmbeddedServer
+from tests.memory.embedders import endpoint
 
 PROJECT = Path(__file__).resolve().parent.parent
 PATIENCE = 120
@@ -141,6 +144,21 @@ class Product:
                 os.killpg(program.pid, signal.SIGKILL)
             program.wait()
         self.server.destroy()
+
+
+@contextlib.contextmanager
+def product_running(name: str, **variables: str) -> Iterator[Product]:
+    """The programs on a folder of their own, beside an endpoint for embeddings; nothing of them is left at the end."""
+    # Not pytest's own folder, which the account that runs PostgreSQL for root may not enter.
+    folder = Path(tempfile.mkdtemp(prefix=f"nous-{name}-"))
+    folder.chmod(0o755)
+    with endpoint() as served:
+        running = Product(folder, served.url, **variables)
+        try:
+            yield running
+        finally:
+            running.stop()
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def tied(*command: str) -> list[str]:

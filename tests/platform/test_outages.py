@@ -2,17 +2,13 @@
 
 import http.client
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.memory.embedders import endpoint
-from tests.product import Product, until
+from tests.product import Product, product_running, until
 
 EVENT = {"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "loop"}]}
 
@@ -35,18 +31,10 @@ class Answer:
 
 @pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
-    # Not pytest's own folder, which the account that runs PostgreSQL for root may not enter.
-    folder = Path(tempfile.mkdtemp(prefix="nous-outages-"))
-    folder.chmod(0o755)
-    with endpoint() as served:
-        running = Product(folder, served.url, NOUS_DB_KEEP_SECONDS="600")
-        try:
-            running.web()
-            until("ready", lambda: running.call("POST", "/events", EVENT)[0] == 201)
-            yield running
-        finally:
-            running.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+    with product_running("outages", NOUS_DB_KEEP_SECONDS="600") as running:
+        running.web()
+        until("ready", lambda: running.call("POST", "/events", EVENT)[0] == 201)
+        yield running
 
 
 def ask(product: Product, method: str, path: str, body: object = None, **headers: str) -> Answer:

@@ -18,7 +18,7 @@ from nousweb.runtime.web_worker.callers import caller_accepted, caller_of, calle
 from nousweb.runtime.web_worker.limits import Limits
 from nousweb.runtime.web_worker.request_heads import Refused, head_of
 from tests.memory.embedders import endpoint
-from tests.product import Product, until
+from tests.product import Product, product_running, until
 
 LIMITS = Limits(
     threads=4, connections=100, concurrency=2, queue=3, token_rate=0, address_rate=0, trust_proxy=False,
@@ -214,30 +214,23 @@ def test_an_answer_that_nobody_takes_holds_no_thread(product: Product) -> None:
 
 
 def test_a_rate_holds_for_a_token_and_for_an_address() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="nous-rates-"))
-    folder.chmod(0o755)
-    with endpoint() as served:
-        running = Product(folder, served.url, NOUS_TOKEN_RATE="60", NOUS_ADDRESS_RATE="120", NOUS_TRUST_PROXY="1")
-        try:
-            running.web()
-            # The first call comes from an address; from then on the token is known.
-            until("ready", lambda: running.call("GET", "/events")[0] == 200)
-            by_token = [running.call("GET", "/events")[0] for _ in range(16)]
-            assert by_token[:10] == [200] * 10
-            assert 429 in by_token
-            one, other = (
-                f"GET /login/ HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 6.6.6.6, {address}\r\n"
-                "Connection: close\r\n\r\n".encode()
-                for address in ("192.0.2.1", "192.0.2.2")
-            )
-            statuses = [talk(running, one).split()[1] for _ in range(30)]
-            assert statuses[:15] == [b"200"] * 15
-            assert b"429" in statuses
-            assert talk(running, other).split()[1] == b"200"
-            assert talk(running, b"GET /healthz HTTP/1.0\r\n\r\n").split()[1] == b"200"
-        finally:
-            running.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+    with product_running("rates", NOUS_TOKEN_RATE="60", NOUS_ADDRESS_RATE="120", NOUS_TRUST_PROXY="1") as running:
+        running.web()
+        # The first call comes from an address; from then on the token is known.
+        until("ready", lambda: running.call("GET", "/events")[0] == 200)
+        by_token = [running.call("GET", "/events")[0] for _ in range(16)]
+        assert by_token[:10] == [200] * 10
+        assert 429 in by_token
+        one, other = (
+            f"GET /login/ HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 6.6.6.6, {address}\r\n"
+            "Connection: close\r\n\r\n".encode()
+            for address in ("192.0.2.1", "192.0.2.2")
+        )
+        statuses = [talk(running, one).split()[1] for _ in range(30)]
+        assert statuses[:15] == [b"200"] * 15
+        assert b"429" in statuses
+        assert talk(running, other).split()[1] == b"200"
+        assert talk(running, b"GET /healthz HTTP/1.0\r\n\r\n").split()[1] == b"200"
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,16 @@ question asked after the erasure was acknowledged, and no call was answered with
 import http.client
 import json
 import random
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from urllib.parse import urlencode
 
 import psycopg
 import pytest
 
-from tests.memory.embedders import endpoint
-from tests.product import Product, until
+from tests.product import Product, product_running, until
 from tests.security.scale import scaled
 
 CLIENTS = 6
@@ -61,15 +57,8 @@ print([(each.args, each.kwargs, each.result) for each in Task.objects.all()])
 
 @pytest.fixture
 def product():
-    folder = Path(tempfile.mkdtemp(prefix="nous-erasing-"))
-    folder.chmod(0o755)
-    with endpoint() as served:
-        running = Product(folder, served.url)
-        try:
-            yield running
-        finally:
-            running.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+    with product_running("erasing") as running:
+        yield running
 
 
 class Attack:

@@ -5,19 +5,15 @@ not acknowledged is there once or not at all.
 """
 
 import random
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from tests.memory.embedders import endpoint
-from tests.product import Product, kill, until
+from tests.product import Product, kill, product_running, until
 from tests.security.scale import scaled
 
 SEED = 10
@@ -29,15 +25,8 @@ UP_SECONDS = (0.3, 1.5)
 
 @pytest.fixture
 def product():
-    folder = Path(tempfile.mkdtemp(prefix="nous-kills-"))
-    folder.chmod(0o755)
-    with endpoint() as served:
-        running = Product(folder, served.url)
-        try:
-            yield running
-        finally:
-            running.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+    with product_running("kills") as running:
+        yield running
 
 
 class Clients:

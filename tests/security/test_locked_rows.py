@@ -1,37 +1,26 @@
 """A row that somebody holds, or a statement that takes for ever, stops the request that needs it and no other."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
 
 from nousweb.database import limits as time_limits
 from nousweb.database.limits import LIMITS, work, work_of
-from tests.memory.embedders import endpoint
 from tests.platform.test_outages import EVENT, api, ask, refused
-from tests.product import Product, until
+from tests.product import Product, product_running, until
 
 FACT = {"subject": "harbour", "content": "The harbour opens at nine.", "category": "concept"}
 
 
 @pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
-    folder = Path(tempfile.mkdtemp(prefix="nous-locked-"))
-    folder.chmod(0o755)
-    with endpoint() as served:
-        running = Product(folder, served.url, NOUS_DB_KEEP_SECONDS="600")
-        try:
-            running.web()
-            until("ready", lambda: running.call("GET", "/events")[0] == 200)
-            yield running
-        finally:
-            running.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+    with product_running("locked", NOUS_DB_KEEP_SECONDS="600") as running:
+        running.web()
+        until("ready", lambda: running.call("GET", "/events")[0] == 200)
+        yield running
 
 
 @contextmanager

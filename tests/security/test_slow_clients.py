@@ -2,18 +2,14 @@
 
 import http.client
 import json
-import shutil
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.memory.embedders import endpoint
-from tests.product import Product, until
+from tests.product import Product, product_running, until
 from tests.security.scale import scaled
 
 SLOW = scaled(120, 400)
@@ -35,18 +31,10 @@ call_command("createtoken", "bruno", "--persona", "actor")
 
 @pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
-    # Not pytest's own folder, which the account that runs PostgreSQL for root may not enter.
-    folder = Path(tempfile.mkdtemp(prefix="nous-slow-"))
-    folder.chmod(0o755)
-    with endpoint() as served:
-        running = Product(folder, served.url, NOUS_DB_KEEP_SECONDS="600", NOUS_WEB_WORKERS="2")
-        try:
-            running.web()
-            until("ready", lambda: running.call("GET", "/events")[0] == 200)
-            yield running
-        finally:
-            running.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+    with product_running("slow", NOUS_DB_KEEP_SECONDS="600", NOUS_WEB_WORKERS="2") as running:
+        running.web()
+        until("ready", lambda: running.call("GET", "/events")[0] == 200)
+        yield running
 
 
 class SlowClients:
