@@ -73,7 +73,7 @@ SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
             "memory.view_workingmemory",
             "memory.view_searchitem",
             "memory.view_memoryreview",
-            "memory.view_lifecyclerun",
+            "memory.view_job",
         }
     ),
     "memory:write": frozenset(
@@ -117,7 +117,7 @@ PEOPLE_ONLY_PERMISSIONS = frozenset(
         "memory.change_fact",
         "memory.change_censor",
         "memory.review_memory",
-        "memory.change_lifecyclerun",
+        "memory.change_job",
         VIEW_SUBCONSCIOUS,
         "memory.erase_memory",
     }

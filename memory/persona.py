@@ -17,7 +17,7 @@ from memory.models import (
     EpisodeEvent,
     Event,
     Fact,
-    LifecycleRun,
+    Job,
     LongTermEntry,
     LoopSummary,
     MemoryReview,
@@ -29,7 +29,7 @@ from memory.models.episodes import EpisodeQuerySet
 from memory.models.events import EventQuerySet, LoopSummaryQuerySet
 from memory.models.experience import DecisionQuerySet, ProcedureQuerySet
 from memory.models.facts import FactQuerySet
-from memory.models.lifecycle import LifecycleRunQuerySet, MemoryReviewQuerySet
+from memory.models.lifecycle import JobQuerySet, MemoryReviewQuerySet
 from nousweb.lib.errors import NotAllowed, NotFound
 
 VIEW_SUBCONSCIOUS = policy.VIEW_SUBCONSCIOUS
@@ -92,8 +92,8 @@ class PersonaMemory:
         return MemoryReview.objects.filter(agent=self.agent, persona__in=self.personas)
 
     @property
-    def runs(self) -> LifecycleRunQuerySet:
-        return LifecycleRun.objects.filter(agent=self.agent, persona__in=self.personas)
+    def jobs(self) -> JobQuerySet:
+        return Job.objects.filter(agent=self.agent, persona__in=self.personas)
 
 
 class ActorMemory(PersonaMemory):

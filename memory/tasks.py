@@ -43,12 +43,12 @@ def refresh_search_statistics() -> int:
 
 def lifecycle_run(run_id: int) -> str:
     """Run what the lifecycle has queued under this id; returns what came of it."""
-    return runner.lifecycle_run(run_id)
+    return runner.job_run(run_id)
 
 
 def sweep_lifecycle() -> int:
     """Tell again of runs that are due: another attempt, a killed worker, a lost message; returns how many."""
-    return runner.runs_sweep()
+    return runner.due_jobs_requeue()
 
 
 def retry_judgements() -> int:
@@ -73,4 +73,4 @@ def expire_reviews() -> int:
 
 def purge_runs() -> int:
     """Delete the records of runs that were done long ago; returns how many."""
-    return runner.runs_purge()
+    return runner.done_jobs_purge()

@@ -21,7 +21,7 @@ from memory.layers.short_term_search import stm_search
 from memory.models import SearchItem
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
-from memory.search.as_of import memories_then, rows_then
+from memory.search.as_of import memories_as_of, rows_as_of
 from memory.search.display_text import words_of
 from memory.search.index_builders import IndexEntry
 from memory.search.memory_loader import memories_load
@@ -96,18 +96,18 @@ def candidates_find(
     embedding: EmbeddingAhead | None = None,
     *,
     explain: bool = False,
-    also: Sequence[str] = (),
+    force_include: Sequence[str] = (),
 ) -> Found:
     """Search once for all types, then note what the conversation has said already and what usage has taught.
 
     What is pinned is there whether the search finds it or not. To `explain` it, so is what is found behind the best of
-    its type, which no gate lets through. Facts whose ids are in `also` are searched though they are filed as always
-    told.
+    its type, which no filter lets through. Facts whose ids are in `force_include` are searched though they are core
+    memory.
     """
     request, plan, limits = decided.request, decided.plan, decided.limits
     types = [memory_type for memory_type in limits if memory_type != "loop"]
     if not types or not request.input.strip():
-        return Found(_pinned(view, request, pins, (), also))
+        return Found(_pinned(view, request, pins, (), force_include))
     loops = _loops(view, request, limits, decided.now)
     most = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
     result = search(
@@ -117,14 +117,14 @@ def candidates_find(
             types=types,
             limit=MAX_LIMIT,
             min_score=min(NEAR_MISS, THRESHOLDS["fact"] / decided.scale),
-            least=LEAST_CONSIDERED,
-            most=most,
+            min_results=LEAST_CONSIDERED,
+            max_per_type=most,
             # Of the past some are found that were not told then, which is seen only when they are loaded.
-            beyond=explain or request.as_of is not None,
+            include_overflow=explain or request.as_of is not None,
             metadata=False,
             as_of=request.as_of,
             exclude_categories=PROFILE_CATEGORIES,
-            also=also,
+            force_include=force_include,
         ),
         embedding,
     )
@@ -137,9 +137,8 @@ def candidates_find(
     texts = [one.text for one in found]
     said = duplicates_of(texts, request.conversation, decided.budget.window) if plan.queries else {}
     candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))
-    return Found(
-        (*candidates, *_pinned(view, request, pins, candidates, also)), result.degraded, result.timings, result.asked
-    )
+    pinned = _pinned(view, request, pins, candidates, force_include)
+    return Found((*candidates, *pinned), result.degraded, result.timings, result.asked)
 
 
 def _candidates_of(hits: Sequence[SearchHit], most: Mapping[str, int], pins: Pins) -> list[Candidate]:
@@ -177,7 +176,7 @@ def _widened(found: list[Candidate], scale: float) -> list[Candidate]:
 
 
 def _pinned(
-    view: PersonaMemory, request: ContextRequest, pins: Pins, found: Sequence[Candidate], also: Sequence[str]
+    view: PersonaMemory, request: ContextRequest, pins: Pins, found: Sequence[Candidate], force_include: Sequence[str]
 ) -> tuple[Candidate, ...]:
     """What is pinned and was not found, read through the view like anything else."""
     missing = sorted(pins - {(one.type, one.id) for one in found})
@@ -190,7 +189,7 @@ def _pinned(
     filed: dict[tuple[str, str], Filed] = {(row.item_type, row.item_id): row for row in rows.only(*columns)}
     keys = [key for key in missing if key in filed]
     if request.as_of:
-        then = memories_then(view, keys, request.as_of)
+        then = memories_as_of(view, keys, request.as_of)
         filed |= {key: known.entry for key, known in then.items() if known.entry is not None}
         said = {key: known.content for key, known in then.items()}
     else:
@@ -213,7 +212,7 @@ def _pinned(
         )
         for key in keys
         # What is always told has its own section.
-        if key in said and (filed[key].category not in PROFILE_CATEGORIES or key[1] in also)
+        if key in said and (filed[key].category not in PROFILE_CATEGORIES or key[1] in force_include)
         for row in (filed[key],)
     )
 
@@ -279,7 +278,7 @@ def _with_recent_episodes(
     else:
         possible = recent.filter(Q(active=True) | Q(retired_at__gt=as_of), created_at__lte=as_of)
         # A few more, since some may have been retired then and brought back.
-        then = rows_then(list(possible[: 2 * EPISODES_BY_TIME]), as_of)
+        then = rows_as_of(list(possible[: 2 * EPISODES_BY_TIME]), as_of)
         episodes = [episode for episode in then if episode.active and words_of(episode)][:EPISODES_BY_TIME]
     by_id = {episode.pk: episode for episode in episodes}
     # As when nobody asks for what was outranked.

@@ -65,11 +65,11 @@ def context_prepare(view: PersonaMemory, request: ContextRequest, *, explain: bo
 
 
 def context_load(
-    view: PersonaMemory, request: ContextRequest, *, explain: bool = False, also: Sequence[str] = ()
+    view: PersonaMemory, request: ContextRequest, *, explain: bool = False, force_include: Sequence[str] = ()
 ) -> Loaded:
     """Steps 1 to 4 of `context_prepare`: everything that reads.
 
-    Facts whose ids are in `also` are searched though they are filed as always told.
+    Facts whose ids are in `force_include` are searched though their category makes them core memory.
     """
     watch = _Watch()
     read = query_analyse(request)
@@ -80,7 +80,7 @@ def context_load(
     pins = pins_of(view.agent, request.as_of)
     fixed = fixed_sections(view, request, read.frame.frame, decided.profile, decided.budget, pins)
     watch.lap("sections")
-    found, failed = _found(view, decided, pins, embedding, explain=explain, also=also)
+    found, failed = _found(view, decided, pins, embedding, explain=explain, force_include=force_include)
     watch.lap("search")
     if explain:
         found = with_retired(view, found)
@@ -135,10 +135,10 @@ def _found(
     embedding: EmbeddingAhead | None,
     *,
     explain: bool,
-    also: Sequence[str],
+    force_include: Sequence[str],
 ) -> tuple[Found, list[tuple[str, str]]]:
     try:
-        return candidates_find(view, decided, pins, embedding, explain=explain, also=also), []
+        return candidates_find(view, decided, pins, embedding, explain=explain, force_include=force_include), []
     except DatabaseError:
         logger.exception("context.search_failed")
         return Found(()), [("Search", "It could not be searched.")]

@@ -38,5 +38,5 @@ def _candidate(hit: RetiredHit) -> Candidate:
         successor_text=hit.successor_text,
         retired_at=hit.retired_at,
         found_wrong=hit.found_wrong,
-        told_until=hit.told_until,
+        included_until=hit.included_until,
     )

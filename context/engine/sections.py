@@ -23,7 +23,7 @@ from memory.models import Censor
 from memory.models.facts import FactQuerySet
 from memory.persona import PersonaMemory
 from memory.policy import BINDING_CATEGORIES
-from memory.search.as_of import facts_then, rows_then
+from memory.search.as_of import facts_as_of, rows_as_of
 from nousweb.lib.fencing import fence_line
 from nousweb.lib.sql import CachedQuery
 from nousweb.lib.tokens import truncate_to_tokens
@@ -145,7 +145,7 @@ def profile_section(
     if as_of is None and not pinned:
         loaded = _FACTS.rows((type(view), tuple(profile.excluded_kinds)), agent=view.agent.pk)
     elif as_of:
-        loaded = _profile_then(view, profile, as_of, pinned)
+        loaded = _profile_as_of(view, profile, as_of, pinned)
     else:
         facts = _without(view.facts.active().profile().peoples_first(), profile.excluded_kinds)
         first = list(facts.filter(pk__in=pinned).values_list(*FACT_COLUMNS)) if pinned else []
@@ -164,13 +164,13 @@ def profile_section(
     return FixedSection("user_profile", "User Profile", 1, budget.of("user_profile"), items)
 
 
-def _profile_then(
+def _profile_as_of(
     view: PersonaMemory, profile: Profile, as_of: datetime, pinned: Sequence[str]
 ) -> list[tuple[Any, ...]]:
     """What was always told then: first what was pinned, then whose room came first, then by how sure it was then."""
     told = view.facts.profile_as_of(as_of, profile.excluded_kinds).peoples_first()
     first = list(told.filter(pk__in=pinned)) if pinned else []
-    facts = facts_then(view, [*first, *told.exclude(pk__in=pinned)[:PROFILE_FACTS_READ]], as_of)
+    facts = facts_as_of(view, [*first, *told.exclude(pk__in=pinned)[:PROFILE_FACTS_READ]], as_of)
 
     rows = [tuple(getattr(fact, name) for name in FACT_COLUMNS) for fact in facts]
     rows.sort(key=lambda row: (str(row[0]) not in pinned, profile_rank(row[3], row[4]), *_sureness(row)))
@@ -194,7 +194,7 @@ def _without(facts: FactQuerySet, kinds: Sequence[str]) -> FactQuerySet:
 
 def censor_section(view: PersonaMemory, budget: ContextBudget, as_of: datetime | None = None) -> FixedSection:
     """Tier 1: what the agent must not do: what people set before what agents did, the strictest of each first."""
-    found = _censors_then(view, as_of) if as_of else _CENSORS.rows(type(view), agent=view.agent.pk)
+    found = _censors_as_of(view, as_of) if as_of else _CENSORS.rows(type(view), agent=view.agent.pk)
     items = [
         Item(
             "censor",
@@ -207,12 +207,12 @@ def censor_section(view: PersonaMemory, budget: ContextBudget, as_of: datetime |
     return FixedSection("censors", "Active Censors", 1, budget.of("censors"), items)
 
 
-def _censors_then(view: PersonaMemory, as_of: datetime) -> list[tuple[Any, ...]]:
+def _censors_as_of(view: PersonaMemory, as_of: datetime) -> list[tuple[Any, ...]]:
     """Those that were in force then, with what they said then."""
     perhaps = view.censors.filter(Q(active=True) | Q(retired_at__gt=as_of), created_at__lte=as_of)
-    held = [censor for censor in rows_then(list(perhaps), as_of) if censor.active]
+    held = [censor for censor in rows_as_of(list(perhaps), as_of) if censor.active]
     rank = list(reversed(Censor.Severity.values))
-    endorsed = _endorsed_then(held, as_of)
+    endorsed = _endorsed_as_of(held, as_of)
     for censor in held:
         censor.endorsed = str(censor.pk) in endorsed
     held.sort(
@@ -221,7 +221,7 @@ def _censors_then(view: PersonaMemory, as_of: datetime) -> list[tuple[Any, ...]]
     return [tuple(getattr(censor, name) for name in CENSOR_COLUMNS) for censor in held[:CENSORS_LOADED]]
 
 
-def _endorsed_then(censors: Sequence[Censor], as_of: datetime) -> set[str]:
+def _endorsed_as_of(censors: Sequence[Censor], as_of: datetime) -> set[str]:
     """The ids of those that a person had changed or brought back by then."""
     changes = AuditEvent.objects.filter(
         object_type="censor",

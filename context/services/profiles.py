@@ -152,7 +152,7 @@ _CURRENT = CachedQuery(_current, wanted="?")
 _CURRENT_BY_KEY = CachedQuery(_current, wanted=-1)
 
 
-def _version_then(lookup: str, wanted: int | str, as_of: datetime) -> list[tuple[Any, ...]]:
+def _version_as_of(lookup: str, wanted: int | str, as_of: datetime) -> list[tuple[Any, ...]]:
     """The version that was current at a moment, as `_current` gives it; the first, where there was none yet."""
     versions = ContextProfileVersion.objects.filter(**{lookup: wanted})
     columns = ("version", "values", "profile__slug", "profile__base")
@@ -171,7 +171,7 @@ def profile_in_force(agent: Agent, slug: str | None = None, as_of: datetime | No
         raise Invalid(reason, field="profile")
     lookup = "profile__slug" if named else "profile__kind"
     wanted = named or agent.kind
-    found = _version_then(lookup, wanted, as_of) if as_of else _CURRENT.rows(lookup, wanted=wanted)
+    found = _version_as_of(lookup, wanted, as_of) if as_of else _CURRENT.rows(lookup, wanted=wanted)
     if not found:
         if named:
             raise NotFound(f"There is no profile {named[:60]!r}.")
@@ -182,7 +182,7 @@ def profile_in_force(agent: Agent, slug: str | None = None, as_of: datetime | No
         if base is None:
             above = []
         elif as_of:
-            above = _version_then("profile__pk", base, as_of)
+            above = _version_as_of("profile__pk", base, as_of)
         else:
             above = _CURRENT_BY_KEY.rows("profile__pk", wanted=base)
         if not above:

@@ -94,7 +94,7 @@ def blast_radius(
     return Blast(tuple(rows), len(runs), unreadable)
 
 
-def blast_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Principal) -> BlastRow:
+def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Principal) -> BlastRow:
     """What a change would do to one logged request. Raises NotAllowed, NotFound."""
     by.require(ASSEMBLE, agent)
     by.require("context.view_contextrun", agent)
@@ -109,8 +109,8 @@ def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> 
     overrides = overrides.seen_by(view.personas)
     loaded = context_load(view, request)
     before = context_finish(loaded)
-    if also := overrides.newly_searched:
-        loaded = context_load(view, request, also=also)
+    if force_include := overrides.newly_searched:
+        loaded = context_load(view, request, force_include=force_include)
     after = context_finish(loaded, overrides)
     shown_before, shown_after = _pieces(before), _pieces(after)
     return BlastRow(

@@ -63,8 +63,8 @@ def facts_get(
     scope: Literal["", "task", "project", "global"] = "",
     state: Literal["active", "retired", "all"] = "active",
     as_of: AwareDatetime | None = Query(None, description="Known then and, by what is known today, true then"),
-    known_at: AwareDatetime | None = Query(None, description="Held to be true by the agent then, right or wrong"),
-    true_at: AwareDatetime | None = Query(None, description="True in the world then, by what is known today"),
+    recorded_as_of: AwareDatetime | None = Query(None, description="Held to be true by the agent then, right or wrong"),
+    valid_at: AwareDatetime | None = Query(None, description="True in the world then, by what is known today"),
     limit: int = Query(50, ge=1, le=200),
     cursor: str = "",
 ) -> Any:
@@ -83,11 +83,11 @@ def facts_get(
         facts = facts.filter(scope=scope)
     if moment := moment_check("as_of", as_of):
         facts = facts.as_of(moment)
-    if moment := moment_check("known_at", known_at):
-        facts = facts.known_at(moment)
-    if moment := moment_check("true_at", true_at):
-        facts = facts.true_at(moment)
-    if state != "all" and not (as_of or known_at or true_at):
+    if moment := moment_check("recorded_as_of", recorded_as_of):
+        facts = facts.recorded_as_of(moment)
+    if moment := moment_check("valid_at", valid_at):
+        facts = facts.valid_at(moment)
+    if state != "all" and not (as_of or recorded_as_of or valid_at):
         facts = facts.filter(active=state == "active")
     return keyset_page(facts, moment="recorded_at", limit=limit, cursor=cursor)
 

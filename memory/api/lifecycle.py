@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router
 
 from memory.api.common import REFUSALS, caller, keyset_page
-from memory.models import LifecycleRun
+from memory.models import Job
 from memory.schemas.reviews import LifecycleOut
 
 router = Router()
@@ -23,10 +23,10 @@ def lifecycle_get(
     cursor: str = "",
 ) -> Any:
     """How many runs there are in each state, and the runs themselves, latest first."""
-    _, _, memory = caller(request, agent, "memory.view_lifecyclerun")
-    counts = dict.fromkeys(LifecycleRun.Status.values, 0)
-    counts |= dict(memory.runs.order_by().values_list("status").annotate(Count("pk")))
-    runs = memory.runs
+    _, _, memory = caller(request, agent, "memory.view_job")
+    counts = dict.fromkeys(Job.Status.values, 0)
+    counts |= dict(memory.jobs.order_by().values_list("status").annotate(Count("pk")))
+    runs = memory.jobs
     if status:
         runs = runs.filter(status=status)
     if handler:

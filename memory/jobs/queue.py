@@ -1,10 +1,10 @@
-"""The outbox of the lifecycle: a run and its message, made in the transaction of the write that they react to."""
+"""The outbox of the lifecycle: a job and its message, made in the transaction of the write that they react to."""
 
 from django.db import connection, models
 
 from identity.models import Agent
 from memory.jobs.messages import message_send
-from memory.models import LifecycleRun
+from memory.models import Job
 from nousweb.lib import clock
 
 _INSERT = """
@@ -17,10 +17,8 @@ ON CONFLICT (key) DO NOTHING RETURNING id
 TASK = "memory.tasks.lifecycle_run"
 
 
-def lifecycle_queue(
-    handler: str, *, agent: Agent, persona: str, subject: models.Model, key: str = ""
-) -> LifecycleRun | None:
-    """Let `handler` react to `subject` once; returns the run, or None when this key has one already.
+def job_queue(handler: str, *, agent: Agent, persona: str, subject: models.Model, key: str = "") -> Job | None:
+    """Let `handler` react to `subject` once; returns the job, or None when this key has one already.
 
     `key` is what makes it once, by default the handler and the subject. Called inside the transaction of the write.
     """
@@ -32,9 +30,9 @@ def lifecycle_queue(
     if row is None:
         return None
     job_notify(row[0])
-    return LifecycleRun(pk=row[0], key=key, handler=handler, agent=agent)
+    return Job(pk=row[0], key=key, handler=handler, agent=agent)
 
 
-def job_notify(run_id: int) -> None:
-    """Send a worker the message of a run."""
-    message_send(TASK, run_id)
+def job_notify(job_id: int) -> None:
+    """Send a worker the message of a job."""
+    message_send(TASK, job_id)

@@ -11,11 +11,11 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.jobs.messages import message_send
-from memory.jobs.queue import lifecycle_queue
-from memory.jobs.runner import CHANGE, run_again
+from memory.jobs.queue import job_queue
+from memory.jobs.runner import CHANGE, job_rerun
 from memory.judge import JudgeFailed, judge_in_force
 from memory.judge.budget import budget_check
-from memory.models import LifecycleRun, MemoryReview
+from memory.models import Job, MemoryReview
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
 
@@ -24,7 +24,7 @@ JUDGED_AT_ONCE = 100
 PAUSED = 0
 FOREVER = -1
 
-Row = TypeVar("Row", MemoryReview, LifecycleRun)
+Row = TypeVar("Row", MemoryReview, Job)
 
 
 def dream_queue() -> int:
@@ -37,8 +37,8 @@ def dream_queue() -> int:
         with transaction.atomic():
             for name in DREAM:
                 key = f"{name}:{agent.pk}:{today}"
-                run = lifecycle_queue(name, agent=agent, persona=Persona.SUBCONSCIOUS, subject=agent, key=key)
-                made += run is not None
+                job = job_queue(name, agent=agent, persona=Persona.SUBCONSCIOUS, subject=agent, key=key)
+                made += job is not None
     return made
 
 
@@ -55,17 +55,15 @@ def judgements_retry() -> int:
     unjudged = unjudged.select_related("agent").order_by("created_at")
     for review in _by_persona(unjudged):
         with transaction.atomic():
-            run = lifecycle_queue("fact_judge", agent=review.agent, persona=review.persona, subject=review)
-        if run is None:
-            done = LifecycleRun.objects.filter(key=f"fact_judge:{review.pk}", result__judge="no judge").first()
-            queued += done is not None and run_again(done)
+            job = job_queue("fact_judge", agent=review.agent, persona=review.persona, subject=review)
+        if job is None:
+            done = Job.objects.filter(key=f"fact_judge:{review.pk}", result__judge="no judge").first()
+            queued += done is not None and job_rerun(done)
         else:
             queued += 1
-    episodes = LifecycleRun.objects.filter(
-        handler="episode_close", status=LifecycleRun.Status.DONE, result__judge="pending"
-    )
-    for run in _by_persona(episodes.order_by("finished_at")):
-        queued += run_again(run)
+    episodes = Job.objects.filter(handler="episode_close", status=Job.Status.DONE, result__judge="pending")
+    for job in _by_persona(episodes.order_by("finished_at")):
+        queued += job_rerun(job)
     return queued
 
 

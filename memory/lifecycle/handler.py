@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memory.models import LifecycleRun
+from memory.models import Job
 
 
 class Defer(Exception):
@@ -16,15 +16,15 @@ class Defer(Exception):
         self.retry_at = retry_at
 
 
-def nothing(run: LifecycleRun) -> Any:
+def nothing(job: Job) -> Any:
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
     """`prepare` runs outside of every transaction, may ask models and may run more than once. `apply` makes the effect
-    out of what was prepared, in the transaction that marks the run done, so once; it returns the run's result, ready
+    out of what was prepared, in the transaction that marks the job done, so once; it returns the job's result, ready
     for JSON and without quoting memories."""
 
-    apply: Callable[[LifecycleRun, Any], dict[str, Any]]
-    prepare: Callable[[LifecycleRun], Any] = nothing
+    apply: Callable[[Job, Any], dict[str, Any]]
+    prepare: Callable[[Job], Any] = nothing

@@ -13,10 +13,10 @@ LOST_AFTER = timedelta(seconds=30)
 """A queued run that nobody took up for so long, though no message waits, has lost its message, and is told again."""
 LOST_IN_BACKLOG = timedelta(minutes=5)
 """The same while messages wait, of which one may be its own; a second one does no harm, but makes the queue longer."""
-SWEEP_EVERY = timedelta(seconds=5)
+REQUEUE_EVERY = timedelta(seconds=5)
 """How often each worker looks for runs that are due, beside its tasks; the clock of the schedules ticks in minutes."""
-SWEEP_BATCH = 500
-KEEP_DONE_RUNS = timedelta(days=90)
+REQUEUE_BATCH = 500
+KEEP_DONE_JOBS = timedelta(days=90)
 ASK_WITHIN_SECONDS = 15.0
 """After so long in one run no other question to the judge begins: one may take 100 s, a task is ended at 120 s."""
 

@@ -7,7 +7,7 @@ from memory.models.events import Event, EventKind, EventSequence, LongTermEntry,
 from memory.models.experience import Decision, Procedure
 from memory.models.facts import Fact, FactChange
 from memory.models.judge import JudgeCall, JudgeTask
-from memory.models.lifecycle import LifecycleRun, MemoryReview
+from memory.models.lifecycle import Job, MemoryReview
 from memory.models.search import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchStatistics
 from memory.models.working import WorkingMemory
 
@@ -25,9 +25,9 @@ __all__ = [
     "FactChange",
     "IndexStatus",
     "ItemType",
+    "Job",
     "JudgeCall",
     "JudgeTask",
-    "LifecycleRun",
     "LongTermEntry",
     "LoopSummary",
     "Memory",

@@ -39,13 +39,13 @@ class FactQuerySet(models.QuerySet["Fact"]):
             # Few are always on, and few have been since: the history of all others need not be read.
             self.filter(Q(category__in=PROFILE_CATEGORIES) | Q(pk__in=refiled.values("fact")))
             .as_of(moment)
-            .alias(category_then=Coalesce(Subquery(first), F("category"), output_field=models.TextField()))
-            .filter(category_then__in=PROFILE_CATEGORIES)
-            .exclude(category_then__in=without)
+            .alias(category_as_of=Coalesce(Subquery(first), F("category"), output_field=models.TextField()))
+            .filter(category_as_of__in=PROFILE_CATEGORIES)
+            .exclude(category_as_of__in=without)
             .exclude(kind__in=without)
         )
 
-    def known_at(self, moment: datetime) -> "FactQuerySet":
+    def recorded_as_of(self, moment: datetime) -> "FactQuerySet":
         """Facts that the agent held to be true at `moment`, right or wrong."""
         # A restored fact has lost its retirement, so only its history tells of the time in between.
         turns = FactChange.objects.filter(
@@ -58,7 +58,7 @@ class FactQuerySet(models.QuerySet["Fact"]):
             recorded_at__lte=moment,
         )
 
-    def true_at(self, moment: datetime) -> "FactQuerySet":
+    def valid_at(self, moment: datetime) -> "FactQuerySet":
         """Facts that were true in the world at `moment`, by what is known today, whenever it was learned."""
         return self.filter(
             Q(valid_from__isnull=True) | Q(valid_from__lte=moment),
@@ -70,7 +70,7 @@ class FactQuerySet(models.QuerySet["Fact"]):
 
     def as_of(self, moment: datetime) -> "FactQuerySet":
         """Facts that were known at `moment` and, by what is known today, true then."""
-        return self.known_at(moment).true_at(moment)
+        return self.recorded_as_of(moment).valid_at(moment)
 
     def peoples_first(self) -> "FactQuerySet":
         """What people wrote, confirmed or kept before what only agents wrote; of each rules first, then the surest."""

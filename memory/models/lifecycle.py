@@ -15,16 +15,16 @@ from memory.models.judge import JudgeCall
 from nousweb.lib import clock
 
 
-class LifecycleRunQuerySet(models.QuerySet["LifecycleRun"]):
-    def due(self, moment: datetime) -> "LifecycleRunQuerySet":
-        """Runs that somebody should take up: waiting, or taken by a worker whose lease is over."""
-        return self.filter(status__in=LifecycleRun.OPEN, next_attempt_at__lte=moment)
+class JobQuerySet(models.QuerySet["Job"]):
+    def due(self, moment: datetime) -> "JobQuerySet":
+        """Jobs that somebody should take up: waiting, or taken by a worker whose lease is over."""
+        return self.filter(status__in=Job.OPEN, next_attempt_at__lte=moment)
 
 
-class LifecycleRun(models.Model):
+class Job(models.Model):
     """One reaction to one event, however often its message is delivered. The source of truth of the queue.
 
-    `next_attempt_at` is when a waiting run is tried at the earliest; of a running one it is the end of its lease,
+    `next_attempt_at` is when a waiting job is tried at the earliest; of a running one it is the end of its lease,
     after which another worker takes it over. `duration_ms` and `tokens` are of the last attempt and of all of them.
     """
 
@@ -39,7 +39,7 @@ class LifecycleRun(models.Model):
 
     key = models.CharField(max_length=200, unique=True)
     handler = models.CharField(max_length=50)
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="lifecycle_runs")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="jobs")
     persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
     subject_type = models.CharField(max_length=30, blank=True)
     subject_id = models.CharField(max_length=40, blank=True)
@@ -54,9 +54,10 @@ class LifecycleRun(models.Model):
     result = models.JSONField(default=dict)
     error = models.TextField(blank=True)
 
-    objects = LifecycleRunQuerySet.as_manager()
+    objects = JobQuerySet.as_manager()
 
     class Meta:
+        db_table = "memory_lifecyclerun"
         ordering = ["-queued_at", "-id"]
         indexes = [
             models.Index(

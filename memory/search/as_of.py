@@ -41,7 +41,7 @@ class MemorySnapshot:
     entry: IndexEntry | None
 
 
-def memories_then(view: PersonaMemory, items: Iterable[Key], moment: datetime) -> dict[Key, MemorySnapshot]:
+def memories_as_of(view: PersonaMemory, items: Iterable[Key], moment: datetime) -> dict[Key, MemorySnapshot]:
     """The memories (type, id) that `view` showed at `moment`; those that it did not show then are missing."""
     wanted: dict[str, list[str]] = {}
     for item_type, item_id in items:
@@ -53,13 +53,13 @@ def memories_then(view: PersonaMemory, items: Iterable[Key], moment: datetime) -
             (ItemType.EVENT.value, str(pk)): MemorySnapshot(said, metadata, None) for pk, said, metadata in events
         }
     if ids := wanted.get(ItemType.FACT):
-        facts = facts_then(view, list(view.facts.as_of(moment).filter(pk__in=ids)), moment)
+        facts = facts_as_of(view, list(view.facts.as_of(moment).filter(pk__in=ids)), moment)
         found |= {(ItemType.FACT.value, str(fact.pk)): _then(ItemType.FACT, fact) for fact in facts}
     kept: list[tuple[ItemType, Any]] = []
     for item_type, rows in _stores(view).items():
         if ids := wanted.get(item_type):
             kept += [(item_type, row) for row in rows.filter(pk__in=ids, created_at__lte=moment)]
-    rows_then([row for _, row in kept], moment)
+    rows_as_of([row for _, row in kept], moment)
     return found | {(kind.value, str(row.pk)): _then(kind, row) for kind, row in kept if row.active}
 
 
@@ -68,7 +68,7 @@ def recorded(state: Any) -> Mapping[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
-def rows_then(rows: Sequence[Row], moment: datetime) -> Sequence[Row]:
+def rows_as_of(rows: Sequence[Row], moment: datetime) -> Sequence[Row]:
     """Episodes, procedures, decisions and censors as they were at `moment`: their attributes are set, nothing is saved.
 
     Whether they were active then is for the caller to see. What the trail does not tell of, because a memory came
@@ -99,7 +99,7 @@ def rows_then(rows: Sequence[Row], moment: datetime) -> Sequence[Row]:
     return rows
 
 
-def facts_then(view: PersonaMemory, facts: Sequence[Fact], moment: datetime) -> Sequence[Fact]:
+def facts_as_of(view: PersonaMemory, facts: Sequence[Fact], moment: datetime) -> Sequence[Fact]:
     """Facts as they were filed at `moment`, and how sure they were: attributes are set, nothing is saved."""
     by_key = {fact.pk: fact for fact in facts}
     changes = FactChange.objects.filter(fact__in=by_key, at__gt=moment).order_by("-at", "-id")
@@ -167,11 +167,11 @@ def changed_since(view: PersonaMemory, request: SearchRequest, moment: datetime)
         if request.types and item_type not in request.types:
             continue
         recent = rows.filter(created_at__lte=moment, updated_at__gt=moment).order_by("-updated_at")[:MOST_CHANGED]
-        held = rows_then(list(recent), moment)
+        held = rows_as_of(list(recent), moment)
         keys |= {(item_type.value, str(row.pk)): _then(item_type, row) if row.active else None for row in held}
     if not request.types or ItemType.FACT in request.types:
         refiled = [(ItemType.FACT.value, str(key)) for key in _refiled(view, request, moment)]
-        then = memories_then(view, refiled, moment)
+        then = memories_as_of(view, refiled, moment)
         keys |= {key: then.get(key) for key in refiled}
     rows = _index_rows(view, keys)
     return Changed(

@@ -342,9 +342,9 @@ def wanted_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
             conditions.append(f"{column} = ANY({_words(f'f_{column}', chosen, values)})")
     if request.exclude_categories:
         filed = f"category <> ALL({_words('f_excluded', request.exclude_categories, values)})"
-        if request.also:
+        if request.force_include:
             filed = f"({filed} OR item_type = 'fact' AND item_id = ANY(%(f_also)s::text[]))"
-            values["f_also"] = list(request.also)
+            values["f_also"] = list(request.force_include)
         conditions.append(filed)
     if request.tags:
         conditions.append("tags ?| %(f_tags)s::text[]")

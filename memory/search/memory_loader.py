@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from memory.models import ItemType
 from memory.persona import PersonaMemory
-from memory.search.as_of import memories_then
+from memory.search.as_of import memories_as_of
 from memory.search.candidates import source_of
 from memory.search.display_text import about, words_of
 from nousweb.lib.sql import rows_prepared
@@ -25,7 +25,7 @@ def memories_load(
 ) -> dict[tuple[str, str], Loaded]:
     """Content and metadata by (type, id), one query for each type; what may not be shown is missing."""
     if as_of:
-        return {key: (then.content, then.metadata) for key, then in memories_then(view, items, as_of).items()}
+        return {key: (then.content, then.metadata) for key, then in memories_as_of(view, items, as_of).items()}
     wanted: dict[str, list[str]] = {}
     for item_type, item_id in items:
         wanted.setdefault(item_type, []).append(item_id)
@@ -140,14 +140,14 @@ def hits_load(
         elif hit["type"] in (ItemType.FACT, ItemType.EPISODE):
             about = hit["metadata"]
             about |= {name: datetime.fromisoformat(about[name]) for name in _MOMENTS if about.get(name)}
-    return _as_then(view, found, as_of, metadata=metadata) if as_of else found
+    return _as_of(view, found, as_of, metadata=metadata) if as_of else found
 
 
-def _as_then(
+def _as_of(
     view: PersonaMemory, found: Mapping[int, dict[str, Any]], as_of: datetime, *, metadata: bool
 ) -> dict[int, dict[str, Any]]:
     """Those of the hits that were shown at a moment, with what they said then and how they were filed."""
-    then = memories_then(view, [(hit["type"], hit["id"]) for hit in found.values()], as_of)
+    then = memories_as_of(view, [(hit["type"], hit["id"]) for hit in found.values()], as_of)
     shown: dict[int, dict[str, Any]] = {}
     for key, hit in found.items():
         if known := then.get((hit["type"], hit["id"])):

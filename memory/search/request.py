@@ -23,10 +23,10 @@ class SearchRequest:
     """One search. Empty filters let everything pass; several values of one filter are alternatives.
 
     `min_score` lies in [0, 1]; None stands for the threshold of the embedding model, 0 for everything, ranked.
-    So many as `least` are answered whatever their score, within the limit; of the types that `most` names no more than
-    it says, and with `beyond` the others follow at the end, as far as the limit goes. Without `metadata` hits have of
-    it no more than the source.
-    `also` are ids of facts that pass whatever their category: as if they were filed where they are searched.
+    `min_results` hits are returned whatever their score, within the limit. Of each type in `max_per_type` no more than
+    that many are; with `include_overflow` the others follow at the end, as far as the limit goes. Without `metadata`
+    hits have of it no more than the source.
+    `force_include` are ids of facts that are searched whatever their category.
     `as_of` asks for what was known, and by what is recorded true, at that moment. Raises Invalid, naming the field.
     """
 
@@ -34,15 +34,15 @@ class SearchRequest:
     types: Sequence[str] = ()
     limit: int = 10
     min_score: float | None = None
-    least: int = 0
-    most: Mapping[str, int] = field(default_factory=dict)
-    beyond: bool = False
+    min_results: int = 0
+    max_per_type: Mapping[str, int] = field(default_factory=dict)
+    include_overflow: bool = False
     metadata: bool = True
     as_of: datetime | None = None
     kinds: Sequence[str] = ()
     categories: Sequence[str] = ()
     exclude_categories: Sequence[str] = ()
-    also: Sequence[str] = ()
+    force_include: Sequence[str] = ()
     scopes: Sequence[str] = ()
     tags: Sequence[str] = ()
     min_importance: float = 0.0

@@ -36,7 +36,7 @@ class RetiredHit:
     """A memory that is no longer told, with its relevance to the query in [0, 1], had it been alone.
 
     `successor` is the id of the fact that replaced it and `successor_text` what that says; both are empty for what was
-    only retired. `told_until` is the moment before which a search as of the past still finds it; None when there is
+    only retired. `included_until` is the moment before which a search as of the past still finds it; None when there is
     none, as for what was found wrong.
     """
 
@@ -57,7 +57,7 @@ class RetiredHit:
     successor: str = ""
     successor_text: str = ""
     found_wrong: bool = False
-    told_until: datetime | None = None
+    included_until: datetime | None = None
 
 
 def retired_search(view: PersonaMemory, asked: QueryContext) -> list[RetiredHit]:
@@ -146,7 +146,7 @@ ORDER BY gone.id
 def _hit(row: Mapping[str, Any], relevance: float, lexical: float) -> RetiredHit:
     ends = [moment for moment in (row["retired_at"], row["valid_until"]) if moment is not None]
     begins = [moment for moment in (row["recorded_at"], row["valid_from"]) if moment is not None]
-    was_told = not row["found_wrong"] and ends and max(begins) < min(ends)
+    was_included = not row["found_wrong"] and ends and max(begins) < min(ends)
     return RetiredHit(
         type=row["item_type"],
         id=row["item_id"],
@@ -165,5 +165,5 @@ def _hit(row: Mapping[str, Any], relevance: float, lexical: float) -> RetiredHit
         successor=str(row["successor"] or ""),
         successor_text=row["successor_text"] or "",
         found_wrong=bool(row["found_wrong"]),
-        told_until=min(ends) if was_told else None,
+        included_until=min(ends) if was_included else None,
     )

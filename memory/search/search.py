@@ -106,12 +106,12 @@ def _chosen(fetched: Fetched, ranking: Ranking, threshold: float, request: Searc
     beyond: list[int] = []
     of_type: Counter[str] = Counter()
     for place in ranking.order[fetched.wanted[ranking.order]].tolist():
-        if ranking.relevance[place] < threshold and len(chosen) >= request.least:
+        if ranking.relevance[place] < threshold and len(chosen) >= request.min_results:
             break
         kind = fetched.types[place]
         of_type[kind] += 1
-        (chosen if of_type[kind] <= request.most.get(kind, MAX_LIMIT) else beyond).append(place)
-    return chosen + beyond if request.beyond else chosen
+        (chosen if of_type[kind] <= request.max_per_type.get(kind, MAX_LIMIT) else beyond).append(place)
+    return chosen + beyond if request.include_overflow else chosen
 
 
 def _loaded(

@@ -14,7 +14,7 @@ from memory.censoring.cost import pattern_cost_check
 from memory.censoring.matching import Outcome, Rule, Similarities, text_match
 from memory.censoring.patterns import meaning_check, pattern_check
 from memory.censoring.semantic_matching import default_threshold, semantic_similarities
-from memory.jobs.queue import lifecycle_queue
+from memory.jobs.queue import job_queue
 from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor
 from memory.persona import change_check, memory_of
@@ -211,7 +211,7 @@ def _count(outcome: Outcome, agent: Agent, by: Principal, now: datetime) -> None
     own.update(activation_count=F("activation_count") + 1, last_activated_at=now)
     for censor in own.filter(severity__in=ESCALATES_TO, activation_count__gte=F("escalation_threshold")):
         key = f"censor_escalate:{censor.pk}:{censor.activation_count}"
-        lifecycle_queue("censor_escalate", agent=agent, persona=censor.persona, subject=censor, key=key)
+        job_queue("censor_escalate", agent=agent, persona=censor.persona, subject=censor, key=key)
     audit_record(
         by=by,
         action="censor.trigger",

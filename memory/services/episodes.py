@@ -9,7 +9,7 @@ from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.jobs.queue import lifecycle_queue
+from memory.jobs.queue import job_queue
 from memory.lifecycle.episode_extraction import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, ItemType, Scope
 from memory.persona import VIEWS, change_check
@@ -149,7 +149,7 @@ def episode_close(
     before, after = row_change(episode, given | {"ended_at": ended})
     memory_endorse(episode, by)
     _index(episode)
-    lifecycle_queue("episode_close", agent=episode.agent, persona=episode.persona, subject=episode)
+    job_queue("episode_close", agent=episode.agent, persona=episode.persona, subject=episode)
     audit_record(by=by, action="episode.close", target=episode, agent=episode.agent, before=before, after=after)
     if episode.title and episode.summary:
         return episode

@@ -26,7 +26,7 @@ from identity.services.agent_lock import agent_erasing
 from memory.models import Decision, Episode, Event, Fact, FactChange, ItemType, LoopSummary, Procedure, WorkingMemory
 from memory.search.index_writer import index_remove
 from memory.services.facts.change import facts_lock
-from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_told
+from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_describe
 from memory.validation import shown, shown_check, text_check
 from nousweb.lib.chatmarks import escape_markup
 from nousweb.lib.errors import NotFound
@@ -136,7 +136,7 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str) -> tuple[Receipt, Eras
     agent = agent_erasing(fact.agent)
     if not Fact.objects.filter(pk=fact.pk).exists():
         raise NotFound("There is no such fact.")
-    told = receipt_told(by=by, action="fact.erase", target=fact, agent=agent, reason=reason, label="A fact")
+    told = receipt_describe(by=by, action="fact.erase", target=fact, agent=agent, reason=reason, label="A fact")
     return _erase_facts(agent, [fact.pk], looked, told)
 
 
@@ -155,7 +155,7 @@ def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> 
     found = list(about.all())
     if not found:
         raise NotFound("There is no fact about this subject.")
-    told = receipt_told(by=by, action="subject.erase", target=agent, agent=agent, reason=reason, label="A subject")
+    told = receipt_describe(by=by, action="subject.erase", target=agent, agent=agent, reason=reason, label="A subject")
     return _erase_facts(agent, found, looked, told)
 
 
@@ -172,7 +172,7 @@ def agent_erase(*, agent: Agent, by: Principal, reason: str) -> tuple[Receipt, E
     for model, where in _rows_of_an_agent():
         if model not in OWNERS_TO_DELETE:
             rows[model._meta.model_name or ""] = _delete(model, where, [agent.pk])
-    told = receipt_told(by=by, action="agent.erase", target=agent, agent=agent, reason=reason, label=agent.slug)
+    told = receipt_describe(by=by, action="agent.erase", target=agent, agent=agent, reason=reason, label=agent.slug)
     return Receipt(agent_delete(agent=agent, told=told, rows=rows)), Erasure(agent)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from django.db.models import Q
 
-from memory.models import LifecycleRun, MemoryReview
+from memory.models import Job, MemoryReview
 from memory.services.erasure import Erasure
 
 
@@ -19,5 +19,5 @@ def questions_erase(erasure: Erasure) -> Mapping[str, int]:
     keys = list(erasure.fact_ids)
     reviews = MemoryReview.objects.filter(Q(old__in=keys) | Q(new__in=keys) | Q(facts__overlap=keys))
     asked = [str(key) for key in reviews.values_list("pk", flat=True)]
-    runs = LifecycleRun.objects.filter(subject_id__in=[*map(str, keys), *asked]).delete()[0]
+    runs = Job.objects.filter(subject_id__in=[*map(str, keys), *asked]).delete()[0]
     return {"lifecyclerun": runs}

@@ -22,7 +22,7 @@ BY_THE_DATABASE = ("id", "at", "agent", "before", "after")
 """Columns of a receipt that the owner fills itself."""
 
 
-def receipt_told(
+def receipt_describe(
     *, by: Principal, action: str, target: models.Model, agent: Agent, reason: str, label: str
 ) -> dict[str, object]:
     """Who erases, why and what kind of thing, in the audit trail's terms."""

@@ -11,7 +11,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.comparison.compare import Comparison, Kind
 from memory.comparison.resolution import reasons_of
-from memory.jobs.queue import lifecycle_queue
+from memory.jobs.queue import job_queue
 from memory.judge import Judged, Relation, RelationVerdict, judge_in_force
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.lifecycle import MemoryReviewQuerySet
@@ -77,7 +77,7 @@ def pair_ask(
         new.contradiction_of = old
         new.save(update_fields=["contradiction_of"])
     if judged is None and judge_in_force() is not None:
-        lifecycle_queue("fact_judge", agent=new.agent, persona=new.persona, subject=review)
+        job_queue("fact_judge", agent=new.agent, persona=new.persona, subject=review)
     return review
 
 
@@ -111,7 +111,7 @@ def question_ask(
         after={"kind": kind, "about": about},
     )
     if settings.WEBHOOK_URL:
-        lifecycle_queue("webhook", agent=agent, persona=persona, subject=review)
+        job_queue("webhook", agent=agent, persona=persona, subject=review)
     return review
 
 

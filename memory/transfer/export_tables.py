@@ -49,7 +49,7 @@ LEFT_OUT = frozenset(
         "AuditEvent",
         "EventSequence",
         "JudgeCall",
-        "LifecycleRun",
+        "Job",
         "MemoryReview",
         "SearchItem",
         "SearchStatistics",

@@ -45,7 +45,7 @@ GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Memory questions", "memory_review", "memory.view_memoryreview"),
     ("Agents", "agents", "identity.view_agent"),
     ("Profiles", "context_profiles", "context.view_contextprofile"),
-    ("Lifecycle", "lifecycle", "memory.view_lifecyclerun"),
+    ("Lifecycle", "lifecycle", "memory.view_job"),
     ("Audit trail", "audit", "identity.view_auditevent"),
 )
 

@@ -16,7 +16,7 @@ from django_q.models import Schedule
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
-from memory.jobs.queue import lifecycle_queue
+from memory.jobs.queue import job_queue
 from memory.models import FactChange
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
@@ -297,7 +297,7 @@ class World:
         fact_learn(agent=ada, content="Tim lives in Oslo.", subject="Tim", by=by)
         fact_learn(agent=ada, content="Tim never swims in the sea.", subject="Tim", by=by)
         self.review = fact_learn(agent=ada, content="Tim sometimes swims in the sea.", subject="Tim", by=by).review
-        self.retried = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+        self.retried = job_queue("test", agent=ada, persona="actor", subject=ada)
         self.token = ApiToken.objects.get(agent=ada, name="actor")
         told = ApiClient().as_token(request.getfixturevalue("actor_token")).post("/events", EVENTS)
         self.event = str(told.json()["events"][0]["id"])

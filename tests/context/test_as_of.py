@@ -25,7 +25,7 @@ from identity.services.agents import agent_configure
 from identity.services.proposals import identity_propose, proposal_approve
 from memory.models import Decision, Episode, FactChange, LoopSummary, SearchItem
 from memory.persona import ActorMemory
-from memory.search.as_of import changed_since, memories_then
+from memory.search.as_of import changed_since, memories_as_of
 from memory.search.memory_loader import memories_load
 from memory.search.request import SearchRequest
 from memory.search.search import search
@@ -541,8 +541,8 @@ def test_the_past_of_the_subconscious_and_of_others_stays_theirs(old_ada, bruno,
         assert TEXT in prompt(old_ada, dreamer, 20), name
         assert TEXT not in prompt(old_ada, actor, 20), name
         assert str(dream.pk) not in found(old_ada, 20), name
-        assert memories_then(ActorMemory(old_ada), [(name, str(dream.pk))], ago(20)) == {}
-        assert memories_then(ActorMemory(bruno), [(name, str(dream.pk))], ago(20)) == {}
+        assert memories_as_of(ActorMemory(old_ada), [(name, str(dream.pk))], ago(20)) == {}
+        assert memories_as_of(ActorMemory(bruno), [(name, str(dream.pk))], ago(20)) == {}
 
 
 def test_the_present_costs_no_statement_more(old_ada, system, actor):
@@ -566,7 +566,7 @@ STEP = st.sampled_from(["edit", "append", "close", "retire", "revive", "describe
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEP, min_size=1, max_size=6))
 def test_whatever_happened_each_moment_is_as_it_was_when_it_was_the_present(old_ada, system, steps):
-    """What `memories_then` says of a moment is what could be read at that moment."""
+    """What `memories_as_of` says of a moment is what could be read at that moment."""
     day = 40
     with clock.at(ago(day)):
         episode = episode_open(agent=old_ada, title="t0", detail="d0", by=system)
@@ -588,7 +588,7 @@ def test_whatever_happened_each_moment_is_as_it_was_when_it_was_the_present(old_
         seen[day] = _shown(old_ada, episode)
     key = ("episode", str(episode.pk))
     for day, shown in seen.items():
-        then = memories_then(ActorMemory(old_ada), [key], ago(day - 1)).get(key)
+        then = memories_as_of(ActorMemory(old_ada), [key], ago(day - 1)).get(key)
         assert (then and (then.content, then.metadata, then.entry.tags, then.entry.importance)) == shown
 
 

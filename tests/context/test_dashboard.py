@@ -18,7 +18,7 @@ from context.models import ContextRun, MemoryUsage
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
-from memory.models import EmbeddingModel, Event, Fact, IndexStatus, JudgeCall, LifecycleRun, MemoryReview, SearchItem
+from memory.models import EmbeddingModel, Event, Fact, IndexStatus, Job, JudgeCall, MemoryReview, SearchItem
 from memory.services.decisions import decision_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from nousweb.console.home.context_calls import RUNS_READ
@@ -209,7 +209,7 @@ def test_questions_about_memories_wait_by_kind_with_their_age(ada: Agent, bruno:
 
 def test_runs_that_were_given_up_wait_for_somebody_to_look(ada: Agent, bruno: Agent, bob: User) -> None:
     for number, status in enumerate(("dead", "dead", "failed", "done")):
-        LifecycleRun.objects.create(
+        Job.objects.create(
             key=f"k{number}", handler="webhook", agent=ada, status=status, finished_at=ago(hours=number + 1)
         )
     (line,) = board(bob).waiting

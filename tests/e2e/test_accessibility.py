@@ -14,8 +14,8 @@ from context.services.context import context_assemble
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
-from memory.jobs.queue import lifecycle_queue
-from memory.models import Censor, Decision, Episode, Event, Fact, LifecycleRun, MemoryReview, Procedure, SearchItem
+from memory.jobs.queue import job_queue
+from memory.models import Censor, Decision, Episode, Event, Fact, Job, MemoryReview, Procedure, SearchItem
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_append, episode_close, episode_open
@@ -238,8 +238,8 @@ def remember(ada: Agent, actor: Principal, by: Principal) -> None:
     fact_learn(content="The harbour sometimes closes at night.", **learn)
     censor = censor_create(agent=ada, pattern="harbour master", by=actor)
     escalation_announce(censor=censor, by=Principal.of_system("lifecycle"))
-    given_up = lifecycle_queue("fact_check", agent=ada, persona="actor", subject=ada)
-    LifecycleRun.objects.filter(pk=given_up.pk).update(status="dead", attempts=5, error="It could not be done.")
+    given_up = job_queue("fact_check", agent=ada, persona="actor", subject=ada)
+    Job.objects.filter(pk=given_up.pk).update(status="dead", attempts=5, error="It could not be done.")
     first = SearchItem.objects.filter(item_type="fact").earliest("pk")
     SearchItem.objects.filter(pk=first.pk).update(status="failed", error="The text is too long.", attempts=8)
 

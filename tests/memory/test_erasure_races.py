@@ -9,9 +9,9 @@ from context.models import ContextRun, MemoryUsage
 from identity.models import AuditEvent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_erasing, agent_held
-from memory.jobs.runner import lifecycle_run
+from memory.jobs.runner import job_run
 from memory.jobs.schedule import dream_queue
-from memory.models import Fact, FactChange, LifecycleRun, MemoryReview, WorkingMemory
+from memory.models import Fact, FactChange, Job, MemoryReview, WorkingMemory
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn
 from tests.judge_server import JudgeServer
@@ -140,11 +140,11 @@ def test_an_answer_of_the_judge_from_before_an_erasure_is_not_kept(ada, secret, 
         server.reply(status=529, raw=b"{}")
         learned = fact_learn(agent=ada, content="Quuxley sometimes sleeps in the old lighthouse.", by=actor).fact
         review = MemoryReview.objects.get()
-        run = LifecycleRun.objects.get(handler="fact_judge")
+        run = Job.objects.get(handler="fact_judge")
         server.reply(relation="contradiction", confidence=0.9, reason="One says that the lighthouse is old.")
         done = raced(
             ada,
-            lambda: lifecycle_run(run.pk),
+            lambda: job_run(run.pk),
             lambda: fact_erase(fact=secret, by=admin, reason="They asked."),
         )
     assert not MemoryReview.objects.filter(pk=review.pk).exists()
@@ -158,15 +158,15 @@ def test_a_run_of_the_lifecycle_reads_anew_what_was_erased_meanwhile(ada, secret
     for number in range(12):
         fact_learn(agent=ada, content=f"Quuxley owns boat number {number} of the harbour.", subject="Quuxley", by=actor)
     MemoryReview.objects.all().delete()
-    LifecycleRun.objects.all().delete()
+    Job.objects.all().delete()
     dream_queue()
-    run = LifecycleRun.objects.get(handler="compaction", agent=ada)
+    run = Job.objects.get(handler="compaction", agent=ada)
     with JudgeServer() as server, server.in_force():
         server.reply(content=f"{SECRET} He owns boats.")
         server.reply(content="He owns boats.")
         done = raced(
             ada,
-            lambda: lifecycle_run(run.pk),
+            lambda: job_run(run.pk),
             lambda: fact_erase(fact=secret, by=admin, reason="They asked."),
         )
     assert done == "done"

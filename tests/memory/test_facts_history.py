@@ -51,16 +51,16 @@ def test_of_a_chain_only_the_last_is_active(chain):
 def test_every_moment_has_the_one_fact_of_then(chain, day, expected):
     shown = [chain[place] for place in expected]
     assert list(Fact.objects.as_of(DAY[day])) == shown
-    assert list(Fact.objects.known_at(DAY[day])) == shown
-    assert list(Fact.objects.true_at(DAY[day])) == shown
+    assert list(Fact.objects.recorded_as_of(DAY[day])) == shown
+    assert list(Fact.objects.valid_at(DAY[day])) == shown
 
 
 def test_before_it_was_known_there_was_nothing(chain):
     moment = DAY[0] - timedelta(seconds=1)
     assert not Fact.objects.as_of(moment).exists()
-    assert not Fact.objects.known_at(moment).exists()
+    assert not Fact.objects.recorded_as_of(moment).exists()
     # The first has no beginning in the world that anyone told.
-    assert list(Fact.objects.true_at(moment)) == [chain[0]]
+    assert list(Fact.objects.valid_at(moment)) == [chain[0]]
 
 
 def test_what_was_learned_late_was_true_before_it_was_known(ada, actor):
@@ -69,8 +69,8 @@ def test_what_was_learned_late_was_true_before_it_was_known(ada, actor):
         fact_supersede(old=rome, new=oslo, by=actor, at=DAY[4])
     rome.refresh_from_db(), oslo.refresh_from_db()
     assert (rome.valid_until, rome.retired_at, oslo.valid_from) == (DAY[4], DAY[10], DAY[4])
-    assert list(Fact.objects.known_at(DAY[6])) == [rome]
-    assert list(Fact.objects.true_at(DAY[6])) == [oslo]
+    assert list(Fact.objects.recorded_as_of(DAY[6])) == [rome]
+    assert list(Fact.objects.valid_at(DAY[6])) == [oslo]
     assert not Fact.objects.as_of(DAY[6]).exists()
 
 
@@ -81,9 +81,9 @@ def test_superseded_stays_in_the_past_and_wrong_leaves_it(ada, actor, person):
         fact_supersede(old=was, new=new, by=person)
         fact_invalidate(fact=never, by=person, reason="a typo")
     assert list(Fact.objects.as_of(DAY[3])) == [was]
-    assert set(Fact.objects.known_at(DAY[3])) == {was, never}
-    assert list(Fact.objects.known_at(DAY[6])) == [new]
-    assert never not in Fact.objects.true_at(DAY[3])
+    assert set(Fact.objects.recorded_as_of(DAY[3])) == {was, never}
+    assert list(Fact.objects.recorded_as_of(DAY[6])) == [new]
+    assert never not in Fact.objects.valid_at(DAY[3])
 
 
 def test_a_superseded_fact_may_turn_out_never_to_have_been_true(chain, person):
@@ -105,9 +105,9 @@ def test_a_restored_fact_was_not_known_while_it_was_retired(chain, person):
     lima = Fact.objects.get(pk=chain[2].pk)
     assert lima.active
     assert lima.valid_from is None, "its beginning came from taking the place, which is undone"
-    assert chain[1] in Fact.objects.known_at(DAY[7])
-    assert chain[1] not in Fact.objects.known_at(DAY[12])
-    assert chain[1] in Fact.objects.known_at(DAY[16])
+    assert chain[1] in Fact.objects.recorded_as_of(DAY[7])
+    assert chain[1] not in Fact.objects.recorded_as_of(DAY[12])
+    assert chain[1] in Fact.objects.recorded_as_of(DAY[16])
     assert SearchItem.objects.get(item_id=str(restored.pk)).active
     actions = list(FactChange.objects.filter(fact=restored).order_by("id").values_list("action", flat=True))
     assert actions == ["stored", "edited", "superseded", "restored"]
@@ -299,8 +299,8 @@ def test_the_list_is_narrowed_by_words_tag_scope_and_moment(api, chain, actor, a
     assert shown(q="lima") == ["Tim lives in Lima."]
     assert shown(q="sIGNS") == shown(q="%_") == shown(tag="odd") == shown(scope="task") == ["Percent: 100%_"]
     assert shown(q="lives", as_of=DAY[3].isoformat()) == ["Tim lives in Rome."]
-    assert shown(q="lives", known_at=DAY[7].isoformat()) == ["Tim lives in Oslo."]
-    assert shown(q="lives", true_at=DAY[12].isoformat()) == ["Tim lives in Lima."]
+    assert shown(q="lives", recorded_as_of=DAY[7].isoformat()) == ["Tim lives in Oslo."]
+    assert shown(q="lives", valid_at=DAY[12].isoformat()) == ["Tim lives in Lima."]
     for bad in ({"as_of": "yesterday"}, {"scope": "all"}, {"q": "x" * 201}, {"limit": 0}):
         assert_problem(caller.get("/facts", bad), 422, "invalid")
 

@@ -23,7 +23,7 @@ from django_q.tasks import async_task
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create
-from memory.jobs.queue import TASK, lifecycle_queue
+from memory.jobs.queue import TASK, job_queue
 from memory.jobs.schedule import judgements_retry
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.policy import STALE_AFTER
@@ -33,8 +33,8 @@ from memory.models import (
     Episode,
     Fact,
     FactChange,
+    Job,
     JudgeCall,
-    LifecycleRun,
     MemoryReview,
     Procedure,
     SearchItem,
@@ -282,7 +282,7 @@ def run_messages() -> int:
 
 
 def unfinished() -> list[Any]:
-    return list(LifecycleRun.objects.exclude(status="done").values_list("agent__slug", "handler", "status", "error"))
+    return list(Job.objects.exclude(status="done").values_list("agent__slug", "handler", "status", "error"))
 
 
 def test_a_worker_killed_in_the_middle_of_every_handler_leaves_each_effect_once(ada, bob, outside, workers, gate):
@@ -291,14 +291,14 @@ def test_a_worker_killed_in_the_middle_of_every_handler_leaves_each_effect_once(
     bruno = agent_create(slug=SLOW, name="Bruno", prompt="You are Bruno.", by=Principal.of_system("tests"))
     by, by_bruno = actor_of(ada), actor_of(bruno)
     work_that_asks_nobody(ada, by, bob)
-    LifecycleRun.objects.all().exclude(handler__in=["fact_check", "censor_escalate"]).delete()
+    Job.objects.all().exclude(handler__in=["fact_check", "censor_escalate"]).delete()
     work_that_asks_outside(ada, by, judge)
     work_that_asks_outside(bruno, by_bruno, judge)
     for name in DREAM:
-        lifecycle_queue(name, agent=ada, persona="subconscious", subject=ada)
-    lifecycle_queue("compaction", agent=bruno, persona="subconscious", subject=bruno)
+        job_queue(name, agent=ada, persona="subconscious", subject=ada)
+    job_queue("compaction", agent=bruno, persona="subconscious", subject=bruno)
     inside, asking = set(HANDLERS) - {"webhook"}, {"fact_judge", "episode_close", "compaction", "webhook"}
-    assert set(LifecycleRun.objects.filter(agent=ada).values_list("handler", flat=True)) == inside
+    assert set(Job.objects.filter(agent=ada).values_list("handler", flat=True)) == inside
     for message in OrmQ.objects.all():
         # Vectors would be made in the same processes, and wait for the same lock.
         if message.func() != TASK:
@@ -315,22 +315,22 @@ def test_a_worker_killed_in_the_middle_of_every_handler_leaves_each_effect_once(
             "the judge is asked about Bruno",
             lambda: {"record_relation", "record_summary", "record_merged"} <= gate.held,
         )
-        lifecycle_queue("webhook", agent=bruno, persona="actor", subject=MemoryReview.objects.get(agent=bruno))
+        job_queue("webhook", agent=bruno, persona="actor", subject=MemoryReview.objects.get(agent=bruno))
         until("the address is told of Bruno's question", lambda: "webhook" in gate.held)
         kill(worker)
-    held = LifecycleRun.objects.filter(status="running")
+    held = Job.objects.filter(status="running")
     assert set(held.filter(agent=ada).values_list("handler", flat=True)) >= inside
     assert set(held.filter(agent=bruno).values_list("handler", flat=True)) >= asking
     killed = dict(held.values_list("pk", "attempts"))
     gate.open.set()
     workers.start()
     until("all runs are done", lambda: not unfinished())
-    again = dict(LifecycleRun.objects.filter(pk__in=killed).values_list("pk", "attempts"))
+    again = dict(Job.objects.filter(pk__in=killed).values_list("pk", "attempts"))
     assert again == {key: attempts + 1 for key, attempts in killed.items()}
     assert effects_inside(ada) == ONCE_INSIDE
     assert effects_outside(ada) == effects_outside(bruno) == ONCE_OUTSIDE
     # The address may be told of a question twice, and knows it by the id.
-    told = LifecycleRun.objects.filter(handler="webhook", result__webhook="answered 200")
+    told = Job.objects.filter(handler="webhook", result__webhook="answered 200")
     assert set(delivered) >= set(told.values_list("subject_id", flat=True))
 
 
@@ -345,7 +345,7 @@ def test_two_workers_on_one_database_do_no_work_twice(ada, outside, workers):
             fact_learn(agent=ada, content=text, subject=f"m{number}", by=by, exclude=[known.pk])
         episode = episode_open(agent=ada, detail=f"Machine {number} was looked at. Nothing was wrong.", by=by)
         episode_close(episode=episode, by=by)
-    runs = list(LifecycleRun.objects.values_list("pk", flat=True))
+    runs = list(Job.objects.values_list("pk", flat=True))
     assert len(runs) == 36
     for run in runs * 2:
         async_task(TASK, run)
@@ -353,7 +353,7 @@ def test_two_workers_on_one_database_do_no_work_twice(ada, outside, workers):
     until("all runs are done and no message is left", lambda: not unfinished() and not run_messages())
     for worker in both:
         kill(worker)
-    assert set(LifecycleRun.objects.filter(pk__in=runs).values_list("attempts", flat=True)) == {1}
+    assert set(Job.objects.filter(pk__in=runs).values_list("attempts", flat=True)) == {1}
     judged = JudgeCall.objects.values("task").annotate(calls=Count("pk"))
     assert {row["task"]: row["calls"] for row in judged} == {"summarise": 12, "extract_facts": 12, "relation": 12}
     assert FactChange.objects.filter(action="superseded").count() == 12
@@ -372,7 +372,7 @@ def test_every_closed_episode_has_title_and_summary_though_the_judge_is_down(ada
         episode.refresh_from_db()
         assert (episode.title, episode.summary_kind) == (f"We repaired machine {number}", "extractive")
     until("all runs are done", lambda: not unfinished())
-    results = LifecycleRun.objects.values_list("status", "result__judge")
+    results = Job.objects.values_list("status", "result__judge")
     assert set(results) == {("done", "pending")}
-    assert LifecycleRun.objects.latest("finished_at").finished_at - began < timedelta(seconds=30)
+    assert Job.objects.latest("finished_at").finished_at - began < timedelta(seconds=30)
     assert not Episode.objects.filter(Q(title="") | Q(summary="")).exists()

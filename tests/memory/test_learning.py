@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from memory.jobs.runner import lifecycle_run
-from memory.models import Fact, FactChange, JudgeCall, LifecycleRun, MemoryReview
+from memory.jobs.runner import job_run
+from memory.models import Fact, FactChange, Job, JudgeCall, MemoryReview
 from tests.judge_server import JudgeServer
 
 
@@ -33,7 +33,7 @@ BERLIN, PARIS = "Alice lives in Berlin.", "Alice lives in Paris."
 def test_a_first_fact_is_stored_with_its_vector(learn):
     told = learn(BERLIN, subject="Alice")
     assert (told["action"], told["review"], told["superseded"]) == ("stored", None, [])
-    assert not LifecycleRun.objects.exists()
+    assert not Job.objects.exists()
 
 
 @pytest.mark.parametrize("again", [BERLIN, "  Alice   lives in Berlin", "Alice lives in Berlin!"])
@@ -127,9 +127,9 @@ def test_a_judge_that_fails_loses_nothing_and_is_asked_again(learn, server):
     server.fail(529)
     told = learn("Tim sometimes goes to the gym on Mondays with Ann.", subject="Tim")
     assert told["action"] == "queued"
-    run = LifecycleRun.objects.get(handler="fact_judge")
+    run = Job.objects.get(handler="fact_judge")
     server.reply(relation="update", confidence=0.9, reason="He took it up.")
-    assert lifecycle_run(run.pk) == "done"
+    assert job_run(run.pk) == "done"
     review = MemoryReview.objects.get(pk=told["review"])
     assert (review.status, review.resolution, review.resolver_name) == ("resolved", "replace", "judge")
     assert [fact.content for fact in Fact.objects.active()] == ["Tim sometimes goes to the gym on Mondays with Ann."]
@@ -153,11 +153,11 @@ def test_without_an_embedder_it_is_stored_and_compared_later(learn, no_embedder)
     old = learn("Postgres holds the billing data.", subject="billing")
     told = learn("The invoices and payments live in the relational store.", subject="billing")
     assert told["action"] == "stored"
-    runs = LifecycleRun.objects.filter(handler="fact_check")
-    assert [lifecycle_run(run.pk) for run in runs] == ["failed", "failed"]
+    runs = Job.objects.filter(handler="fact_check")
+    assert [job_run(run.pk) for run in runs] == ["failed", "failed"]
     assert {run.attempts for run in runs.all()} == {0}
     no_embedder.undo()
-    assert [lifecycle_run(run.pk) for run in runs.all()] == ["done", "done"]
+    assert [job_run(run.pk) for run in runs.all()] == ["done", "done"]
     assert Fact.objects.active().filter(pk=old["fact"]["id"]).exists()
 
 
@@ -165,7 +165,7 @@ def test_exact_words_are_confirmed_also_without_an_embedder(learn, no_embedder):
     learn(BERLIN)
     assert learn(BERLIN)["action"] == "confirmed"
     assert Fact.objects.count() == 1
-    assert LifecycleRun.objects.filter(handler="fact_check").count() == 1
+    assert Job.objects.filter(handler="fact_check").count() == 1
 
 
 def test_a_pair_is_asked_about_once(learn):

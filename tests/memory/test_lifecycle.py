@@ -8,8 +8,8 @@ import pytest
 from django.test import override_settings
 
 from identity.principal import Principal
-from memory.jobs.queue import lifecycle_queue
-from memory.jobs.runner import lifecycle_run, pause_after, run_retry, runs_sweep
+from memory.jobs.queue import job_queue
+from memory.jobs.runner import due_jobs_requeue, job_retry, job_run, pause_after
 from memory.jobs.schedule import dream_queue, judgements_retry, schedule_pause, schedule_resume, schedule_run
 from memory.lifecycle.episode_extraction import MAX_SUMMARY_WORDS, extract_summary, extract_title
 from memory.lifecycle.handler import Defer, Handler
@@ -18,7 +18,7 @@ from memory.lifecycle.handlers.censor_escalate import escalated
 from memory.lifecycle.handlers.procedure_flags import flag_of
 from memory.lifecycle.handlers.webhook import signature_of
 from memory.lifecycle.policy import LOST_AFTER, LOST_IN_BACKLOG, MAX_ATTEMPTS, STALE_AFTER
-from memory.models import Censor, Decision, Episode, Fact, FactChange, LifecycleRun, MemoryReview, SearchItem
+from memory.models import Censor, Decision, Episode, Fact, FactChange, Job, MemoryReview, SearchItem
 from memory.services.censors import censor_check, censor_create, censor_false_positive
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
@@ -53,7 +53,7 @@ def handler(monkeypatch):
 
 
 def run_of(**fields):
-    return LifecycleRun.objects.get(**fields)
+    return Job.objects.get(**fields)
 
 
 def fails(run, *_):
@@ -62,44 +62,44 @@ def fails(run, *_):
 
 def test_a_run_is_queued_once_for_its_key(ada, handler):
     handler()
-    assert lifecycle_queue("test", agent=ada, persona="actor", subject=ada) is not None
-    assert lifecycle_queue("test", agent=ada, persona="actor", subject=ada) is None
-    assert LifecycleRun.objects.count() == 1
+    assert job_queue("test", agent=ada, persona="actor", subject=ada) is not None
+    assert job_queue("test", agent=ada, persona="actor", subject=ada) is None
+    assert Job.objects.count() == 1
 
 
 def test_a_message_that_comes_twice_has_one_effect(ada, handler):
     calls = []
     handler(apply=lambda run, _: calls.append(1) or {"did": "it"})
-    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
-    assert [lifecycle_run(run.pk), lifecycle_run(run.pk)] == ["done", "not ours"]
+    run = job_queue("test", agent=ada, persona="actor", subject=ada)
+    assert [job_run(run.pk), job_run(run.pk)] == ["done", "not ours"]
     assert (calls, run_of(pk=run.pk).result) == ([1], {"did": "it"})
 
 
 def test_a_failure_is_tried_again_with_growing_pauses_until_it_is_given_up(ada, handler, bob):
     handler(apply=fails)
-    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    run = job_queue("test", agent=ada, persona="actor", subject=ada)
     for attempt in range(1, MAX_ATTEMPTS + 1):
         expected = "dead" if attempt == MAX_ATTEMPTS else "failed"
-        assert lifecycle_run(run.pk) == expected
+        assert job_run(run.pk) == expected
     run = run_of(pk=run.pk)
     assert (run.status, run.attempts) == ("dead", MAX_ATTEMPTS)
     assert "secret" not in run.error
     assert [pause_after(n) for n in (1, 2, 3)] == [timedelta(seconds=15), timedelta(seconds=30), timedelta(seconds=60)]
-    assert lifecycle_run(run.pk) == "not ours"
+    assert job_run(run.pk) == "not ours"
     handler()
-    run_retry(run=run, by=Principal.of_user(bob))
-    assert lifecycle_run(run.pk) == "done"
+    job_retry(job=run, by=Principal.of_user(bob))
+    assert job_run(run.pk) == "done"
     with pytest.raises(Conflict):
-        run_retry(run=run, by=Principal.of_user(bob))
+        job_retry(job=run, by=Principal.of_user(bob))
 
 
 def test_only_people_try_again(ada, actor, alice, handler):
     handler(apply=fails)
-    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
-    lifecycle_run(run.pk)
+    run = job_queue("test", agent=ada, persona="actor", subject=ada)
+    job_run(run.pk)
     for by in (actor, Principal.of_user(alice)):
         with pytest.raises(NotAllowed):
-            run_retry(run=run, by=by)
+            job_retry(job=run, by=by)
 
 
 def test_a_failing_handler_leaves_no_half_effect(ada, handler):
@@ -108,8 +108,8 @@ def test_a_failing_handler_leaves_no_half_effect(ada, handler):
         raise RuntimeError
 
     handler(apply=half)
-    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
-    assert lifecycle_run(run.pk) == "failed"
+    run = job_queue("test", agent=ada, persona="actor", subject=ada)
+    assert job_run(run.pk) == "failed"
     assert not Fact.objects.exists()
 
 
@@ -120,32 +120,32 @@ def test_what_cannot_be_asked_now_is_no_attempt(ada, handler):
         raise Defer("Spent.", retry_at=at)
 
     handler(prepare=later)
-    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
-    assert lifecycle_run(run.pk) == "failed"
+    run = job_queue("test", agent=ada, persona="actor", subject=ada)
+    assert job_run(run.pk) == "failed"
     run = run_of(pk=run.pk)
     assert (run.attempts, run.next_attempt_at, run.error) == (0, at, "Spent.")
 
 
 def test_a_killed_workers_run_is_taken_over_after_its_lease(ada, handler):
     handler(apply=lambda run, _: {"by": "another"})
-    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
-    LifecycleRun.objects.filter(pk=run.pk).update(
+    run = job_queue("test", agent=ada, persona="actor", subject=ada)
+    Job.objects.filter(pk=run.pk).update(
         status="running", attempts=1, next_attempt_at=clock.now() + timedelta(minutes=1)
     )
-    assert lifecycle_run(run.pk) == "not ours"
-    LifecycleRun.objects.filter(pk=run.pk).update(next_attempt_at=clock.now() - timedelta(seconds=1))
-    assert runs_sweep() == 1
-    assert lifecycle_run(run.pk) == "done"
+    assert job_run(run.pk) == "not ours"
+    Job.objects.filter(pk=run.pk).update(next_attempt_at=clock.now() - timedelta(seconds=1))
+    assert due_jobs_requeue() == 1
+    assert job_run(run.pk) == "done"
 
 
 def test_a_worker_that_wakes_up_after_its_lease_has_no_effect(ada, handler):
     def overtaken(run):
         # Meanwhile another worker has taken the run over.
-        LifecycleRun.objects.filter(pk=run.pk).update(attempts=2, started_at=clock.now())
+        Job.objects.filter(pk=run.pk).update(attempts=2, started_at=clock.now())
 
     handler(prepare=overtaken, apply=lambda run, _: {"late": True})
-    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
-    assert lifecycle_run(run.pk) == "not ours"
+    run = job_queue("test", agent=ada, persona="actor", subject=ada)
+    assert job_run(run.pk) == "not ours"
     assert run_of(pk=run.pk).result == {}
 
 
@@ -153,13 +153,13 @@ def test_a_run_whose_message_was_lost_is_told_again(ada, handler):
     from django_q.models import OrmQ
 
     handler()
-    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    run = job_queue("test", agent=ada, persona="actor", subject=ada)
     OrmQ.objects.all().delete()
-    assert runs_sweep() == 0
-    LifecycleRun.objects.filter(pk=run.pk).update(next_attempt_at=clock.now() - LOST_AFTER)
-    assert runs_sweep() == 1
+    assert due_jobs_requeue() == 0
+    Job.objects.filter(pk=run.pk).update(next_attempt_at=clock.now() - LOST_AFTER)
+    assert due_jobs_requeue() == 1
     assert OrmQ.objects.count() == 1
-    assert runs_sweep() == 0
+    assert due_jobs_requeue() == 0
 
 
 def test_a_lost_message_is_told_later_while_others_wait(ada, handler):
@@ -167,13 +167,13 @@ def test_a_lost_message_is_told_later_while_others_wait(ada, handler):
     from django_q.tasks import async_task
 
     handler()
-    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    run = job_queue("test", agent=ada, persona="actor", subject=ada)
     OrmQ.objects.all().delete()
     async_task("memory.tasks.embed_pending")
-    LifecycleRun.objects.filter(pk=run.pk).update(next_attempt_at=clock.now() - LOST_AFTER)
-    assert runs_sweep() == 0
-    LifecycleRun.objects.filter(pk=run.pk).update(next_attempt_at=clock.now() - LOST_IN_BACKLOG)
-    assert runs_sweep() == 1
+    Job.objects.filter(pk=run.pk).update(next_attempt_at=clock.now() - LOST_AFTER)
+    assert due_jobs_requeue() == 0
+    Job.objects.filter(pk=run.pk).update(next_attempt_at=clock.now() - LOST_IN_BACKLOG)
+    assert due_jobs_requeue() == 1
 
 
 @pytest.mark.django_db(transaction=True)
@@ -190,8 +190,8 @@ def test_a_claim_is_renewed_while_its_handler_works(ada, handler, monkeypatch):
                 seen.append(until)
 
     handler(prepare=wait_for_two_renewals, apply=lambda run, _: {"did": "it"})
-    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
-    assert lifecycle_run(run.pk) == "done"
+    run = job_queue("test", agent=ada, persona="actor", subject=ada)
+    assert job_run(run.pk) == "done"
     assert seen == sorted(seen)
 
 
@@ -212,16 +212,16 @@ def test_every_worker_process_sweeps_beside_its_tasks_unless_the_schedule_is_pau
 
     monkeypatch.setattr(reaper, "Event", Pause)
     handler()
-    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
+    run = job_queue("test", agent=ada, persona="actor", subject=ada)
     OrmQ.objects.all().delete()
-    LifecycleRun.objects.filter(pk=run.pk).update(status="failed", attempts=1)
-    Schedule.objects.filter(func=reaper.SWEEP).update(repeats=0)
+    Job.objects.filter(pk=run.pk).update(status="failed", attempts=1)
+    Schedule.objects.filter(func=reaper.REQUEUE_TASK).update(repeats=0)
     post_spawn.send(sender="django_q", proc_name="test")
     rounds.acquire()
     go.release()
     rounds.acquire()
     assert OrmQ.objects.count() == 0
-    Schedule.objects.filter(func=reaper.SWEEP).update(repeats=-1)
+    Schedule.objects.filter(func=reaper.REQUEUE_TASK).update(repeats=-1)
     go.release()
     rounds.acquire()
     assert OrmQ.objects.count() == 1
@@ -231,11 +231,11 @@ def test_every_worker_process_sweeps_beside_its_tasks_unless_the_schedule_is_pau
 
 def test_one_that_ends_its_worker_again_and_again_is_given_up(ada, handler):
     handler()
-    run = lifecycle_queue("test", agent=ada, persona="actor", subject=ada)
-    LifecycleRun.objects.filter(pk=run.pk).update(
+    run = job_queue("test", agent=ada, persona="actor", subject=ada)
+    Job.objects.filter(pk=run.pk).update(
         status="running", attempts=MAX_ATTEMPTS, next_attempt_at=clock.now() - timedelta(seconds=1)
     )
-    runs_sweep()
+    due_jobs_requeue()
     assert run_of(pk=run.pk).status == "dead"
 
 
@@ -251,7 +251,7 @@ def closed(ada, actor, detail=DETAIL, **fields):
 
 def test_without_a_judge_an_episode_is_described_by_its_own_sentences(ada, actor):
     episode, run = closed(ada, actor)
-    assert lifecycle_run(run.pk) == "done"
+    assert job_run(run.pk) == "done"
     episode.refresh_from_db()
     assert episode.title == "We looked at why invoices were sent twice"
     assert episode.summary_kind == "extractive"
@@ -270,7 +270,7 @@ def test_with_a_judge_title_summary_and_facts_are_its_own(ada, actor, server):
     unsure = {"subject": "lunch", "content": "Lunch tends to be late.", "category": "concept", "confidence": 0.2}
     server.reply(facts=[fact, unsure])
     episode, run = closed(ada, actor)
-    assert lifecycle_run(run.pk) == "done"
+    assert job_run(run.pk) == "done"
     episode.refresh_from_db()
     assert (episode.title, episode.summary, episode.summary_kind) == (
         "Invoices that were sent twice", "The lock was moved.", "judge",
@@ -286,13 +286,13 @@ def test_with_a_judge_title_summary_and_facts_are_its_own(ada, actor, server):
 def test_an_extractive_summary_is_replaced_when_the_judge_comes(ada, actor, server):
     server.fail(500)
     episode, run = closed(ada, actor)
-    assert lifecycle_run(run.pk) == "done"
+    assert job_run(run.pk) == "done"
     episode.refresh_from_db()
     assert episode.summary_kind == "extractive"
     assert judgements_retry() == 1
     server.reply(title="Invoices sent twice", summary="By the judge.")
     server.reply(facts=[])
-    assert lifecycle_run(run.pk) == "done"
+    assert job_run(run.pk) == "done"
     episode.refresh_from_db()
     assert (episode.title, episode.summary, episode.summary_kind) == ("Invoices sent twice", "By the judge.", "judge")
     assert judgements_retry() == 0
@@ -301,14 +301,14 @@ def test_an_extractive_summary_is_replaced_when_the_judge_comes(ada, actor, serv
 def test_what_the_agent_wrote_is_never_replaced(ada, actor, server):
     episode, run = closed(ada, actor, title="Mine", summary="My own words.")
     server.reply(facts=[])
-    assert lifecycle_run(run.pk) == "done"
+    assert job_run(run.pk) == "done"
     episode.refresh_from_db()
     assert (episode.title, episode.summary, episode.summary_kind) == ("Mine", "My own words.", "given")
 
 
 def test_an_episode_without_anything_is_skipped(ada, actor):
     _, run = closed(ada, actor, detail="")
-    assert lifecycle_run(run.pk) == "done"
+    assert job_run(run.pk) == "done"
     assert "skipped" in run_of(pk=run.pk).result
 
 
@@ -326,8 +326,8 @@ def test_a_summary_stays_within_its_words():
 def trigger(ada, actor, times):
     for _ in range(times):
         censor_check(text="here is my auth token", agent=ada, by=actor, count=True)
-        for run in LifecycleRun.objects.filter(handler="censor_escalate", status="queued"):
-            assert lifecycle_run(run.pk) == "done"
+        for run in Job.objects.filter(handler="censor_escalate", status="queued"):
+            assert job_run(run.pk) == "done"
 
 
 def test_a_warning_becomes_a_block_at_its_threshold_and_a_person_can_reverse_it(ada, actor, bob):
@@ -370,15 +370,15 @@ def test_a_censor_rises_one_step_within_its_authors_cap(severity, count, author,
 
 
 def dream(*names):
-    for run in LifecycleRun.objects.filter(handler__in=names or DREAM, status="queued"):
-        assert lifecycle_run(run.pk) == "done", run_of(pk=run.pk).error
+    for run in Job.objects.filter(handler__in=names or DREAM, status="queued"):
+        assert job_run(run.pk) == "done", run_of(pk=run.pk).error
 
 
 def test_the_dream_is_queued_once_a_day(ada, bruno):
     assert dream_queue() == 2 * len(DREAM)
     assert dream_queue() == 0
     dream()
-    assert set(LifecycleRun.objects.values_list("status", flat=True)) == {"done"}
+    assert set(Job.objects.values_list("status", flat=True)) == {"done"}
 
 
 def test_old_facts_fade_but_not_those_that_do_not_age(ada, actor):
@@ -389,7 +389,7 @@ def test_old_facts_fade_but_not_those_that_do_not_age(ada, actor):
     dream()
     found = dict(Fact.objects.values_list("category", "confidence"))
     assert found == {"technical": 0.9, "preference": 1.0, "person": 1.0, "concept": 1.0}
-    LifecycleRun.objects.all().delete()
+    Job.objects.all().delete()
     dream_queue()
     dream()
     assert Fact.objects.get(category="technical").confidence == 0.9
@@ -494,7 +494,7 @@ def test_the_webhook_is_signed_and_tried_again(ada, actor):
             fact_learn(agent=ada, content="The job never touches the archive.", subject="job", by=actor)
             fact_learn(agent=ada, content="The job sometimes touches the archive.", subject="job", by=actor)
             run = run_of(handler="webhook")
-            assert [lifecycle_run(run.pk), lifecycle_run(run.pk)] == ["failed", "done"]
+            assert [job_run(run.pk), job_run(run.pk)] == ["failed", "done"]
     finally:
         receiver.shutdown()
         receiver.server_close()

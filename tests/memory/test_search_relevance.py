@@ -59,9 +59,11 @@ def test_a_type_may_be_kept_to_its_best_few(store):
     everything = search(store, SearchRequest(question, min_score=0, limit=100)).items
     facts = [hit.id for hit in everything if hit.type == "fact"]
     assert len(facts) > 3
-    few = search(store, SearchRequest(question, min_score=0, limit=100, most={"fact": 2})).items
+    few = search(store, SearchRequest(question, min_score=0, limit=100, max_per_type={"fact": 2})).items
     # The other types lose nothing, and nothing changes its place.
     assert [hit.id for hit in few] == [hit.id for hit in everything if hit.id not in facts[2:]]
     # What is left out makes room for the next.
-    least = search(store, SearchRequest(question, min_score=1.0, limit=100, least=5, most={"fact": 2})).items
+    least = search(
+        store, SearchRequest(question, min_score=1.0, limit=100, min_results=5, max_per_type={"fact": 2})
+    ).items
     assert [hit.id for hit in least] == [hit.id for hit in few[:5]]

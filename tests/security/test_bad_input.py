@@ -283,7 +283,7 @@ def test_a_plan_can_be_replaced_before_its_time_comes(api, actor_token):
     answer = caller.post(f"/facts/{old}/supersede", {"by": by})
     assert answer.status_code == 200, answer.content
     there = timezone.now() + timedelta(days=31)
-    assert [fact.content for fact in Fact.objects.true_at(there)] == ["The office is in Basel."]
+    assert [fact.content for fact in Fact.objects.valid_at(there)] == ["The office is in Basel."]
     assert [fact.content for fact in Fact.objects.as_of(there)] == ["The office is in Basel."]
     assert not Fact.objects.as_of(timezone.now()).exists()
 

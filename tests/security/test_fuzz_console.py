@@ -27,7 +27,7 @@ PARAMETER = re.compile(r"<(?:(\w+):)?(\w+)>")
 QUERY_NAMES = (
     "q", "page", "sort", "order", "dir", "agent", "persona", "kind", "status", "state", "category", "tag", "scope",
     "from",
-    "to", "since", "until", "before", "after", "cursor", "as_of", "known_at", "limit", "type", "item", "version",
+    "to", "since", "until", "before", "after", "cursor", "as_of", "recorded_as_of", "limit", "type", "item", "version",
     "base",
     "other", "a", "b", "view", "mode", "verdict", "days", "period", "section", "risk", "author", "action", "next",
     "applied",

@@ -7,7 +7,7 @@ from django.db import connection
 
 from identity.principal import Principal
 from memory.lifecycle.handlers.procedure_flags import PROCEDURE_FLAGS
-from memory.models import Decision, Episode, LifecycleRun, Procedure
+from memory.models import Decision, Episode, Job, Procedure
 from memory.services.procedures import procedure_update
 from nousweb.lib.errors import Conflict
 from tests.api.problems import assert_problem
@@ -107,7 +107,7 @@ def test_uses_of_peoples_procedures_are_counted_and_flagged(ada, agent, person):
     assert agent.post(f"{path}/activate").status_code == 200
     for _ in range(5):
         assert agent.post(f"{path}/report", {"success": False}).status_code == 200
-    assert PROCEDURE_FLAGS.apply(LifecycleRun(agent=ada), None) == {"flagged": 1}
+    assert PROCEDURE_FLAGS.apply(Job(agent=ada), None) == {"flagged": 1}
     procedure = Procedure.objects.get()
     assert (procedure.tags, procedure.steps) == (["ineffective"], PROCEDURE[1]["steps"])
     with pytest.raises(Conflict, match=BINDS):

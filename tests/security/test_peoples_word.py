@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 
 from identity.principal import Principal
-from memory.jobs.runner import lifecycle_run
-from memory.models import Fact, LifecycleRun, MemoryReview
+from memory.jobs.runner import job_run
+from memory.models import Fact, Job, MemoryReview
 from memory.services.erasure import subject_erase
 from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.facts.rejected_facts import RELEARN_QUESTIONS
@@ -182,8 +182,8 @@ class TestSupersession:
             server.always(Reply(input=update))
             told = learn(SOMETIMES)
             assert told["action"] == "queued"
-            for run in LifecycleRun.objects.filter(handler="fact_judge"):
-                lifecycle_run(run.pk)
+            for run in Job.objects.filter(handler="fact_judge"):
+                job_run(run.pk)
         assert NEVER in active()
         assert MemoryReview.objects.get(pk=told["review"]).status == "pending"
 
@@ -265,8 +265,8 @@ class TestFoundWrong:
             patched.setattr("memory.embedding.local.MODEL_SHA256", "0" * 64)
             patched.setattr("memory.embedding.registry._made", {})
             known = learn("Tim resides in Rome.", source="log 2")["action"]
-        for run in LifecycleRun.objects.filter(handler="fact_check"):
-            lifecycle_run(run.pk)
+        for run in Job.objects.filter(handler="fact_check"):
+            job_run(run.pk)
         assert known in ("stored", "queued")
         assert active() == []
 

@@ -12,8 +12,8 @@ from identity.models import ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import proposal_approve, proposal_reject
 from identity.services.tokens import token_create
-from memory.jobs.runner import lifecycle_run
-from memory.models import Censor, LifecycleRun
+from memory.jobs.runner import job_run
+from memory.models import Censor, Job
 from memory.persona import SubconsciousMemory
 from memory.tasks import embed_pending
 from nousweb.lib.errors import NotFound
@@ -124,8 +124,8 @@ def test_checks_of_the_subconscious_count_only_for_its_own_censors(actor_api, dr
     for _ in range(5):
         found = dream_api.post("/censors/check", {"text": "A zeppelin is an airship."}).json()
         assert {match["id"] for match in found["matches"]} == {censor, own}
-    for run in LifecycleRun.objects.all():
-        lifecycle_run(run.pk)
+    for run in Job.objects.all():
+        job_run(run.pk)
     assert actor_api.get(f"/censors/{censor}").content == before
     assert Censor.objects.get(pk=own).activation_count == 5
     assert Censor.objects.get(pk=own).severity == "block"

@@ -24,8 +24,8 @@ from django.utils import timezone
 from identity.policy import SCOPE_PERMISSIONS
 from identity.services.tokens import token_create
 from memory import tasks
-from memory.jobs.runner import lifecycle_run
-from memory.models import LifecycleRun
+from memory.jobs.runner import job_run
+from memory.models import Job
 from nousweb.api import api as the_api
 from nousweb.lib import clock
 from tests.security.persona_calls import MAKERS, Call, Known, call_make, operation_choose
@@ -178,10 +178,10 @@ class Stage:
             for task in (tasks.dream, tasks.backfill_layers, tasks.refresh_search_statistics, tasks.expire_reviews):
                 task()
         tasks.close_idle_loops()
-        while queued := list(LifecycleRun.objects.filter(status="queued").order_by("pk").values_list("pk", "key")):
+        while queued := list(Job.objects.filter(status="queued").order_by("pk").values_list("pk", "key")):
             for key, name in queued:
                 with self.chance.of("run", step, name):
-                    lifecycle_run(key)
+                    job_run(key)
         with self.chance.of("embed", step):
             tasks.embed_pending()
 

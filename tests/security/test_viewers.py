@@ -16,14 +16,14 @@ from django.utils import timezone
 from identity.models import Agent, AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.services.agents import agent_create
-from memory.jobs.queue import lifecycle_queue
+from memory.jobs.queue import job_queue
 from memory.models import (
     Decision,
     Episode,
     Fact,
     IndexStatus,
+    Job,
     JudgeCall,
-    LifecycleRun,
     LoopSummary,
     MemoryReview,
     SearchItem,
@@ -86,9 +86,9 @@ def subconscious_lives(agent: Agent, secret: str) -> None:
     derive_from_events(list(LoopSummary.objects.filter(persona="subconscious").values_list("pk", flat=True)))
     backfill_layers()
     dream()
-    dead = lifecycle_queue("test", agent=agent, persona="subconscious", subject=agent, key=f"{MARK}")
+    dead = job_queue("test", agent=agent, persona="subconscious", subject=agent, key=f"{MARK}")
     assert dead is not None
-    LifecycleRun.objects.filter(pk=dead.pk).update(status="dead", error=MARK, finished_at=timezone.now())
+    Job.objects.filter(pk=dead.pk).update(status="dead", error=MARK, finished_at=timezone.now())
     JudgeCall.objects.create(
         agent=agent, persona="subconscious", task="merge", model=MARK, prompt_version="1", attempts=1, tokens_in=987,
         duration_ms=5, error=MARK,

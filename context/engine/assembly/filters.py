@@ -133,9 +133,9 @@ def _on(candidate: Candidate) -> str:
 
 def _in_the_past(candidate: Candidate) -> str:
     """The date as of which it would have been considered, if its relevance then had been enough."""
-    if candidate.told_until is None:
+    if candidate.included_until is None:
         return ""
-    moment = f"{candidate.told_until.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    moment = f"{candidate.included_until.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     if candidate.relevance < candidate.threshold:
         short = f"though its relevance of {candidate.relevance:.2f} is below the threshold of {candidate.threshold:.2f}"
         return f"A date before {moment}, {short}. "

@@ -64,7 +64,7 @@ class Candidate:
     conversation's message that says the same already, counted from 1.
 
     What is not active is never shown. `superseded_by` is the id of what replaced it, `successor_text` what that says,
-    and `told_until` the moment before which a context of the past still tells it, if there is one.
+    and `included_until` the moment before which a context of the past still tells it, if there is one.
     """
 
     section: str
@@ -88,7 +88,7 @@ class Candidate:
     successor_text: str = ""
     retired_at: datetime | None = None
     found_wrong: bool = False
-    told_until: datetime | None = None
+    included_until: datetime | None = None
     duplicate_of: int | None = None
     # So many of its type were found to be closer that nothing could let it in.
     outranked: bool = False

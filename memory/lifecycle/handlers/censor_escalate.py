@@ -5,7 +5,7 @@ from typing import Any
 from identity.principal import Principal
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import ESCALATES_TO
-from memory.models import Censor, LifecycleRun
+from memory.models import Censor, Job
 from memory.policy import CENSOR_SEVERITIES_BY_AUTHOR
 from memory.services.censors import censor_update
 from memory.services.review_opening import escalation_announce
@@ -20,8 +20,8 @@ def escalated(severity: str, activations: int, threshold: int, author_kind: str)
     return higher if allowed and activations >= threshold else ""
 
 
-def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
-    censor = Censor.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=run.subject_id).first()
+def _apply(job: Job, prepared: None) -> dict[str, Any]:
+    censor = Censor.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=job.subject_id).first()
     if censor is None or not censor.active:
         return {"action": "none"}
     higher = escalated(censor.severity, censor.activation_count, censor.escalation_threshold, censor.author_kind)

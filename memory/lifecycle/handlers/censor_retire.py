@@ -7,17 +7,17 @@ from django.db.models import F
 from identity.principal import Principal
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import CENSOR_FALSE_SHARE, CENSOR_MIN_ACTIVATIONS
-from memory.models import Censor, LifecycleRun
+from memory.models import Censor, Job
 from memory.services.censors import censor_retire
 
 BY = Principal.of_system("lifecycle")
 
 
-def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
+def _apply(job: Job, prepared: None) -> dict[str, Any]:
     mistaken = (
         Censor.objects.active()
         .filter(
-            agent=run.agent,
+            agent=job.agent,
             activation_count__gte=CENSOR_MIN_ACTIVATIONS,
             false_positive_count__gt=F("activation_count") * CENSOR_FALSE_SHARE,
         )

@@ -12,7 +12,7 @@ from identity.principal import Principal
 from memory.judge import JudgeFailed, judge_in_force
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import ASK_WITHIN_SECONDS, COMPACTION_FACTS, COMPACTION_LISTED
-from memory.models import Fact, LifecycleRun, MemoryReview
+from memory.models import Fact, Job, MemoryReview
 from memory.services.facts.precheck import for_judge
 from memory.services.review_opening import question_ask
 
@@ -22,19 +22,19 @@ MAX_PROPOSALS = 5
 Crowded = list[tuple[str, str, list[Fact], str]]
 
 
-def _prepare(run: LifecycleRun) -> Crowded:
+def _prepare(job: Job) -> Crowded:
     """Persona, subject, facts and the judge's text, or "", of the subjects that nobody was asked about yet.
 
     Each persona has its own share of what is asked in a day; the actor's comes first, so that none of its time is lost.
     """
     began = time.monotonic()
-    return [each for persona in Persona.values for each in _crowded(run, persona, began)]
+    return [each for persona in Persona.values for each in _crowded(job, persona, began)]
 
 
-def _crowded(run: LifecycleRun, persona: str, began: float) -> Crowded:
+def _crowded(job: Job, persona: str, began: float) -> Crowded:
     counts = (
         Fact.objects.active()
-        .filter(agent=run.agent, persona=persona)
+        .filter(agent=job.agent, persona=persona)
         .exclude(subject="")
         .values(named=Lower("subject"))
         .annotate(facts=Count("pk"))
@@ -44,19 +44,19 @@ def _crowded(run: LifecycleRun, persona: str, began: float) -> Crowded:
     found: Crowded = []
     judge = judge_in_force()
     for row in counts[:200]:
-        about = _about(run, persona, row["named"], row["facts"])
+        about = _about(job, persona, row["named"], row["facts"])
         if MemoryReview.objects.filter(about=about).exists():
             continue
         facts = list(
             Fact.objects.active()
-            .filter(agent=run.agent, persona=persona, subject__iexact=row["named"])
+            .filter(agent=job.agent, persona=persona, subject__iexact=row["named"])
             .order_by("recorded_at", "id")[:COMPACTION_LISTED]
         )
         text = ""
         if judge is not None:
             try:
-                judged = judge.merge(agent=run.agent, persona=persona, facts=[for_judge(each) for each in facts])
-                text, run.tokens = judged.value.content, run.tokens + judged.tokens
+                judged = judge.merge(agent=job.agent, persona=persona, facts=[for_judge(each) for each in facts])
+                text, job.tokens = judged.value.content, job.tokens + judged.tokens
             except JudgeFailed:
                 judge = None
         found.append((persona, about, facts, text))
@@ -66,20 +66,20 @@ def _crowded(run: LifecycleRun, persona: str, began: float) -> Crowded:
     return found
 
 
-def _about(run: LifecycleRun, persona: str, subject: str, facts: int) -> str:
+def _about(job: Job, persona: str, subject: str, facts: int) -> str:
     """Asked about again only when the subject has grown by as much once more."""
     named = hashlib.sha256(subject.encode()).hexdigest()[:24]
-    return f"compaction:{run.agent_id}:{persona}:{named}:{facts // (COMPACTION_FACTS + 1)}"
+    return f"compaction:{job.agent_id}:{persona}:{named}:{facts // (COMPACTION_FACTS + 1)}"
 
 
-def _apply(run: LifecycleRun, crowded: Crowded) -> dict[str, Any]:
+def _apply(job: Job, crowded: Crowded) -> dict[str, Any]:
     asked = 0
     for persona, about, facts, text in crowded:
         if len(facts) < 2:
             continue
         asked += (
             question_ask(
-                agent=run.agent,
+                agent=job.agent,
                 persona=persona,
                 kind=MemoryReview.Kind.COMPACTION,
                 about=about,

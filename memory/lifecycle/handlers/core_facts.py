@@ -12,22 +12,22 @@ from identity.models import Persona
 from identity.principal import Principal
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import CORE_CONFIRMATIONS, CORE_IMPORTANCE
-from memory.models import Fact, FactChange, LifecycleRun
+from memory.models import Fact, FactChange, Job
 from memory.services.facts import fact_edit
 
 BY = Principal.of_system("lifecycle")
 
 
-def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
+def _apply(job: Job, prepared: None) -> dict[str, Any]:
     # Each persona has a bound of its own, or many facts of one would keep the other's from rising.
-    return {"raised": sum(_raise(run, persona) for persona in Persona.values)}
+    return {"raised": sum(_raise(job, persona) for persona in Persona.values)}
 
 
-def _raise(run: LifecycleRun, persona: str) -> int:
+def _raise(job: Job, persona: str) -> int:
     confirmed = Count(TruncDate("changes__at"), distinct=True, filter=Q(changes__action=FactChange.Action.CONFIRMED))
     often = (
         Fact.objects.active()
-        .filter(agent=run.agent, persona=persona, importance__lt=CORE_IMPORTANCE)
+        .filter(agent=job.agent, persona=persona, importance__lt=CORE_IMPORTANCE)
         .filter(confirmation_count__gte=CORE_CONFIRMATIONS)
         .annotate(days=confirmed)
         .filter(days__gte=CORE_CONFIRMATIONS)

@@ -1,8 +1,8 @@
 """Giving a closed episode its title, its summary and the facts worth keeping. Source: seed 009.1, part 3.
 
 Closing it made both of its own sentences, and marked them so. With a judge, title and summary are its own, and at most
-five facts are learned. Without one, or when it fails or takes long, the run says that the judge is still to be asked;
-it is run again when there is one. What the agent wrote itself is never replaced.
+five facts are learned. Without one, or when it fails or takes long, the job's result says that the judge is still to be
+asked; the job is run again when there is one. What the agent wrote itself is never replaced.
 """
 
 import time
@@ -15,7 +15,7 @@ from memory.judge import ExtractedFact, Judge, JudgeFailed, judge_in_force
 from memory.lifecycle.episode_extraction import extract_summary, extract_title
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import ASK_WITHIN_SECONDS, LOW_CONFIDENCE
-from memory.models import Episode, Fact, LifecycleRun, MemoryReview
+from memory.models import Episode, Fact, Job, MemoryReview
 from memory.persona import VIEWS
 from memory.policy import MAX_DETAIL_CHARACTERS
 from memory.services.decisions import decisions_link
@@ -53,8 +53,8 @@ def transcript_of(episode: Episode) -> str:
     return "\n".join([*parts, episode.detail] if episode.detail else parts)
 
 
-def _prepare(run: LifecycleRun) -> Prepared:
-    episode = Episode.objects.select_related("agent").filter(pk=run.subject_id, ended_at__isnull=False).first()
+def _prepare(job: Job) -> Prepared:
+    episode = Episode.objects.select_related("agent").filter(pk=job.subject_id, ended_at__isnull=False).first()
     if episode is None:
         return Prepared(skipped=True)
     text = transcript_of(episode)
@@ -66,7 +66,7 @@ def _prepare(run: LifecycleRun) -> Prepared:
     if judge is None:
         found.judge = PENDING
     else:
-        _ask(judge, run, episode, text, found)
+        _ask(judge, job, episode, text, found)
     if not found.summary and episode.summary_kind == Kind.NONE:
         found.title, found.summary, found.kind = extract_title(plain), extract_summary(plain), Kind.EXTRACTIVE
     elif not found.title and not episode.title:
@@ -74,25 +74,25 @@ def _prepare(run: LifecycleRun) -> Prepared:
     return found
 
 
-def _ask(judge: Judge, run: LifecycleRun, episode: Episode, text: str, found: Prepared) -> None:
+def _ask(judge: Judge, job: Job, episode: Episode, text: str, found: Prepared) -> None:
     began = time.monotonic()
     try:
         summary = episode.summary
         if episode.summary_kind in (Kind.NONE, Kind.EXTRACTIVE) or not episode.title:
             judged = judge.summarise(agent=episode.agent, persona=episode.persona, transcript=text)
-            run.tokens += judged.tokens
+            job.tokens += judged.tokens
             found.title = judged.value.title
             if episode.summary_kind != Kind.GIVEN:
                 summary = found.summary = judged.value.summary
                 found.kind = Kind.JUDGE
-        if "facts" not in run.result:
+        if "facts" not in job.result:
             if time.monotonic() - began > ASK_WITHIN_SECONDS:
                 found.judge = PENDING
                 return
             extracted = judge.extract_facts(
                 agent=episode.agent, persona=episode.persona, summary=summary, transcript=text
             )
-            run.tokens += extracted.tokens
+            job.tokens += extracted.tokens
             found.facts = [
                 (each, fact_precheck(_draft(episode, each), waiting=False)) for each in extracted.value.facts
             ]
@@ -110,18 +110,18 @@ def _draft(episode: Episode, extracted: ExtractedFact) -> Fact:
     )
 
 
-def _apply(run: LifecycleRun, found: Prepared) -> dict[str, Any]:
+def _apply(job: Job, found: Prepared) -> dict[str, Any]:
     if found.skipped:
         return {"skipped": "There is nothing to summarise."}
-    episode = Episode.objects.select_related("agent").get(pk=run.subject_id)
+    episode = Episode.objects.select_related("agent").get(pk=job.subject_id)
     episode_describe(episode=episode, by=BY, title=found.title, summary=found.summary, kind=found.kind)
     result: dict[str, Any] = {
         "judge": found.judge,
         "summary": found.kind or episode.summary_kind,
         "decisions_linked": decisions_link(episode=episode, by=BY),
     }
-    if "facts" in run.result:
-        result["facts"] = run.result["facts"]
+    if "facts" in job.result:
+        result["facts"] = job.result["facts"]
     elif found.judge != PENDING:
         result["facts"] = _learn(episode, found.facts)
     return result

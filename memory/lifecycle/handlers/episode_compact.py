@@ -5,7 +5,7 @@ from typing import Any
 from identity.models import Persona
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import COMPACT_EPISODES
-from memory.models import Episode, LifecycleRun
+from memory.models import Episode, Job
 from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put
 from nousweb.lib import clock
@@ -13,9 +13,9 @@ from nousweb.lib import clock
 BATCH = 2_000
 
 
-def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
+def _apply(job: Job, prepared: None) -> dict[str, Any]:
     youngest = min(age for age, _ in COMPACT_EPISODES)
-    old = Episode.objects.closed().filter(agent=run.agent, ended_at__lt=clock.now() - youngest).order_by("-ended_at")
+    old = Episode.objects.closed().filter(agent=job.agent, ended_at__lt=clock.now() - youngest).order_by("-ended_at")
     # So many of each persona, whatever the other has.
     closed = [episode for persona in Persona.values for episode in old.filter(persona=persona)[:BATCH]]
     entries = [entry for entry in map(entry_of, closed) if entry.text]

@@ -6,7 +6,7 @@ from identity.principal import Principal
 from memory.comparison.resolution import evidence_of, resolve
 from memory.embedding import thresholds_of
 from memory.lifecycle.handler import Defer, Handler
-from memory.models import Fact, LifecycleRun
+from memory.models import Fact, Job
 from memory.services.facts.change import fact_confirm, fact_invalidate, fact_merge, fact_supersede, facts_lock
 from memory.services.facts.comparison_candidates import Vector, candidates_compare
 from memory.services.facts.learn import learning_lock
@@ -18,8 +18,8 @@ from nousweb.lib.errors import Conflict, Invalid
 BY = Principal.of_system("lifecycle")
 
 
-def _prepare(run: LifecycleRun) -> Vector | None:
-    fact = Fact.objects.filter(pk=run.subject_id, active=True).first()
+def _prepare(job: Job) -> Vector | None:
+    fact = Fact.objects.filter(pk=job.subject_id, active=True).first()
     if fact is None:
         return None
     vector = vector_of(fact.content)
@@ -28,9 +28,9 @@ def _prepare(run: LifecycleRun) -> Vector | None:
     return vector
 
 
-def _apply(run: LifecycleRun, vector: Vector | None) -> dict[str, Any]:
-    learning_lock(run.agent, run.persona)
-    fact = Fact.objects.select_related("agent").filter(pk=run.subject_id, active=True).first()
+def _apply(job: Job, vector: Vector | None) -> dict[str, Any]:
+    learning_lock(job.agent, job.persona)
+    fact = Fact.objects.select_related("agent").filter(pk=job.subject_id, active=True).first()
     if fact is None or vector is None:
         return {"action": "gone"}
     compared = candidates_compare(

@@ -11,7 +11,7 @@ from memory.comparison.resolution import auto_resolution
 from memory.embedding.thresholds import UNKNOWN
 from memory.judge import Judged, JudgeFailed, JudgeUnavailable, RelationVerdict, judge_in_force
 from memory.lifecycle.handler import Defer, Handler
-from memory.models import Fact, LifecycleRun, MemoryReview
+from memory.models import Fact, Job, MemoryReview
 from memory.services.facts.comparison_candidates import moment_of
 from memory.services.facts.precheck import for_judge
 from memory.services.reviews import verdict_apply
@@ -19,8 +19,8 @@ from memory.services.reviews import verdict_apply
 BY = Principal.of_system("judge")
 
 
-def _prepare(run: LifecycleRun) -> Judged[RelationVerdict] | str:
-    review = MemoryReview.objects.pending().select_related("old", "new", "agent").filter(pk=run.subject_id).first()
+def _prepare(job: Job) -> Judged[RelationVerdict] | str:
+    review = MemoryReview.objects.pending().select_related("old", "new", "agent").filter(pk=job.subject_id).first()
     if review is None or review.old is None or review.new is None:
         return "answered"
     judge = judge_in_force()
@@ -36,14 +36,14 @@ def _prepare(run: LifecycleRun) -> Judged[RelationVerdict] | str:
         if error.retryable:
             raise
         return str(error)
-    run.tokens += judged.tokens
+    job.tokens += judged.tokens
     return judged
 
 
-def _apply(run: LifecycleRun, judged: Judged[RelationVerdict] | str) -> dict[str, Any]:
+def _apply(job: Job, judged: Judged[RelationVerdict] | str) -> dict[str, Any]:
     if isinstance(judged, str):
         return {"judge": judged}
-    review = MemoryReview.objects.select_related("old", "new").filter(pk=run.subject_id).first()
+    review = MemoryReview.objects.select_related("old", "new").filter(pk=job.subject_id).first()
     if review is None or review.old is None or review.new is None:
         return {"judge": "answered"}
     comparison = _compared(review.old, review.new, review.score or 0.0)

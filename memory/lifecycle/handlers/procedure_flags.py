@@ -6,7 +6,7 @@ from identity.principal import Principal
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import PROCEDURE_FLAGS as SHARES
 from memory.lifecycle.policy import PROCEDURE_MIN_USES
-from memory.models import LifecycleRun, Procedure
+from memory.models import Job, Procedure
 from memory.services.procedures import procedure_update
 
 BY = Principal.of_system("lifecycle")
@@ -22,10 +22,10 @@ def flag_of(successes: int, failures: int) -> str:
     return bad if share <= low else good if share >= high else ""
 
 
-def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
+def _apply(job: Job, prepared: None) -> dict[str, Any]:
     names = {name for _, name in SHARES}
     changed = 0
-    for procedure in Procedure.objects.active().filter(agent=run.agent).select_related("agent").order_by("pk"):
+    for procedure in Procedure.objects.active().filter(agent=job.agent).select_related("agent").order_by("pk"):
         flag = flag_of(procedure.success_count, procedure.failure_count)
         tags = sorted((set(procedure.tags) - names) | ({flag} if flag else set()))
         if tags != sorted(procedure.tags):

@@ -8,19 +8,19 @@ from identity.models import Persona
 from identity.principal import Principal
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import NEVER_STALE, STALE_AFTER, STALE_CONFIDENCE_FLOOR, STALE_CONFIDENCE_STEP
-from memory.models import Fact, FactChange, LifecycleRun
+from memory.models import Fact, FactChange, Job
 from memory.services.facts import fact_edit
 from nousweb.lib import clock
 
 BY = Principal.of_system("lifecycle")
 
 
-def _apply(run: LifecycleRun, prepared: None) -> dict[str, Any]:
+def _apply(job: Job, prepared: None) -> dict[str, Any]:
     # Each persona has a bound of its own, or many facts of one would keep the other's from fading.
-    return {"lowered": sum(_lower(run, persona) for persona in Persona.values)}
+    return {"lowered": sum(_lower(job, persona) for persona in Persona.values)}
 
 
-def _lower(run: LifecycleRun, persona: str) -> int:
+def _lower(job: Job, persona: str) -> int:
     horizon = clock.now() - STALE_AFTER
     lowered = FactChange.objects.filter(fact=OuterRef("pk"), at__gt=horizon, evidence__has_key="staleness")
     stale = (
@@ -28,7 +28,7 @@ def _lower(run: LifecycleRun, persona: str) -> int:
         .filter(
             Q(last_confirmed_at__lt=horizon) | Q(last_confirmed_at__isnull=True),
             ~Exists(lowered),
-            agent=run.agent,
+            agent=job.agent,
             persona=persona,
             recorded_at__lt=horizon,
             confidence__gt=STALE_CONFIDENCE_FLOOR,

@@ -14,7 +14,7 @@ from typing import Any
 from django.conf import settings
 
 from memory.lifecycle.handler import Handler
-from memory.models import LifecycleRun, MemoryReview
+from memory.models import Job, MemoryReview
 
 TIMEOUT_SECONDS = 10
 
@@ -28,10 +28,10 @@ def signature_of(body: bytes, secret: str) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
-def _prepare(run: LifecycleRun) -> str:
+def _prepare(job: Job) -> str:
     if not settings.WEBHOOK_URL:
         return "no address"
-    review = MemoryReview.objects.select_related("agent").filter(pk=run.subject_id).first()
+    review = MemoryReview.objects.select_related("agent").filter(pk=job.subject_id).first()
     if review is None or review.status != MemoryReview.Status.PENDING:
         return "answered"
     body = json.dumps(
@@ -63,7 +63,7 @@ def _prepare(run: LifecycleRun) -> str:
         raise WebhookFailed(f"The webhook's address cannot be reached ({type(error).__name__}).") from error
 
 
-def _apply(run: LifecycleRun, said: str) -> dict[str, Any]:
+def _apply(job: Job, said: str) -> dict[str, Any]:
     return {"webhook": said}
 
 

@@ -17,7 +17,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.comparison.resolution import FactMatch, Resolution, evidence_of, resolve
-from memory.jobs.queue import lifecycle_queue
+from memory.jobs.queue import job_queue
 from memory.judge import RelationVerdict
 from memory.models import Episode, Fact, FactChange, ItemType, MemoryReview, Scope
 from memory.persona import VIEW_SUBCONSCIOUS
@@ -155,7 +155,7 @@ def _learn(
     ]
     asked = tuple(review for review in reviews if review is not None)
     if probe.vector is None:
-        lifecycle_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact)
+        job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact)
     action = "queued" if asked else "superseded" if superseded else "stored"
     return LearnResult(action, fact, tuple(superseded), asked)
 

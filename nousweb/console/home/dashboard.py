@@ -96,7 +96,7 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
         waiting += proposals_waiting(by, agent)
     if by.may("memory.view_memoryreview"):
         waiting += questions_waiting(personas, agent)
-    if by.may("memory.view_lifecyclerun"):
+    if by.may("memory.view_job"):
         waiting += runs_given_up(personas, agent)
     if by.may("memory.view_searchitem"):
         backlog = index_backlog(personas, agent)

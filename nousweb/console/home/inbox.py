@@ -12,7 +12,7 @@ from django.urls import reverse
 from identity.models import Agent, ChangeProposal
 from identity.policy import Risk
 from identity.principal import Principal
-from memory.models import IndexStatus, LifecycleRun, MemoryReview, SearchItem
+from memory.models import IndexStatus, Job, MemoryReview, SearchItem
 from nousweb.console.identity.review_queue import RISK_KINDS
 
 AGENTS_NAMED = 5
@@ -108,14 +108,14 @@ def questions_waiting(personas: tuple[str, ...], agent: Agent | None) -> list[Wa
 
 def runs_given_up(personas: tuple[str, ...], agent: Agent | None) -> list[Waiting]:
     """Runs of the lifecycle that failed too often and wait for somebody to look."""
-    dead = LifecycleRun.objects.filter(status=LifecycleRun.Status.DEAD, persona__in=personas)
+    dead = Job.objects.filter(status=Job.Status.DEAD, persona__in=personas)
     if agent:
         dead = dead.filter(agent=agent)
     found = dead.aggregate(count=Count("pk"), oldest=Min("finished_at"))
     if not found["count"]:
         return []
     what = "run of the lifecycle was given up" if found["count"] == 1 else "runs of the lifecycle were given up"
-    url = f"{reverse('lifecycle')}?status={LifecycleRun.Status.DEAD}"
+    url = f"{reverse('lifecycle')}?status={Job.Status.DEAD}"
     return [Waiting("block", "Given up", found["count"], what, found["oldest"], url)]
 
 

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 from context.engine.overrides import Overrides
 from context.selectors import VIEW_RUN
 from context.services.context import ASSEMBLE, context_view
-from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, blast_of_run, blast_radius
+from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, blast_radius, impact_of_run
 from context.what_if.scenarios import (
     censor_overrides,
     fact_overrides,
@@ -71,7 +71,7 @@ def agent_context_blast(request: HttpRequest, slug: str) -> HttpResponse:
         given.pop(name, None)
     context = _context(agent, change, given.urlencode())
     if run := request.GET.get("run"):
-        row = blast_of_run(agent=agent, run_id=_uuid(run, "run"), overrides=change.overrides, by=by)
+        row = impact_of_run(agent=agent, run_id=_uuid(run, "run"), overrides=change.overrides, by=by)
         layout = layout_of(request)
         return render(
             request,

@@ -16,9 +16,9 @@ from django_q.models import Schedule
 from identity.models import Persona
 from identity.principal import Principal
 from memory.jobs.messages import messages_waiting
-from memory.jobs.runner import CHANGE, run_retry
+from memory.jobs.runner import CHANGE, job_retry
 from memory.jobs.schedule import PAUSED, schedule_pause, schedule_resume, schedule_run
-from memory.models import FactChange, JudgeCall, LifecycleRun
+from memory.models import FactChange, Job, JudgeCall
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.services.reviews import REVIEW, supersession_undo
 from nousweb.console.memory.page_scope import keyset_page, query_without, shown_memory
@@ -29,7 +29,7 @@ from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
 
-VIEW = "memory.view_lifecyclerun"
+VIEW = "memory.view_job"
 RUN_BADGES = {"dead": "removed", "failed": "warn", "done": "ok", "running": "accent"}
 WAYS = {"": "Anybody", "judge": "By the judge", "rule": "By the rules", "person": "By a person"}
 DAYS = 14
@@ -128,9 +128,9 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
     by = principal_of(request)
     by.require(VIEW)
     status = request.GET.get("status", "")
-    status = status if status in LifecycleRun.Status.values else ""
+    status = status if status in Job.Status.values else ""
     runs = _runs_of(by).select_related("agent")
-    counts = dict.fromkeys(LifecycleRun.Status.values, 0)
+    counts = dict.fromkeys(Job.Status.values, 0)
     counts |= dict(runs.order_by().values_list("status").annotate(Count("pk")))
     if status:
         runs = runs.filter(status=status)
@@ -151,7 +151,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
                 {"label": label, "url": f"?status={value}" if value else "?", "active": value == status, "count": count}
                 for value, label, count in [
                     ("", "All runs", sum(counts.values())),
-                    *((value, label, counts[value]) for value, label in LifecycleRun.Status.choices),
+                    *((value, label, counts[value]) for value, label in Job.Status.choices),
                 ]
             ],
             "page": page,
@@ -178,7 +178,7 @@ def lifecycle_retry(request: HttpRequest, pk: int) -> HttpResponse:
     if run is None:
         raise NotFound("There is no such run.")
     try:
-        run_retry(run=run, by=by)
+        job_retry(job=run, by=by)
         messages.success(request, "It is tried again.")
     except DomainError as error:
         messages.error(request, error.detail)
@@ -209,9 +209,9 @@ def lifecycle_schedule(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"{reverse('lifecycle')}#schedules")
 
 
-def _runs_of(by: Principal) -> QuerySet[LifecycleRun]:
+def _runs_of(by: Principal) -> QuerySet[Job]:
     """The runs that `by` may know of."""
-    runs = LifecycleRun.objects.all()
+    runs = Job.objects.all()
     return runs if by.may(VIEW_SUBCONSCIOUS) else runs.exclude(persona=Persona.SUBCONSCIOUS)
 
 
