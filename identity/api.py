@@ -186,9 +186,9 @@ def _shows(by: Principal, proposal: ChangeProposal) -> bool:
     return not sealed or by.may(VIEW_SUBCONSCIOUS)
 
 
-@router.post("/reinitiate", response={200: ReinitiateOut, **REFUSALS}, summary="Seed the identity anew (people)")
+@router.post("/reinitiate", response={200: ReinitiateOut, **REFUSALS}, summary="Seed the identity again (people)")
 def reinitiate(request: HttpRequest, payload: ReinitiateIn | None = None, agent: str = "") -> Any:
-    """Write character and preferences anew from today's prompt and facts; only for people. With four eyes they wait."""
+    """Write character and preferences again from today's prompt and facts; people only. With four eyes they wait."""
     by = _principal(request)
     found = agent_for(by, agent)
     by.require("identity.reinitiate_agent", found)

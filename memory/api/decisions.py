@@ -67,14 +67,14 @@ def decision_get(request: HttpRequest, decision_id: UUID, agent: str = "") -> An
     "/decisions/{decision_id}/review", response={200: DecisionOut, **CHANGE_REFUSALS}, summary="Review a decision"
 )
 def decision_review_post(request: HttpRequest, decision_id: UUID, payload: DecisionReviewIn, agent: str = "") -> Any:
-    """Say what came of it; may be said anew, and the audit trail keeps each."""
+    """Say what came of it; may be reviewed again, and the audit trail keeps each."""
     _, by, memory = caller(request, agent, "memory.change_decision")
     decision = row_of(memory.decisions, decision_id, "decision")
     return decision_review(decision=decision, by=by, **payload.dict())
 
 
 @router.patch(
-    "/decisions/{decision_id}", response={200: DecisionOut, **CHANGE_REFUSALS}, summary="File a decision anew"
+    "/decisions/{decision_id}", response={200: DecisionOut, **CHANGE_REFUSALS}, summary="Recategorise a decision"
 )
 def decision_patch(request: HttpRequest, decision_id: UUID, payload: DecisionPatch, agent: str = "") -> Any:
     """Change category, tags, scope or importance, or whether search shows it."""

@@ -43,7 +43,7 @@ def facts_post(request: HttpRequest, payload: FactIn, agent: str = "") -> Any:
     found, by, _ = caller(request, agent, "memory.add_fact")
     """Learn what is new, confirm what is known, and let what has certainly changed take the old one's place.
 
-    What may be a duplicate or a contradiction is stored with a question to people, or to the judge.
+    What may be a duplicate or a contradiction is stored with a review for people, or for the judge.
     """
     result = fact_learn(agent=found, by=by, **payload.dict())
     superseded = [fact.pk for fact in result.superseded]
@@ -130,7 +130,7 @@ def fact_confirm_post(request: HttpRequest, fact_id: UUID, payload: FactReasonIn
 def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeIn, agent: str = "") -> Any:
     """Let another fact take this one's place: this one was true until then, and stays in the history.
 
-    What people wrote, confirmed or kept only people replace: to a token 202 answers that they are asked, and 409 that
+    What people wrote, confirmed or kept only people replace: to a token 202 says that a review is pending, and 409 that
     they are being asked already, or have decided.
     """
     _, by, memory = caller(request, agent, "memory.add_fact")
@@ -168,7 +168,7 @@ def fact_restore_post(request: HttpRequest, fact_id: UUID, payload: FactReasonIn
     return fact_restore(fact=fact, by=by, reason=payload.reason if payload else "")
 
 
-@router.patch("/facts/{fact_id}", response={200: FactOut, **CHANGE_REFUSALS}, summary="File a fact anew (people)")
+@router.patch("/facts/{fact_id}", response={200: FactOut, **CHANGE_REFUSALS}, summary="Recategorise a fact (people)")
 def fact_patch(request: HttpRequest, fact_id: UUID, payload: FactPatch, agent: str = "") -> Any:
     """Change tags, importance, category or scope; what a fact says is never edited."""
     _, by, memory = caller(request, agent, "memory.change_fact")

@@ -1,4 +1,4 @@
-"""Questions about memories over HTTP: agents may read their own, people answer."""
+"""Reviews of memories over HTTP: agents may read their own, people resolve them."""
 
 from typing import Any, Literal
 from uuid import UUID
@@ -14,7 +14,7 @@ router = Router()
 VIEW = "memory.view_memoryreview"
 
 
-@router.get("/reviews", response={200: ReviewPage, **REFUSALS}, summary="List questions about memories")
+@router.get("/reviews", response={200: ReviewPage, **REFUSALS}, summary="List reviews of memories")
 def reviews_get(
     request: HttpRequest,
     agent: str = "",
@@ -33,26 +33,26 @@ def reviews_get(
     return keyset_page(reviews, moment="created_at", limit=limit, cursor=cursor)
 
 
-@router.get("/reviews/{review_id}", response={200: ReviewOut, **REFUSALS}, summary="One question")
+@router.get("/reviews/{review_id}", response={200: ReviewOut, **REFUSALS}, summary="One review")
 def review_get(request: HttpRequest, review_id: UUID, agent: str = "") -> Any:
-    """What is asked, what it rests on, and the answer once there is one."""
+    """What is asked, what it rests on, and the resolution once there is one."""
     _, _, memory = caller(request, agent, VIEW)
-    return row_of(memory.reviews.select_related("old", "new"), review_id, "question")
+    return row_of(memory.reviews.select_related("old", "new"), review_id, "review")
 
 
 @router.post(
-    "/reviews/{review_id}/resolve", response={200: ReviewOut, **CHANGE_REFUSALS}, summary="Answer a question (people)"
+    "/reviews/{review_id}/resolve", response={200: ReviewOut, **CHANGE_REFUSALS}, summary="Resolve a review (people)"
 )
 def review_resolve_post(request: HttpRequest, review_id: UUID, payload: ReviewResolveIn, agent: str = "") -> Any:
-    """Only for people: no token answers, whatever its scopes."""
+    """Only for people: no token resolves one, whatever its scopes."""
     _, by, memory = caller(request, agent, REVIEW)
-    return review_resolve(review=row_of(memory.reviews, review_id, "question"), by=by, **payload.dict())
+    return review_resolve(review=row_of(memory.reviews, review_id, "review"), by=by, **payload.dict())
 
 
 @router.post(
-    "/reviews/{review_id}/undo", response={200: ReviewOut, **CHANGE_REFUSALS}, summary="Take an answer back (people)"
+    "/reviews/{review_id}/undo", response={200: ReviewOut, **CHANGE_REFUSALS}, summary="Undo a resolution (people)"
 )
 def review_undo_post(request: HttpRequest, review_id: UUID, agent: str = "") -> Any:
-    """The facts are restored as new changes, and the question waits again."""
+    """The facts are restored as new changes, and the review is pending again."""
     _, by, memory = caller(request, agent, REVIEW)
-    return review_undo(review=row_of(memory.reviews, review_id, "question"), by=by)
+    return review_undo(review=row_of(memory.reviews, review_id, "review"), by=by)

@@ -62,7 +62,7 @@ class LearnOut(Schema):
         "is stored"
     )
     fact: FactOut
-    review: UUID | None = Field(None, description="The question that waits about it, if one does")
+    review: UUID | None = Field(None, description="The pending review of it, if there is one")
     superseded: list[UUID] = Field([], description="The facts whose place it took")
 
 
@@ -97,7 +97,7 @@ class SupersedeOut(Schema):
     )
     old: FactOut
     new: FactOut
-    review: UUID | None = Field(None, description="The question that waits about it")
+    review: UUID | None = Field(None, description="The pending review of it")
 
 
 class FactPatch(Input):

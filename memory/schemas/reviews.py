@@ -1,4 +1,4 @@
-"""What the API takes and gives of questions about memories, and of the lifecycle's runs."""
+"""What the API takes and gives of reviews of memories, and of jobs."""
 
 from datetime import datetime
 from typing import Any
