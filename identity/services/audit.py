@@ -1,6 +1,6 @@
 """The one way to write the audit trail. Called inside the transaction of the mutation that it records."""
 
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 from django.db import models
 
@@ -9,65 +9,48 @@ from identity.policy import ACTIONS_OF_BOTH_PERSONAS
 from identity.principal import Principal
 
 
-def audit_record(
-    *,
-    by: Principal,
-    action: str,
-    target: models.Model,
-    agent: Agent | None,
-    before: Any = None,
-    after: Any = None,
-    message: str = "",
-    label: str | None = None,
-    persona: str = "",
-) -> AuditEvent:
-    """Record that `by` did `action` ("noun.verb") to `target`; `before` and `after` are JSON-ready states.
+class AuditEntry(TypedDict, total=False):
+    """That `by` did `action` ("noun.verb") to `target`; `before` and `after` are JSON-ready states.
 
     `label` names the target where its own name must not stay behind. `persona` says whose memory it is about where
     neither the target nor who acts does.
     """
-    record = audit_draft(
-        by=by,
-        action=action,
-        target=target,
-        agent=agent,
-        before=before,
-        after=after,
-        message=message,
-        label=label,
-        persona=persona,
-    )
+
+    by: Required[Principal]
+    action: Required[str]
+    target: Required[models.Model]
+    agent: Required[Agent | None]
+    before: Any
+    after: Any
+    message: str
+    label: str
+    persona: str
+
+
+def audit_record(**entry: Unpack[AuditEntry]) -> AuditEvent:
+    """Write `entry` to the audit trail."""
+    record = audit_draft(**entry)
     record.save(force_insert=True)
     return record
 
 
-def audit_draft(
-    *,
-    by: Principal,
-    action: str,
-    target: models.Model,
-    agent: Agent | None,
-    before: Any = None,
-    after: Any = None,
-    message: str = "",
-    label: str | None = None,
-    persona: str = "",
-) -> AuditEvent:
+def audit_draft(**entry: Unpack[AuditEntry]) -> AuditEvent:
     """What `audit_record` would write, unsaved: for a receipt that the database itself writes."""
+    by, action, target, agent = entry["by"], entry["action"], entry["target"], entry["agent"]
     return AuditEvent(
         author_kind=by.kind,
         author_id=by.id,
         author_name=by.name,
         agent=agent,
         agent_slug=agent.slug if agent else "",
-        persona=_persona(by, action, target, persona),
+        persona=_persona(by, action, target, entry.get("persona", "")),
         action=action,
         object_type=target._meta.model_name or "",
         object_id=str(target.pk),
-        object_label=(str(target) if label is None else label)[:200],
-        before=before,
-        after=after,
-        message=message,
+        object_label=(entry["label"] if "label" in entry else str(target))[:200],
+        before=entry.get("before"),
+        after=entry.get("after"),
+        message=entry.get("message", ""),
         request_id=by.request_id,
     )
 

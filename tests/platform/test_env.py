@@ -1,6 +1,7 @@
 """Settings from the environment: typed, and a bad value names its variable."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,3 +67,45 @@ def test_a_bad_value_stops_the_start_in_one_line(name: str, value: str) -> None:
     assert finished.returncode == 1
     assert finished.stderr.startswith(f"nous: {name}")
     assert finished.stderr.count("\n") == 1
+
+
+ENV_EXAMPLE = PROJECT / ".env.example"
+OPERATIONS = PROJECT / "docs" / "operations.md"
+DOCUMENTED = re.compile(r"^\| `((?:NOUS|DATABASE)_[A-Z_]+)` \| (.*?) \|", re.MULTILINE)
+SAMPLE = re.compile(r"^#([A-Z_]+)=(.*)$", re.MULTILINE)
+
+
+def test_env_example_documentation_and_code_name_the_same_variables() -> None:
+    named = re.compile(r"(?:read|url)\(\s*\"((?:NOUS|DATABASE)_[A-Z_]+)\"")
+    code = {name for file in (PROJECT / "nousweb").rglob("*.py") for name in named.findall(file.read_text())}
+    assert [name for name, _ in SAMPLE.findall(ENV_EXAMPLE.read_text())] == [
+        name for name, _ in DOCUMENTED.findall(OPERATIONS.read_text())
+    ]
+    assert {name for name, _ in SAMPLE.findall(ENV_EXAMPLE.read_text())} == code
+
+
+def test_env_example_gives_the_documented_defaults() -> None:
+    switches = {"off": "0", "on": "1", "`var` in the project": "var", "none": ""}
+    given = dict(SAMPLE.findall(ENV_EXAMPLE.read_text()))
+    for name, default in DOCUMENTED.findall(OPERATIONS.read_text()):
+        literal = re.fullmatch("`([^`]+)`", default)
+        if default in switches or (literal and literal[1] not in given):
+            assert given[name] == (switches[default] if default in switches else literal[1]), name  # type: ignore[index]
+
+
+def test_env_example_changes_no_setting() -> None:
+    show = (
+        "from django.conf import settings;"
+        " print({name: repr(getattr(settings, name)) for name in dir(settings) if name.isupper()})"
+    )
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(("NOUS_", "DATABASE_"))}
+    bare |= {"DJANGO_SETTINGS_MODULE": "nousweb.settings", "NOUS_SECRET_KEY": "x" * 50}
+    sample = {name: value for name, value in SAMPLE.findall(ENV_EXAMPLE.read_text()) if value}
+
+    def settings(variables: dict[str, str]) -> str:
+        shown = subprocess.run(
+            [sys.executable, "-c", show], env=variables, cwd=PROJECT, check=True, capture_output=True, text=True
+        )
+        return re.sub(" at 0x[0-9a-f]+", "", shown.stdout)
+
+    assert settings(bare) == settings(bare | sample)
