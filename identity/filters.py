@@ -52,7 +52,7 @@ class QueueForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # A list, because a callable is asked anew each time that the field is drawn.
+        # A list, because a callable is called each time that the field is drawn.
         self.fields["agent"] = forms.ChoiceField(choices=[("", "Any agent"), *agent_choices()], required=False)
 
 

@@ -63,7 +63,7 @@ class Agent(models.Model):
 
     class Meta:
         ordering = ["slug"]
-        permissions = [("reinitiate_agent", "Can seed an agent's identity anew")]
+        permissions = [("reinitiate_agent", "Can seed an agent's identity again")]
 
     def __str__(self) -> str:
         return self.name

@@ -90,7 +90,7 @@ _acting: ContextVar[Principal | None] = ContextVar("acting", default=None)
 
 @contextmanager
 def acting(by: Principal) -> Iterator[None]:
-    """Within, what is written without being told by whom was done by `by`."""
+    """Within, what is written without naming its author was done by `by`."""
     before = _acting.set(by)
     try:
         yield

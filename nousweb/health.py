@@ -59,7 +59,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 
 def _database_role() -> str:
-    """ "ok", or "may change history" where one role both owns the tables and serves; told to the log once."""
+    """ "ok", or "may change history" where one role both owns the tables and serves; logged once."""
     global _role
     if not _role:
         weakness = product_role_weakness()

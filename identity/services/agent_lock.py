@@ -56,7 +56,7 @@ def agent_transaction(of: str = "agent") -> Callable[[Callable[P, T]], Callable[
     """Make a service one transaction that holds the agent of its keyword `of`: an agent, or a row of one.
 
     Where no other transaction is open it is tried again after a deadlock, so it must not change what it was given
-    before it has read it anew.
+    before it has read it again.
     """
 
     def decorate(service: Callable[P, T]) -> Callable[P, T]:

@@ -87,7 +87,7 @@ def seed_digest(plan: Sequence[SeedChange]) -> str:
 
 @transaction.atomic
 def agent_reinitiate(*, agent: Agent, by: Principal, reason: str = "", seen: str = "") -> Seeded:
-    """Seed an agent's identity anew from today's prompt and facts, as new versions where the text differs.
+    """Seed an agent's identity again from today's prompt and facts, as new versions where the text differs.
 
     With four eyes each of the texts becomes a proposal, which another person must approve.
     `seen` is the digest of the plan that was agreed to; raises Conflict when it would no longer be this one.
@@ -97,7 +97,7 @@ def agent_reinitiate(*, agent: Agent, by: Principal, reason: str = "", seen: str
     agent = agent_lock(agent)
     if seen and seen != seed_digest(seed_plan(agent)):
         raise Conflict("The identity or the facts behind it have changed since the changes were shown.")
-    seeded = _write_seed(agent, by, settings.IDENTITY_PROMPT, reason or "Initiated anew.")
+    seeded = _write_seed(agent, by, settings.IDENTITY_PROMPT, reason or "Seeded again.")
     before = agent.initiated_at
     if not waits(by):
         agent.initiated_at = clock.now()

@@ -51,8 +51,8 @@ def keyset_page(
     if cursor:
         last_moment, last_key = cursor_decode(cursor)
         try:
-            told = rows.query.annotations.get(key)
-            column: Any = told.output_field if told is not None else rows.model._meta.get_field(key)
+            annotation = rows.query.annotations.get(key)
+            column: Any = annotation.output_field if annotation is not None else rows.model._meta.get_field(key)
             last = column.to_python(last_key)
         except Exception as error:
             raise Invalid("This cursor is not one that a page gave out.", field="cursor") from error

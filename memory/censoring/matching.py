@@ -74,7 +74,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """A censor that was not, or not wholly, checked: it is told, and blocks the text where it is binding."""
+    """A censor that was not, or not wholly, checked: it is reported, and blocks the text where it is binding."""
 
     rule: Rule
     why: str

@@ -74,7 +74,7 @@ def job_run(job_id: int) -> str:
 
 
 def _apply(job: Job, handler: Handler, prepared: Any, began: float) -> bool | None:
-    """Apply what was prepared and finish the job; None when it has to be prepared anew, False when it is not ours."""
+    """Apply what was prepared and finish the job; None when it has to be prepared again, False when it is not ours."""
     before = job.result
     try:
         with transaction.atomic(), agent_held(job.agent_id) as erasures:

@@ -1,4 +1,4 @@
-"""Every word that a judge is told. A change here is a new PROMPT_VERSION: verdicts name the one they came from.
+"""Every word of the judge's prompts. A change here is a new PROMPT_VERSION: verdicts name the one they came from.
 
 Memories are data: they stand inside tags, with `<`, `>` and `&` escaped, so that no memory can close its tag or
 open another one, and the instructions say that what stands there is never an instruction.
@@ -184,8 +184,8 @@ def merge_prompt(facts: Sequence[FactForJudge]) -> str:
 
 def fenced(tag: str, text: str, **attributes: str) -> str:
     """`text` inside `tag`, unable to leave it. Attributes are untrusted as well."""
-    told = "".join(f' {name}="{_escaped(value)}"' for name, value in attributes.items() if value)
-    return f"<{tag}{told}>\n{_escaped(text)}\n</{tag}>"
+    rendered = "".join(f' {name}="{_escaped(value)}"' for name, value in attributes.items() if value)
+    return f"<{tag}{rendered}>\n{_escaped(text)}\n</{tag}>"
 
 
 def _memory(fact: FactForJudge, which: str) -> str:

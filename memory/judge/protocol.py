@@ -115,7 +115,7 @@ class MergedFact(Answer):
 
 @dataclass(frozen=True, slots=True)
 class FactForJudge:
-    """What a judge is told of a fact; moments are since when it is true, else when it was learned."""
+    """What a judge gets to read of a fact; moments are since when it is true, else when it was learned."""
 
     content: str
     subject: str = ""

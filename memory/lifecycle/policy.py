@@ -10,7 +10,7 @@ LEASE = timedelta(seconds=20)
 RENEW_EVERY = timedelta(seconds=5)
 """How often a worker gives a sign of life: one that comes late, or one database error, costs it no run."""
 LOST_AFTER = timedelta(seconds=30)
-"""A queued run that nobody took up for so long, though no message waits, has lost its message, and is told again."""
+"""A queued run that nobody took up for so long, though no message waits, has lost its message, and gets another."""
 LOST_IN_BACKLOG = timedelta(minutes=5)
 """The same while messages wait, of which one may be its own; a second one does no harm, but makes the queue longer."""
 REQUEUE_EVERY = timedelta(seconds=5)

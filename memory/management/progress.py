@@ -11,7 +11,7 @@ class ProgressBar:
     def __init__(self, stream: OutputWrapper) -> None:
         self.stream = stream
         self.drawn = False
-        self.told = -1
+        self.printed = -1
 
     def show(self, share: float, text: str) -> None:
         """Show that `share` (0 to 1) is done; `text` says it in numbers."""
@@ -21,8 +21,8 @@ class ProgressBar:
             self.stream.write(f"\r[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%} {text}\033[K", ending="")
             self.stream.flush()
             self.drawn = True
-        elif int(share * 10) > self.told:
-            self.told = int(share * 10)
+        elif int(share * 10) > self.printed:
+            self.printed = int(share * 10)
             self.stream.write(f"{share:4.0%} {text}")
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""Facts with two clocks, and the history of every change to them."""
+"""Bitemporal facts, and the history of every change to them."""
 
 import uuid
 from collections.abc import Collection
@@ -32,12 +32,12 @@ class FactQuerySet(models.QuerySet["Fact"]):
 
         The category of a moment is the one that the first change since took away.
         """
-        refiled = FactChange.objects.filter(at__gt=moment, before__has_key="category")
-        since = refiled.filter(fact=OuterRef("pk"))
+        recategorised = FactChange.objects.filter(at__gt=moment, before__has_key="category")
+        since = recategorised.filter(fact=OuterRef("pk"))
         first = since.order_by("at", "id").values(text=KeyTextTransform("category", "before"))[:1]
         return (
             # Few are always on, and few have been since: the history of all others need not be read.
-            self.filter(Q(category__in=PROFILE_CATEGORIES) | Q(pk__in=refiled.values("fact")))
+            self.filter(Q(category__in=PROFILE_CATEGORIES) | Q(pk__in=recategorised.values("fact")))
             .as_of(moment)
             .alias(category_as_of=Coalesce(Subquery(first), F("category"), output_field=models.TextField()))
             .filter(category_as_of__in=PROFILE_CATEGORIES)
@@ -84,7 +84,7 @@ class FactQuerySet(models.QuerySet["Fact"]):
 class Fact(models.Model):
     """One thing an agent believes. Never overwritten: what replaces it names it.
 
-    Two clocks: `valid_from`/`valid_until` say when it was true in the world, `recorded_at`/`retired_at` when
+    Bitemporal: `valid_from`/`valid_until` say when it was true in the world, `recorded_at`/`retired_at` when
     the agent knew it. A superseded fact was true until its `valid_until`; one with `invalidated_at` was never
     true, whatever its span says. `confidence` and `importance` lie in [0, 1].
     """
@@ -198,7 +198,7 @@ class FactChange(AuthorFields):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["-at"], condition=Q(action="superseded"), name="fact_supersessions"),
-            # The few that moved a fact between what is always told and what is searched.
+            # The few that moved a fact between core memory and what is searched.
             models.Index(fields=["at"], condition=Q(before__has_key="category"), name="fact_refiled"),
         ]
 

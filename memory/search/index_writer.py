@@ -44,9 +44,9 @@ _WAITING = "SELECT EXISTS (SELECT 1 FROM memory_searchitem WHERE status = 'pendi
 def index_put(entries: Iterable[IndexEntry], *, tell: bool = True) -> None:
     """Insert or update rows of the index; a row whose text changed waits for a new embedding.
 
-    The last of several entries of one item counts. The worker is told in the same transaction, unless rows that it
-    has yet to take up show that it has been told already: many writes need no task each. With `tell` off it is not
-    told at all, because the caller brings the vectors itself.
+    The last of several entries of one item counts. The worker is notified in the same transaction, unless rows that it
+    has yet to take up show that it has been notified already: many writes need no task each. With `tell` off it is not
+    notified at all, because the caller brings the vectors itself.
     """
     latest = {(entry.persona, entry.item_type, entry.item_id): entry for entry in entries}
     if not latest:
@@ -58,9 +58,9 @@ def index_put(entries: Iterable[IndexEntry], *, tell: bool = True) -> None:
     columns[tags] = [json.dumps(value) for value in columns[tags]]
     with connection.cursor() as cursor:
         cursor.execute(_WAITING)
-        told = cursor.fetchone()[0]
+        notified = cursor.fetchone()[0]
         cursor.execute(_UPSERT, columns)
-        if tell and not told:
+        if tell and not notified:
             cursor.execute(_WAITING)
             if cursor.fetchone()[0]:
                 message_send("memory.tasks.embed_pending")

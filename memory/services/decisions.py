@@ -114,7 +114,7 @@ def decision_update(
     importance: float | None = None,
     active: bool | None = None,
 ) -> Decision:
-    """Change how a decision is filed and whether search shows it; what was decided, and on what, stays as it was.
+    """Change the metadata of a decision and whether search shows it; what was decided, and on what, stays as it was.
 
     Raises Invalid, NotAllowed, or Conflict where people made or reviewed it and `by` is no person.
     """

@@ -14,10 +14,10 @@ REBUILD_BATCH = 500
 
 
 def index_rebuild(*, agent: Agent | None = None, progress: Callable[[int, int], None] | None = None) -> dict[str, int]:
-    """Write every row of the index anew from the primary rows, and delete rows that have none.
+    """Rebuild every row of the index from the primary rows, and delete rows that have none.
 
     Into place, in batches of their own transactions: searches go on answering from what is there, and vectors of
-    unchanged texts are kept. `progress` is told (done, all). Returns "written" and "deleted".
+    unchanged texts are kept. `progress` is called with (done, all). Returns "written" and "deleted".
     """
     total = sum(rows.count() for rows in _primary(agent))
     done = 0

@@ -50,8 +50,8 @@ def agent_import(
     1. The file is read through first: every line must be JSON of a known table, and the last one must agree with
        what came before, or nothing is stored.
     2. Rows are stored as they were, with their moments. UUIDs stay where they are free in this database, and are
-       made anew where not; events get new ids; whatever refers to either follows.
-    3. Rows of the search index are built anew and wait for their vectors.
+       replaced where not; events get new ids; whatever refers to either follows.
+    3. Rows of the search index are rebuilt and wait for their vectors.
 
     One transaction. Raises BadLine, Invalid, Conflict when there is an agent of this slug, or NotAllowed.
     """

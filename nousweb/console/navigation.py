@@ -37,7 +37,7 @@ CONTEXT_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Log", "agent_context_runs", "context.view_contextrun"),
     ("Fingerprints", "agent_context_fingerprints", "context.view_contextrun"),
 )
-"""The pages about what one agent is told, a group of their own."""
+"""The pages about one agent's prompts, a group of their own."""
 
 GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Home", "home", ""),

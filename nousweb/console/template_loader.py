@@ -1,6 +1,6 @@
 """Loads the console's templates so that no variable is printed without `shown`: no page can forget it.
 
-As Django escapes every variable unless told otherwise, so this marks hidden characters and isolates directions in
+As Django escapes every variable unless it is marked safe, so this marks hidden characters and isolates directions in
 every variable (nousweb.console.templatetags.visible): as elements where an element can stand, as words in the
 attributes that people read, in options and in titles. Addresses, form values and text areas stay as they are.
 """

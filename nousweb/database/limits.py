@@ -35,7 +35,7 @@ LIMITS = {
     # Whoever runs a command, a migration above all, watches it; but waiting for a lock keeps others waiting.
     "command": TimeLimits(statement=0, lock=60, idle=0),
 }
-"""Lower than what gunicorn, the queue or a proxy would wait, so that who asked is told what has happened."""
+"""Lower than what gunicorn, the queue or a proxy would wait, so that the caller learns what has happened."""
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 PROBES = ("/readyz", "/metrics")
 

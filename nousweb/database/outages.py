@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Outage:
-    """What a caller is told: a code of the problem document, one sentence, and seconds to wait."""
+    """What a caller gets: a code of the problem document, one sentence, and seconds to wait."""
 
     code: str
     detail: str

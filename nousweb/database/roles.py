@@ -27,7 +27,7 @@ def addresses_read() -> None:
 def as_owner(alias: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
     """Let this thread's connection be the owner's, as DATABASE_OWNER_URL names it; unchanged without one.
 
-    Not inside a transaction. The product's connection is made anew afterwards.
+    Not inside a transaction. The product's connection is opened again afterwards.
     """
     connection = connections[alias]
     if settings.DATABASE_OWNER is None:

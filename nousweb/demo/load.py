@@ -27,7 +27,7 @@ from identity.services.proposals import (
 from identity.services.tokens import token_create
 from memory.services.facts import fact_learn
 from nousweb.demo import identity_story as story
-from nousweb.demo.memory_load import Caller, Step, memory_finish, memory_steps, told
+from nousweb.demo.memory_load import Caller, Step, memory_finish, memory_steps, play
 from nousweb.lib import clock
 
 DECISIONS: dict[str, Callable[..., Any]] = {
@@ -62,7 +62,7 @@ def demo_check() -> None:
 def demo_load() -> None:
     """Fill an empty database with the demo: all of it is there afterwards, or none. Raises DemoInProduction."""
     demo_check()
-    # A line for every call of a history told in seconds would bury what the terminal has to say.
+    # A line for every call of a history played in seconds would bury what the terminal has to say.
     logging.getLogger("context").setLevel(logging.WARNING)
     passwords = {name: secrets.token_urlsafe(9) for name, _ in LOGINS}
     people = {name: _person(name, group, passwords[name]) for name, group in LOGINS}
@@ -81,7 +81,7 @@ def demo_load() -> None:
     for entry in story.STORY:
         steps += _identity_steps(agent, entry, actors)
     steps += memory_steps(start, Caller(secret), Caller(dreamer), people["admin"], agent)
-    told(start, steps)
+    play(start, steps)
     memory_finish()
     demo_file().write_text(json.dumps({"passwords": passwords, "token": secret}))
     demo_file().chmod(0o600)

@@ -181,7 +181,7 @@ def memory_finish() -> None:
     loops_close_idle()
 
 
-def told(start: datetime, steps: Iterable[Step]) -> None:
+def play(start: datetime, steps: Iterable[Step]) -> None:
     """Carry the steps out, the oldest first, each at its own moment."""
     for days_ago, step in sorted(steps, key=lambda pair: -pair[0]):
         with clock.at(start - timedelta(days=days_ago)):

@@ -11,21 +11,21 @@ from datetime import datetime
 
 from django.utils import timezone
 
-_told: ContextVar[datetime | None] = ContextVar("told", default=None)
+_frozen: ContextVar[datetime | None] = ContextVar("frozen", default=None)
 
 
 def now() -> datetime:
     """The present moment, or the one that `at` tells of; always aware."""
-    return _told.get() or timezone.now()
+    return _frozen.get() or timezone.now()
 
 
 @contextmanager
 def at(moment: datetime) -> Iterator[None]:
     """Let everything inside happen at `moment`. Raises ValueError for a naive moment or one to come."""
     if moment.tzinfo is None or moment > timezone.now():
-        raise ValueError("Only an aware moment of the past can be told.")
-    token = _told.set(moment)
+        raise ValueError("Only an aware moment of the past can be set.")
+    token = _frozen.set(moment)
     try:
         yield
     finally:
-        _told.reset(token)
+        _frozen.reset(token)

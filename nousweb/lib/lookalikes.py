@@ -42,7 +42,7 @@ class TextWarning:
 
 
 def warnings_of(text: str) -> list[TextWarning]:
-    """What a reader of `text` has to be told, in the order of the text, at most MOST."""
+    """Warnings for a reader of `text`, in the order of the text, at most MOST."""
     if text.isascii() and not hidden_places(text, 1):
         return []
     found = (*_hidden(text), *_look_alikes(text), *_directions(text))

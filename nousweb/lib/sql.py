@@ -42,7 +42,7 @@ def rows_prepared(statement: str, values: Mapping[str, Any], *, binary: bool = F
 def instance_insert(
     row: Model, *, durable: bool = True, where: str = "", values: Mapping[str, Any] | None = None
 ) -> bool:
-    """Insert an instance by one prepared statement; nothing is told to signals. Returns whether it was inserted.
+    """Insert an instance by one prepared statement; no signal is sent. Returns whether it was inserted.
 
     It is not where the condition `where` does not hold, SQL with `values` for its own parameters. Outside of a
     transaction what is not `durable` is not waited for until it is on disk: a crash of PostgreSQL may lose the last

@@ -90,7 +90,7 @@ class PrincipalMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         def person() -> Principal:
             if not request.user.is_authenticated:
-                # Such as a login that stores its password anew, in a stronger form.
+                # Such as a login that stores its password again, in a stronger form.
                 return Principal("system", "visitor", "visitor", request.request_id)  # type: ignore[attr-defined]
             return Principal.of_user(request.user, request_id=request.request_id)  # type: ignore[attr-defined]
 

@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> None:
     parent, command = int(arguments[0]), arguments[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    # It may have died before the kernel was told.
+    # It may have died before the kernel knew.
     if os.getppid() == parent:
         os.execv(command[0], command)  # noqa: S606
 

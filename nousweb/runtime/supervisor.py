@@ -83,7 +83,7 @@ class Supervisor:
         self._stopping = False
 
     def run(self, ready: Callable[[], bool], on_ready: Callable[[], None]) -> None:
-        """Start everything, call `on_ready` once `ready` answers true, and watch until told to stop.
+        """Start everything, call `on_ready` once `ready` answers true, and watch until it has to stop.
 
         Returns after a stop signal; raises LaunchProblem when a vital child ends. Either way nothing is left.
         """

@@ -16,11 +16,11 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "superseded": ("removed", "superseded"),
     "retired": ("removed", "retired"),
 }
-"""Kind of badge and word by verdict, in the order in which they are told."""
+"""Kind of badge and word by verdict, in the order of the page."""
 
 
 SCOPES = ("task", "project", "global")
-"""In the order in which they are told; JSON of the log does not keep one."""
+"""In the order of the page; JSON of the log does not keep one."""
 STAGES: Mapping[str, str] = {
     "plan": "Plan",
     "sections": "Fixed sections",
@@ -35,7 +35,7 @@ STAGES: Mapping[str, str] = {
     "explain": "Explanation",
     "assembly": "Assembly",
 }
-"""What time was spent on, by the name that is logged, in the order in which it is told; “·” is a part."""
+"""What time was spent on, by the name that is logged, in the order of the page; “·” is a part."""
 
 
 def stage_words(timings: Mapping[str, float]) -> Iterator[tuple[str, float]]:

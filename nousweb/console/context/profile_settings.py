@@ -26,7 +26,9 @@ SETTINGS: Mapping[str, Setting] = {
         Setting(
             "preferred_kinds", "Preferred kinds", "Memories of these kinds score 15 % higher. Commas between.", "words"
         ),
-        Setting("excluded_kinds", "Excluded kinds", "Memories of these kinds are never told, pinned or not.", "words"),
+        Setting(
+            "excluded_kinds", "Excluded kinds", "Memories of these kinds are never included, pinned or not.", "words"
+        ),
         Setting("min_importance", "Least importance", "0 to 1. What is less important is left out.", "share"),
         Setting("allow_compression", "Shortening", "Whether long items may be shortened to fit.", "yes"),
         Setting(

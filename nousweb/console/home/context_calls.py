@@ -1,4 +1,4 @@
-"""What agents asked for: calls, their size and speed, and what became of what they were told."""
+"""What agents asked for: calls, their size and speed, and what became of it."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""A fact's two clocks as a drawing: when it was true in the world, and when the agent held it to be true."""
+"""A fact's valid and recorded time as a drawing: when it was true, and when the agent held it to be true."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

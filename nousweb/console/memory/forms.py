@@ -80,7 +80,7 @@ class TagsField(forms.CharField):
 
 
 class FactEditForm(RemarkForm):
-    """How a fact is filed."""
+    """Category and metadata of a fact."""
 
     category = forms.CharField(max_length=50, help_text="A lower-case word; agents may use words of their own.")
     scope = forms.ChoiceField(choices=Scope.choices)
@@ -113,7 +113,7 @@ class CensorForm(forms.Form):
         max_length=MAX_REMARK_CHARACTERS,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="What the agent is told when it triggers.",
+        help_text="What the agent reads when it triggers.",
     )
     domain = forms.CharField(
         max_length=50, required=False, help_text="A lower-case word; empty means that it counts everywhere."

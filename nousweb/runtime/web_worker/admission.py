@@ -24,7 +24,7 @@ class Bucket:
 
 
 class Admission:
-    """Used by one thread only. `Item`s are told apart by identity."""
+    """Used by one thread only. `Item`s are distinguished by identity."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

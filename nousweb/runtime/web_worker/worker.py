@@ -55,7 +55,7 @@ class FrontWorker(ThreadWorker):
         super().init_process()
 
     def run(self) -> None:
-        """Serve until told to stop."""
+        """Serve until it has to stop."""
         from django.conf import settings
 
         self._most_body = settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0
@@ -326,7 +326,7 @@ class FrontWorker(ThreadWorker):
             self._refuse(late, 503, retry_after=5)
 
     def _cap_keepalive(self, deadline: float) -> None:
-        """The process is told to stop: who has not begun a request has until `deadline`."""
+        """The process has to stop: who has not begun a request has until `deadline`."""
         for connection in self.reading:
             connection.deadline = min(connection.deadline, deadline)
 

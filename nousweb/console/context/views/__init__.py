@@ -1,1 +1,1 @@
-"""The pages about what agents are told."""
+"""The pages about prompts: what agents get to read, and why."""

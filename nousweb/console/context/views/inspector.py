@@ -1,4 +1,4 @@
-"""The inspector: what an agent would be told, and why. It leaves no trace."""
+"""The inspector: which prompt an agent would get, and why. It leaves no trace."""
 
 from typing import Any
 from uuid import UUID
@@ -32,7 +32,7 @@ FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget", "files": "pat
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
-    """What the agent would be told now, or at another time, or under another frame or profile.
+    """The prompt that the agent would get now, or at another time, or under another frame or profile.
 
     ?run= takes a logged run as the starting point. The form is sent by POST while it is edited, since a conversation
     may be longer than an address; the address follows it as long as it can.

@@ -1,4 +1,4 @@
-"""Profiles: what each kind of agent wants to be told; every edit is a new version."""
+"""Profiles: what the prompts of each kind of agent hold; every edit is a new version."""
 
 from typing import Any
 
@@ -173,9 +173,9 @@ def agent_context_profile(request: HttpRequest, slug: str) -> HttpResponse:
         messages.error(request, error.detail)
         return redirect("context_profiles")
     if chosen:
-        messages.success(request, f"{agent.name} is told by this profile from now on.")
+        messages.success(request, f"{agent.name} uses this profile from now on.")
         return redirect("context_profile", profile_slug=chosen)
-    messages.success(request, f"{agent.name} is told by its kind's profile again.")
+    messages.success(request, f"{agent.name} uses its kind's profile again.")
     return redirect("context_profiles")
 
 

@@ -1,4 +1,4 @@
-"""Agents: the list, making one, its settings, and seeding its identity anew."""
+"""Agents: the list, making one, its settings, and seeding its identity again."""
 
 from dataclasses import dataclass
 
@@ -94,7 +94,7 @@ class ShownChange:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_initiate(request: HttpRequest, slug: str) -> HttpResponse:
-    """Show what seeding the identity anew would change, and do exactly that when it is confirmed."""
+    """Show what seeding the identity again would change, and do exactly that when it is confirmed."""
     by = principal_of(request)
     by.require("identity.reinitiate_agent")
     agent = agent_get(slug)
@@ -117,7 +117,7 @@ def _said(seeded: Seeded) -> str:
         sections = ", ".join(proposal.get_section_display() for proposal in seeded.proposed)
         return f"Proposed, and not active yet: {sections}. Four eyes: another person must approve."
     sections = ", ".join(version.get_section_display() for version in seeded.written)
-    return f"Initiated anew: {sections} changed." if sections else "Initiated anew: nothing changed."
+    return f"Seeded again: {sections} changed." if sections else "Seeded again: nothing changed."
 
 
 def _initiate_page(request: HttpRequest, agent: Agent, form: ReasonForm, *, status: int) -> HttpResponse:

@@ -81,7 +81,7 @@ def agent_episode_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpRespons
         request,
         shown,
         form,
-        # A summary that nobody touched stays the one that the lifecycle may write anew.
+        # A summary that nobody touched stays the one that the lifecycle may rewrite.
         lambda given: episode_update(episode=episode, by=shown.by, **changed(form)),
         "memory/episode_edit.html",
         reverse("agent_episode", args=[slug, pk]),

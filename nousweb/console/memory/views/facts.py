@@ -79,7 +79,7 @@ def agent_fact_add(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One fact: both clocks, what it replaced and what replaced it, where it is from, and its history."""
+    """One fact: valid and recorded time, what it replaced and what replaced it, where it is from, and its history."""
     shown = shown_memory(request, slug, VIEW)
     facts = shown.memory.facts.select_related("source_event", "source_episode", "superseded_by", "contradiction_of")
     fact: Fact = shown.row(facts, pk, "fact")

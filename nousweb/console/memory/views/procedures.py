@@ -51,7 +51,7 @@ def agent_procedure(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_procedure_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """Write a procedure anew; its counts stay."""
+    """Rewrite a procedure; its counts stay."""
     shown = shown_memory(request, slug, "memory.view_procedure")
     shown.by.require("memory.change_procedure", shown.agent)
     procedure: Procedure = shown.row(shown.memory.procedures.select_related("agent"), pk, "procedure")
