@@ -39,7 +39,8 @@ def main() -> int:
 
 def _report(split: str, pairs: list[dict[str, str]], *, every: bool) -> int:
     """Print the table of one split; returns how many changed facts were confirmed."""
-    from memory.comparison.compare import FactText, Outcome, compare_facts
+    from memory.comparison.compare import Outcome, compare_facts
+    from memory.comparison.snapshot import FactSnapshot
     from memory.embedding.registry import embedder_named
     from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
 
@@ -49,8 +50,8 @@ def _report(split: str, pairs: list[dict[str, str]], *, every: bool) -> int:
     table: Counter[tuple[str, str]] = Counter()
     for place, pair in enumerate(pairs):
         cosine = float(vectors[2 * place] @ vectors[2 * place + 1])
-        old = FactText(pair["old"], moment=learned)
-        new = FactText(pair["new"], moment=learned + timedelta(days=1))
+        old = FactSnapshot(pair["old"], moment=learned)
+        new = FactSnapshot(pair["new"], moment=learned + timedelta(days=1))
         found = compare_facts(old, new, cosine, thresholds_of(DEFAULT_MODEL))
         table[pair["label"], found.outcome] += 1
         if every:

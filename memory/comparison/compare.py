@@ -9,15 +9,14 @@ Source: seed 009.1, deduplication and supersession.
 import enum
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
 from difflib import SequenceMatcher
-from functools import cached_property
 from itertools import product
 
 from memory.comparison import lexicon as w
 from memory.comparison.canonical import shaped
-from memory.comparison.statements import Statement, exclusive, statements_of
-from memory.comparison.tokenizer import Token, hyphened, number_free, tokens_of
+from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.statements import Statement, exclusive
+from memory.comparison.tokenizer import Token, number_free
 from memory.embedding.thresholds import Thresholds
 
 _MOST_ALIGNED_WORDS = 150
@@ -44,35 +43,6 @@ class Outcome(enum.StrEnum):
     SUPERSEDED = "superseded"
     QUEUED = "queued"
     STORED = "stored"
-
-
-@dataclass(frozen=True)
-class FactText:
-    """What is compared of a fact. `moment`: since when it is true, else when it was learned.
-
-    It is read once, with however many others it is compared.
-    """
-
-    content: str
-    subject: str = ""
-    category: str = ""
-    moment: datetime | None = None
-
-    @cached_property
-    def tokens(self) -> list[Token]:
-        return tokens_of(self.content)
-
-    @cached_property
-    def shape(self) -> tuple[str, ...]:
-        return shaped(tuple(token.text for token in self.tokens))
-
-    @cached_property
-    def statements(self) -> list[Statement]:
-        return statements_of(self.tokens)
-
-    @cached_property
-    def hyphened(self) -> frozenset[str]:
-        return hyphened(self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +102,7 @@ OPPOSING = frozenset({"number", "negation", "antonym", "roles", "quantity", "val
 """Differences that make two facts about the same thing compete, however far apart their embeddings are."""
 
 
-def compare_facts(old: FactText, new: FactText, cosine: float, thresholds: Thresholds) -> Comparison:
+def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: Thresholds) -> Comparison:
     """Compare `new`, which was learned later, with `old`; `cosine` is of their embeddings, -1 to 1.
 
     `thresholds` are those of the model of the embeddings: below `check`, only what competes by its words is related.
@@ -166,15 +136,15 @@ _MANY_VALUED = w.words("""
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    old: FactText
-    new: FactText
+    old: FactSnapshot
+    new: FactSnapshot
     old_tokens: list[Token]
     new_tokens: list[Token]
     old_shape: tuple[str, ...]
     new_shape: tuple[str, ...]
 
     @classmethod
-    def of(cls, old: FactText, new: FactText) -> "_Reading":
+    def of(cls, old: FactSnapshot, new: FactSnapshot) -> "_Reading":
         return cls(old, new, old.tokens, new.tokens, old.shape, new.shape)
 
     def equal_words(self) -> bool:
@@ -303,7 +273,7 @@ class _Reading:
         return self.old.moment.date() != self.new.moment.date()
 
 
-def subjects_clash(old: FactText, new: FactText) -> bool:
+def subjects_clash(old: FactSnapshot, new: FactSnapshot) -> bool:
     """Whether the two may be about different things by what they are filed under.
 
     Filed differently they are about the same only where their sentences name it themselves.

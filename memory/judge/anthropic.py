@@ -12,6 +12,7 @@ from django.utils import timezone
 from pydantic import ValidationError
 
 from identity.models import Agent
+from memory.comparison.snapshot import FactSnapshot
 from memory.judge import prompts
 from memory.judge.budget import budget_check, call_record
 from memory.judge.prompts import SYSTEM, Task
@@ -19,7 +20,6 @@ from memory.judge.protocol import (
     Answer,
     EpisodeSummary,
     ExtractedFacts,
-    FactForJudge,
     Judged,
     JudgeFailed,
     JudgeUnavailable,
@@ -68,7 +68,7 @@ class AnthropicJudge:
     def name(self) -> str:
         return f"anthropic:{self.model}"
 
-    def relation(self, *, agent: Agent, persona: str, old: FactForJudge, new: FactForJudge) -> Judged[RelationVerdict]:
+    def relation(self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot) -> Judged[RelationVerdict]:
         return self._ask(agent, persona, prompts.RELATION_TASK, RelationVerdict, prompts.relation_prompt(old, new))
 
     def summarise(self, *, agent: Agent, persona: str, transcript: str) -> Judged[EpisodeSummary]:
@@ -78,7 +78,7 @@ class AnthropicJudge:
         prompt = prompts.extract_prompt(summary, transcript)
         return self._ask(agent, persona, prompts.EXTRACT_TASK, ExtractedFacts, prompt)
 
-    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactForJudge]) -> Judged[MergedFact]:
+    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> Judged[MergedFact]:
         return self._ask(agent, persona, prompts.MERGE_TASK, MergedFact, prompts.merge_prompt(facts))
 
     def _ask(self, agent: Agent, persona: str, task: Task, answer: type[T], prompt: str) -> Judged[T]:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memory.comparison.snapshot import FactSnapshot
 from memory.judge.protocol import (
     EXTRACTABLE_CATEGORIES,
     MAX_EXTRACTED_FACTS,
     Answer,
     EpisodeSummary,
     ExtractedFacts,
-    FactForJudge,
     MergedFact,
     Relation,
     RelationVerdict,
@@ -161,7 +161,7 @@ MERGE_TASK = Task(
 )
 
 
-def relation_prompt(old: FactForJudge, new: FactForJudge) -> str:
+def relation_prompt(old: FactSnapshot, new: FactSnapshot) -> str:
     return RELATION.format(old=_memory(old, "old"), new=_memory(new, "new"))
 
 
@@ -178,7 +178,7 @@ def extract_prompt(summary: str, transcript: str) -> str:
     )
 
 
-def merge_prompt(facts: Sequence[FactForJudge]) -> str:
+def merge_prompt(facts: Sequence[FactSnapshot]) -> str:
     return MERGE.format(facts="\n".join(_memory(fact, str(place)) for place, fact in enumerate(facts, 1)))
 
 
@@ -188,14 +188,14 @@ def fenced(tag: str, text: str, **attributes: str) -> str:
     return f"<{tag}{rendered}>\n{_escaped(text)}\n</{tag}>"
 
 
-def _memory(fact: FactForJudge, which: str) -> str:
+def _memory(fact: FactSnapshot, which: str) -> str:
     return fenced(
         "memory",
         fact.content,
         which=which,
         subject=fact.subject,
         category=fact.category,
-        since=fact.since.date().isoformat() if fact.since else "",
+        since=fact.moment.date().isoformat() if fact.moment else "",
     )
 
 

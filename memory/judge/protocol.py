@@ -12,6 +12,7 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from identity.models import Agent
+from memory.comparison.snapshot import FactSnapshot
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, KNOWN_CATEGORIES, MAX_CONTENT_CHARACTERS
 from nousweb.lib.text import unstorable_reason
 
@@ -113,16 +114,6 @@ class MergedFact(Answer):
     content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARACTERS)]
 
 
-@dataclass(frozen=True, slots=True)
-class FactForJudge:
-    """What a judge gets to read of a fact; moments are since when it is true, else when it was learned."""
-
-    content: str
-    subject: str = ""
-    category: str = ""
-    since: datetime | None = None
-
-
 T = TypeVar("T", bound=Answer)
 
 
@@ -146,7 +137,7 @@ class Judge(Protocol):
         """`<kind>:<model>`."""
         ...
 
-    def relation(self, *, agent: Agent, persona: str, old: FactForJudge, new: FactForJudge) -> Judged[RelationVerdict]:
+    def relation(self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot) -> Judged[RelationVerdict]:
         """What `new`, which was learned later, is to `old`."""
         ...
 
@@ -158,6 +149,6 @@ class Judge(Protocol):
         """The durable facts of an episode, at most five, the most important first."""
         ...
 
-    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactForJudge]) -> Judged[MergedFact]:
+    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> Judged[MergedFact]:
         """One text that says what all of `facts` say, and nothing more."""
         ...

@@ -10,7 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memory.comparison import lexicon as w
-from memory.comparison.compare import Comparison, FactText, Kind, Outcome, compare_facts
+from memory.comparison.compare import Comparison, Kind, Outcome, compare_facts
+from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
 
 THRESHOLDS = thresholds_of(DEFAULT_MODEL)
@@ -23,8 +24,8 @@ PAIRS = [
 
 def _compared(old: str, new: str, cosine: float = 0.99, *, subjects: tuple[str, str] = ("", "")) -> Comparison:
     return compare_facts(
-        FactText(old, subject=subjects[0], moment=THEN),
-        FactText(new, subject=subjects[1], moment=THEN + timedelta(days=1)),
+        FactSnapshot(old, subject=subjects[0], moment=THEN),
+        FactSnapshot(new, subject=subjects[1], moment=THEN + timedelta(days=1)),
         cosine,
         THRESHOLDS,
     )
@@ -100,9 +101,11 @@ def test_an_explicit_change_of_a_single_value_supersedes_when_it_is_later(old, n
     found = _compared(old, new)
     assert (found.kind, found.outcome) == (Kind.CHANGED, Outcome.SUPERSEDED)
     assert (found.attribute, found.old_value, found.new_value) == (attribute, before, after)
-    earlier = compare_facts(FactText(old, moment=THEN), FactText(new, moment=THEN - timedelta(days=1)), 0.9, THRESHOLDS)
+    earlier = compare_facts(
+        FactSnapshot(old, moment=THEN), FactSnapshot(new, moment=THEN - timedelta(days=1)), 0.9, THRESHOLDS
+    )
     assert earlier.outcome is Outcome.QUEUED
-    assert compare_facts(FactText(old), FactText(new), 0.9, THRESHOLDS).outcome is Outcome.QUEUED
+    assert compare_facts(FactSnapshot(old), FactSnapshot(new), 0.9, THRESHOLDS).outcome is Outcome.QUEUED
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def test_the_subject_decides_when_the_sentence_does_not_name_it():
 
 def test_yesterday_is_another_day_tomorrow():
     assert _compared("The deploy failed yesterday.", "The deploy failed yesterday.").kind is Kind.DIFFERS
-    same_day = FactText("The deploy failed yesterday.", moment=THEN)
+    same_day = FactSnapshot("The deploy failed yesterday.", moment=THEN)
     assert compare_facts(same_day, same_day, 1.0, THRESHOLDS).kind is Kind.SAME
 
 

@@ -6,14 +6,13 @@ What it says answers the question only where it may: see `settles`; else the per
 from typing import Any
 
 from identity.principal import Principal
-from memory.comparison.compare import Comparison, FactText, compare_facts
+from memory.comparison.compare import compare_facts
 from memory.comparison.resolution import auto_resolution
+from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN
 from memory.judge import Judged, JudgeFailed, JudgeUnavailable, RelationVerdict, judge_in_force
 from memory.lifecycle.handler import Defer, Handler
-from memory.models import Fact, Job, MemoryReview
-from memory.services.facts.comparison_candidates import moment_of
-from memory.services.facts.precheck import for_judge
+from memory.models import Job, MemoryReview
 from memory.services.reviews import verdict_apply
 
 BY = Principal.of_system("judge")
@@ -28,7 +27,7 @@ def _prepare(job: Job) -> Judged[RelationVerdict] | str:
         return "no judge"
     try:
         judged = judge.relation(
-            agent=review.agent, persona=review.persona, old=for_judge(review.old), new=for_judge(review.new)
+            agent=review.agent, persona=review.persona, old=FactSnapshot.of(review.old), new=FactSnapshot.of(review.new)
         )
     except JudgeUnavailable as error:
         raise Defer(str(error), retry_at=error.retry_at) from error
@@ -46,15 +45,10 @@ def _apply(job: Job, judged: Judged[RelationVerdict] | str) -> dict[str, Any]:
     review = MemoryReview.objects.select_related("old", "new").filter(pk=job.subject_id).first()
     if review is None or review.old is None or review.new is None:
         return {"judge": "answered"}
-    comparison = _compared(review.old, review.new, review.score or 0.0)
+    comparison = compare_facts(FactSnapshot.of(review.old), FactSnapshot.of(review.new), review.score or 0.0, UNKNOWN)
     comes_to = auto_resolution(comparison, judged.value)
     answer = verdict_apply(review=review, judged=judged, comes_to=str(comes_to) if comes_to else None, by=BY)
     return {"judge": str(judged.value.relation), "confidence": judged.value.confidence, "answer": answer}
-
-
-def _compared(old: Fact, new: Fact, cosine: float) -> Comparison:
-    texts = [FactText(each.content, each.subject, each.category, moment_of(each)) for each in (old, new)]
-    return compare_facts(texts[0], texts[1], cosine, UNKNOWN)
 
 
 FACT_JUDGE = Handler(apply=_apply, prepare=_prepare)

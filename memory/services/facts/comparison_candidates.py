@@ -5,15 +5,15 @@ These are probes: they count as nobody's recall.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
 
 from identity.models import Agent
-from memory.comparison.compare import OPPOSING, Comparison, FactText, Kind, compare_facts, names_subject, subjects_clash
+from memory.comparison.compare import OPPOSING, Comparison, Kind, compare_facts, names_subject, subjects_clash
 from memory.comparison.resolution import FactMatch, spans_meet
+from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN, Thresholds
 from memory.models import Fact
 from memory.persona import VIEWS
@@ -63,13 +63,13 @@ def candidates_compare(
     if said:
         # The very same words decide by themselves, so nothing else has to be looked for.
         return [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True) for old in said]
-    cosines, new = _near(fact, vector), text_of(fact)
+    cosines, new = _near(fact, vector), FactSnapshot.of(fact)
     found = _comparable(fact, set(cosines) - left_out, same_words=False)
     asked = _contradicted(fact, found, cosines, thresholds) if across_subjects else []
     return asked + [
         FactMatch(
             old.pk,
-            compare_facts(text_of(old), new, cosines.get(old.pk, 0.0), thresholds),
+            compare_facts(FactSnapshot.of(old), new, cosines.get(old.pk, 0.0), thresholds),
             replaceable=old.category not in CATEGORY_PERMISSIONS or old.category in may_replace,
         )
         for old in found
@@ -86,7 +86,7 @@ def _contradicted(
         if not old.endorsed or not _clash(old, fact):
             continue
         cosine = cosines.get(old.pk, 0.0)
-        comparison = compare_facts(text_of(old), refiled(fact, old), cosine, thresholds)
+        comparison = compare_facts(FactSnapshot.of(old), refiled(fact, old), cosine, thresholds)
         codes = {reason.code for reason in comparison.reasons}
         if comparison.kind not in (Kind.CHANGED, Kind.DIFFERS) or "name" in codes:
             continue
@@ -95,7 +95,7 @@ def _contradicted(
         else:
             contradicts = bool(codes & REVERSING)
         if contradicts:
-            filed = compare_facts(text_of(old), text_of(fact), cosine, thresholds).reasons
+            filed = compare_facts(FactSnapshot.of(old), FactSnapshot.of(fact), cosine, thresholds).reasons
             subjects = [reason for reason in filed if reason.code == "subject"]
             told = replace(comparison, reasons=(*comparison.reasons, *subjects))
             found.append(FactMatch(old.pk, told, only_asked=True))
@@ -116,7 +116,7 @@ def _comparable(fact: Fact, keys: set[UUID], *, same_words: bool) -> list[Fact]:
 
 
 def _clash(old: Fact, fact: Fact) -> bool:
-    return subjects_clash(text_of(old), text_of(fact))
+    return subjects_clash(FactSnapshot.of(old), FactSnapshot.of(fact))
 
 
 def _rights_allow(old: str, new: str, same_words: bool) -> bool:
@@ -126,19 +126,9 @@ def _rights_allow(old: str, new: str, same_words: bool) -> bool:
     return old not in CATEGORY_PERMISSIONS and new not in CATEGORY_PERMISSIONS
 
 
-def moment_of(fact: Fact) -> datetime:
-    """Since when a fact is true, else when it was learned."""
-    return fact.valid_from or fact.recorded_at
-
-
-def text_of(fact: Fact) -> FactText:
-    """What is compared of a fact."""
-    return FactText(fact.content, fact.subject, fact.category, moment_of(fact))
-
-
-def refiled(fact: Fact, old: Fact) -> FactText:
+def refiled(fact: Fact, old: Fact) -> FactSnapshot:
     """What is compared of `fact` as if it were filed under the subject of `old`."""
-    return replace(text_of(fact), subject=old.subject)
+    return replace(FactSnapshot.of(fact), subject=old.subject)
 
 
 def names_subject_of(old: Fact, fact: Fact) -> bool:

@@ -7,11 +7,12 @@ from uuid import UUID
 import structlog
 
 from memory.comparison.resolution import needs_judge
+from memory.comparison.snapshot import FactSnapshot
 from memory.embedding import EmbeddingFailed, embedder_named, thresholds_of
 from memory.embedding.thresholds import UNKNOWN, Thresholds
-from memory.judge import FactForJudge, Judged, JudgeFailed, RelationVerdict, judge_in_force
+from memory.judge import Judged, JudgeFailed, RelationVerdict, judge_in_force
 from memory.models import Fact
-from memory.services.facts.comparison_candidates import Vector, candidates_compare, moment_of
+from memory.services.facts.comparison_candidates import Vector, candidates_compare
 from memory.services.indexing import active_model
 
 log = structlog.get_logger(__name__)
@@ -53,7 +54,7 @@ def fact_precheck(
             continue
         try:
             verdicts[old.pk] = judge.relation(
-                agent=fact.agent, persona=fact.persona, old=for_judge(old), new=for_judge(fact)
+                agent=fact.agent, persona=fact.persona, old=FactSnapshot.of(old), new=FactSnapshot.of(fact)
             )
         except JudgeFailed as error:
             log.info("judge_failed", error=str(error))
@@ -70,7 +71,3 @@ def vector_of(text: str) -> Vector | None:
         log.info("embedding_failed", error=str(error))
         return None
     return Vector(tuple(float(number) for number in numbers), model.name)
-
-
-def for_judge(fact: Fact) -> FactForJudge:
-    return FactForJudge(fact.content, fact.subject, fact.category, moment_of(fact))

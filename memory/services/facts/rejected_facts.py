@@ -14,9 +14,10 @@ from django.db import connection
 from identity.principal import Principal
 from memory.comparison.compare import Comparison, Kind, compare_facts, subjects_clash
 from memory.comparison.resolution import FactMatch, reasons_of
+from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN, Thresholds
 from memory.models import Fact, MemoryReview
-from memory.services.facts.comparison_candidates import SAID, Vector, collection_of, names_subject_of, refiled, text_of
+from memory.services.facts.comparison_candidates import SAID, Vector, collection_of, names_subject_of, refiled
 from memory.services.review_opening import question_ask
 from nousweb.lib import clock
 
@@ -42,7 +43,7 @@ def rejected_like(
         if cosine is None:
             return old, FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True)
         # What it is filed under does not decide: the same words are the same, others where they name whom it is about.
-        comparison = compare_facts(text_of(old), refiled(fact, old), cosine, thresholds)
+        comparison = compare_facts(FactSnapshot.of(old), refiled(fact, old), cosine, thresholds)
         if comparison.kind is Kind.SAME or (comparison.kind in ALIKE and _about_the_same(old, fact)):
             alike.append((old, FactMatch(old.pk, comparison)))
     alike.sort(key=lambda pair: (pair[1].comparison.kind is not Kind.SAME, -pair[1].comparison.cosine))
@@ -88,7 +89,7 @@ def source_of(fact: Fact) -> str:
 
 
 def _about_the_same(old: Fact, new: Fact) -> bool:
-    return names_subject_of(old, new) or not subjects_clash(text_of(old), text_of(new))
+    return names_subject_of(old, new) or not subjects_clash(FactSnapshot.of(old), FactSnapshot.of(new))
 
 
 def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:

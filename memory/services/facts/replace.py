@@ -9,12 +9,12 @@ from uuid import UUID
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.comparison.compare import compare_facts
+from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.change import fact_supersede
-from memory.services.facts.comparison_candidates import text_of
 from memory.services.facts.endorsement import question_about
 from memory.services.facts.learn import fact_learn, learning_lock
 from memory.services.review_opening import pair_about, pair_ask
@@ -76,7 +76,7 @@ def fact_replace(
     if old.pk == new.pk:
         raise Invalid("A fact cannot take its own place.", field="fact_id")
     change_check(new, by, "memory.add_fact")
-    comparison = compare_facts(text_of(old), text_of(new), 0.0, UNKNOWN)
+    comparison = compare_facts(FactSnapshot.of(old), FactSnapshot.of(new), 0.0, UNKNOWN)
     review = pair_ask(old=old, new=new, comparison=comparison, by=by, wish=reason)
     if review is None:
         decided = MemoryReview.objects.get(about=pair_about(old.pk, new.pk))

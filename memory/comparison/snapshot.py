@@ -1,0 +1,47 @@
+"""A fact as it is compared and shown to a judge."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from memory.comparison.canonical import shaped
+from memory.comparison.statements import Statement, statements_of
+from memory.comparison.tokenizer import Token, hyphened, tokens_of
+
+if TYPE_CHECKING:
+    from memory.models import Fact
+
+
+@dataclass(frozen=True)
+class FactSnapshot:
+    """What comparison and judge know of a fact. `moment`: since when it is true, else when it was learned.
+
+    Its words are read once, with however many others it is compared.
+    """
+
+    content: str
+    subject: str = ""
+    category: str = ""
+    moment: datetime | None = None
+
+    @classmethod
+    def of(cls, fact: "Fact") -> "FactSnapshot":
+        """The snapshot of `fact`, stored or not."""
+        return cls(fact.content, fact.subject, fact.category, fact.valid_from or fact.recorded_at)
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        return tokens_of(self.content)
+
+    @cached_property
+    def shape(self) -> tuple[str, ...]:
+        return shaped(tuple(token.text for token in self.tokens))
+
+    @cached_property
+    def statements(self) -> list[Statement]:
+        return statements_of(self.tokens)
+
+    @cached_property
+    def hyphened(self) -> frozenset[str]:
+        return hyphened(self.content)
