@@ -3,6 +3,7 @@
 Source: seed 008, part A and "Self-Evolution Guardrails".
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -64,11 +65,6 @@ SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
     "identity:propose": frozenset({"identity.propose_changeproposal"}),
     "memory:read": frozenset(
         {
-            "memory.view_event",
-            "memory.view_fact",
-            "memory.view_episode",
-            "memory.view_decision",
-            "memory.view_procedure",
             "memory.view_censor",
             "memory.view_workingmemory",
             "memory.view_searchitem",
@@ -78,14 +74,6 @@ SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
     ),
     "memory:write": frozenset(
         {
-            "memory.add_event",
-            "memory.add_fact",
-            "memory.add_episode",
-            "memory.change_episode",
-            "memory.add_decision",
-            "memory.change_decision",
-            "memory.add_procedure",
-            "memory.change_procedure",
             "memory.add_censor",
             "memory.trigger_censor",
             "memory.change_workingmemory",
@@ -94,7 +82,19 @@ SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
     "memory:rules": frozenset({"memory.add_rule_fact"}),
     "context:read": frozenset({"context.assemble_context", "context.report_context"}),
 }
-"""What each scope of an agent's token allows. No scope holds, or may ever hold, a right to approve."""
+"""What each scope of an agent's token allows. No scope holds, or may ever hold, a right to approve.
+
+Each type of memory adds what tokens may do with it (`tokens_may` in `memory/types/`) by `scope_extend`.
+"""
+
+
+def scope_extend(scope: str, permissions: Iterable[str]) -> None:
+    """Let tokens with `scope` do more: once, while the apps are set up. Raises ValueError for what only people may."""
+    added = frozenset(permissions)
+    if kept := added & PEOPLE_ONLY_PERMISSIONS:
+        raise ValueError(f"Only people may hold {', '.join(sorted(kept))}.")
+    SCOPE_PERMISSIONS[scope] |= added
+
 
 DEFAULT_SCOPES = ("identity:read", "identity:propose", "memory:read", "memory:write", "context:read")
 

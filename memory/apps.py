@@ -8,12 +8,17 @@ class MemoryConfig(AppConfig):
     def ready(self) -> None:
         from django_q.signals import post_spawn
 
+        from identity.policy import scope_extend
         from identity.services.seeding import profile_sources
         from memory.jobs.reaper import reaper_start
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
         from memory.services.job_erasure import questions_erase
+        from memory.types import MEMORY_TYPES
 
+        for one in MEMORY_TYPES.values():
+            scope_extend("memory:read", {one.permission(action) for action in one.tokens_may if action == "view"})
+            scope_extend("memory:write", {one.permission(action) for action in one.tokens_may if action != "view"})
         profile_sources.append(profile_texts)
         erasers.append(questions_erase)
         post_spawn.connect(reaper_start, dispatch_uid="memory.jobs.reaper")

@@ -3,9 +3,9 @@
 Source: seed "Agentic Memory System", Isolation Enforcement.
 """
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 
 from identity import policy
 from identity.models import Agent, Persona
@@ -33,6 +33,7 @@ from memory.models.lifecycle import JobQuerySet, MemoryReviewQuerySet
 from nousweb.lib.errors import NotAllowed, NotFound
 
 VIEW_SUBCONSCIOUS = policy.VIEW_SUBCONSCIOUS
+Row = TypeVar("Row", bound=Model)
 
 
 class PersonaMemory:
@@ -45,6 +46,10 @@ class PersonaMemory:
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
+
+    def rows(self, model: type[Row]) -> QuerySet[Row]:
+        """The rows of a table of memory: one that names its agent and persona."""
+        return model._default_manager.filter(agent=self.agent, persona__in=self.personas)
 
     @property
     def events(self) -> EventQuerySet:

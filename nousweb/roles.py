@@ -3,18 +3,16 @@
 from django.apps import apps
 from django.contrib.auth.management import create_permissions
 
+from memory.types import MEMORY_TYPES
+
 ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
     "Viewer": (
         "identity.view_agent",
         "identity.view_identityversion",
         "identity.view_changeproposal",
         "identity.view_auditevent",
-        "memory.view_event",
-        "memory.view_fact",
+        *(one.permission("view") for one in MEMORY_TYPES.values()),
         "memory.view_factchange",
-        "memory.view_episode",
-        "memory.view_decision",
-        "memory.view_procedure",
         "memory.view_censor",
         "memory.view_workingmemory",
         "memory.view_searchitem",
@@ -27,15 +25,8 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
     "Reviewer": (
         "identity.propose_changeproposal",
         "identity.review_changeproposal",
-        "memory.add_fact",
+        *(one.permission(action) for one in MEMORY_TYPES.values() for action in one.reviewers_may),
         "memory.add_rule_fact",
-        "memory.change_fact",
-        "memory.add_episode",
-        "memory.change_episode",
-        "memory.add_decision",
-        "memory.change_decision",
-        "memory.add_procedure",
-        "memory.change_procedure",
         "memory.add_censor",
         "memory.change_censor",
         "memory.trigger_censor",

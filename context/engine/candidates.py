@@ -22,14 +22,13 @@ from memory.models import SearchItem
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.as_of import memories_as_of, rows_as_of
-from memory.search.display_text import words_of
-from memory.search.index_builders import IndexEntry
 from memory.search.memory_loader import memories_load
 from memory.search.query_context import QueryContext
 from memory.search.request import MAX_LIMIT, SearchRequest
 from memory.search.result import SearchHit
 from memory.search.retired_matches import RetiredHit
 from memory.search.search import search
+from memory.types import IndexEntry, text_of
 
 THRESHOLDS: Mapping[str, float] = {"fact": 0.25}
 """Least relevance by type; the others have the default. Source: seed 008, B3."""
@@ -279,7 +278,7 @@ def _with_recent_episodes(
         possible = recent.filter(Q(active=True) | Q(retired_at__gt=as_of), created_at__lte=as_of)
         # A few more, since some may have been retired then and brought back.
         then = rows_as_of(list(possible[: 2 * EPISODES_BY_TIME]), as_of)
-        episodes = [episode for episode in then if episode.active and words_of(episode)][:EPISODES_BY_TIME]
+        episodes = [episode for episode in then if episode.active and text_of(episode)][:EPISODES_BY_TIME]
     by_id = {episode.pk: episode for episode in episodes}
     # As when nobody asks for what was outranked.
     found = [one for one in found if not (one.outranked and one.id in map(str, by_id))]
@@ -290,7 +289,7 @@ def _with_recent_episodes(
             section=SECTION_OF["episode"],
             type="episode",
             id=str(episode.pk),
-            text=words_of(episode),
+            text=text_of(episode),
             label=f"{episode.started_at:%Y-%m-%d}",
             relevance=0.0,
             threshold=DEFAULT_THRESHOLD,

@@ -1,12 +1,17 @@
 """What searching over HTTP gives."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ninja import Schema
 from pydantic import Field
 
-ItemTypeName = Literal["event", "fact", "episode", "procedure", "decision"]
+from memory.models import ItemType
+
+if TYPE_CHECKING:
+    ItemTypeName = str
+else:
+    ItemTypeName = Literal[*ItemType.values]
 ScopeName = Literal["task", "project", "global"]
 
 

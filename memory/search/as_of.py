@@ -3,6 +3,7 @@
 Of facts their own history tells, of the others the audit trail. Only searches as of the past come here.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,19 +16,21 @@ from django.db import connection
 from django.db.models import BooleanField, CharField, Max, Model, Q, TextField
 
 from identity.models import AuditEvent
-from memory.models import Decision, Episode, Fact, FactChange, ItemType
+from memory.models import Fact, FactChange, ItemType
 from memory.persona import PersonaMemory
 from memory.search.candidates import Fetched, bits_read, lexeme_values, masks_of, source_of
-from memory.search.display_text import about, words_of
-from memory.search.index_builders import IndexEntry, entry_of
 from memory.search.request import SearchRequest
+from memory.types import MEMORY_TYPES, IndexEntry, MemoryType, entry_of
 
 Row = TypeVar("Row", bound=Model)
 Key = tuple[str, str]
 
+STORES = tuple(one for one in MEMORY_TYPES.values() if one.is_store)
+_TOLD: Mapping[type, MemoryType] = {store.model: store for store in STORES}
+"""How to take back what a trail tells of a row; censors, which are never searched, have nothing of their own."""
+
 REFILED = ("category", "scope", "tags", "importance", "confidence", "endorsed")
 """What is taken back of a fact; what it says never changes, and its span is the one that is known today."""
-COUNTERS = ("activation_count", "success_count", "failure_count")
 MOST_CHANGED = 300
 """Of each type so many of the latest changed memories are searched by what they said then."""
 
@@ -54,13 +57,13 @@ def memories_as_of(view: PersonaMemory, items: Iterable[Key], moment: datetime) 
         }
     if ids := wanted.get(ItemType.FACT):
         facts = facts_as_of(view, list(view.facts.as_of(moment).filter(pk__in=ids)), moment)
-        found |= {(ItemType.FACT.value, str(fact.pk)): _then(ItemType.FACT, fact) for fact in facts}
-    kept: list[tuple[ItemType, Any]] = []
-    for item_type, rows in _stores(view).items():
-        if ids := wanted.get(item_type):
-            kept += [(item_type, row) for row in rows.filter(pk__in=ids, created_at__lte=moment)]
+        found |= {(ItemType.FACT.value, str(fact.pk)): _then(MEMORY_TYPES[ItemType.FACT], fact) for fact in facts}
+    kept: list[tuple[MemoryType, Any]] = []
+    for store in STORES:
+        if ids := wanted.get(store.key):
+            kept += [(store, row) for row in view.rows(store.model).filter(pk__in=ids, created_at__lte=moment)]
     rows_as_of([row for _, row in kept], moment)
-    return found | {(kind.value, str(row.pk)): _then(kind, row) for kind, row in kept if row.active}
+    return found | {(store.key.value, str(row.pk)): _then(store, row) for store, row in kept if row.active}
 
 
 def recorded(state: Any) -> Mapping[str, Any]:
@@ -69,7 +72,7 @@ def recorded(state: Any) -> Mapping[str, Any]:
 
 
 def rows_as_of(rows: Sequence[Row], moment: datetime) -> Sequence[Row]:
-    """Episodes, procedures, decisions and censors as they were at `moment`: their attributes are set, nothing is saved.
+    """Rows of stores as they were at `moment`: their attributes are set, nothing is saved.
 
     Whether they were active then is for the caller to see. What the trail does not tell of, because a memory came
     without it or was erased from it, stays as it is today; but an end or a review that has a date never shows before.
@@ -81,21 +84,19 @@ def rows_as_of(rows: Sequence[Row], moment: datetime) -> Sequence[Row]:
     for name in {name for name, _ in by_key}:
         which |= Q(object_type=name, object_id__in=[key for kind, key in by_key if kind == name])
     trail = AuditEvent.objects.filter(which, at__gt=moment).order_by("-id")
-    reviewed = set()
+    undone: dict[tuple[str, str], set[str]] = defaultdict(set)
     for object_type, object_id, action, before, after in trail.values_list(
         "object_type", "object_id", "action", "before", "after"
     ):
-        _take_back(by_key[object_type, object_id], action, recorded(before), recorded(after))
-        if before and action == "decision.review":
-            reviewed.add(object_id)
-    for row in rows:
-        if isinstance(row, Decision) and row.reviewed_at is not None and row.reviewed_at > moment:
-            row.reviewed_at = None
-            if str(row.pk) not in reviewed:
-                row.outcome, row.outcome_note, row.reviewed_by = Decision.Outcome.PENDING, "", ""
-        if isinstance(row, Episode) and row.ended_at is not None and row.ended_at > moment:
-            row.summary, row.summary_kind, row.lessons = "", Episode.SummaryKind.NONE, []
-            row.outcome, row.ended_at = Episode.Outcome.UNKNOWN, None
+        row = by_key[object_type, object_id]
+        _set(row, recorded(before))
+        if told := _TOLD.get(type(row)):
+            _set(row, told.take_back(row, action, recorded(after)))
+        if before:
+            undone[object_type, object_id].add(action)
+    for key, row in by_key.items():
+        if told := _TOLD.get(type(row)):
+            told.settle(row, moment, undone[key])
     return rows
 
 
@@ -163,12 +164,12 @@ class Changed:
 def changed_since(view: PersonaMemory, request: SearchRequest, moment: datetime) -> Changed:
     """The memories that a search as of `moment` must not take as they are today."""
     keys: dict[Key, MemorySnapshot | None] = {}
-    for item_type, rows in _stores(view).items():
-        if request.types and item_type not in request.types:
+    for store in STORES:
+        if request.types and store.key not in request.types:
             continue
-        recent = rows.filter(created_at__lte=moment, updated_at__gt=moment).order_by("-updated_at")[:MOST_CHANGED]
-        held = rows_as_of(list(recent), moment)
-        keys |= {(item_type.value, str(row.pk)): _then(item_type, row) if row.active else None for row in held}
+        recent = view.rows(store.model).filter(created_at__lte=moment, updated_at__gt=moment).order_by("-updated_at")
+        held: Sequence[Any] = rows_as_of(list(recent[:MOST_CHANGED]), moment)
+        keys |= {(store.key.value, str(row.pk)): _then(store, row) if row.active else None for row in held}
     if not request.types or ItemType.FACT in request.types:
         refiled = [(ItemType.FACT.value, str(key)) for key in _refiled(view, request, moment)]
         then = memories_as_of(view, refiled, moment)
@@ -179,10 +180,6 @@ def changed_since(view: PersonaMemory, request: SearchRequest, moment: datetime)
         {row_id: keys[item_type, item_id] for row_id, item_type, item_id, _ in rows},
         {row_id: text for row_id, _, _, text in rows},
     )
-
-
-def _stores(view: PersonaMemory) -> dict[ItemType, Any]:
-    return {ItemType.EPISODE: view.episodes, ItemType.PROCEDURE: view.procedures, ItemType.DECISION: view.decisions}
 
 
 def _refiled(view: PersonaMemory, request: SearchRequest, moment: datetime) -> list[Any]:
@@ -249,18 +246,8 @@ def _passes(request: SearchRequest, entry: IndexEntry) -> bool:
     )
 
 
-def _then(item_type: ItemType, memory: Any) -> MemorySnapshot:
-    return MemorySnapshot(words_of(memory), about(item_type, memory), entry_of(memory))
-
-
-def _take_back(row: Model, action: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    _set(row, before)
-    added = after.get("characters_added") if action == "episode.append" else None
-    if isinstance(row, Episode) and isinstance(added, int) and added > 0:
-        # A line break stands between what was written before and what was added.
-        row.detail = row.detail[: max(len(row.detail) - added, 0)].removesuffix("\n")
-    if action in ("procedure.activate", "procedure.report"):
-        _set(row, {name: max(after[name] - 1, 0) for name in COUNTERS if isinstance(after.get(name), int)})
+def _then(memory_type: MemoryType, memory: Any) -> MemorySnapshot:
+    return MemorySnapshot(memory_type.text(memory), memory_type.metadata(memory), entry_of(memory))
 
 
 def _set(row: Model, values: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from django.db import connection
 
 from memory.jobs.messages import message_send
 from memory.search.candidates import PERSONA_OF_TABLE
-from memory.search.index_builders import IndexEntry
+from memory.types import IndexEntry
 
 _TYPES = {
     "agent_id": "bigint",

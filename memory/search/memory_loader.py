@@ -4,17 +4,13 @@ The index may be behind by a moment; what the view does not show, or what is ret
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
-
-from memory.models import ItemType
 from memory.persona import PersonaMemory
 from memory.search.as_of import memories_as_of
 from memory.search.candidates import source_of
-from memory.search.display_text import about, words_of
+from memory.types import MEMORY_TYPES
 from nousweb.lib.sql import rows_prepared
 
 Loaded = tuple[str, Mapping[str, Any]]
@@ -31,72 +27,15 @@ def memories_load(
         wanted.setdefault(item_type, []).append(item_id)
     found: dict[tuple[str, str], Loaded] = {}
     for item_type, ids in wanted.items():
-        if item_type == ItemType.EVENT:
-            rows = view.events.filter(pk__in=[int(item) for item in ids]).values_list("pk", "content", "metadata")
-            found |= {(item_type, str(pk)): (content, metadata) for pk, content, metadata in rows}
-        else:
-            found |= {
-                (item_type, str(row.pk)): (words_of(row), about(item_type, row))
-                for row in _active(view, item_type).filter(pk__in=ids)
-            }
+        own = MEMORY_TYPES[item_type]
+        rows = view.rows(own.model).filter(pk__in=ids)
+        shown = rows.filter(active=True) if own.retires else rows
+        found |= {(item_type, str(row.pk)): (own.text(row), own.metadata(row)) for row in shown}
     return found
 
 
-def _active(view: PersonaMemory, item_type: str) -> QuerySet[Any]:
-    stores: dict[str, QuerySet[Any]] = {
-        ItemType.FACT: view.facts.active(),
-        ItemType.EPISODE: view.episodes.active(),
-        ItemType.PROCEDURE: view.procedures.active(),
-        ItemType.DECISION: view.decisions.active(),
-    }
-    return stores[item_type]
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Where an item of the index comes from, in SQL: its table and key, and what the loaders above give of a row."""
-
-    table: str
-    key: str
-    text: str
-    about: str
-    source: str = "''"
-
-
-_SOURCES = {
-    ItemType.EVENT: _Source("memory_event", "bigint", "content", "metadata"),
-    ItemType.FACT: _Source(
-        "memory_fact",
-        "uuid",
-        "content",
-        "json_build_object('subject', subject, 'category', category, 'kind', kind, 'confidence', confidence,"
-        " 'source', source, 'valid_from', valid_from, 'valid_until', valid_until)",
-        "source",
-    ),
-    ItemType.EPISODE: _Source(
-        "memory_episode",
-        "uuid",
-        "concat_ws(E'\\n', nullif(title, ''), coalesce(nullif(summary, ''), nullif(detail, '')))",
-        "json_build_object('title', title, 'outcome', outcome, 'lessons', lessons, 'started_at', started_at,"
-        " 'ended_at', ended_at)",
-    ),
-    ItemType.PROCEDURE: _Source(
-        "memory_procedure",
-        "uuid",
-        "concat_ws(E'\\n', nullif(name, ''), nullif(description, ''),"
-        " nullif(array_to_string(array_remove(steps, ''), E'\\n'), ''))",
-        "json_build_object('name', name, 'domain', domain, 'steps', steps, 'effectiveness',"
-        " success_count / nullif(success_count + failure_count, 0)::float8)",
-    ),
-    ItemType.DECISION: _Source(
-        "memory_decision",
-        "uuid",
-        "description",
-        "json_build_object('category', category, 'confidence', confidence, 'stakes', stakes, 'reasons', reasons,"
-        " 'outcome', outcome, 'outcome_note', outcome_note)",
-    ),
-}
-_MOMENTS = ("valid_from", "valid_until", "started_at", "ended_at")
+_MOMENTS = {key: own.moments for key, own in MEMORY_TYPES.items()}
+"""What JSON has as text, by type."""
 _ITEM = (
     "item_type, item_id, persona, kind, category, scope, subject, loop_id, tags, importance, happened_at, recorded_at"
 )
@@ -112,13 +51,13 @@ def hits_load(
     """
     parts = []
     for item_type in sorted(set(items.values())):
-        own = _SOURCES[ItemType(item_type)]
-        about = f"({own.about})::json" if metadata else own.source
-        # Events are never retired; what was shown at a moment is known below.
-        shown = "" if item_type == ItemType.EVENT or as_of else " AND active"
+        own = MEMORY_TYPES[item_type]
+        about = f"({own.metadata_sql})::json" if metadata else own.source_sql
+        # What was shown at a moment is known below.
+        shown = " AND active" if own.retires and not as_of else ""
         parts.append(
-            f"SELECT {own.text}, {about} FROM {own.table}"  # noqa: S608
-            f" WHERE id = CASE item.item_type WHEN '{item_type}' THEN item.item_id::{own.key} END"
+            f"SELECT {own.text_sql}, {about} FROM {own.table}"  # noqa: S608
+            f" WHERE id = CASE item.item_type WHEN '{item_type}' THEN item.item_id::{own.key_type} END"
             f" AND agent_id = {int(view.agent.pk)} AND persona = item.persona{shown}"
         )
     # Most items have no tags, and JSON takes long to read.
@@ -137,9 +76,9 @@ def hits_load(
         hit["tags"] = hit["tags"] or []
         if not metadata:
             hit["metadata"] = {"source": hit["metadata"]}
-        elif hit["type"] in (ItemType.FACT, ItemType.EPISODE):
+        elif moments := _MOMENTS[hit["type"]]:
             about = hit["metadata"]
-            about |= {name: datetime.fromisoformat(about[name]) for name in _MOMENTS if about.get(name)}
+            about |= {name: datetime.fromisoformat(about[name]) for name in moments if about.get(name)}
     return _as_of(view, found, as_of, metadata=metadata) if as_of else found
 
 

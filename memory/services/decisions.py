@@ -9,10 +9,10 @@ from identity.services.audit import audit_record
 from memory.models import Decision, Episode, Scope
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
-from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put
 from memory.services.peoples_memories import memory_bind, memory_endorse
 from memory.services.row_update import row_change, row_lock
+from memory.types import entry_of
 from memory.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid

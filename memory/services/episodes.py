@@ -14,10 +14,10 @@ from memory.lifecycle.episode_extraction import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, ItemType, Scope
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_EVENTS_PER_APPEND, MAX_REMARK_CHARACTERS
-from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put, index_remove
 from memory.services.peoples_memories import memory_bind, memory_endorse
 from memory.services.row_update import row_change, row_lock
+from memory.types import entry_of
 from memory.validation import choice_check, past_check, tags_check, text_check, texts_check, unit_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid

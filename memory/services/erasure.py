@@ -23,10 +23,11 @@ from django.db import connection, models, transaction
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
 from identity.services.agent_lock import agent_erasing
-from memory.models import Decision, Episode, Event, Fact, FactChange, ItemType, LoopSummary, Procedure, WorkingMemory
+from memory.models import Fact, FactChange, ItemType, WorkingMemory
 from memory.search.index_writer import index_remove
 from memory.services.facts.change import facts_lock
 from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_describe
+from memory.types import MEMORY_TYPES
 from memory.validation import shown, shown_check, text_check
 from nousweb.lib.chatmarks import escape_markup
 from nousweb.lib.errors import NotFound
@@ -305,12 +306,7 @@ def _quoting(model: type[models.Model], erasure: Erasure) -> models.QuerySet:
 
 def _still_quoted(erasure: Erasure) -> dict[str, int]:
     keeping: tuple[type[models.Model], ...] = (
-        Event,
-        LoopSummary,
-        Fact,
-        Episode,
-        Decision,
-        Procedure,
+        *(model for one in MEMORY_TYPES.values() for model in (one.model, *one.tables)),
         WorkingMemory,
         IdentityVersion,
         ChangeProposal,

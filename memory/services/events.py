@@ -19,9 +19,9 @@ from memory.layers.event_policy import CLOSING_KINDS, KIND_IMPORTANCE
 from memory.layers.event_validation import EventDraft, events_check
 from memory.layers.loops import loop_visibility
 from memory.models import Event, LongTermEntry, LoopSummary
-from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put
 from memory.services.event_ids import event_ids_reserve
+from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 

@@ -17,9 +17,9 @@ from memory.jobs.messages import message_send
 from memory.layers.event_policy import CLOSING_KINDS, OPENING_KINDS
 from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
 from memory.models import Event, EventKind, LongTermEntry, LoopSummary
-from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put
 from memory.services.events import long_term_store
+from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 

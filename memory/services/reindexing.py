@@ -6,9 +6,8 @@ from typing import Any
 from django.db import connection, transaction
 
 from identity.models import Agent
-from memory.models import Decision, Episode, Fact, LongTermEntry, Procedure
-from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put
+from memory.types import MEMORY_TYPES, entry_of
 
 REBUILD_BATCH = 500
 
@@ -34,13 +33,7 @@ def index_rebuild(*, agent: Agent | None = None, progress: Callable[[int, int], 
 
 
 def _primary(agent: Agent | None) -> list[Any]:
-    every: list[Any] = [
-        LongTermEntry.objects.select_related("event"),
-        Fact.objects.all(),
-        Episode.objects.all(),
-        Procedure.objects.all(),
-        Decision.objects.all(),
-    ]
+    every = [one.indexed_rows() for one in MEMORY_TYPES.values()]
     return [rows.filter(agent=agent) if agent else rows for rows in every]
 
 
@@ -55,16 +48,15 @@ def _batches(keys: Any) -> Iterator[list[Any]]:
         yield batch
 
 
-_ORPHANS = """
+_EXISTS = " ".join(
+    f"WHEN '{key}' THEN EXISTS (SELECT 1 FROM {rows.model._meta.db_table} WHERE {one.indexed_key}::text = item.item_id)"  # noqa: S608
+    for key, one in MEMORY_TYPES.items()
+    for rows in (one.indexed_rows(),)
+)
+_ORPHANS = f"""
 DELETE FROM memory_searchitem AS item
-WHERE (%(agent)s::bigint IS NULL OR item.agent_id = %(agent)s) AND NOT CASE item.item_type
-    WHEN 'event' THEN EXISTS (SELECT 1 FROM memory_longtermentry WHERE event_id::text = item.item_id)
-    WHEN 'fact' THEN EXISTS (SELECT 1 FROM memory_fact WHERE id::text = item.item_id)
-    WHEN 'episode' THEN EXISTS (SELECT 1 FROM memory_episode WHERE id::text = item.item_id)
-    WHEN 'procedure' THEN EXISTS (SELECT 1 FROM memory_procedure WHERE id::text = item.item_id)
-    WHEN 'decision' THEN EXISTS (SELECT 1 FROM memory_decision WHERE id::text = item.item_id)
-    END
-"""
+WHERE (%(agent)s::bigint IS NULL OR item.agent_id = %(agent)s) AND NOT CASE item.item_type {_EXISTS} END
+"""  # noqa: S608
 
 
 def _delete_orphans(agent: Agent | None) -> int:

@@ -20,11 +20,12 @@ from memory.models import (
     Procedure,
     WorkingMemory,
 )
+from memory.types import MEMORY_TYPES
 
 FORMAT = "nous-agent"
 VERSION = 1
 
-TABLES: tuple[type[models.Model], ...] = (
+_FIRST: tuple[type[models.Model], ...] = (
     IdentityVersion,
     ChangeProposal,
     Event,
@@ -39,7 +40,14 @@ TABLES: tuple[type[models.Model], ...] = (
     Censor,
     WorkingMemory,
 )
-"""In the order of a file: events, whose ids change, come before what refers to them."""
+TABLES: tuple[type[models.Model], ...] = (
+    *_FIRST,
+    *(model for one in MEMORY_TYPES.values() for model in (one.model, *one.tables) if model not in _FIRST),
+)
+"""In the order of a file: events, whose ids change, come before what refers to them.
+
+The order of the first ones is the format's; what types of memory were added since follow.
+"""
 
 AUDIT_TABLE: type[models.Model] = AuditEvent
 

@@ -12,7 +12,6 @@ from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, P
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import Event, Fact, LongTermEntry, LoopSummary
-from memory.search.index_builders import INDEXED_MODELS, entry_of
 from memory.search.index_writer import index_put
 from memory.services.event_ids import event_ids_reserve
 from memory.transfer.export_tables import (
@@ -24,11 +23,11 @@ from memory.transfer.export_tables import (
     VERBATIM,
     VERSION,
     columns,
-    rows_of,
     table_name,
 )
 from memory.transfer.json_reader import BadJson, json_read
 from memory.transfer.value_validation import BadLine, column_value, is_uuid
+from memory.types import MEMORY_TYPES, MemoryType, entry_of
 from memory.validation import shown
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unapprovable_reason
@@ -71,8 +70,8 @@ def agent_import(
                 stored += len(numbered)
                 progress(stored, total)
             _agreement_check(agent)
-            for model in INDEXED_MODELS:
-                _index(model, agent)
+            for memory_type in MEMORY_TYPES.values():
+                _index(memory_type, agent)
             audit_record(by=by, action="agent.import", target=agent, agent=agent, after={"slug": slug, "rows": counts})
     except (IntegrityError, DataError) as error:
         raise Invalid(
@@ -329,10 +328,8 @@ def _agreement_check(agent: Agent) -> None:
             raise Invalid("A loop or an episode holds events of another persona.", field="file")
 
 
-def _index(model: type[Any], agent: Agent) -> None:
-    rows = rows_of(model, agent.pk)
-    if model is LongTermEntry:
-        rows = rows.select_related("event")
+def _index(memory_type: MemoryType, agent: Agent) -> None:
+    rows = memory_type.indexed_rows().filter(agent=agent).order_by("pk")
     batch = []
     for row in rows.iterator(BATCH):
         batch.append(entry_of(row))

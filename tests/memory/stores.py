@@ -3,10 +3,10 @@
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Decision, Episode, Fact, Procedure
-from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put
 from memory.services.facts import fact_learn
 from memory.services.indexing import embeddings_make
+from memory.types import entry_of
 
 PROFILE = (
     ("Tim lives in Silver Spring, Maryland, USA.", "person"),

@@ -19,7 +19,6 @@ from memory.models import (
     SearchStatistics,
     WorkingMemory,
 )
-from memory.search.index_builders import IndexEntry
 from memory.search.index_writer import index_put
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
@@ -29,6 +28,7 @@ from memory.services.facts import fact_learn
 from memory.services.indexing import embeddings_make
 from memory.services.procedures import procedure_create, procedure_report
 from memory.services.working import working_item_add, working_thread_open
+from memory.types import IndexEntry
 from tests.many import multiply
 from tests.memory.console import browser
 

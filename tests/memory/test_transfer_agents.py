@@ -31,7 +31,6 @@ from memory.models import (
     SearchItem,
     WorkingMemory,
 )
-from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put
 from memory.services.erasure import agent_erase
 from memory.services.events import events_record
@@ -39,6 +38,7 @@ from memory.services.facts import fact_learn, fact_supersede
 from memory.services.loops import derived_backfill
 from memory.transfer.export_tables import AUDIT_TABLE, LEFT_OUT, TABLES, columns, rows_of
 from memory.transfer.exporting import agent_export
+from memory.types import entry_of
 from nousweb.lib.errors import NotAllowed
 from tests.security.scale import scaled
 

@@ -15,11 +15,11 @@ from identity.services.audit import audit_record
 from memory.models import Fact, FactChange, Scope
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
-from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put
 from memory.services.facts.endorsement import endorse, endorsement_change, word_bind
 from memory.services.facts.history import change_record, iso
 from memory.services.row_update import row_change, row_lock
+from memory.types import entry_of
 from memory.validation import choice_check, past_check, tags_check, text_check, unit_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound

@@ -22,7 +22,6 @@ from memory.judge import RelationVerdict
 from memory.models import Episode, Fact, FactChange, ItemType, MemoryReview, Scope
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
-from memory.search.index_builders import entry_of
 from memory.search.index_writer import index_put
 from memory.services.facts.change import fact_confirm, fact_supersede, facts_lock
 from memory.services.facts.comparison_candidates import Vector, candidates_compare, collection_of
@@ -31,6 +30,7 @@ from memory.services.facts.precheck import Precheck, fact_precheck
 from memory.services.facts.rejected_facts import rejected_like, relearned_ask
 from memory.services.review_opening import pair_ask
 from memory.services.row_update import in_transaction
+from memory.types import entry_of
 from memory.validation import choice_check, moment_check, shown_check, tags_check, text_check, unit_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed

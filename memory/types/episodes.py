@@ -1,0 +1,64 @@
+"""Episodes: search reads the less of a summary, the older it is."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from memory.lifecycle.policy import COMPACT_EPISODES
+from memory.models import Episode, ItemType
+from memory.types.index_entry import IndexEntry, lines, store_entry
+from memory.types.memory_type import MemoryType
+from nousweb.lib import clock
+
+
+def _entry(episode: Episode) -> IndexEntry:
+    told = _shortened(episode.summary, episode.ended_at) or episode.detail
+    return store_entry(
+        episode,
+        ItemType.EPISODE,
+        lines(episode.title, told, *episode.lessons),
+        happened_at=episode.started_at,
+        kind="summary",
+        category=episode.outcome,
+    )
+
+
+def _shortened(summary: str, ended_at: datetime | None) -> str:
+    """So much of a summary as search reads of an episode of that age."""
+    if ended_at is None or not summary:
+        return summary
+    age = clock.now() - ended_at
+    words = min((limit for since, limit in COMPACT_EPISODES if age >= since), default=0)
+    parts = summary.split()
+    return " ".join(parts[:words]) + " …" if words and len(parts) > words else summary
+
+
+def _text(episode: Episode) -> str:
+    return lines(episode.title, episode.summary or episode.detail)
+
+
+def _take_back(episode: Episode, action: str, after: Mapping[str, Any]) -> Mapping[str, Any]:
+    added = after.get("characters_added") if action == "episode.append" else None
+    if not isinstance(added, int) or added <= 0:
+        return {}
+    # A line break stands between what was written before and what was added.
+    return {"detail": episode.detail[: max(len(episode.detail) - added, 0)].removesuffix("\n")}
+
+
+def _settle(episode: Episode, moment: datetime, undone: Collection[str]) -> None:
+    """An end that has a date never shows before it, whatever the trail lacks."""
+    if episode.ended_at is not None and episode.ended_at > moment:
+        episode.summary, episode.summary_kind, episode.lessons = "", Episode.SummaryKind.NONE, []
+        episode.outcome, episode.ended_at = Episode.Outcome.UNKNOWN, None
+
+
+EPISODE = MemoryType(
+    ItemType.EPISODE,
+    Episode,
+    _entry,
+    _text,
+    text_sql="concat_ws(E'\\n', nullif(title, ''), coalesce(nullif(summary, ''), nullif(detail, '')))",
+    about=("title", "outcome", "lessons", "started_at", "ended_at"),
+    take_back=_take_back,
+    settle=_settle,
+)

@@ -1,0 +1,57 @@
+"""Events: searched by the long-term entry of each."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memory.models import Event, ItemType, LongTermEntry, LoopSummary
+from memory.types.index_entry import IndexEntry
+from memory.types.memory_type import MemoryType
+
+_SPEAKER = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
+
+
+def _entry(entry: LongTermEntry) -> IndexEntry:
+    event = entry.event
+    return IndexEntry(
+        agent_id=entry.agent_id,
+        persona=entry.persona,
+        item_type=ItemType.EVENT,
+        item_id=str(event.pk),
+        text=entry.text,
+        happened_at=event.ts,
+        recorded_at=event.recorded_at,
+        kind=event.kind,
+        subject=_speaker(entry.text, event.metadata),
+        loop_id=entry.loop_id,
+        position=event.pk,
+        importance=entry.importance,
+    )
+
+
+def _speaker(text: str, metadata: Mapping[str, Any]) -> str:
+    """Who said it: as the metadata say, else as the text does in front of its first colon."""
+    named = metadata.get("speaker")
+    if isinstance(named, str) and named.strip():
+        return " ".join(named.split())[:200]
+    found = _SPEAKER.match(text)
+    return found[1] if found else ""
+
+
+def _text(event: Event) -> str:
+    return event.content
+
+
+EVENT = MemoryType(
+    ItemType.EVENT,
+    Event,
+    _entry,
+    _text,
+    text_sql="content",
+    metadata_field="metadata",
+    indexed_model=LongTermEntry,
+    indexed_key="event_id",
+    tables=(LoopSummary,),
+    tokens_may=("view", "add"),
+    reviewers_may=(),
+)

@@ -1,0 +1,41 @@
+"""Facts: their past stands in a history of their own."""
+
+from memory.models import Fact, ItemType
+from memory.types.index_entry import IndexEntry
+from memory.types.memory_type import MemoryType
+
+
+def _entry(fact: Fact) -> IndexEntry:
+    return IndexEntry(
+        agent_id=fact.agent_id,
+        persona=fact.persona,
+        item_type=ItemType.FACT,
+        item_id=str(fact.pk),
+        text=fact.content,
+        happened_at=fact.valid_from or fact.recorded_at,
+        recorded_at=fact.recorded_at,
+        kind=fact.kind,
+        category=fact.category,
+        scope=fact.scope,
+        subject=fact.subject,
+        tags=fact.tags,
+        importance=fact.importance,
+        active=fact.active,
+        retired_at=fact.retired_at,
+    )
+
+
+def _text(fact: Fact) -> str:
+    return fact.content
+
+
+FACT = MemoryType(
+    ItemType.FACT,
+    Fact,
+    _entry,
+    _text,
+    text_sql="content",
+    about=("subject", "category", "kind", "confidence", "source", "valid_from", "valid_until"),
+    source_sql="source",
+    tokens_may=("view", "add"),
+)

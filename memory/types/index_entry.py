@@ -1,0 +1,59 @@
+"""One row of the search index before its embedding, as a type of memory builds it from a row of its own."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from memory.models import ItemType, Memory, Scope
+
+MAX_TEXT_CHARACTERS = 20_000
+"""Indexed of one memory; embedding models read less still."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One row of the index, before its embedding. `text` is what is searched and embedded."""
+
+    agent_id: int
+    persona: str
+    item_type: str
+    item_id: str
+    text: str
+    happened_at: datetime
+    recorded_at: datetime
+    kind: str = ""
+    category: str = ""
+    scope: str = Scope.GLOBAL
+    subject: str = ""
+    loop_id: str = ""
+    position: int = 0
+    tags: list[str] = field(default_factory=list)
+    importance: float = 0.5
+    active: bool = True
+    retired_at: datetime | None = None
+
+
+def store_entry(memory: Memory, item_type: ItemType, text: str, **own: Any) -> IndexEntry:
+    """The row of a memory of a store, with what all stores have in common; `own` are columns of its type."""
+    common: dict[str, Any] = {
+        "happened_at": memory.created_at,
+        "recorded_at": memory.created_at,
+        "scope": memory.scope,
+        "tags": memory.tags,
+        "importance": memory.importance,
+        "active": memory.active,
+        "retired_at": memory.retired_at,
+    }
+    return IndexEntry(
+        agent_id=memory.agent_id,
+        persona=memory.persona,
+        item_type=item_type,
+        item_id=str(memory.pk),
+        text=text,
+        **{**common, **own},
+    )
+
+
+def lines(*parts: str) -> str:
+    """The parts that say something, one below the other."""
+    return "\n".join(part for part in parts if part)

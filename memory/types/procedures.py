@@ -1,0 +1,37 @@
+"""Procedures: of each use only the counter after it is recorded."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from memory.models import ItemType, Procedure
+from memory.types.index_entry import IndexEntry, lines, store_entry
+from memory.types.memory_type import MemoryType
+
+COUNTERS = ("activation_count", "success_count", "failure_count")
+
+
+def _entry(procedure: Procedure) -> IndexEntry:
+    return store_entry(procedure, ItemType.PROCEDURE, _text(procedure), kind="procedure", category=procedure.domain)
+
+
+def _text(procedure: Procedure) -> str:
+    return lines(procedure.name, procedure.description, *procedure.steps)
+
+
+def _take_back(procedure: Procedure, action: str, after: Mapping[str, Any]) -> Mapping[str, Any]:
+    if action not in ("procedure.activate", "procedure.report"):
+        return {}
+    return {name: max(after[name] - 1, 0) for name in COUNTERS if isinstance(after.get(name), int)}
+
+
+PROCEDURE = MemoryType(
+    ItemType.PROCEDURE,
+    Procedure,
+    _entry,
+    _text,
+    text_sql="concat_ws(E'\\n', nullif(name, ''), nullif(description, ''),"
+    " nullif(array_to_string(array_remove(steps, ''), E'\\n'), ''))",
+    about=("name", "domain", "steps", "effectiveness"),
+    about_sql={"effectiveness": "success_count / nullif(success_count + failure_count, 0)::float8"},
+    take_back=_take_back,
+)
