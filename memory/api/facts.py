@@ -10,7 +10,6 @@ from ninja import Query, Router, Status
 from pydantic import AwareDatetime
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
-from memory.models import Fact
 from memory.schemas.facts import (
     FactHistory,
     FactIn,
@@ -33,9 +32,6 @@ from memory.services.facts import (
 from memory.validation import moment_check, shown
 
 router = Router()
-
-INHERITED = ("subject", "category", "kind", "scope", "tags")
-"""What a replacement takes from the fact that it replaces, unless it says otherwise."""
 
 
 @router.post("/facts", response={201: LearnOut, **REFUSALS}, summary="Learn a fact")
@@ -135,13 +131,9 @@ def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeI
     """
     _, by, memory = caller(request, agent, "memory.add_fact")
     old = row_of(memory.facts, fact_id, "fact")
-    given = None
-    new: Fact | None = None
-    if payload.by is not None:
-        given = {name: getattr(old, name) for name in INHERITED} | payload.by.dict(exclude_unset=True)
-    else:
-        new = row_of(memory.facts, payload.fact_id, "fact")
-    replaced = fact_replace(old=old, new=new, given=given, by=by, reason=payload.reason, at=payload.at)
+    new = None if payload.fact_id is None else row_of(memory.facts, payload.fact_id, "fact")
+    fields = None if payload.by is None else payload.by.dict(exclude_unset=True)
+    replaced = fact_replace(old=old, new=new, fields=fields, by=by, reason=payload.reason, at=payload.at)
     body = {"action": replaced.action, "old": replaced.old, "new": replaced.new, "review": replaced.review}
     return Status(202 if replaced.action == "queued" else 200, body)
 

@@ -78,8 +78,8 @@ class FactReasonIn(Input):
 class SupersedeIn(FactReasonIn):
     by: FactIn | None = Field(
         None,
-        description="The fact that takes its place; subject, category, kind, scope and tags that are not given "
-        "are taken from the old one",
+        description="The fact that takes its place; subject, category, kind, scope, tags, confidence and importance "
+        "that are not given are taken from the old one",
     )
     fact_id: UUID | None = Field(None, description="Or a fact that is there already")
     at: AwareDatetime | None = Field(None, description="Since when, in the world, the new one is true")

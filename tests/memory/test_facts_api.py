@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from identity.models import AuditEvent
@@ -265,6 +267,35 @@ def test_what_replaced_a_fact_is_named_alike_everywhere(api, ada, system, actor_
     caller = api.as_token(actor_token)
     assert caller.get(f"/facts/{old.pk}").json()["superseded_by"] == str(new.pk)
     assert caller.get("/facts", {"state": "retired"}).json()["items"][0]["superseded_by"] == str(new.pk)
+
+
+OLD = {
+    "content": "Tim has a boat.", "subject": "Tim", "category": "person", "kind": "home", "scope": "project",
+    "tags": ["sea"], "confidence": 0.4, "importance": 0.8, "source": "chat 7",
+}  # fmt: skip
+INHERITED = {name: OLD[name] for name in ("subject", "category", "kind", "scope", "tags", "confidence", "importance")}
+
+
+def test_a_replacement_keeps_what_it_does_not_change(api, ada, actor_token):
+    caller = api.as_token(actor_token)
+    old = caller.post("/facts", OLD).json()["fact"]["id"]
+    new = caller.post(f"/facts/{old}/supersede", {"by": {"content": "Tim rows."}}).json()["new"]
+    assert {name: new[name] for name in INHERITED} == INHERITED
+    assert (new["content"], new["source"]) == ("Tim rows.", "")
+    changes = {"content": "Tim swims.", "confidence": 1.0, "importance": 0.0, "tags": []}
+    last = caller.post(f"/facts/{new['id']}/supersede", {"by": changes}).json()["new"]
+    assert {name: last[name] for name in INHERITED} == INHERITED | {"confidence": 1.0, "importance": 0.0, "tags": []}
+
+
+def test_a_replacement_on_the_page_keeps_the_same(api, ada, actor_token, bob):
+    old = api.as_token(actor_token).post("/facts", OLD).json()["fact"]["id"]
+    page = reverse("agent_fact_change", args=["ada", old, "supersede"])
+    browser = Client()
+    browser.force_login(bob)
+    assert browser.post(page, {"content": "Tim rows."}).status_code == 302
+    new = Fact.objects.get(content="Tim rows.")
+    assert {name: getattr(new, name) for name in INHERITED} == INHERITED
+    assert new.source.startswith("console: ")
 
 
 def test_learning_leaves_one_record(api, ada, actor_token):

@@ -144,6 +144,25 @@ class TestSupersession:
         assert_problem(decided, 409, "conflict", detail="decided")
         assert MemoryReview.objects.count() == 1
 
+    def test_of_one_word_of_people_for_another_only_people_decide(self, agent, said):
+        old, new = said(ROME)["fact"]["id"], said("Tim owns two bees.")["fact"]["id"]
+        for body in ({"fact_id": new}, {"by": {"content": "Tim owns two bees."}}):
+            refused = agent.post(f"/facts/{old}/supersede", body)
+            assert assert_problem(refused, 409, "conflict", detail="both of these facts")["fact"] == new
+        assert active() == sorted([ROME, "Tim owns two bees."])
+        assert not MemoryReview.objects.exists()
+
+    def test_a_fact_that_takes_a_place_stays_as_people_wrote_it(self, agent, person, said, learn):
+        old, new = learn("Tim has a boat.")["fact"]["id"], said("Tim owns two bees.")["fact"]["id"]
+        assert agent.post(f"/facts/{old}/supersede", {"fact_id": new}).status_code == 200
+        changed = Fact.objects.get(pk=new)
+        assert (changed.valid_from, changed.changes.count()) == (None, 1)
+        assert Fact.objects.get(pk=old).valid_until is not None
+        assert person.post(f"/facts/{old}/restore", {}, AGENT).status_code == 200
+        own = said("Tim rows.")["fact"]["id"]
+        assert person.post(f"/facts/{old}/supersede", {"fact_id": own}, AGENT).status_code == 200
+        assert Fact.objects.get(pk=own).valid_from is not None
+
     @pytest.mark.parametrize(
         ("old", "subject", "new"),
         [

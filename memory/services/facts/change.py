@@ -149,7 +149,9 @@ def fact_supersede(
     change_record(
         old, Action.SUPERSEDED, by, other=new, score=score, reason=reason, before=before, at=now, evidence=evidence
     )
-    if new.valid_from is None and (new.valid_until is None or new.valid_until > begun):
+    # What people wrote or kept only people change: their fact begins when they say so.
+    bound = new.endorsed and not by.is_person
+    if not bound and new.valid_from is None and (new.valid_until is None or new.valid_until > begun):
         new.valid_from = begun
         new.save(update_fields=["valid_from"])
         change_record(new, Action.EDITED, by, other=old, before={"valid_from": None}, at=now)

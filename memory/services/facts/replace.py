@@ -21,6 +21,9 @@ from memory.services.review_opening import pair_about, pair_ask
 from memory.validation import text_check
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
+INHERITED = ("subject", "category", "kind", "scope", "tags", "confidence", "importance")
+"""What a replacement takes from the fact that it replaces, unless it says otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
@@ -38,49 +41,69 @@ def fact_replace(
     old: Fact,
     by: Principal,
     new: Fact | None = None,
-    given: Mapping[str, Any] | None = None,
+    fields: Mapping[str, Any] | None = None,
     reason: str = "",
     at: datetime | None = None,
 ) -> Replacement:
-    """Let `new`, or the fact learned from `given`, take the place of `old`. What is refused leaves nothing.
+    """Let `new` take the place of `old`, or else a fact learned from `fields`, arguments of `fact_learn`.
 
-    Where `by` is no person and `old` is people's word, they are asked instead. Raises Conflict, naming the question,
-    while people are being asked about `old`, or when they have decided about the two; else as `fact_supersede` does.
+    What `fields` leave out of INHERITED is that of `old`. What is refused leaves nothing learned. Where `by` is no
+    person and `old` is people's word, they are asked instead. Raises Conflict, naming the review, while people are
+    asked about `old` or when they have decided about the two; Conflict too where both are people's word; else as
+    `fact_supersede` does.
     """
     change_check(old, by, "memory.add_fact")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     if not by.is_person:
-        # Questions are asked under this lock, so none comes up between the look and the change.
+        # Reviews are opened under this lock, so none comes up between the look and the change.
         learning_lock(old.agent, old.persona)
         # Read and not locked: rows of facts are locked in one order, and `fact_supersede` looks again under the lock.
-        found = Fact.objects.select_related("agent").filter(pk=old.pk).first()
-        if found is None:
+        current = Fact.objects.select_related("agent").filter(pk=old.pk).first()
+        if current is None:
             raise NotFound("There is no such fact.")
-        old = found
+        old = current
         if old.active and (waiting := question_about(old)):
             raise Conflict(
                 f"People are being asked about this fact (question {waiting.pk}): it stays until they have answered.",
                 review=str(waiting.pk),
             )
     if new is None:
-        learned = fact_learn(agent=old.agent, by=by, exclude=[old.pk], **dict(given or {}))
-        new = learned.fact
-        if not new.active:
-            raise Conflict(
-                "People found wrong what should take its place; learn it by itself, with its source, to ask again.",
-                fact=str(new.pk),
-            )
+        new = _replacement_learn(old, dict(fields or {}), by)
     if by.is_person or not old.endorsed or not old.active:
-        done, now = fact_supersede(old=old, new=new, by=by, reason=reason, at=at)
-        return Replacement("superseded", done, now)
+        superseded, successor = fact_supersede(old=old, new=new, by=by, reason=reason, at=at)
+        return Replacement("superseded", superseded, successor)
     if old.pk == new.pk:
         raise Invalid("A fact cannot take its own place.", field="fact_id")
     change_check(new, by, "memory.add_fact")
-    comparison = compare_facts(FactSnapshot.of(old), FactSnapshot.of(new), 0.0, UNKNOWN)
-    review = pair_ask(old=old, new=new, comparison=comparison, by=by, wish=reason)
-    if review is None:
-        decided = MemoryReview.objects.get(about=pair_about(old.pk, new.pk))
+    return Replacement("queued", old, new, _replacement_ask(old, new, by, reason).pk)
+
+
+def _replacement_learn(old: Fact, fields: dict[str, Any], by: Principal) -> Fact:
+    fields = {name: getattr(old, name) for name in INHERITED} | fields
+    new = fact_learn(agent=old.agent, persona=old.persona, by=by, exclude=[old.pk], **fields).fact
+    if not new.active:
+        raise Conflict(
+            "People found wrong what should take its place; learn it by itself, with its source, to ask again.",
+            fact=str(new.pk),
+        )
+    return new
+
+
+def _replacement_ask(old: Fact, new: Fact, by: Principal, reason: str) -> MemoryReview:
+    """Ask people whether `new` takes the place of `old`, which is their word."""
+    decided = MemoryReview.objects.filter(about=pair_about(old.pk, new.pk)).first()
+    if decided is not None:
         raise Conflict(
             f"People have decided about these two facts already (question {decided.pk}).", review=str(decided.pk)
         )
-    return Replacement("queued", old, new, review.pk)
+    # Read again: learning may have confirmed a fact of people's.
+    if Fact.objects.filter(pk=new.pk, endorsed=True).exists():
+        raise Conflict(
+            "People wrote, confirmed or kept both of these facts: only people let one take the other's place.",
+            fact=str(new.pk),
+        )
+    comparison = compare_facts(FactSnapshot.of(old), FactSnapshot.of(new), 0.0, UNKNOWN)
+    review = pair_ask(old=old, new=new, comparison=comparison, by=by, wish=reason)
+    if review is None:
+        raise Conflict("People were asked about these two facts already.")
+    return review

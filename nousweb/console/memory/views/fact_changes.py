@@ -13,23 +13,18 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from identity.principal import Principal
-from identity.services.agent_lock import agent_transaction
 from memory.models import Fact
 from memory.services.facts import (
     fact_confirm,
     fact_edit,
     fact_invalidate,
-    fact_learn,
+    fact_replace,
     fact_restore,
-    fact_supersede,
 )
 from nousweb.console.memory.forms import FactEditForm, FactSupersedeForm, RemarkForm
 from nousweb.console.memory.page_scope import base_context, shown_memory
 from nousweb.console.requests import form_refuse
 from nousweb.lib.errors import Conflict, Invalid, NotFound
-
-INHERITED = ("subject", "category", "kind", "scope", "tags", "confidence", "importance")
-"""What a replacement written here keeps of the fact that it replaces."""
 
 
 def _confirm(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
@@ -37,17 +32,8 @@ def _confirm(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
 
 
 def _supersede(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
-    return _learn_and_supersede(fact=fact, by=by, given=given)
-
-
-@agent_transaction(of="fact")
-def _learn_and_supersede(*, fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
-    # One transaction: a replacement that is refused leaves nothing learned.
-    kept = {name: getattr(fact, name) for name in INHERITED}
-    learned = fact_learn(
-        agent=fact.agent, by=by, content=given["content"], source=f"console: {by.name}", exclude=[fact.pk], **kept
-    ).fact
-    return fact_supersede(old=fact, new=learned, by=by, reason=given["reason"], at=given["at"])[1]
+    fields = {"content": given["content"], "source": f"console: {by.name}"}
+    return fact_replace(old=fact, fields=fields, by=by, reason=given["reason"], at=given["at"]).new
 
 
 def _invalidate(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
