@@ -10,6 +10,7 @@ from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.selectors import questions_of
+from nousweb.console import memory_types
 from nousweb.roles import role_of
 
 AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
@@ -20,12 +21,7 @@ AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
 
 MEMORY_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Search", "agent_search", "memory.view_searchitem"),
-    ("Facts", "agent_facts", "memory.view_fact"),
-    ("Supersessions", "agent_supersessions", "memory.view_factchange"),
-    ("Events", "agent_events", "memory.view_event"),
-    ("Episodes", "agent_episodes", "memory.view_episode"),
-    ("Decisions", "agent_decisions", "memory.view_decision"),
-    ("Procedures", "agent_procedures", "memory.view_procedure"),
+    *memory_types.NAVIGATION,
     ("Censors", "agent_censors", "memory.view_censor"),
     ("Working memory", "agent_working", "memory.view_workingmemory"),
     ("Search index", "agent_index", "memory.view_searchitem"),
@@ -59,19 +55,9 @@ PARENT_PAGES = {
     "section_rollback": "agent_identity",
     "proposal": "review",
     "audit_event": "audit",
-    "agent_fact_add": "agent_facts",
     "memory_question": "memory_review",
-    "agent_subject": "agent_facts",
-    "agent_fact": "agent_facts",
-    "agent_fact_change": "agent_facts",
-    "agent_fact_erase": "agent_facts",
-    "agent_subject_erase": "agent_facts",
     "agent_erase": "agent_identity",
-    "agent_event": "agent_events",
-    "agent_loop": "agent_events",
-    "agent_episode": "agent_episodes",
-    "agent_decision": "agent_decisions",
-    "agent_procedure": "agent_procedures",
+    **memory_types.PARENT_PAGES,
     "agent_censor": "agent_censors",
     "agent_censor_add": "agent_censors",
     "agent_censor_edit": "agent_censors",

@@ -4,16 +4,9 @@ from django.urls import NoReverseMatch, reverse
 
 from identity.policy import Section
 from memory.models import ItemType
+from nousweb.console.memory_types import TYPE_PAGES
 
-PAGES = {
-    "fact": "agent_fact",
-    "episode": "agent_episode",
-    "decision": "agent_decision",
-    "procedure": "agent_procedure",
-    "event": "agent_event",
-    "censor": "agent_censor",
-    "loop": "agent_loop",
-}
+PAGES = {**{key: one.page for key, one in TYPE_PAGES.items()}, "censor": "agent_censor", "loop": "agent_loop"}
 """URL name of the page of each type of item, by agent and id."""
 SECTION_PAGES = {"task": "agent_working", "working": "agent_working", "thread": "agent_working"}
 """URL name of the page on which such an item stands among others, by agent."""

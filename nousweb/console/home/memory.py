@@ -10,9 +10,10 @@ from django.db.models import Case, CharField, Count, Model, Q, QuerySet, Value, 
 
 from identity.models import Agent
 from identity.principal import Principal
-from memory.models import Censor, Decision, Episode, Event, Fact, Procedure
+from memory.models import Censor
 from nousweb.console.charts import Bar, Segment, bars, nice_top, stacked_bar
 from nousweb.console.home.period import Period, Trend
+from nousweb.console.memory_types import TYPE_PAGES, State
 
 SPARK_HEIGHT = 28.0
 WHOLE = 100.0
@@ -20,7 +21,7 @@ WHOLE = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A type of memory: its table, when a row came to be known, its states and the page that lists it."""
+    """What is counted: its table, when a row came to be known, its states and the page that lists it."""
 
     key: str
     label: str
@@ -28,31 +29,14 @@ class Kind:
     recorded: str
     permission: str
     page: str
-    states: tuple[tuple[str, str, Q], ...]
-    """Name, colour and condition; the first that holds counts."""
+    states: tuple[State, ...]
 
 
 KINDS = (
-    Kind("fact", "Facts", Fact, "recorded_at", "memory.view_fact", "agent_facts", (
-        ("active", "seg-1", Q(active=True)),
-        ("found wrong", "seg-6", Q(invalidated_at__isnull=False)),
-        ("superseded", "seg-8", Q()),
-    )),
-    Kind("event", "Events", Event, "recorded_at", "memory.view_event", "agent_events", (("kept", "seg-1", Q()),)),
-    Kind("episode", "Episodes", Episode, "created_at", "memory.view_episode", "agent_episodes", (
-        ("hidden", "seg-8", Q(active=False)),
-        ("open", "seg-2", Q(ended_at__isnull=True)),
-        ("closed", "seg-1", Q()),
-    )),
-    Kind("decision", "Decisions", Decision, "created_at", "memory.view_decision", "agent_decisions", (
-        ("hidden", "seg-8", Q(active=False)),
-        ("to review", "seg-3", Q(reviewed_at__isnull=True)),
-        ("reviewed", "seg-1", Q()),
-    )),
-    Kind("procedure", "Procedures", Procedure, "created_at", "memory.view_procedure", "agent_procedures", (
-        ("active", "seg-1", Q(active=True)),
-        ("hidden", "seg-8", Q()),
-    )),
+    *(
+        Kind(key, one.label, one.model, one.recorded, one.permission, one.list_page, one.states)
+        for key, one in TYPE_PAGES.items()
+    ),
     Kind("censor", "Censors", Censor, "created_at", "memory.view_censor", "agent_censors", (
         ("off", "seg-8", Q(active=False)),
         ("warn", "seg-3", Q(severity="warn")),

@@ -21,6 +21,7 @@ from memory.persona import VIEW_SUBCONSCIOUS, PersonaMemory
 from memory.policy import KNOWN_CATEGORIES
 from memory.search.memory_loader import memories_load
 from memory.services.facts import fact_edit, fact_invalidate
+from memory.types import MEMORY_TYPES
 from nousweb.console.context.links import memory_url
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.console.requests import principal_of
@@ -92,8 +93,10 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
 
 def _retired(request: HttpRequest, view: PersonaMemory, slug: str, item_type: str, item_id: str) -> HttpResponse:
     """Lead to the page of a memory that a context of the past told, or a logged one, and that is retired since."""
-    stores = {"episode": view.episodes, "decision": view.decisions, "procedure": view.procedures}
-    row = stores[item_type].filter(pk=item_id).first() if item_type in stores and request.method != "POST" else None
+    store = MEMORY_TYPES[item_type]
+    row: Any = None
+    if store.is_store and request.method != "POST":
+        row = view.rows(store.model).filter(pk=item_id).first()
     if row is None:
         raise NotFound("There is no such memory, or it is retired.")
     messages.info(request, "It is retired, so no prompt tells it today. This is its own page.")

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from identity.models import Agent, ApiToken, ChangeProposal, IdentityVersion
 from identity.selectors import agent_get
-from memory.models import Censor, Decision, Episode, Event, Fact, FactChange, LoopSummary, Procedure, WorkingMemory
+from memory.models import Censor, Fact, FactChange, LoopSummary, WorkingMemory
 from memory.services.erasure import (
     ERASE,
     MAX_REASON_CHARACTERS,
@@ -25,6 +25,7 @@ from memory.services.erasure import (
     subject_erase,
 )
 from nousweb.console.memory.page_scope import base_context, shown_memory
+from nousweb.console.memory_types import TYPE_PAGES
 from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Invalid, NotFound
 
@@ -122,12 +123,8 @@ def agent_erase_all(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _all_of(agent: Agent) -> Goes:
     parts: list[tuple[Any, str]] = [
-        (Event, "events"),
+        *((one.model, one.label.lower()) for one in TYPE_PAGES.values()),
         (LoopSummary, "loops"),
-        (Fact, "facts"),
-        (Episode, "episodes"),
-        (Decision, "decisions"),
-        (Procedure, "procedures"),
         (Censor, "censors"),
         (WorkingMemory, "sessions of working memory"),
         (IdentityVersion, "versions of its identity"),

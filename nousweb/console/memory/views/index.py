@@ -17,7 +17,7 @@ from memory.search.index_statistics import COUNT_FROM
 from memory.search.vector_indexes import INDEX_FROM
 from memory.services.indexing import index_retry
 from nousweb.console.memory.page_scope import PageScope, base_context, keyset_page, query_without, shown_memory
-from nousweb.console.memory.views.search import TYPE_PAGES
+from nousweb.console.memory_types import memory_url
 from nousweb.console.requests import principal_of
 
 
@@ -80,7 +80,7 @@ def _collections(shown: PageScope, models: Sequence[EmbeddingModel]) -> list[tup
 
 
 def _address(item: SearchItem, shown: PageScope) -> str:
-    return reverse(TYPE_PAGES[ItemType(item.item_type)], args=[shown.agent.slug, item.item_id]) + shown.suffix
+    return memory_url(shown.agent.slug, item.item_type, item.item_id) + shown.suffix
 
 
 @require_POST

@@ -5,7 +5,6 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from memory.embedding.thresholds import thresholds_of
@@ -13,7 +12,9 @@ from memory.filters import MomentInput
 from memory.models import EmbeddingModel, ItemType
 from memory.search import SearchHit, SearchRequest, SearchResult, search
 from memory.search.request import MAX_QUERY_CHARACTERS
+from memory.types import MEMORY_TYPES
 from nousweb.console.memory.page_scope import PageScope, base_context, query_without, shown_memory
+from nousweb.console.memory_types import memory_url
 from nousweb.console.requests import form_refuse
 from nousweb.lib.errors import Invalid
 
@@ -25,20 +26,6 @@ TIMING_LABELS = {
     "candidates": "Search by meaning",
     "scoring": "Score",
     "loading": "Load",
-}
-TYPE_PERMISSIONS = {
-    ItemType.EVENT: "memory.view_event",
-    ItemType.FACT: "memory.view_fact",
-    ItemType.EPISODE: "memory.view_episode",
-    ItemType.PROCEDURE: "memory.view_procedure",
-    ItemType.DECISION: "memory.view_decision",
-}
-TYPE_PAGES = {
-    ItemType.EVENT: "agent_event",
-    ItemType.FACT: "agent_fact",
-    ItemType.EPISODE: "agent_episode",
-    ItemType.PROCEDURE: "agent_procedure",
-    ItemType.DECISION: "agent_decision",
 }
 
 
@@ -69,10 +56,10 @@ def agent_search(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _found(shown: PageScope, given: dict[str, Any]) -> dict[str, Any]:
-    allowed = [kind for kind, permission in TYPE_PERMISSIONS.items() if shown.by.may(permission)]
-    types = [kind for kind in allowed if given["type"] in ("", kind)]
+    allowed = [key for key, one in MEMORY_TYPES.items() if shown.by.may(one.permission("view"))]
+    types = [key for key in allowed if given["type"] in ("", key)]
     if not types:
-        shown.by.require(TYPE_PERMISSIONS[ItemType(given["type"])] if given["type"] else "memory.view_fact")
+        shown.by.require(MEMORY_TYPES[given["type"] or ItemType.FACT].permission("view"))
     asked = SearchRequest(given["q"], types=types, limit=LIMIT, min_score=0.0, as_of=given["as_of"])
     result: SearchResult = search(shown.memory, asked)
     model = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
@@ -92,7 +79,7 @@ def _found(shown: PageScope, given: dict[str, Any]) -> dict[str, Any]:
 def _row(hit: SearchHit, shown: PageScope) -> dict[str, Any]:
     return {
         "hit": hit,
-        "url": reverse(TYPE_PAGES[ItemType(hit.type)], args=[shown.agent.slug, hit.id]) + shown.suffix,
+        "url": memory_url(shown.agent.slug, hit.type, hit.id) + shown.suffix,
         "label": ItemType(hit.type).label,
         "percent": round(100 * hit.score, 1),
     }

@@ -1,0 +1,123 @@
+"""How people see each type of memory: its name, its pages and how the home page counts it.
+
+Navigation, links, search, the index, the home page and the page that erases an agent derive from `TYPE_PAGES`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from django.db.models import Model, Q
+from django.urls import reverse
+
+from memory.models import ItemType
+from memory.types import MEMORY_TYPES
+
+Page = tuple[str, str, str]
+"""Label, URL name and right of a page of the navigation."""
+State = tuple[str, str, Q]
+"""Name, colour and condition of a state; the first that holds counts."""
+
+DEFAULT_STATES: tuple[State, ...] = (("active", "seg-1", Q(active=True)), ("hidden", "seg-8", Q()))
+
+
+@dataclass(frozen=True, slots=True)
+class TypePages:
+    """A type of memory in the console; `label` is its plural.
+
+    `recorded` names the column by which the home page says when a row came to be known. `more_pages` follow its list
+    in the navigation. `sub_pages` are the addresses below the list, beside that of one memory.
+    """
+
+    key: ItemType
+    label: str
+    recorded: str = "created_at"
+    states: tuple[State, ...] = DEFAULT_STATES
+    more_pages: tuple[Page, ...] = ()
+    sub_pages: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> type[Model]:
+        return MEMORY_TYPES[self.key].model
+
+    @property
+    def permission(self) -> str:
+        """The right to see it."""
+        return MEMORY_TYPES[self.key].permission("view")
+
+    @property
+    def page(self) -> str:
+        """URL name of the page of one memory, by agent and id."""
+        return f"agent_{self.key.value}"
+
+    @property
+    def list_page(self) -> str:
+        """URL name of the list, by agent."""
+        return f"agent_{self.key.value}s"
+
+
+TYPE_PAGES: Mapping[str, TypePages] = MappingProxyType(
+    {
+        one.key.value: one
+        for one in (
+            TypePages(
+                ItemType.FACT,
+                "Facts",
+                recorded="recorded_at",
+                states=(
+                    ("active", "seg-1", Q(active=True)),
+                    ("found wrong", "seg-6", Q(invalidated_at__isnull=False)),
+                    ("superseded", "seg-8", Q()),
+                ),
+                more_pages=(("Supersessions", "agent_supersessions", "memory.view_factchange"),),
+                sub_pages=(
+                    "agent_fact_add",
+                    "agent_subject",
+                    "agent_fact_change",
+                    "agent_fact_erase",
+                    "agent_subject_erase",
+                ),
+            ),
+            TypePages(
+                ItemType.EVENT,
+                "Events",
+                recorded="recorded_at",
+                states=(("kept", "seg-1", Q()),),
+                sub_pages=("agent_loop",),
+            ),
+            TypePages(
+                ItemType.EPISODE,
+                "Episodes",
+                states=(
+                    ("hidden", "seg-8", Q(active=False)),
+                    ("open", "seg-2", Q(ended_at__isnull=True)),
+                    ("closed", "seg-1", Q()),
+                ),
+            ),
+            TypePages(
+                ItemType.DECISION,
+                "Decisions",
+                states=(
+                    ("hidden", "seg-8", Q(active=False)),
+                    ("to review", "seg-3", Q(reviewed_at__isnull=True)),
+                    ("reviewed", "seg-1", Q()),
+                ),
+            ),
+            TypePages(ItemType.PROCEDURE, "Procedures"),
+        )
+    }
+)
+"""By key, in the order in which people see them."""
+
+NAVIGATION: tuple[Page, ...] = tuple(
+    page for one in TYPE_PAGES.values() for page in ((one.label, one.list_page, one.permission), *one.more_pages)
+)
+PARENT_PAGES: Mapping[str, str] = {
+    name: one.list_page for one in TYPE_PAGES.values() for name in (one.page, *one.sub_pages)
+}
+"""The list to which a page belongs."""
+
+
+def memory_url(slug: str, item_type: str, item_id: str) -> str:
+    """The page of one memory. Raises KeyError for what is no type, NoReverseMatch for what is no id of it."""
+    return reverse(TYPE_PAGES[item_type].page, args=[slug, item_id])
