@@ -39,32 +39,31 @@ def _principal(request: HttpRequest) -> Principal:
 def context_post(request: HttpRequest, payload: ContextIn, agent: str = "") -> Any:
     """The prompt for `input`, its sections and the memories in them; the answer is logged under its `id`."""
     by = _principal(request)
-    result = context_assemble(
+    record = context_assemble(
         agent=agent_for(by, agent),
         request=payload.as_request(),
         by=by,
         log=not payload.dry_run,
         explain=payload.explain,
     )
-    prepared = result.prepared
     return answered(
         {
-            "id": result.run_id,
-            "system_prompt": prepared.assembly.system_prompt,
-            "tokens": prepared.assembly.tokens,
+            "id": record.id,
+            "system_prompt": record.system_prompt,
+            "tokens": record.tokens,
             "sections": [
                 {**section, "items": [part_of(ItemOut, item) for item in section["items"]]}
-                for section in result.sections
+                for section in record.sections
             ],
-            "budget": prepared.decided.budget.total,
-            "frame": result.decisions["frame"],
-            "profile": prepared.decided.profile.profile_id,
-            "fingerprint": result.fingerprint,
-            "failed": [list(failure) for failure in prepared.assembly.failed],
-            "degraded": prepared.degraded,
-            "timings": dict(prepared.timings),
-            "explanation": result.decisions if payload.explain else None,
-            "candidates": [part_of(CandidateOut, one) for one in result.candidates] if payload.explain else None,
+            "budget": record.budget_tokens,
+            "frame": record.decisions["frame"],
+            "profile": record.profile_id,
+            "fingerprint": record.fingerprint,
+            "failed": record.failed_sections,
+            "degraded": record.degraded,
+            "timings": record.timings,
+            "explanation": record.decisions if payload.explain else None,
+            "candidates": [part_of(CandidateOut, one) for one in record.candidates] if payload.explain else None,
         }
     )
 

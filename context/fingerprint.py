@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from context.engine.assembly import Assembly, VerdictCode
+from context.engine.assembly import Candidate
 
 SIMPLE_FILES = 2
 MODERATE_FILES = 5
@@ -43,10 +43,17 @@ class Fingerprint:
 
 
 def fingerprint_of(
-    assembly: Assembly, *, mode: str, frame: str, profile: str, files: Sequence[str], tags: Sequence[str]
+    included: Sequence[Candidate],
+    *,
+    tokens: int,
+    compression: float,
+    mode: str,
+    frame: str,
+    profile: str,
+    files: Sequence[str],
+    tags: Sequence[str],
 ) -> Fingerprint:
-    """Characterise an assembly."""
-    included = [verdict.candidate for verdict in assembly.verdicts if verdict.code == VerdictCode.INCLUDED]
+    """Characterise a prompt of so many tokens by what is included, and the task that it is for."""
     scopes = Counter(candidate.scope for candidate in included)
     kinds = sorted({kind for candidate in included for kind in candidate.kinds})
     count = len(files)
@@ -57,9 +64,9 @@ def fingerprint_of(
         file_count=count,
         files_hash=hashlib.sha256("|".join(sorted(files)).encode()).hexdigest()[:8],
         profile=profile,
-        tokens=assembly.tokens,
+        tokens=tokens,
         kinds=tuple(kinds),
-        compression=round(assembly.compression_ratio, 3),
+        compression=round(compression, 3),
         tier_counts={scope: scopes[scope] for scope in ("task", "project", "global")},
         tags=tuple(sorted(tags)),
     )

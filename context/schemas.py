@@ -87,7 +87,7 @@ class CandidateOut(Schema):
     kinds: list[str]
     verdict: str
     reason: str
-    remedy: str = Field(description="What would have let it in")
+    hint: str = Field(description="What would have let it in")
     score: float = Field(description="Relevance with all factors")
     relevance: float = Field(description="0 to 1, comparable between queries")
     threshold: float

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,9 +23,8 @@ from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.as_of import memories_as_of, rows_as_of
 from memory.search.memory_loader import memories_load
-from memory.search.query_context import QueryContext
 from memory.search.request import MAX_LIMIT, SearchRequest
-from memory.search.result import SearchHit
+from memory.search.result import SearchHit, SearchResult
 from memory.search.retired_matches import RetiredHit
 from memory.search.search import search
 from memory.types import IndexEntry, text_of
@@ -71,17 +70,8 @@ Filed = SearchItem | IndexEntry
 """How a memory is filed: as the index has it, or as it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Candidates of one search; `degraded` says why the vectors had no part in it; timings in seconds.
-
-    `asked` is what the search made of the query, None when there was none.
-    """
-
-    candidates: tuple[Candidate, ...]
-    degraded: str = ""
-    timings: Mapping[str, float] | None = None
-    asked: QueryContext | None = None
+NOTHING_SEARCHED = SearchResult([], 0.0)
+"""The result where nothing was asked for, or the search failed."""
 
 
 def searched_sections(budget: ContextBudget) -> list[SearchedSection]:
@@ -90,24 +80,24 @@ def searched_sections(budget: ContextBudget) -> list[SearchedSection]:
 
 def candidates_find(
     view: PersonaMemory,
-    decided: ResolvedRequest,
+    resolved: ResolvedRequest,
     pins: Pins = frozenset(),
     embedding: EmbeddingAhead | None = None,
     *,
     explain: bool = False,
     force_include: Sequence[str] = (),
-) -> Found:
+) -> tuple[tuple[Candidate, ...], SearchResult]:
     """Search once for all types, then note what the conversation has said already and what usage has taught.
 
-    What is pinned is there whether the search finds it or not. To `explain` it, so is what is found behind the best of
-    its type, which no filter lets through. Facts whose ids are in `force_include` are searched though they are core
-    memory.
+    Returns the candidates and the result of the search. What is pinned is there whether the search finds it or not. To
+    `explain` it, so is what is found behind the best of its type, which no filter lets through. Facts whose ids are in
+    `force_include` are searched though they are core memory.
     """
-    request, plan, limits = decided.request, decided.plan, decided.limits
+    request, plan, limits = resolved.request, resolved.analysis.plan, resolved.limits
     types = [memory_type for memory_type in limits if memory_type != "loop"]
     if not types or not request.input.strip():
-        return Found(_pinned(view, request, pins, (), force_include))
-    loops = _loops(view, request, limits, decided.now)
+        return _pinned(view, request, pins, (), force_include), NOTHING_SEARCHED
+    loops = _loops(view, request, limits, resolved.now)
     most = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
     result = search(
         view,
@@ -115,10 +105,10 @@ def candidates_find(
             query=request.input,
             types=types,
             limit=MAX_LIMIT,
-            min_score=min(NEAR_MISS, THRESHOLDS["fact"] / decided.scale),
+            min_score=min(NEAR_MISS, THRESHOLDS["fact"] / resolved.scale),
             min_results=LEAST_CONSIDERED,
             max_per_type=most,
-            # Of the past some are found that were not told then, which is seen only when they are loaded.
+            # Of the past some are found that were not included then, which is seen only when they are loaded.
             include_overflow=explain or request.as_of is not None,
             metadata=False,
             as_of=request.as_of,
@@ -127,17 +117,17 @@ def candidates_find(
         ),
         embedding,
     )
-    found = _widened(_candidates_of(result.items, most, pins), decided.scale) + loops
+    found = _widened(_candidates_of(result.items, most, pins), resolved.scale) + loops
     if plan.days_back is not None:
         span = timedelta(days=plan.days_back)
-        since = max(decided.now, EARLIEST + span) - span
-        found = _with_recent_episodes(view, found, since=since, now=decided.now, as_of=request.as_of)
-    stats = usage_stats(view.agent, view.persona, [(one.type, one.id) for one in found], now=decided.now)
+        since = max(resolved.now, EARLIEST + span) - span
+        found = _with_recent_episodes(view, found, since=since, now=resolved.now, as_of=request.as_of)
+    stats = usage_stats(view.agent, view.persona, [(one.type, one.id) for one in found], now=resolved.now)
     texts = [one.text for one in found]
-    said = duplicates_of(texts, request.conversation, decided.budget.window) if plan.queries else {}
+    said = duplicates_of(texts, request.conversation, resolved.budget.window) if plan.queries else {}
     candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))
     pinned = _pinned(view, request, pins, candidates, force_include)
-    return Found((*candidates, *pinned), result.degraded, result.timings, result.asked)
+    return (*candidates, *pinned), result
 
 
 def _candidates_of(hits: Sequence[SearchHit], most: Mapping[str, int], pins: Pins) -> list[Candidate]:
@@ -210,7 +200,7 @@ def _pinned(
             pinned=True,
         )
         for key in keys
-        # What is always told has its own section.
+        # Core memory has its own section.
         if key in said and (filed[key].category not in PROFILE_CATEGORIES or key[1] in force_include)
         for row in (filed[key],)
     )
@@ -223,7 +213,7 @@ def _label(item_type: str, subject: str, happened_at: datetime) -> str:
 
 
 def candidate_of(hit: SearchHit | RetiredHit, **more: Any) -> Candidate:
-    """What a search found, for the gates; `more` is what only some hits have."""
+    """What a search found, for the filters; `more` is what only some hits have."""
     return Candidate(
         section=SECTION_OF[hit.type],
         type=hit.type,

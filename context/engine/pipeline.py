@@ -2,55 +2,45 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import structlog
 from django.db import DatabaseError
 
-from context.engine.assembly import Assembly, FixedSection, Rules, assemble
-from context.engine.candidates import Found, candidates_find, searched_sections
-from context.engine.overrides import NO_OVERRIDES, Overrides
-from context.engine.pins import Pins, pins_of
+from context.engine.assembly import Candidate, FixedSection, VerdictCode, assemble
+from context.engine.candidates import NOTHING_SEARCHED, candidates_find, searched_sections
+from context.engine.overrides import Overrides
+from context.engine.pins import pins_of
+from context.engine.record import ContextRecord
 from context.engine.request import ContextRequest
 from context.engine.resolved_request import ResolvedRequest, query_analyse, request_resolve
 from context.engine.retired import with_retired
 from context.engine.sections import fixed_sections
-from context.fingerprint import Fingerprint, fingerprint_of
-from memory.embedding.query_prefetch import EmbeddingAhead
+from context.fingerprint import fingerprint_of
 from memory.persona import PersonaMemory
+from memory.search.result import SearchResult
 from memory.search.search import query_embedding
 
 logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """All that a prompt can be assembled from, read once: assembling it reads nothing more."""
+class ContextMaterial:
+    """All that a prompt can be assembled from, read once: assembling it reads nothing more.
 
-    decided: ResolvedRequest
+    `failed` are labels and reasons of what could not be read, `timings` milliseconds by stage.
+    """
+
+    persona: str
+    resolved: ResolvedRequest
     fixed: Sequence[FixedSection]
-    found: Found
-    failed: Sequence[tuple[str, str]] = ()
-    laps: Mapping[str, float] = field(default_factory=dict)
+    candidates: Sequence[Candidate]
+    search: SearchResult
+    failed: Sequence[tuple[str, str]]
+    timings: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A prompt, with what was decided on the way to it. `timings` are milliseconds by stage."""
-
-    decided: ResolvedRequest
-    assembly: Assembly
-    fingerprint: Fingerprint
-    degraded: str = ""
-    timings: Mapping[str, float] = field(default_factory=dict)
-
-    def decisions(self) -> dict[str, Any]:
-        """What led to the prompt, as it is logged and explained."""
-        return {**self.decided.as_json(), "degraded": self.degraded}
-
-
-def context_prepare(view: PersonaMemory, request: ContextRequest, *, explain: bool = False) -> Prepared:
+def context_build(view: PersonaMemory, request: ContextRequest, *, explain: bool = False) -> ContextRecord:
     """Assemble the prompt for a request from what `view` may read.
 
     1. Frame, intent and plan from the words of the input.
@@ -61,90 +51,83 @@ def context_prepare(view: PersonaMemory, request: ContextRequest, *, explain: bo
 
     To `explain` it, what was replaced, retired or outranked is looked up too, which changes nothing in the prompt.
     """
-    return context_finish(context_load(view, request, explain=explain))
+    return record_of(material_load(view, request, explain=explain))
 
 
-def context_load(
+def material_load(
     view: PersonaMemory, request: ContextRequest, *, explain: bool = False, force_include: Sequence[str] = ()
-) -> Loaded:
-    """Steps 1 to 4 of `context_prepare`: everything that reads.
+) -> ContextMaterial:
+    """Steps 1 to 4 of `context_build`: everything that reads.
 
     Facts whose ids are in `force_include` are searched though their category makes them core memory.
     """
-    watch = _Watch()
-    read = query_analyse(request)
+    watch = _Stopwatch()
+    analysis = query_analyse(request)
     # The model computes while the database is asked for all that needs no search.
-    embedding = query_embedding(request.input) if read.plan.queries else None
-    decided = request_resolve(view.agent, request, read)
+    embedding = query_embedding(request.input) if analysis.plan.queries else None
+    resolved = request_resolve(view.agent, request, analysis)
     watch.lap("plan")
     pins = pins_of(view.agent, request.as_of)
-    fixed = fixed_sections(view, request, read.frame.frame, decided.profile, decided.budget, pins)
+    fixed = fixed_sections(view, request, analysis.frame.frame, resolved.profile, resolved.budget, pins)
     watch.lap("sections")
-    found, failed = _found(view, decided, pins, embedding, explain=explain, force_include=force_include)
-    watch.lap("search")
-    if explain:
-        found = with_retired(view, found)
-        watch.lap("explain")
-    return Loaded(decided, fixed, found, failed, watch.laps)
-
-
-def context_finish(loaded: Loaded, overrides: Overrides = NO_OVERRIDES) -> Prepared:
-    """Assemble what was loaded, as it is or as `overrides` would have it. Pure."""
-    watch = _Watch()
-    decided = loaded.decided
-    request, profile = decided.request, decided.profile
-    assembly = assemble(
-        overrides.sections(loaded.fixed, profile.excluded_kinds),
-        total_budget=decided.budget.total,
-        searched=searched_sections(decided.budget),
-        candidates=overrides.candidates(loaded.found.candidates),
-        rules=Rules(
-            query=request.input,
-            now=decided.now,
-            limits=decided.limits,
-            weights=decided.weights,
-            preferred_kinds=frozenset(profile.preferred_kinds),
-            excluded_kinds=frozenset(profile.excluded_kinds),
-            min_importance=profile.min_importance,
-            compression=decided.compression,
-            head=profile.preserve_head,
-            tail=profile.preserve_tail,
-            recency_weight=decided.intent.recency,
-            files=decided.files,
-            tags=frozenset(request.tags),
-        ),
-        failed=loaded.failed,
-    )
-    watch.lap("assembly")
-    fingerprint = fingerprint_of(
-        assembly,
-        mode=request.mode or "none",
-        frame=decided.frame.frame.id,
-        profile=profile.profile_id,
-        files=decided.files,
-        tags=request.tags,
-    )
-    stages = {f"search.{name}": round(seconds * 1000, 2) for name, seconds in (loaded.found.timings or {}).items()}
-    return Prepared(decided, assembly, fingerprint, loaded.found.degraded, {**loaded.laps, **watch.laps, **stages})
-
-
-def _found(
-    view: PersonaMemory,
-    decided: ResolvedRequest,
-    pins: Pins,
-    embedding: EmbeddingAhead | None,
-    *,
-    explain: bool,
-    force_include: Sequence[str],
-) -> tuple[Found, list[tuple[str, str]]]:
+    failed: list[tuple[str, str]] = []
+    candidates: Sequence[Candidate]
     try:
-        return candidates_find(view, decided, pins, embedding, explain=explain, force_include=force_include), []
+        candidates, result = candidates_find(
+            view, resolved, pins, embedding, explain=explain, force_include=force_include
+        )
     except DatabaseError:
         logger.exception("context.search_failed")
-        return Found(()), [("Search", "It could not be searched.")]
+        candidates, result = (), NOTHING_SEARCHED
+        failed.append(("Search", "It could not be searched."))
+    watch.lap("search")
+    if explain:
+        candidates = with_retired(view, candidates, result.query)
+        watch.lap("explain")
+    return ContextMaterial(view.persona, resolved, fixed, candidates, result, failed, watch.laps)
 
 
-class _Watch:
+def record_of(material: ContextMaterial, overrides: Overrides | None = None) -> ContextRecord:
+    """The prompt that the material makes, as it is or as `overrides` would have it, with all that led to it. Pure."""
+    watch = _Stopwatch()
+    resolved, request = material.resolved, material.resolved.request
+    fixed, candidates = material.fixed, material.candidates
+    if overrides is not None:
+        fixed = overrides.sections(fixed, resolved.profile.excluded_kinds)
+        candidates = overrides.candidates(candidates)
+    assembly = assemble(fixed, searched_sections(resolved.budget), candidates, resolved)
+    watch.lap("assembly")
+    fingerprint = fingerprint_of(
+        [verdict.candidate for verdict in assembly.verdicts if verdict.code == VerdictCode.INCLUDED],
+        tokens=assembly.tokens,
+        compression=assembly.compression_ratio,
+        mode=request.mode or "none",
+        frame=resolved.analysis.frame.frame.id,
+        profile=resolved.profile.profile_id,
+        files=resolved.files,
+        tags=request.tags,
+    )
+    stages = {f"search.{name}": round(seconds * 1000, 2) for name, seconds in material.search.timings.items()}
+    return ContextRecord(
+        persona=material.persona,
+        request=request.as_json(),
+        system_prompt=assembly.system_prompt,
+        tokens=assembly.tokens,
+        budget_tokens=resolved.budget.total,
+        sections=[section.as_json() for section in assembly.sections],
+        candidates=[verdict.as_json() for verdict in assembly.verdicts],
+        decisions={**resolved.as_json(), "degraded": material.search.degraded},
+        fingerprint=fingerprint.as_json(),
+        failed_sections=[
+            *([section.label, section.error] for section in fixed if section.error),
+            *(list(failure) for failure in material.failed),
+        ],
+        timings={**material.timings, **watch.laps, **stages},
+        as_of=request.as_of,
+    )
+
+
+class _Stopwatch:
     """Laps in milliseconds."""
 
     def __init__(self) -> None:

@@ -41,10 +41,8 @@ class ResolvedRequest:
     """
 
     request: ContextRequest
+    analysis: QueryAnalysis
     now: datetime
-    frame: FrameSelection
-    intent: IntentSignals
-    plan: RetrievalPlan
     profile: Profile
     profile_version: int
     weights: Mapping[str, float]
@@ -60,27 +58,28 @@ class ResolvedRequest:
 
     def as_json(self) -> dict[str, Any]:
         """What led to the prompt, as it is logged and explained."""
+        frame, intent, plan = self.analysis.frame, self.analysis.intent, self.analysis.plan
         return {
             "frame": {
-                "id": self.frame.frame.id,
-                "label": self.frame.frame.label,
-                "confidence": round(self.frame.confidence, 2),
-                "hits": list(self.frame.hits),
-                "forced": self.frame.forced,
+                "id": frame.frame.id,
+                "label": frame.frame.label,
+                "confidence": round(frame.confidence, 2),
+                "hits": list(frame.hits),
+                "forced": frame.forced,
             },
             "intent": {
-                "recency": self.intent.recency,
-                "hints": dict(self.intent.hints),
-                "is_question": self.intent.is_question,
-                "is_greeting": self.intent.is_greeting,
-                "entities": list(self.intent.entities),
-                "topic_keywords": list(self.intent.topic_keywords),
+                "recency": intent.recency,
+                "hints": dict(intent.hints),
+                "is_question": intent.is_question,
+                "is_greeting": intent.is_greeting,
+                "entities": list(intent.entities),
+                "topic_keywords": list(intent.topic_keywords),
             },
             "plan": {
-                "reason": self.plan.reason,
+                "reason": plan.reason,
                 "limits": dict(self.limits),
-                "skip_types": sorted(self.plan.skip_types),
-                "budget_overrides": dict(self.plan.budget_overrides),
+                "skip_types": sorted(plan.skip_types),
+                "budget_overrides": dict(plan.budget_overrides),
             },
             "profile": {"id": self.profile.profile_id, "version": self.profile_version},
             "policy": {
@@ -104,8 +103,8 @@ def query_analyse(request: ContextRequest) -> QueryAnalysis:
     return QueryAnalysis(frame, intent, plan_retrieval(intent, request.input, frame_is_sure=frame.confidence > 0))
 
 
-def request_resolve(agent: Agent, request: ContextRequest, read: QueryAnalysis) -> ResolvedRequest:
-    """Profile, limits and budget on top of what was `read`; the operator has the last word on budgets.
+def request_resolve(agent: Agent, request: ContextRequest, analysis: QueryAnalysis) -> ResolvedRequest:
+    """Profile, limits and budget on top of the analysis; the operator has the last word on budgets.
 
     Raises NotFound for an unknown profile.
     """
@@ -114,19 +113,17 @@ def request_resolve(agent: Agent, request: ContextRequest, read: QueryAnalysis) 
     scale = max(1.0, request.budget / TOKENS_PER_SCALE) if request.budget else 1.0
     return ResolvedRequest(
         request,
+        analysis,
         request.as_of or clock.now(),
-        read.frame,
-        read.intent,
-        read.plan,
         profile,
         version,
         weights=tier_weights(profile, request.mode),
         files=tuple(dict.fromkeys([*request.files, *mentioned_files(request.input)])),
         scale=scale,
-        limits=limits_of(read.plan, profile, scale=scale),
+        limits=limits_of(analysis.plan, profile, scale=scale),
         budget=budget_for(
-            read.frame.frame.id,
-            plan_overrides=read.plan.budget_overrides,
+            analysis.frame.frame.id,
+            plan_overrides=analysis.plan.budget_overrides,
             operator_overrides={**_agent_budgets(agent), **request.budgets},
             total=request.budget,
         ),

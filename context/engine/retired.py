@@ -1,33 +1,39 @@
-"""What is no longer told, as candidates for an explanation: judged like the others, and refused."""
+"""What is no longer included, as candidates for an explanation: judged like the others, and refused."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import structlog
 from django.db import DatabaseError
 
 from context.engine.assembly import Candidate
-from context.engine.candidates import NEAR_MISS, Found, candidate_of
+from context.engine.candidates import NEAR_MISS, candidate_of
 from memory.persona import PersonaMemory
+from memory.search.query_context import QueryContext
 from memory.search.retired_matches import RetiredHit, retired_search
 
 logger = structlog.get_logger(__name__)
 
-MOST = 10
+MAX_RETIRED = 10
 
 
-def with_retired(view: PersonaMemory, found: Found) -> Found:
-    """`found` with the best few memories that were replaced or retired, in one more statement. Gates refuse them."""
-    if found.asked is None:
-        return found
+def with_retired(
+    view: PersonaMemory, candidates: Sequence[Candidate], query: QueryContext | None
+) -> Sequence[Candidate]:
+    """Also the best few memories that were replaced or retired, in one more statement. Filters refuse them.
+
+    `query` is what the search made of its query, None when there was none.
+    """
+    if query is None:
+        return candidates
     try:
-        hits = retired_search(view, found.asked)
+        hits = retired_search(view, query)
     except DatabaseError:
         # An explanation less is no reason to answer nothing.
         logger.exception("context.retired_failed")
-        return found
-    known = {(one.type, one.id) for one in found.candidates}
+        return candidates
+    known = {(one.type, one.id) for one in candidates}
     gone = [_candidate(hit) for hit in hits if hit.score >= NEAR_MISS and (hit.type, hit.id) not in known]
-    return replace(found, candidates=(*found.candidates, *gone[:MOST]))
+    return (*candidates, *gone[:MAX_RETIRED])
 
 
 def _candidate(hit: RetiredHit) -> Candidate:

@@ -3,13 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
+from context.engine.record import ContextRecord
 from context.engine.request import ContextRequest
 from context.models import ContextRun
-from context.services.context import ContextResult, context_assemble
+from context.services.context import context_assemble
 from identity.principal import Principal
 
 
-def context_replay(*, run: ContextRun, by: Principal, **changes: Any) -> ContextResult:
+def context_replay(*, run: ContextRun, by: Principal, **changes: Any) -> ContextRecord:
     """What the logged request would be answered now; `changes` are fields of ContextRequest, as `frame` or `as_of`.
 
     The persona is the run's own, which people see only with the right to it. Raises Invalid, NotAllowed, NotFound.

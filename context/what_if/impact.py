@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from context.engine.overrides import Overrides
-from context.engine.pipeline import Prepared, context_finish, context_load
+from context.engine.pipeline import material_load, record_of
+from context.engine.record import ContextRecord
 from context.engine.request import ContextRequest
 from context.models import ContextRun
 from context.selectors import runs_of
@@ -107,18 +108,18 @@ def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Princ
 def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> BlastRow:
     view, request = context_view(agent, by, run.persona), ContextRequest.of_json(run.request)
     overrides = overrides.seen_by(view.personas)
-    loaded = context_load(view, request)
-    before = context_finish(loaded)
+    material = material_load(view, request)
+    before = record_of(material)
     if force_include := overrides.newly_searched:
-        loaded = context_load(view, request, force_include=force_include)
-    after = context_finish(loaded, overrides)
+        material = material_load(view, request, force_include=force_include)
+    after = record_of(material, overrides)
     shown_before, shown_after = _pieces(before), _pieces(after)
     return BlastRow(
         run,
-        before.assembly.system_prompt,
-        after.assembly.system_prompt,
-        before.assembly.tokens,
-        after.assembly.tokens,
+        before.system_prompt,
+        after.system_prompt,
+        before.tokens,
+        after.tokens,
         tuple(piece for piece in shown_after if piece not in shown_before),
         tuple(piece for piece in shown_before if piece not in shown_after),
         tuple(
@@ -129,6 +130,6 @@ def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> 
     )
 
 
-def _pieces(prepared: Prepared) -> dict[Piece, str]:
+def _pieces(record: ContextRecord) -> dict[Piece, str]:
     """The pieces of a prompt in their order, each with the label of its section."""
-    return {(item.type, item.text): section.label for section in prepared.assembly.sections for item in section.items}
+    return {(item["type"], item["text"]): section["label"] for section in record.sections for item in section["items"]}

@@ -43,7 +43,7 @@ class SearchResult:
     `timings` are seconds by stage: counts, words (the lexical search), past (as of a moment, what has changed since),
     embedding (what was left to wait for), candidates (the dense search, and neighbours), scoring, loading (the memories
     themselves).
-    `asked` lets `retired_search` look once more, at what is no longer told.
+    `query` lets `retired_search` look once more, at what is no longer included.
     """
 
     items: list[SearchHit]
@@ -51,4 +51,4 @@ class SearchResult:
     degraded: str = ""
     considered: int = 0
     timings: Mapping[str, float] = field(default_factory=dict)
-    asked: QueryContext | None = None
+    query: QueryContext | None = None

@@ -33,7 +33,7 @@ LATEST = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RetiredHit:
-    """A memory that is no longer told, with its relevance to the query in [0, 1], had it been alone.
+    """A memory that is no longer included, with its relevance to the query in [0, 1], had it been alone.
 
     `successor` is the id of the fact that replaced it and `successor_text` what that says; both are empty for what was
     only retired. `included_until` is the moment before which a search as of the past still finds it; None when there is
@@ -60,16 +60,16 @@ class RetiredHit:
     included_until: datetime | None = None
 
 
-def retired_search(view: PersonaMemory, asked: QueryContext) -> list[RetiredHit]:
-    """The replaced and retired memories of `view` that match what was `asked`, best first, in one statement."""
-    rows = _fetch(view, asked)
-    counts = asked.counts
+def retired_search(view: PersonaMemory, context: QueryContext) -> list[RetiredHit]:
+    """The replaced and retired memories of `view` that match a query, best first, in one statement."""
+    rows = _fetch(view, context)
+    counts = context.counts
     cosines = np.array([row["cosine"] for row in rows], float)
     alone = np.full(len(rows), -1, np.int64)
     candidates = Candidates(
         cosine=calibrated(cosines, thresholds_of(counts.model)),
-        held=bits_read([row["held"] for row in rows], asked.lexemes),
-        named=bits_read([row["named"] for row in rows], asked.lexemes),
+        held=bits_read([row["held"] for row in rows], context.lexemes),
+        named=bits_read([row["named"] for row in rows], context.lexemes),
         nameless=np.array([not row["names"] for row in rows], bool),
         length=np.array([row["words"] for row in rows], float),
         loop=alone,
@@ -77,36 +77,36 @@ def retired_search(view: PersonaMemory, asked: QueryContext) -> list[RetiredHit]
         hit=np.ones(len(rows), bool),
         says_time=np.array([row["says_time"] for row in rows], bool),
     )
-    query = Query(asked.lexemes, bool(ASKS_TIME.search(asked.request.query)))
+    query = Query(context.lexemes, bool(ASKS_TIME.search(context.request.query)))
     ranking = score(query, candidates, counts.statistics)
     return [
         _hit(rows[place], float(ranking.relevance[place]), float(ranking.lexical[place])) for place in ranking.order
     ]
 
 
-def _fetch(view: PersonaMemory, asked: QueryContext) -> list[dict[str, Any]]:
+def _fetch(view: PersonaMemory, context: QueryContext) -> list[dict[str, Any]]:
     with connection.cursor() as cursor:
-        cursor.execute(*_statement(view, asked))
+        cursor.execute(*_statement(view, context))
         names = [column.name for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _statement(view: PersonaMemory, asked: QueryContext) -> tuple[str, dict[str, Any]]:
+def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[str, Any]]:
     """The likeliest of what has been replaced or retired, as of the request's moment, with what the scoring looks at.
 
     However much has been retired, only so much is read: of what holds the rarer words of the query LEXICAL_ROWS, and
     what was retired last. Of facts also their clocks and the fact that replaced them. Categories that searches leave
-    out are included: what is always told is replaced like anything else.
+    out are included: core memory is replaced like anything else.
     """
-    request, counts, vector = asked.request, asked.counts, asked.vector
+    request, counts, vector = context.request, context.counts, context.vector
     wanted, values = wanted_of(replace(request, exclude_categories=()))
     gone = f"NOT active AND {wanted}"
     if request.as_of is not None:
         gone += " AND retired_at <= %(as_of)s AND recorded_at <= %(as_of)s"
         values["as_of"] = request.as_of
-    values |= lexeme_values(asked.lexemes)
+    values |= lexeme_values(context.lexemes)
     values |= {"agent": view.agent.pk, "personas": list(view.personas), "model": counts.model}
-    held, named = masks_of(asked.lexemes)
+    held, named = masks_of(context.lexemes)
     cosine = "NULL::double precision"
     if vector is not None:
         values["vector"] = vector_text(vector)
@@ -116,9 +116,9 @@ def _statement(view: PersonaMemory, asked: QueryContext) -> tuple[str, dict[str,
         recorded_at, retired_at, text, words, names, says_time, {cosine} AS cosine, {held} AS held, {named} AS named"""
     last = source_of(view, "id, retired_at", gone)
     likely = f"(SELECT id FROM {last} AS last ORDER BY retired_at DESC NULLS LAST LIMIT {LATEST})"  # noqa: S608
-    if asked.lexemes:
+    if context.lexemes:
         holding = []
-        present = sorted((counts.df.get(word, 0), word) for word in asked.lexemes)
+        present = sorted((counts.df.get(word, 0), word) for word in context.lexemes)
         for place, (operator, words) in enumerate(selective(counts, present)):
             values[f"keys{place}"] = [f"{int(view.agent.pk)}:{word}" for word in words]
             holding.append(f"nous_agent_lexemes(agent_id, terms) {operator} %(keys{place})s::text[]")
@@ -128,7 +128,7 @@ def _statement(view: PersonaMemory, asked: QueryContext) -> tuple[str, dict[str,
     statement = f"""
 WITH likely AS MATERIALIZED ({likely}), gone AS MATERIALIZED (
     SELECT * FROM {source_of(view, columns, "id IN (SELECT id FROM likely)")} AS item
-    ORDER BY coalesce(cosine, 0) + bit_count(held::bit(64)) / {max(len(asked.lexemes), 1)}::float8 DESC, id
+    ORDER BY coalesce(cosine, 0) + bit_count(held::bit(64)) / {max(len(context.lexemes), 1)}::float8 DESC, id
     LIMIT {RETIRED_ROWS}
 )
 SELECT gone.*, fact.content, fact.valid_from, fact.valid_until, fact.invalidated_at IS NOT NULL AS found_wrong,

@@ -69,8 +69,8 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     watch.lap("scoring")
     items = _loaded(view, request, fetched, ranking, chosen)
     watch.lap("loading")
-    asked = QueryContext(request, counts, lexemes, vector)
-    return SearchResult(items, threshold, degraded, len(fetched.ids), watch.laps, asked)
+    query_context = QueryContext(request, counts, lexemes, vector)
+    return SearchResult(items, threshold, degraded, len(fetched.ids), watch.laps, query_context)
 
 
 def query_embedding(query: str) -> EmbeddingAhead:

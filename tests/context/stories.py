@@ -25,7 +25,7 @@ def browser(user: User) -> Client:
 def send(agent: Agent, by: Principal, text: str = EXPORT, session: str = "s", **more: Any) -> ContextRun:
     """A logged call."""
     found = context_assemble(agent=agent, request=ContextRequest(session, text, **more), by=by)
-    return ContextRun.objects.get(pk=found.run_id)
+    return ContextRun.objects.get(pk=found.id)
 
 
 def learn(agent: Agent, content: str, by: Principal, **more: Any) -> Fact:

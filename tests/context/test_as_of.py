@@ -55,7 +55,7 @@ def ask(agent, by, days=None, text=ASKED, **more):
 
 
 def prompt(agent, by, days=None, text=ASKED, **more):
-    return ask(agent, by, days, text, **more).prepared.assembly.system_prompt
+    return ask(agent, by, days, text, **more).system_prompt
 
 
 def found(agent, days=None, query=ASKED, **more):
@@ -137,7 +137,7 @@ def test_what_is_retired_today_says_until_when_it_was_told(old_ada, system, name
     assert TEXT not in prompt(old_ada, system)
     (verdict,) = [one for one in ask(old_ada, system).candidates if one["id"] == str(row.pk)]
     assert f"{ago(10):%Y-%m-%d}" in verdict["reason"]
-    assert "A date before" in verdict["remedy"]
+    assert "A date before" in verdict["hint"]
     assert TEXT in prompt(old_ada, system, 20)
     assert str(row.pk) in found(old_ada, 20)
     assert str(row.pk) not in found(old_ada, 5)
@@ -227,7 +227,7 @@ def test_what_was_not_true_then_takes_no_place_of_what_was(old_ada, system):
         learn(old_ada, "Of the ledger export Tim told much, and of giraffes.", system)
     assert "giraffes" in prompt(old_ada, system, 20)
     request = ContextRequest("s", ASKED, as_of=ago(20))
-    assert "giraffes" in context_assemble(agent=old_ada, request=request, by=system).prepared.assembly.system_prompt
+    assert "giraffes" in context_assemble(agent=old_ada, request=request, by=system).system_prompt
 
 
 def test_a_text_of_the_past_is_found_by_its_words_and_not_by_the_vector_of_today(old_ada, system):
@@ -270,8 +270,8 @@ def test_a_fact_is_where_it_was_filed_then(old_ada, system):
         fact_edit(fact=fact, by=system, category="process")
 
     def place(days):
-        sections = ask(old_ada, system, days).prepared.assembly.sections
-        return [section.key for section in sections if any(item.id == str(fact.pk) for item in section.items)]
+        sections = ask(old_ada, system, days).sections
+        return [part["key"] for part in sections if any(item["id"] == str(fact.pk) for item in part["items"])]
 
     assert [place(days) for days in (25, 15, 5, None)] == [["facts"], ["user_profile"], ["facts"], ["facts"]]
     hits = [found(old_ada, days)[str(fact.pk)] for days in (25, 15, 5)]
@@ -288,8 +288,8 @@ def test_what_is_always_told_comes_by_how_sure_it_was_then(old_ada, system):
         fact_edit(fact=facts[1], by=system, confidence=0.9)
 
     def told(days):
-        sections = ask(old_ada, system, days).prepared.assembly.sections
-        return [item.text for section in sections if section.key == "user_profile" for item in section.items]
+        sections = ask(old_ada, system, days).sections
+        return [item["text"] for part in sections if part["key"] == "user_profile" for item in part["items"]]
 
     assert told(20) == ["- Tim likes tea.", "- Tim likes figs."]
     assert told(5) == told(None) == ["- Tim likes figs.", "- Tim likes tea."]
@@ -473,8 +473,8 @@ def test_censors_are_those_in_force_then_with_their_words_of_then(old_ada, syste
         censor_update(censor=second, by=reviewer, active=True, reason="Again.")
 
     def lines(days):
-        sections = {section.key: section for section in ask(old_ada, system, days).prepared.assembly.sections}
-        return [item.text for item in sections["censors"].items] if "censors" in sections else []
+        sections = {section["key"]: section for section in ask(old_ada, system, days).sections}
+        return [item["text"] for item in sections["censors"]["items"]] if "censors" in sections else []
 
     assert lines(31) == []
     assert lines(25) == ["- BLOCK: wine", "- WARN: coffee (It stains.)"]
@@ -499,14 +499,14 @@ def test_identity_profile_and_configuration_are_those_of_the_time(old_ada, syste
         profile_assign(agent=old_ada, slug="", by=admin)
         agent_configure(agent=old_ada, name="budgets", value=None, by=admin)
     old_ada.refresh_from_db()
-    told = {days: ask(old_ada, system, days).prepared.decided for days in (35, 25, 15, 5)}
-    prompts = {days: ask(old_ada, system, days).prepared.assembly.system_prompt for days in (25, 15)}
-    assert {days: one.profile.profile_id for days, one in told.items()} == {
-        35: told[5].profile.profile_id, 25: "own", 15: "own", 5: told[5].profile.profile_id
+    records = {days: ask(old_ada, system, days) for days in (35, 25, 15, 5)}
+    prompts = {days: ask(old_ada, system, days).system_prompt for days in (25, 15)}
+    assert {days: one.profile_id for days, one in records.items()} == {
+        35: records[5].profile_id, 25: "own", 15: "own", 5: records[5].profile_id
     }  # fmt: skip
-    assert told[5].profile.profile_id != "own"
-    assert [told[days].profile.min_importance for days in (25, 15)] == [0.1, 0.4]
-    assert [told[days].budget.of("facts") for days in (35, 25, 5)] == [300, 77, 300]
+    assert records[5].profile_id != "own"
+    assert [records[days].decisions["policy"]["min_importance"] for days in (25, 15)] == [0.1, 0.4]
+    assert [records[days].decisions["budget"]["sections"]["facts"] for days in (35, 25, 5)] == [300, 77, 300]
     assert ["Truth first." in prompts[days] for days in (25, 15)] == [False, True]
     assert own.slug == "own"
 

@@ -3,15 +3,21 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context.engine.assembly import FixedSection, Item, assemble
+from context.engine import assembly
+from context.engine.assembly import Assembly, FixedSection, Item
 from nousweb.lib.fencing import fence_block, fence_line
 from nousweb.lib.tokens import estimate_tokens
+from tests.context.engine_inputs import resolved_request
 
 WORDS = st.text(alphabet="abc #-.\n\u2003é👩`", max_size=120)
 
 
 def fixed(label, budget, items, divisible=False, separator="\n"):
     return FixedSection(label.lower(), label, 1, budget, items, divisible=divisible, separator=separator)
+
+
+def assemble(sections: list[FixedSection], total_budget: int) -> Assembly:
+    return assembly.assemble(sections, [], [], resolved_request(total=total_budget))
 
 
 @st.composite

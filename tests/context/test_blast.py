@@ -64,7 +64,7 @@ def test_what_it_says_is_what_happens(ada, asked, reviewer, actor):
     row = blast_radius(agent=ada, overrides=fact_overrides(asked, None), by=reviewer).changed[0]
     fact_invalidate(fact=asked, by=reviewer)
     request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
-    assert context_assemble(agent=ada, request=request, by=actor).prepared.assembly.system_prompt == row.after
+    assert context_assemble(agent=ada, request=request, by=actor).system_prompt == row.after
 
 
 def test_an_identity_as_proposed_is_the_identity_once_approved(ada, asked, actor, reviewer):
@@ -75,7 +75,7 @@ def test_an_identity_as_proposed_is_the_identity_once_approved(ada, asked, actor
     proposal_approve(proposal=proposal, by=reviewer)
     for row in blast.rows:
         request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
-        now = context_assemble(agent=ada, request=request, by=actor, log=False).prepared.assembly.system_prompt
+        now = context_assemble(agent=ada, request=request, by=actor, log=False).system_prompt
         assert now == row.after
 
 
@@ -193,7 +193,7 @@ def test_an_answer_to_a_question_does_what_its_blast_radius_says(ada, question, 
     assert row.changed == (answer != "both")
     review_resolve(review=question, resolution=answer, by=reviewer, content=content)
     request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
-    now = context_assemble(agent=ada, request=request, by=actor).prepared.assembly.system_prompt
+    now = context_assemble(agent=ada, request=request, by=actor).system_prompt
     assert sorted(now.splitlines()) == sorted(row.after.splitlines())
 
 
@@ -248,8 +248,8 @@ def test_a_censors_form_says_by_its_silence_that_it_is_not_in_force(ada, asked, 
 
 def _place(agent, by, fact, text="Why did the ledger export fail?"):
     """The section that tells a fact, if any."""
-    found = context_assemble(agent=agent, request=ContextRequest("s", text), by=by, log=False).prepared.assembly
-    return [one.key for one in found.sections if any(item.id == str(fact.pk) for item in one.items)]
+    found = context_assemble(agent=agent, request=ContextRequest("s", text), by=by, log=False)
+    return [one["key"] for one in found.sections if any(item["id"] == str(fact.pk) for item in one["items"])]
 
 
 @pytest.mark.parametrize("pinned", [False, True])
@@ -274,7 +274,7 @@ def test_a_fact_filed_anew_is_told_where_its_blast_radius_says(
     fact_edit(fact=fact, by=reviewer, category=category)
     for row in blast.rows:
         request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
-        now = context_assemble(agent=ada, request=request, by=actor, log=False).prepared.assembly.system_prompt
+        now = context_assemble(agent=ada, request=request, by=actor, log=False).system_prompt
         assert now == row.after, row.run.input
     about = next(row for row in blast.rows if row.run.input.startswith("Why"))
     told = [(was_in, now_in) for text, was_in, now_in in about.moved if "replica" in text]
@@ -293,7 +293,7 @@ def test_a_pinned_fact_that_no_search_finds_is_told_where_its_blast_radius_says(
     assert [labels for text, *labels in row.moved if "Bananas" in text] == [["User Profile", "Relevant Facts"]]
     fact_edit(fact=fact, by=reviewer, category="technical")
     request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
-    assert context_assemble(agent=ada, request=request, by=actor).prepared.assembly.system_prompt == row.after
+    assert context_assemble(agent=ada, request=request, by=actor).system_prompt == row.after
 
 
 def test_a_filing_says_what_a_profile_and_a_persona_leave_out(
@@ -375,7 +375,7 @@ def test_proposals_approved_together_change_what_their_blast_radius_says(ada, as
     assert ChangeProposal.objects.filter(pk__in=keys, status="approved").count() == 3
     for row in blast.rows:
         request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
-        now = context_assemble(agent=ada, request=request, by=actor, log=False).prepared.assembly.system_prompt
+        now = context_assemble(agent=ada, request=request, by=actor, log=False).system_prompt
         assert now == row.after
     late = browser(bob).post(url, {"selected": keys}).content.decode()
     assert "4 would be refused, and are left out" in late
@@ -454,7 +454,7 @@ def test_questions_answered_together_change_what_their_blast_radius_says(
             continue
     assert done == len(rows) - len(refused)
     request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
-    now = context_assemble(agent=ada, request=request, by=actor, log=False).prepared.assembly.system_prompt
+    now = context_assemble(agent=ada, request=request, by=actor, log=False).system_prompt
     assert sorted(now.splitlines()) == sorted(row.after.splitlines())
 
 

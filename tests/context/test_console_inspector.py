@@ -153,10 +153,10 @@ def test_a_logged_call_is_a_starting_point(ada, ledger, actor, alice):
     assert form.is_valid(), form.errors
     request = form.as_request()
     assert (request.input, request.conversation, request.tags) == (EXPORT, (Message("user", "Hi\nthere"),), ("a", "b"))
-    assert page.context["shown"].system_prompt == run.system_prompt
+    assert page.context["shown"].record.system_prompt == run.system_prompt
     assert inspector_values(run)["budget"] == 500
     other = browser(alice).get(URL, {"run": str(run.pk), "frame": "decision"})
-    assert other.context["shown"].frame_id == "decision"
+    assert other.context["shown"].record.frame_id == "decision"
     for wrong in ("x", "00000000-0000-4000-8000-000000000000"):
         assert browser(alice).get(URL, {"run": wrong}).status_code == 404
 
@@ -166,7 +166,8 @@ def test_the_live_part_follows_the_form(ada, ledger, alice):
     assert "<html" not in text(part)
     assert part["HX-Replace-Url"] == f"{URL}?input=Why+did+the+ledger+export+fail%3F&frame=debug"
     assert (
-        browser(alice).get(part["HX-Replace-Url"]).context["shown"].system_prompt == part.context["shown"].system_prompt
+        browser(alice).get(part["HX-Replace-Url"]).context["shown"].record.system_prompt
+        == part.context["shown"].record.system_prompt
     )
     empty = browser(alice).post(URL, {"input": ""}, headers=HTMX)
     assert "Ask something" in text(empty)

@@ -189,7 +189,7 @@ def test_what_a_time_was_spent_on_is_told_in_order(ada, actor, alice):
 
 
 def test_a_moved_item_and_a_changed_verdict_are_told(ada):
-    from nousweb.console.context.presentation import PromptView
+    from context.engine.record import ContextRecord
     from nousweb.console.context.run_comparison import compare
 
     def side(*ids, verdicts=()):
@@ -199,9 +199,14 @@ def test_a_moved_item_and_a_changed_verdict_are_told(ada):
             {"type": "fact", "id": one, "text": one, "tokens": 0, "verdict": verdict, "score": 0.1}
             for one, verdict in verdicts
         ]
-        return PromptView("ada", "\n".join(ids), 1, 10, [{**section, "items": items}], candidates, {})
+        return ContextRecord(
+            persona="actor", request={}, system_prompt="\n".join(ids), tokens=1, budget_tokens=10,
+            sections=[{**section, "items": items}], candidates=candidates, decisions={}, fingerprint={},
+            failed_sections=[], timings={},
+        )  # fmt: skip
 
     found = compare(
+        "ada",
         side("a", "b", "c", verdicts=[("x", "over_budget")]),
         side("new", "b", "a", "c", verdicts=[("x", "below_threshold")]),
     )
@@ -231,7 +236,7 @@ def test_from_a_candidate_pin_file_anew_mark_wrong_and_try_again(ada, ledger, bo
     assert client.post(url, {"action": "unpin"}).status_code == 404
     client.post(url, {"action": "wrong", "reason": "Nobody said so."})
     assert not Fact.objects.get(pk=ledger.pk).active
-    assert "replica lagged" not in client.get(preview).context["shown"].system_prompt
+    assert "replica lagged" not in client.get(preview).context["shown"].record.system_prompt
     assert client.get(url).status_code == 200, "it can still be looked at"
     assert client.post(url, {"action": "wrong"}).status_code == 409
     assert client.post(url, {"action": "burn"}).status_code == 409

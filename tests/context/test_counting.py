@@ -103,10 +103,10 @@ def test_a_preview_is_counted_after_it_is_shown(ada, system, endpoint, alice):
     page = client.get(URL, {"input": EXPORT})
     shown = page.context["shown"]
     assert f'hx-post="{URL}tokens/"' in page.content.decode()
-    assert f"≈ {shown.tokens} tokens" in page.content.decode()
+    assert f"≈ {shown.record.tokens} tokens" in page.content.decode()
     assert not endpoint.counts
     counted = client.post(f"{URL}tokens/", {"input": EXPORT}).content.decode()
-    assert f">{words(shown.system_prompt)} tokens</span>" in counted
+    assert f">{words(shown.record.system_prompt)} tokens</span>" in counted
     assert "≈" not in counted.split(">", 1)[1]
     assert not ContextRun.objects.exists()
 

@@ -1,15 +1,14 @@
 """What holds for every prompt, whatever the memories, the profile and the budget are."""
 
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context.engine.assembly import Candidate, FixedSection, Item, Rules, SearchedSection, assemble
+from context.engine.assembly import FixedSection, Item, SearchedSection, assemble
 from nousweb.lib.tokens import estimate_tokens
+from tests.context.engine_inputs import NOW, candidate, candidate_with, resolved_request
 
-NOW = datetime(2026, 3, 4, tzinfo=UTC)
 KINDS = ("code", "summary", "preference", "plan")
 TEXT = st.text(alphabet="abc #-.\n\u2028é👩`>*1)", max_size=90)
 
@@ -20,11 +19,11 @@ def candidates(draw):
     for number in range(draw(st.integers(0, 14))):
         superseded = draw(st.sampled_from(["", "", "", "another"]))
         made.append(
-            Candidate(
+            candidate(
+                str(number),
+                draw(TEXT),
                 section=draw(st.sampled_from(["facts", "episodes"])),
                 type=draw(st.sampled_from(["fact", "episode"])),
-                id=str(number),
-                text=draw(TEXT),
                 label=draw(st.sampled_from(["", "Tim", "## Active Censors", "x\n# y"])),
                 relevance=draw(st.sampled_from([0.0, 0.3, 0.5, 0.5, 0.9]) | st.floats(0, 1)),
                 threshold=0.3,
@@ -42,19 +41,18 @@ def candidates(draw):
     return made
 
 
-@st.composite
-def rules(draw):
-    return Rules(
-        query=draw(TEXT),
-        now=NOW,
-        limits={"fact": draw(st.integers(0, 5)), "episode": draw(st.integers(0, 5))},
-        excluded_kinds=frozenset(draw(st.lists(st.sampled_from(KINDS), max_size=2))),
-        min_importance=draw(st.floats(0, 0.6)),
-        compression=draw(st.sampled_from([0.0, 0.5, 1.0])),
-        head=draw(st.integers(0, 3)),
-        tail=draw(st.integers(0, 3)),
-        recency_weight=draw(st.sampled_from([0.0, 0.0, 0.8, 1.0])),
-    )
+REQUESTS = st.fixed_dictionaries(
+    {
+        "query": TEXT,
+        "limits": st.fixed_dictionaries({"fact": st.integers(0, 5), "episode": st.integers(0, 5)}),
+        "excluded_kinds": st.lists(st.sampled_from(KINDS), max_size=2).map(tuple),
+        "min_importance": st.floats(0, 0.6),
+        "compression": st.sampled_from([0.0, 0.5, 1.0]),
+        "head": st.integers(0, 3),
+        "tail": st.integers(0, 3),
+        "recency": st.sampled_from([0.0, 0.0, 0.8, 1.0]),
+    }
+)
 
 
 FIXED = [FixedSection("identity", "Identity", 1, 40, [Item("identity", "character:1", "Calm and exact.")])]
@@ -65,14 +63,14 @@ def made(found, how, total, budgets=(80, 60)):
         SearchedSection("facts", "Relevant Facts", budgets[0]),
         SearchedSection("episodes", "Past Episodes", budgets[1]),
     ]
-    return assemble(FIXED, total_budget=total, searched=searched, candidates=found, rules=how)
+    return assemble(FIXED, searched, found, resolved_request(total=total, **how))
 
 
 BUDGETS = st.tuples(st.integers(0, 80), st.integers(0, 60))
 
 
 @settings(max_examples=300)
-@given(found=candidates(), how=rules(), total=st.integers(0, 160), budgets=BUDGETS)
+@given(found=candidates(), how=REQUESTS, total=st.integers(0, 160), budgets=BUDGETS)
 def test_what_no_prompt_ever_does(found, how, total, budgets):
     result = made(found, how, total, budgets)
     assert result.tokens == estimate_tokens(result.system_prompt) <= total
@@ -87,49 +85,51 @@ def test_what_no_prompt_ever_does(found, how, total, budgets):
     for one in result.verdicts:
         assert one.reason
         if one.code != "included":
-            assert one.remedy
+            assert one.hint
             continue
         assert one.candidate.active
         assert not one.candidate.superseded_by
-        assert not one.candidate.kinds & how.excluded_kinds
+        assert one.candidate.kinds.isdisjoint(how["excluded_kinds"])
         if not one.candidate.pinned:
             assert one.candidate.relevance >= one.candidate.threshold
-            assert one.candidate.importance >= how.min_importance
+            assert one.candidate.importance >= how["min_importance"]
             assert one.candidate.duplicate_of is None
 
 
 @settings(max_examples=150)
-@given(found=candidates(), how=rules(), total=st.integers(0, 160), seed=st.randoms(), equal=st.booleans())
+@given(found=candidates(), how=REQUESTS, total=st.integers(0, 160), seed=st.randoms(), equal=st.booleans())
 def test_equal_inputs_give_equal_prompts_in_whatever_order_they_were_found(found, how, total, seed, equal):
     if equal:
         # Nothing but their names tells them apart, so nothing but their names may order them.
         plain = {"relevance": 0.5, "importance": 1.0, "boost": 1.0, "kinds": frozenset(), "happened_at": NOW}
         plain |= {"active": True, "superseded_by": "", "duplicate_of": None, "pinned": False, "scope": "global"}
-        found = [replace(one, text=f"Note {one.id}.", label="", **plain) for one in found]
+        found = [candidate_with(one, text=f"Note {one.id}.", label="", **plain) for one in found]
     shuffled = list(found)
     seed.shuffle(shuffled)
     assert made(found, how, total).system_prompt == made(shuffled, how, total).system_prompt
 
 
 @settings(max_examples=150)
-@given(how=rules(), tail=st.integers(1, 3), crowd=st.integers(4, 30))
+@given(how=REQUESTS, tail=st.integers(1, 3), crowd=st.integers(4, 30))
 def test_the_tail_survives_though_it_ranks_low(how, tail, crowd):
-    how = replace(how, tail=tail, head=0, excluded_kinds=frozenset(), min_importance=0.0, recency_weight=0.0)
+    how = how | {"tail": tail, "head": 0, "excluded_kinds": (), "min_importance": 0.0, "recency": 0.0}
     old = [
-        Candidate("facts", "fact", f"old {number}", f"Old {number}.", 0.9, NOW - timedelta(days=99), 0.3)
+        candidate(f"old {number}", f"Old {number}.", 0.9, threshold=0.3, happened_at=NOW - timedelta(days=99))
         for number in range(crowd)
     ]
-    recent = [Candidate("facts", "fact", f"new {number}", f"New {number}.", 0.31, NOW, 0.3) for number in range(tail)]
-    how = replace(how, limits={"fact": 5})
+    recent = [candidate(f"new {number}", f"New {number}.", 0.31, threshold=0.3) for number in range(tail)]
+    how = how | {"limits": {"fact": 5}}
     shown = {item.id for section in made(old + recent, how, 160).sections for item in section.items}
     assert {one.id for one in recent} <= shown
 
 
 @settings(max_examples=150)
-@given(found=candidates(), how=rules())
+@given(found=candidates(), how=REQUESTS)
 def test_what_is_pinned_is_told_before_anything_else(found, how):
-    how = replace(how, excluded_kinds=frozenset())
-    pin = Candidate("facts", "fact", "pin", "Pinned.", 0.0, NOW, 0.3, importance=0.0, pinned=True)
-    others = [replace(one, pinned=False) for one in found if one.text.strip().rstrip(".!").casefold() != "pinned"]
+    how = how | {"excluded_kinds": ()}
+    pin = candidate("pin", "Pinned.", 0.0, threshold=0.3, importance=0.0, pinned=True)
+    others = [
+        candidate_with(one, pinned=False) for one in found if one.text.strip().rstrip(".!").casefold() != "pinned"
+    ]
     shown = [item.id for section in made([*others, pin], how, 60).sections for item in section.items]
     assert "pin" in shown

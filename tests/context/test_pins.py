@@ -17,7 +17,7 @@ from tests.context.stories import EXPORT, learn, told
 
 
 def ask(agent, by, text=EXPORT, **more):
-    return context_assemble(agent=agent, request=ContextRequest("s", text, **more), by=by, log=False).prepared.assembly
+    return context_assemble(agent=agent, request=ContextRequest("s", text, **more), by=by, log=False)
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def test_what_is_pinned_is_told_though_nothing_asks_for_it(ada, system, reviewer
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     assembly = ask(ada, system)
     assert "- Bananas are yellow." in told(assembly.system_prompt)
-    (verdict,) = [one for one in assembly.verdicts if one.candidate.id == str(fact.pk)]
-    assert (verdict.code, verdict.place) == ("included", "pinned")
+    (verdict,) = [one for one in assembly.candidates if one["id"] == str(fact.pk)]
+    assert (verdict["verdict"], verdict["place"]) == ("included", "pinned")
     context_unpin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     assert "Bananas" not in ask(ada, system).system_prompt
     actions = list(
@@ -47,8 +47,8 @@ def test_a_pin_comes_before_the_best(ada, system, reviewer):
     fact = learn(ada, "Bananas are yellow.", system)
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     assembly = ask(ada, system, budgets={"facts": 12})
-    facts = next(section for section in assembly.sections if section.key == "facts")
-    assert [item.id for item in facts.items] == [str(fact.pk)]
+    facts = next(section for section in assembly.sections if section["key"] == "facts")
+    assert [item["id"] for item in facts["items"]] == [str(fact.pk)]
 
 
 def test_a_pinned_fact_of_the_profile_is_the_first_of_its_section(ada, system, reviewer):
@@ -57,8 +57,8 @@ def test_a_pinned_fact_of_the_profile_is_the_first_of_its_section(ada, system, r
     last = learn(ada, "Likes tea.", system, category="preference", confidence=0.1)
     assert "Likes tea." not in ask(ada, system).system_prompt
     context_pin(agent=ada, item_type="fact", item_id=str(last.pk), by=reviewer)
-    profile = next(section for section in ask(ada, system).sections if section.key == "user_profile")
-    assert profile.items[0].id == str(last.pk)
+    profile = next(section for section in ask(ada, system).sections if section["key"] == "user_profile")
+    assert profile["items"][0]["id"] == str(last.pk)
 
 
 def test_a_profile_that_excludes_its_kind_has_the_last_word(ada, system, reviewer):
@@ -66,7 +66,7 @@ def test_a_profile_that_excludes_its_kind_has_the_last_word(ada, system, reviewe
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     assembly = ask(ada, system)
     assert "Bananas" not in assembly.system_prompt
-    assert {one.candidate.id: one.code for one in assembly.verdicts}[str(fact.pk)] == "excluded_kind"
+    assert {one["id"]: one["verdict"] for one in assembly.candidates}[str(fact.pk)] == "excluded_kind"
 
 
 def test_a_retired_memory_stays_out_though_it_is_pinned(ada, system, reviewer):

@@ -2,13 +2,16 @@
 
 import pytest
 
+from context.engine.record import ContextRecord
+from context.engine.request import ContextRequest
 from context.models import ContextRun
+from context.services.context import context_assemble
 from context.services.replay import context_replay
 from identity.models import AuditEvent
 from identity.principal import Principal
 from nousweb.lib import clock
 from nousweb.lib.errors import NotAllowed, NotFound
-from tests.context.stories import learn, send
+from tests.context.stories import EXPORT, learn, send
 
 
 def test_a_replay_knows_what_was_learned_since_and_leaves_no_trace(ada, actor, system, bob):
@@ -17,10 +20,10 @@ def test_a_replay_knows_what_was_learned_since_and_leaves_no_trace(ada, actor, s
     learn(ada, "The ledger export failed because the replica lagged.", system)
     before = ContextRun.objects.count(), AuditEvent.objects.count()
     by = Principal.of_user(bob)
-    now = context_replay(run=run, by=by).prepared.assembly.system_prompt
+    now = context_replay(run=run, by=by).system_prompt
     assert "replica lagged" in now
     assert "replica lagged" not in run.system_prompt
-    assert context_replay(run=run, by=by, as_of=then).prepared.assembly.system_prompt == run.system_prompt
+    assert context_replay(run=run, by=by, as_of=then).system_prompt == run.system_prompt
     assert (ContextRun.objects.count(), AuditEvent.objects.count()) == before
 
 
@@ -28,14 +31,14 @@ def test_nothing_changed_gives_the_same_prompt_token_for_token(ada, actor, syste
     for number in range(5):
         learn(ada, f"The ledger export writes file {number} at night.", system)
     run = send(ada, actor, conversation=(), tags=("export",), mode="plan")
-    again = context_replay(run=run, by=Principal.of_user(bob)).prepared.assembly
+    again = context_replay(run=run, by=Principal.of_user(bob))
     assert (again.system_prompt, again.tokens) == (run.system_prompt, run.tokens)
 
 
 def test_another_frame_or_profile_may_be_tried(ada, actor, bob):
     run = send(ada, actor)
     replayed = context_replay(run=run, by=Principal.of_user(bob), frame="decision", profile="peasant_default")
-    assert (replayed.prepared.decided.frame.frame.id, replayed.prepared.decided.profile.profile_id) == (
+    assert (replayed.frame_id, replayed.profile_id) == (
         "decision",
         "peasant_default",
     )
@@ -51,9 +54,28 @@ def test_of_the_subconscious_only_with_the_right_to_it(ada, subconscious_token, 
     run = send(ada, dreamer)
     with pytest.raises(NotAllowed):
         context_replay(run=run, by=Principal.of_user(bob))
-    assert "A dream." in context_replay(run=run, by=Principal.of_user(charlie)).prepared.assembly.system_prompt
+    assert "A dream." in context_replay(run=run, by=Principal.of_user(charlie)).system_prompt
 
 
 def test_a_token_replays_nothing(ada, actor):
     with pytest.raises(NotAllowed):
         context_replay(run=send(ada, actor), by=actor)
+
+
+def test_a_logged_run_gives_the_very_record_that_was_answered(ada, actor, system):
+    learn(ada, "The ledger export failed because the replica lagged.", system, subject="Ledger")
+    learn(ada, "Bananas are yellow.", system)
+    record = context_assemble(agent=ada, request=ContextRequest("s", EXPORT, tags=("export",), mode="plan"), by=actor)
+    assert {one["verdict"] for one in record.candidates} > {"included"}
+    assert ContextRecord.of_run(ContextRun.objects.get(pk=record.id)) == record
+
+
+def test_runs_of_an_earlier_version_keep_their_hints(ada, actor, system):
+    learn(ada, "Bananas are yellow.", system)
+    run = send(ada, actor)
+    (refused,) = [one for one in run.candidates if one["verdict"] != "included"]
+    hint = refused.pop("hint")
+    refused["remedy"] = hint
+    (read,) = [one for one in ContextRecord.of_run(run).candidates if one["id"] == refused["id"]]
+    assert read["hint"] == hint
+    assert "remedy" not in read

@@ -59,21 +59,21 @@ def test_a_replaced_memory_says_by_what_and_until_when_it_was_told(ada, replaced
     assert verdict["superseded_by"] == str(new.pk)
     assert f"by “{NEW[:-1]}”." in verdict["reason"]
     assert f"{old.retired_at:%Y-%m-%d}" in verdict["reason"]
-    assert OLD not in result.prepared.assembly.system_prompt
+    assert OLD not in result.system_prompt
     assert found[str(new.pk)]["verdict"] == "included"
 
 
 def test_the_date_that_would_have_let_it_in_does(ada, replaced, actor):
     old, _ = replaced
     _, found = explained(ada, actor)
-    said = found[str(old.pk)]["remedy"].removeprefix("A date before ").split(" UTC")[0]
+    said = found[str(old.pk)]["hint"].removeprefix("A date before ").split(" UTC")[0]
     moment = datetime.strptime(said, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
     assert moment <= old.valid_until < moment + timedelta(seconds=1)
     then, found_then = explained(ada, actor, as_of=old.valid_until - timedelta(microseconds=1))
-    assert OLD in then.prepared.assembly.system_prompt
+    assert OLD in then.system_prompt
     assert found_then[str(old.pk)]["verdict"] == "included"
     after, found_after = explained(ada, actor, as_of=old.retired_at)
-    assert OLD not in after.prepared.assembly.system_prompt
+    assert OLD not in after.system_prompt
     assert found_after[str(old.pk)]["verdict"] == "superseded"
 
 
@@ -84,7 +84,7 @@ def test_explaining_changes_nothing_in_the_prompt_and_costs_one_statement(ada, r
         with CaptureQueriesContext(connection) as queries:
             result = context_assemble(agent=ada, request=request, by=actor, log=False, explain=explain)
         counts.append(len(queries))
-        prompts.append(result.prepared.assembly.system_prompt)
+        prompts.append(result.system_prompt)
     assert prompts[0] == prompts[1]
     assert counts[1] == counts[0] + 1
 
@@ -103,7 +103,7 @@ def test_a_fact_that_is_always_told_is_explained_too(ada, system, actor):
     new = replace(ada, old, "Tim drinks coffee in the morning.", system, category="preference", subject="Tim")
     result, found = explained(ada, actor, "What does Tim drink in the morning?")
     assert found[str(old.pk)]["superseded_by"] == str(new.pk)
-    assert "tea" not in result.prepared.assembly.system_prompt
+    assert "tea" not in result.system_prompt
 
 
 def test_what_was_found_wrong_has_no_date_that_lets_it_in_and_what_was_retired_has_one(ada, system, actor):
@@ -114,8 +114,8 @@ def test_what_was_found_wrong_has_no_date_that_lets_it_in_and_what_was_retired_h
     result, found = explained(ada, actor)
     assert found[str(wrong.pk)]["verdict"] == found[str(decision.pk)]["verdict"] == "retired"
     assert found[str(wrong.pk)]["reason"].startswith("Found wrong")
-    assert ["A date before" in found[str(one.pk)]["remedy"] for one in (wrong, decision)] == [False, True]
-    assert "disk was full" not in result.prepared.assembly.system_prompt
+    assert ["A date before" in found[str(one.pk)]["hint"] for one in (wrong, decision)] == [False, True]
+    assert "disk was full" not in result.system_prompt
 
 
 def test_a_pin_does_not_bring_back_what_was_replaced(ada, system, actor, bob):
@@ -124,7 +124,7 @@ def test_a_pin_does_not_bring_back_what_was_replaced(ada, system, actor, bob):
     replace(ada, old, NEW, system)
     result, found = explained(ada, actor)
     assert found[str(old.pk)]["verdict"] == "superseded"
-    assert OLD not in result.prepared.assembly.system_prompt
+    assert OLD not in result.system_prompt
 
 
 def test_of_the_subconscious_and_of_others_nothing_is_explained(ada, bruno, system, actor, subconscious_token):
@@ -148,7 +148,7 @@ def test_of_very_much_that_was_retired_the_last_is_read_and_what_holds_the_words
         with clock.at(clock.now() - timedelta(days=9 - place)):
             fact_invalidate(fact=fact, by=system)
     found = search(ActorMemory(ada), SearchRequest(EXPORT))
-    looked_at = {hit.id for hit in retired_matches.retired_search(ActorMemory(ada), found.asked)}
+    looked_at = {hit.id for hit in retired_matches.retired_search(ActorMemory(ada), found.query)}
     assert looked_at == {str(facts[place].pk) for place in (0, 2, 3)}
 
 

@@ -1,27 +1,24 @@
-"""Choosing among memories that passed every gate, when not all of them fit."""
+"""Choosing among memories that passed every filter, when not all of them fit."""
 
 import re
 from collections import Counter
-from datetime import UTC, datetime
 
 import pytest
 
-from context.engine.assembly import Candidate, Rules, SearchedSection, VerdictCode, assemble
-
-NOW = datetime(2024, 5, 1, tzinfo=UTC)
+from context.engine.assembly import SearchedSection, VerdictCode, assemble
+from tests.context.engine_inputs import candidate, resolved_request
 
 
 def remembered(name, *, words, relevance):
-    return Candidate("facts", "fact", name, f"{name} " + "word " * words, relevance, NOW, 0.25)
+    return candidate(name, f"{name} " + "word " * words, relevance)
 
 
 def chosen(candidates, budget):
     result = assemble(
         [],
-        total_budget=budget,
-        searched=[SearchedSection("facts", "Relevant Facts", budget)],
-        candidates=candidates,
-        rules=Rules("query", NOW, limits={"fact": 50}, weights={"global": 1.0}),
+        [SearchedSection("facts", "Relevant Facts", budget)],
+        candidates,
+        resolved_request(total=budget, limits={"fact": 50}, weights={"global": 1.0}),
     )
     shown = [item.id for section in result.sections for item in section.items]
     assert set(shown) == {v.candidate.id for v in result.verdicts if v.code == VerdictCode.INCLUDED}
@@ -44,17 +41,15 @@ def test_what_is_chosen_is_shown_best_first_whatever_its_length():
 
 
 def scoped(scope, number, relevance):
-    return Candidate("facts", "fact", f"{scope}-{number}", f"{scope} {number} " + "word " * 10, relevance, NOW, 0.25,
-                     scope=scope)  # fmt: skip
+    return candidate(f"{scope}-{number}", f"{scope} {number} " + "word " * 10, relevance, scope=scope)
 
 
-def scopes_told(weights, found, budget=300, **rules):
+def scopes_included(weights, found, budget=300, **more):
     result = assemble(
         [],
-        total_budget=budget,
-        searched=[SearchedSection("facts", "Relevant Facts", budget)],
-        candidates=found,
-        rules=Rules("query", NOW, limits={"fact": 99}, weights=weights, **rules),
+        [SearchedSection("facts", "Relevant Facts", budget)],
+        found,
+        resolved_request(total=budget, limits={"fact": 99}, weights=weights, **more),
     )
     return Counter(item.id.split("-")[0] for section in result.sections for item in section.items)
 
@@ -65,8 +60,8 @@ CROWD = [scoped(scope, number, 0.9 - place / 10) for place, scope in enumerate((
 
 def test_weights_allot_the_budget_to_task_project_and_global_memory():
     """Each has more to tell than its share holds, and the better ones of one scope do not take another's share."""
-    knight = scopes_told({"task": 0.5, "project": 0.3, "global": 0.2}, CROWD)
-    royalty = scopes_told({"task": 0.2, "project": 0.5, "global": 0.3}, CROWD)
+    knight = scopes_included({"task": 0.5, "project": 0.3, "global": 0.2}, CROWD)
+    royalty = scopes_included({"task": 0.2, "project": 0.5, "global": 0.3}, CROWD)
     assert min(knight.total(), royalty.total()) >= 18
     for told, shares in ((knight, (0.5, 0.3, 0.2)), (royalty, (0.2, 0.5, 0.3))):
         for scope, share in zip(("task", "project", "global"), shares, strict=True):
@@ -75,11 +70,11 @@ def test_weights_allot_the_budget_to_task_project_and_global_memory():
 
 def test_what_a_scope_leaves_unused_goes_to_the_others():
     alone = [one for one in CROWD if one.scope == "project"]
-    assert scopes_told({"task": 0.8, "project": 0.1, "global": 0.1}, alone)["project"] >= 18
+    assert scopes_included({"task": 0.8, "project": 0.1, "global": 0.1}, alone)["project"] >= 18
 
 
 def test_the_head_passes_the_shares():
-    told = scopes_told({"task": 0.0, "project": 1.0, "global": 0.0}, CROWD, head=3)
+    told = scopes_included({"task": 0.0, "project": 1.0, "global": 0.0}, CROWD, head=3)
     assert told["task"] == 3
 
 
@@ -90,13 +85,11 @@ LONG = (
 
 
 def shortened(compression, section=40, total=40):
-    told = Candidate("facts", "fact", "long", LONG, 0.9, NOW, 0.25)
     result = assemble(
         [],
-        total_budget=total,
-        searched=[SearchedSection("facts", "Relevant Facts", section)],
-        candidates=[told],
-        rules=Rules("Why did the ledger export fail?", NOW, limits={"fact": 5}, compression=compression),
+        [SearchedSection("facts", "Relevant Facts", section)],
+        [candidate("long", LONG, 0.9)],
+        resolved_request("Why did the ledger export fail?", total=total, limits={"fact": 5}, compression=compression),
     )
     return result, result.verdicts[0]
 
@@ -118,14 +111,14 @@ def test_nothing_is_shortened_further_than_the_profile_allows():
         result, verdict = shortened(compression)
         assert (verdict.code, verdict.compressed) == (VerdictCode.OVER_BUDGET, False)
         assert result.sections == ()
-        assert "more for Relevant Facts" in verdict.remedy
+        assert "more for Relevant Facts" in verdict.hint
 
 
 @pytest.mark.parametrize(("section", "total"), [(20, 500), (500, 20), (30, 25), (49, 50), (1, 1)])
-def test_as_many_tokens_as_the_remedy_says_let_it_in_and_one_fewer_does_not(section, total):
+def test_as_many_tokens_as_the_hint_says_let_it_in_and_one_fewer_does_not(section, total):
     verdict = shortened(0.0, section, total)[1]
-    of_section = re.search(r"(\d+) tokens? more for Relevant Facts", verdict.remedy)
-    of_prompt = re.search(r"(\d+) tokens? more for the whole prompt", verdict.remedy)
+    of_section = re.search(r"(\d+) tokens? more for Relevant Facts", verdict.hint)
+    of_prompt = re.search(r"(\d+) tokens? more for the whole prompt", verdict.hint)
     assert bool(of_section) == (section < 50)
     assert bool(of_prompt) == (total <= 50)
     enough = [

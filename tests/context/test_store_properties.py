@@ -5,6 +5,7 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from context.engine.frames import FRAMES
 from context.engine.request import ContextRequest
 from context.profiles import BUILT_IN
 from context.services.context import context_assemble
@@ -103,25 +104,24 @@ def test_what_no_prompt_of_any_store_ever_does(ada, personas, system, bob, facts
             context_assemble(agent=ada, request=request, by=personas["actor"], log=False, explain=explain)
             for explain in (False, True, False)
         )
-        assembly = plain.prepared.assembly
-        prompt = assembly.system_prompt
-        assert not assembly.failed
-        assert prompt == explained.prepared.assembly.system_prompt == again.prepared.assembly.system_prompt
-        assert assembly.tokens == estimate_tokens(prompt) <= plain.prepared.decided.budget.total
-        assert plain.prepared.decided.budget.total == (asked["budget"] or plain.prepared.decided.frame.frame.total)
-        for section in assembly.sections:
-            assert section.tokens <= section.budget
+        prompt = plain.system_prompt
+        assert not plain.failed_sections
+        assert prompt == explained.system_prompt == again.system_prompt
+        assert plain.tokens == estimate_tokens(prompt) <= plain.budget_tokens
+        assert plain.budget_tokens == (asked["budget"] or FRAMES[plain.frame_id].total)
+        for section in plain.sections:
+            assert section["tokens"] <= section["budget"]
         headings = [line for line in prompt.split("\n") if line.startswith(("# ", "## "))]
-        assert headings == [f"## {section.label}" for section in assembly.sections]
+        assert headings == [f"## {section['label']}" for section in plain.sections]
         assert not [word for word in gone if word in prompt]
         assert DREAM not in prompt
         assert DREAM not in str(plain.candidates) + str(explained.candidates)
-        excluded = set(plain.prepared.decided.profile.excluded_kinds)
+        excluded = set(plain.decisions["policy"]["excluded_kinds"])
         told = {(item["type"], item["id"]) for section in plain.sections for item in section["items"]}
         for fact in Fact.objects.filter(agent=ada):
             if fact.category in excluded or not fact.active:
                 assert ("fact", str(fact.pk)) not in told
         for one in explained.candidates:
-            assert one["verdict"] == "included" or one["remedy"]
+            assert one["verdict"] == "included" or one["hint"]
             assert one["verdict"] not in ("superseded", "retired") or (one["type"], one["id"]) not in told
         transaction.set_rollback(True)

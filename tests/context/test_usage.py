@@ -82,7 +82,7 @@ def test_an_answer_refers_to_what_it_repeats_and_only_once(ada, actor, system):
     rain = fact_learn(agent=ada, content="Umbrellas belong to the hallway.", category="person", by=system).fact
     with clock.at(NOW - timedelta(hours=1)):
         made = context_assemble(agent=ada, request=ContextRequest("s", "What does Tim drink?"), by=actor)
-    run = ContextRun.objects.get(pk=made.run_id)
+    run = ContextRun.objects.get(pk=made.id)
     uses = context_respond(run=run, response="He drinks green tea " + "and so on " * 200, by=actor)
     assert {use.id: use.referenced for use in uses} == {str(tea.pk): True, str(rain.pk): False}
     assert MemoryUsage.objects.filter(run=run).count() == 2

@@ -26,7 +26,7 @@ def browser(user: User) -> Client:
 
 def send(agent: Agent, by: Principal, text: str = "Hello") -> ContextRun:
     found = context_assemble(agent=agent, request=ContextRequest("s", text), by=by)
-    return ContextRun.objects.get(pk=found.run_id)
+    return ContextRun.objects.get(pk=found.id)
 
 
 def test_a_preview_shows_the_prompt_and_leaves_no_trace(ada: Agent, actor: Principal, alice: User) -> None:

@@ -3,11 +3,11 @@ reconstruction agree."""
 
 from context.engine.assembly.assemble import assemble
 from context.engine.assembly.parts import (
+    RETIRED_VERDICTS,
     Assembly,
     Candidate,
     FixedSection,
     Item,
-    Rules,
     SearchedSection,
     Section,
     Verdict,
@@ -16,11 +16,11 @@ from context.engine.assembly.parts import (
 )
 
 __all__ = [
+    "RETIRED_VERDICTS",
     "Assembly",
     "Candidate",
     "FixedSection",
     "Item",
-    "Rules",
     "SearchedSection",
     "Section",
     "Verdict",

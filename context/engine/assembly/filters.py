@@ -1,10 +1,10 @@
-"""The gates a candidate passes before the budget: each that fails leaves a verdict with what would have let it in."""
+"""The filters a candidate passes before the budget: each that refuses it says why, and what would let it in."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC
 
-from context.engine.assembly.parts import Candidate, Rules, Verdict, VerdictCode
+from context.engine.assembly.parts import Candidate, Verdict, VerdictCode
+from context.engine.resolved_request import ResolvedRequest
 
 PREFERRED_FACTOR = 1.15
 FILE_FACTOR = 1.25
@@ -14,49 +14,41 @@ SHOWN_CHARACTERS = 120
 """Of what took a memory's place, in the reason of a verdict."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A candidate that passed, with its final score and the factors behind it."""
-
-    candidate: Candidate
-    score: float
-    factors: tuple[tuple[str, float], ...]
-
-
-def score_of(candidate: Candidate, rules: Rules) -> tuple[float, tuple[tuple[str, float], ...]]:
+def score_of(candidate: Candidate, resolved: ResolvedRequest) -> tuple[float, tuple[tuple[str, float], ...]]:
     """Relevance multiplied by usage, preference, mentioned files, shared tags and recency (seed 005.1 D3, D5)."""
     factors: list[tuple[str, float]] = []
     if candidate.boost != 1.0:
         factors.append(("usage", candidate.boost))
-    if candidate.kinds & rules.preferred_kinds:
+    if not candidate.kinds.isdisjoint(resolved.profile.preferred_kinds):
         factors.append(("preferred kind", PREFERRED_FACTOR))
-    if any(file in candidate.text or file in candidate.source for file in rules.files):
+    if any(file in candidate.text or file in candidate.source for file in resolved.files):
         factors.append(("mentioned file", FILE_FACTOR))
-    if candidate.tags & rules.tags:
+    if not candidate.tags.isdisjoint(resolved.request.tags):
         factors.append(("shared tag", TAG_FACTOR))
-    if rules.recency_weight > 0:
-        age_days = max(0.0, (rules.now - candidate.happened_at).total_seconds() / 86_400)
+    weight = resolved.analysis.intent.recency
+    if weight > 0:
+        age_days = max(0.0, (resolved.now - candidate.happened_at).total_seconds() / 86_400)
         recency = 0.5 ** (age_days / RECENCY_HALF_LIFE_DAYS)
-        factors.append(("recency", 1.0 - rules.recency_weight + rules.recency_weight * recency))
+        factors.append(("recency", 1.0 - weight + weight * recency))
     score = candidate.relevance
     for _, factor in factors:
         score *= factor
     return score, tuple(factors)
 
 
-def judge(candidates: Iterable[Candidate], rules: Rules) -> tuple[list[Scored], list[Verdict]]:
-    """Split candidates into those that pass, best first, and verdicts on the others.
+def candidates_judge(candidates: Iterable[Candidate], resolved: ResolvedRequest) -> tuple[list[Verdict], list[Verdict]]:
+    """Split candidates into those that pass, best first, and those that are left out.
 
     The order of equals is by type and id, so that equal inputs give equal prompts.
     """
-    scored = [Scored(candidate, *score_of(candidate, rules)) for candidate in candidates]
+    scored = [Verdict(candidate, *score_of(candidate, resolved)) for candidate in candidates]
     # What is pinned comes first, so that of two that say the same it is the one that stays.
     scored.sort(key=lambda entry: (not entry.candidate.pinned, -entry.score, entry.candidate.type, entry.candidate.id))
-    passed: list[Scored] = []
+    passed: list[Verdict] = []
     refused: list[Verdict] = []
     seen: dict[str, str] = {}
     for entry in scored:
-        verdict = _refusal(entry, rules, seen)
+        verdict = _refusal(entry, resolved, seen)
         if verdict is None:
             seen.setdefault(_normal(entry.candidate.text), f"{entry.candidate.type} {entry.candidate.id}")
             passed.append(entry)
@@ -65,12 +57,8 @@ def judge(candidates: Iterable[Candidate], rules: Rules) -> tuple[list[Scored], 
     return passed, refused
 
 
-def _refusal(entry: Scored, rules: Rules, seen: dict[str, str]) -> Verdict | None:
-    candidate = entry.candidate
-
-    def refuse(code: VerdictCode, reason: str, remedy: str) -> Verdict:
-        return Verdict(candidate, code, entry.score, reason, remedy, factors=entry.factors)
-
+def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, str]) -> Verdict | None:
+    candidate, refuse = entry.candidate, entry.refusal
     if candidate.superseded_by:
         by = f"“{_short(candidate.successor_text)}”" if candidate.successor_text else candidate.superseded_by
         return refuse(
@@ -86,22 +74,23 @@ def _refusal(entry: Scored, rules: Rules, seen: dict[str, str]) -> Verdict | Non
             f"Retired{_on(candidate)}.",
             f"{_in_the_past(candidate)}Restore it, if it is still true.",
         )
-    if excluded := sorted(candidate.kinds & rules.excluded_kinds):
+    if excluded := sorted(candidate.kinds.intersection(resolved.profile.excluded_kinds)):
         return refuse(
             VerdictCode.EXCLUDED_KIND, f"The profile leaves out {', '.join(excluded)}.", "Use another profile."
         )
     if candidate.pinned:
         return None
-    if not rules.limits.get(candidate.type, 0):
+    if not resolved.limits.get(candidate.type, 0):
         return refuse(
             VerdictCode.NOT_PLANNED, f"The plan retrieves no {candidate.type}s for this input.", "Ask for it in words."
         )
-    if candidate.importance < rules.min_importance:
-        missing = rules.min_importance - candidate.importance
+    least = resolved.profile.min_importance
+    if candidate.importance < least:
+        missing = least - candidate.importance
         return refuse(
             VerdictCode.LOW_IMPORTANCE,
             f"Importance {candidate.importance:.2f} is {missing:.2f} below the profile's least.",
-            f"An importance of {rules.min_importance:.2f}.",
+            f"An importance of {least:.2f}.",
         )
     if candidate.relevance < candidate.threshold and not candidate.by_time:
         missing = candidate.threshold - candidate.relevance
@@ -113,7 +102,7 @@ def _refusal(entry: Scored, rules: Rules, seen: dict[str, str]) -> Verdict | Non
     if candidate.outranked:
         return refuse(
             VerdictCode.OVER_LIMIT,
-            f"It lies far behind the {rules.limits[candidate.type]} {candidate.type}s that are retrieved.",
+            f"It lies far behind the {resolved.limits[candidate.type]} {candidate.type}s that are retrieved.",
             "More of the question's own words in it, or a larger budget.",
         )
     if candidate.duplicate_of is not None:

@@ -1,12 +1,16 @@
 """What assembly takes and gives."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
+from typing import Any, Self
 
 from nousweb.lib.fencing import fence_label, fence_line
+from nousweb.lib.tokens import estimate_tokens
+
+LOGGED_CHARACTERS = 500
+"""Of a candidate's text, in the log and in explanations."""
 
 
 def list_item(text: str, label: str = "") -> str:
@@ -57,7 +61,7 @@ class SearchedSection:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A memory that a search found, with all that the gates ask about it.
+    """A memory that a search found, with all that the filters ask about it.
 
     `relevance`, `cosine` and `lexical` lie in [0, 1] and mean something by themselves; `threshold` is the least
     relevance that counts. `boost` is the usage feedback's factor, 0.5 to 1.5. `duplicate_of` is the place of the
@@ -92,7 +96,7 @@ class Candidate:
     duplicate_of: int | None = None
     # So many of its type were found to be closer that nothing could let it in.
     outranked: bool = False
-    # A person wants it told whenever its section has room: no gate of relevance stops it.
+    # A person wants it included whenever its section has room: no filter of relevance stops it.
     pinned: bool = False
     # Asked for by time rather than by meaning: its relevance is not what brought it here.
     by_time: bool = False
@@ -102,31 +106,6 @@ class Candidate:
     def line(self, text: str | None = None) -> str:
         """The candidate as a list item of a prompt; `text` in place of its own when it was shortened."""
         return list_item(self.text if text is None else text, self.label)
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How candidates are judged and chosen: the plan, the profile and the task, reduced to numbers.
-
-    `limits` are items by type, `weights` shares of the searched budget by scope, `compression` the share of an item
-    that may be left out, `recency_weight` in [0, 1] from pure relevance to pure recency.
-    """
-
-    query: str
-    now: datetime
-    limits: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    weights: Mapping[str, float] = field(
-        default_factory=lambda: MappingProxyType({"task": 0.4, "project": 0.4, "global": 0.2})
-    )
-    preferred_kinds: frozenset[str] = frozenset()
-    excluded_kinds: frozenset[str] = frozenset()
-    min_importance: float = 0.0
-    compression: float = 0.0
-    head: int = 0
-    tail: int = 0
-    recency_weight: float = 0.0
-    files: tuple[str, ...] = ()
-    tags: frozenset[str] = frozenset()
 
 
 class VerdictCode(StrEnum):
@@ -143,27 +122,66 @@ class VerdictCode(StrEnum):
     OVER_BUDGET = "over_budget"
 
 
+RETIRED_VERDICTS = frozenset({VerdictCode.SUPERSEDED, VerdictCode.RETIRED})
+"""Of memories that are not active, and are looked up only for an explanation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a candidate: why in words, and what would have let it in.
+    """What becomes of a candidate: why in words, and as `hint` what would let it in.
 
-    `score` is the relevance with all factors; `factors` names each that was not 1. `tokens` is what it cost, or
-    would have cost, in the prompt.
+    `score` is the relevance with all factors; `factors` names each that was not 1. `tokens` is what it costs, or
+    would cost, in the prompt. Without a reason it has passed all filters and nothing more is decided yet.
     """
 
     candidate: Candidate
-    code: VerdictCode
     score: float
-    reason: str
-    remedy: str = ""
+    factors: tuple[tuple[str, float], ...] = ()
+    code: VerdictCode = VerdictCode.INCLUDED
+    reason: str = ""
+    hint: str = ""
     tokens: int = 0
     compressed: bool = False
     place: str = ""
-    factors: tuple[tuple[str, float], ...] = ()
+
+    def refusal(self, code: VerdictCode, reason: str, hint: str, tokens: int = 0) -> Self:
+        """The same candidate, left out."""
+        return type(self)(self.candidate, self.score, self.factors, code, reason, hint, tokens)
+
+    def as_json(self) -> dict[str, Any]:
+        """The verdict as it is logged and explained; the text of the candidate only in part."""
+        candidate = self.candidate
+        return {
+            "type": candidate.type,
+            "id": candidate.id,
+            "text": candidate.text[:LOGGED_CHARACTERS],
+            "label": candidate.label,
+            "section": candidate.section,
+            "scope": candidate.scope,
+            "kinds": sorted(candidate.kinds),
+            "verdict": str(self.code),
+            "reason": self.reason,
+            "hint": self.hint,
+            "score": round(self.score, 4),
+            "relevance": round(candidate.relevance, 4),
+            "threshold": candidate.threshold,
+            "cosine": None if candidate.cosine is None else round(candidate.cosine, 4),
+            "lexical": round(candidate.lexical, 4),
+            "importance": candidate.importance,
+            "tokens": self.tokens,
+            "compressed": self.compressed,
+            "place": self.place,
+            "pinned": candidate.pinned,
+            "superseded_by": candidate.superseded_by,
+            "factors": [[name, round(factor, 3)] for name, factor in self.factors],
+            "happened_at": candidate.happened_at.isoformat().replace("+00:00", "Z"),
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
+    """One section of a prompt, heading included in `text` and `tokens`."""
+
     key: str
     label: str
     tier: int
@@ -173,17 +191,35 @@ class Section:
     items: tuple[Item, ...]
     text: str
 
+    def as_json(self) -> dict[str, Any]:
+        """The section as it is answered and logged, its items with the very text that was sent."""
+        return {
+            "label": self.label,
+            "key": self.key,
+            "tier": self.tier,
+            "tokens": self.tokens,
+            "budget": self.budget,
+            "truncated": self.truncated,
+            "items": [
+                {"type": item.type, "id": item.id, "text": item.text, "tokens": estimate_tokens(item.text)}
+                for item in self.items
+            ],
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """The prompt and its parts. `tokens` counts the whole prompt, headings and breaks included.
+    """A prompt and its parts.
 
     `compression_ratio` is characters shown by characters of the originals, over the searched items; 1 without any.
     """
 
     system_prompt: str
-    tokens: int
-    sections: tuple[Section, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
-    failed: tuple[tuple[str, str], ...] = ()
-    compression_ratio: float = 1.0
+    sections: tuple[Section, ...]
+    verdicts: tuple[Verdict, ...]
+    compression_ratio: float
+
+    @property
+    def tokens(self) -> int:
+        """Of the whole prompt, headings and breaks included; estimated."""
+        return estimate_tokens(self.system_prompt)

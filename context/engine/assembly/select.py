@@ -11,12 +11,12 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from context.engine.assembly.fill import HEADING_BREAK, heading_of
-from context.engine.assembly.filters import Scored
-from context.engine.assembly.parts import Item, Rules, SearchedSection, Section, Verdict, VerdictCode
+from context.engine.assembly.parts import Item, SearchedSection, Section, Verdict, VerdictCode
 from context.engine.compression import compress
+from context.engine.resolved_request import ResolvedRequest
 from nousweb.lib.tokens import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
 
 SEPARATOR = "\n"
@@ -79,37 +79,38 @@ class Ledger:
         self.by_scope[scope] += estimate_tokens(line)
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    entry: Scored
-    line: str
-    compressed: bool
-    place: str
+Key = tuple[str, str]
+Choices = dict[Key, tuple[Verdict, str]]
+"""What is included, by type and id, with its line."""
 
 
 def select(
-    passed: Sequence[Scored], sections: Sequence[SearchedSection], rules: Rules, *, total_budget: int, fixed_length: int
+    passed: Sequence[Verdict], sections: Sequence[SearchedSection], resolved: ResolvedRequest, *, fixed_length: int
 ) -> tuple[list[Section], list[Verdict], float]:
-    """Choose from `passed` (best first); returns the sections, a verdict on each, and the compression ratio."""
+    """Choose from `passed` (best first) beside fixed sections of so many characters.
+
+    Returns the sections, a verdict on each, and the compression ratio.
+    """
+    total_budget = resolved.budget.total
     ledger = Ledger({section.key: section for section in sections}, total_budget, fixed_length)
     searched_budget = max(0, total_budget - tokens_of_length(fixed_length))
-    shares = {scope: int(weight * searched_budget) for scope, weight in rules.weights.items()}
-    places = _places(passed, rules)
-    limited, over_limit = _limited(passed, places, rules)
+    shares = {scope: int(weight * searched_budget) for scope, weight in resolved.weights.items()}
+    places = _places(passed, resolved)
+    limited, over_limit = _limited(passed, places, resolved)
 
     order = sorted(limited, key=lambda entry: (_ORDER[places[_key(entry)]], -_worth(entry)))
-    chosen: dict[tuple[str, str], Chosen] = {}
-    waiting: list[Scored] = []
+    chosen: Choices = {}
+    waiting: list[Verdict] = []
     for entry in order:
         kept = places[_key(entry)]
         scope = entry.candidate.scope
         share = None if kept else max(0, shares.get(scope, 0) - ledger.by_scope[scope])
-        if not _take(entry, ledger, rules, chosen, kept, share, compressible=False):
+        if not _take(entry, ledger, resolved, chosen, kept, share, compressible=False):
             waiting.append(entry)
     refused = [
         entry
         for entry in waiting
-        if not _take(entry, ledger, rules, chosen, places[_key(entry)], None, compressible=True)
+        if not _take(entry, ledger, resolved, chosen, places[_key(entry)], None, compressible=True)
     ]
     verdicts = over_limit + [_over_budget(entry, ledger) for entry in refused]
     built, included, ratio = _build(passed, sections, chosen, refused)
@@ -119,61 +120,58 @@ def select(
 _ORDER = {"pinned": 0, "head": 1, "tail": 2, "": 3}
 
 
-def _worth(entry: Scored) -> float:
+def _worth(entry: Verdict) -> float:
     return entry.score / math.sqrt(len(entry.candidate.line()))
 
 
-def _key(entry: Scored) -> tuple[str, str]:
+def _key(entry: Verdict) -> Key:
     return entry.candidate.type, entry.candidate.id
 
 
-def _places(passed: Sequence[Scored], rules: Rules) -> dict[tuple[str, str], str]:
+def _places(passed: Sequence[Verdict], resolved: ResolvedRequest) -> dict[Key, str]:
     """Who is pinned, who is head, who is tail, and who is neither."""
     places = {_key(entry): "pinned" if entry.candidate.pinned else "" for entry in passed}
     passed = [entry for entry in passed if not entry.candidate.pinned]
-    head = passed[: rules.head]
+    head = passed[: resolved.profile.preserve_head]
     places.update({_key(entry): "head" for entry in head})
     rest = sorted(
-        (entry for entry in passed[rules.head :] if not entry.candidate.weak),
+        (entry for entry in passed[resolved.profile.preserve_head :] if not entry.candidate.weak),
         key=lambda entry: (-entry.candidate.happened_at.timestamp(), entry.candidate.type, entry.candidate.id),
     )
-    places.update({_key(entry): "tail" for entry in rest[: rules.tail]})
+    places.update({_key(entry): "tail" for entry in rest[: resolved.profile.preserve_tail]})
     return places
 
 
 def _limited(
-    passed: Sequence[Scored], places: Mapping[tuple[str, str], str], rules: Rules
-) -> tuple[list[Scored], list[Verdict]]:
+    passed: Sequence[Verdict], places: Mapping[Key, str], resolved: ResolvedRequest
+) -> tuple[list[Verdict], list[Verdict]]:
     counts: Counter[str] = Counter()
-    kept: list[Scored] = []
+    kept: list[Verdict] = []
     over: list[Verdict] = []
     for entry in passed:
         if places[_key(entry)] == "pinned":
             kept.append(entry)
             continue
         counts[entry.candidate.type] += 1
-        limit = rules.limits.get(entry.candidate.type, 0)
+        limit = resolved.limits.get(entry.candidate.type, 0)
         if counts[entry.candidate.type] <= limit or places[_key(entry)] == "tail":
             kept.append(entry)
         else:
             over.append(
-                Verdict(
-                    entry.candidate,
+                entry.refusal(
                     VerdictCode.OVER_LIMIT,
-                    entry.score,
                     f"Number {counts[entry.candidate.type]} of its type; the plan takes {limit}.",
                     f"A limit of {counts[entry.candidate.type]}.",
-                    factors=entry.factors,
                 )
             )
     return kept, over
 
 
 def _take(
-    entry: Scored,
+    entry: Verdict,
     ledger: Ledger,
-    rules: Rules,
-    chosen: dict[tuple[str, str], Chosen],
+    resolved: ResolvedRequest,
+    chosen: Choices,
     place: str,
     share: int | None,
     *,
@@ -183,33 +181,36 @@ def _take(
     line, compressed = candidate.line(), False
     if not ledger.fits(candidate.section, line, share):
         room = ledger.room(candidate.section, share)
-        if not compressible or rules.compression <= 0 or room < LEAST_COMPRESSED_TOKENS:
+        compression = resolved.compression
+        if not compressible or compression <= 0 or room < LEAST_COMPRESSED_TOKENS:
             return False
         overhead = estimate_tokens(candidate.line(""))
-        short = compress(candidate.text, rules.query, max_tokens=room - overhead, least_share=1.0 - rules.compression)
+        short = compress(
+            candidate.text, resolved.request.input, max_tokens=room - overhead, least_share=1.0 - compression
+        )
         if short is None or not ledger.fits(candidate.section, line := candidate.line(short), share):
             return False
         compressed = True
     ledger.spend(candidate.section, line, candidate.scope)
-    chosen[_key(entry)] = Chosen(entry, line, compressed, place)
+    verdict = replace(
+        entry, reason=_why(place, compressed), tokens=estimate_tokens(line), compressed=compressed, place=place
+    )
+    chosen[_key(entry)] = (verdict, line)
     return True
 
 
-def _over_budget(entry: Scored, ledger: Ledger) -> Verdict:
+def _over_budget(entry: Verdict, ledger: Ledger) -> Verdict:
     candidate = entry.candidate
     line = candidate.line()
     lacking = ledger.missing(candidate.section, line)
     names = (ledger.sections[candidate.section].label, "the whole prompt")
     over = [f"the budget of {name} by {_tokens(n)}" for name, n in zip(names, lacking, strict=True) if n]
     more = [f"{_tokens(n)} more for {name}" for name, n in zip(names, lacking, strict=True) if n]
-    return Verdict(
-        candidate,
+    return entry.refusal(
         VerdictCode.OVER_BUDGET,
-        entry.score,
         f"Over {' and '.join(over)}.",
         f"{' and '.join(more)}.",
         tokens=estimate_tokens(line),
-        factors=entry.factors,
     )
 
 
@@ -218,10 +219,10 @@ def _tokens(count: int) -> str:
 
 
 def _build(
-    passed: Sequence[Scored],
+    passed: Sequence[Verdict],
     sections: Sequence[SearchedSection],
-    chosen: Mapping[tuple[str, str], Chosen],
-    refused: Sequence[Scored],
+    chosen: Choices,
+    refused: Sequence[Verdict],
 ) -> tuple[list[Section], list[Verdict], float]:
     built: list[Section] = []
     verdicts: list[Verdict] = []
@@ -233,37 +234,26 @@ def _build(
         ]
         if not kept:
             continue
-        items = tuple(Item(pick.entry.candidate.type, pick.entry.candidate.id, pick.line) for pick in kept)
+        items = tuple(Item(*_key(verdict), line) for verdict, line in kept)
         text = heading_of(section.label) + HEADING_BREAK + SEPARATOR.join(item.text for item in items)
-        truncated = section.key in short_sections or any(pick.compressed for pick in kept)
+        truncated = section.key in short_sections or any(verdict.compressed for verdict, _ in kept)
         built.append(
             Section(
                 section.key, section.label, section.tier, section.budget, estimate_tokens(text), truncated, items, text
             )
         )
-        for pick in kept:
-            shown += len(pick.line)
-            original += len(pick.entry.candidate.line())
-            verdicts.append(
-                Verdict(
-                    pick.entry.candidate,
-                    VerdictCode.INCLUDED,
-                    pick.entry.score,
-                    _why(pick),
-                    tokens=estimate_tokens(pick.line),
-                    compressed=pick.compressed,
-                    place=pick.place,
-                    factors=pick.entry.factors,
-                )
-            )
+        for verdict, line in kept:
+            shown += len(line)
+            original += len(verdict.candidate.line())
+            verdicts.append(verdict)
     return built, verdicts, shown / original if original else 1.0
 
 
-def _why(pick: Chosen) -> str:
+def _why(place: str, compressed: bool) -> str:
     reason = {
-        "pinned": "Pinned: a person wants it told.",
+        "pinned": "Pinned: a person wants it included.",
         "head": "Among the best: kept first.",
         "tail": "Among the most recent: kept though it ranks low.",
         "": "Relevant, and within the budget.",
-    }[pick.place]
-    return reason + (" Shortened to fit." if pick.compressed else "")
+    }[place]
+    return reason + (" Shortened to fit." if compressed else "")

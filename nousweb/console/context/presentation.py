@@ -1,14 +1,12 @@
 """A prompt with all that led to it, as the console shows it: a preview, a replay and a logged run alike."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from context.models import ContextRun
-from context.services.context import ContextResult, candidates_of_log
+from context.engine.record import ContextRecord
 from nousweb.console.charts import stacked_bar
 from nousweb.console.context.labels import (
     SCOPES,
@@ -76,73 +74,23 @@ class SectionRow:
 
 @dataclass(frozen=True)
 class PromptView:
-    """What the panels of a result need. Sections, candidates and decisions are as they are logged."""
+    """A record with what the panels of a result show beside it: addresses, words and shares."""
 
     slug: str
-    system_prompt: str
-    tokens: int
-    budget: int
-    sections: Sequence[Mapping[str, Any]]
-    candidates: Sequence[Mapping[str, Any]]
-    decisions: Mapping[str, Any]
-    fingerprint: Mapping[str, Any] = field(default_factory=dict)
-    failed: Sequence[Sequence[str]] = ()
-    timings: Mapping[str, float] = field(default_factory=dict)
-    as_of: datetime | None = None
-    counted: int | None = None
-    counted_by: str = ""
-
-    @classmethod
-    def of_result(cls, slug: str, result: ContextResult) -> "PromptView":
-        prepared = result.prepared
-        return cls(
-            slug,
-            prepared.assembly.system_prompt,
-            prepared.assembly.tokens,
-            prepared.decided.budget.total,
-            result.sections,
-            result.candidates,
-            result.decisions,
-            result.fingerprint,
-            prepared.assembly.failed,
-            prepared.timings,
-            prepared.decided.request.as_of,
-        )
-
-    @classmethod
-    def of_run(cls, slug: str, run: ContextRun) -> "PromptView":
-        return cls(
-            slug,
-            run.system_prompt,
-            run.tokens,
-            run.budget_tokens,
-            run.sections,
-            candidates_of_log(run.candidates),
-            run.decisions,
-            run.fingerprint,
-            run.failed_sections,
-            run.timings,
-            run.as_of,
-            run.counted_tokens,
-            run.counted_by,
-        )
+    record: ContextRecord
 
     @property
     def share(self) -> int:
-        return round(100 * self.tokens / self.budget) if self.budget else 0
-
-    @property
-    def degraded(self) -> str:
-        return str(self.decisions.get("degraded") or "")
+        return round(100 * self.record.tokens / self.record.budget_tokens) if self.record.budget_tokens else 0
 
     @cached_property
     def segments(self) -> list[Any]:
         """The bar of all sections, of the whole budget."""
         values = [
             (str(section["label"]), section["tokens"], f"seg-{place % 8 + 1}")
-            for place, section in enumerate(self.sections)
+            for place, section in enumerate(self.record.sections)
         ]
-        return stacked_bar(values, width=1000, height=12, capacity=max(self.tokens, 1))
+        return stacked_bar(values, width=1000, height=12, capacity=max(self.record.tokens, 1))
 
     @cached_property
     def rows(self) -> list[SectionRow]:
@@ -167,61 +115,48 @@ class PromptView:
                 SEPARATORS.get(section.get("key", ""), "\n"),
                 SECTION_BREAK if place else "",
             )
-            for place, section in enumerate(self.sections)
+            for place, section in enumerate(self.record.sections)
         ]
 
     @property
     def linked(self) -> bool:
         """Whether the pieces put together are the prompt, letter for letter, so that they can stand for it."""
-        return self.system_prompt == "".join(
+        return self.record.system_prompt == "".join(
             f"{row.lead}## {row.label}\n{row.separator.join(piece.text for piece in row.pieces)}" for row in self.rows
         )
 
     @cached_property
     def frame(self) -> str:
-        return frame_words(self.decisions.get("frame") or {})
-
-    @property
-    def frame_id(self) -> str:
-        return str((self.decisions.get("frame") or {}).get("id", ""))
-
-    @property
-    def profile_id(self) -> str:
-        return str((self.decisions.get("profile") or {}).get("id", ""))
+        return frame_words(self.record.decisions.get("frame") or {})
 
     @cached_property
     def intent(self) -> list[str]:
-        return list(intent_words(self.decisions.get("intent") or {}))
+        return list(intent_words(self.record.decisions.get("intent") or {}))
 
     @cached_property
     def plan(self) -> list[str]:
-        return list(plan_words(self.decisions.get("plan") or {}))
+        return list(plan_words(self.record.decisions.get("plan") or {}))
 
     @cached_property
     def policy(self) -> list[tuple[str, str]]:
-        return list(policy_words(self.decisions))
+        return list(policy_words(self.record.decisions))
 
     @property
     def scopes(self) -> list[tuple[str, int]]:
         """How many memories of each scope are in the prompt."""
-        counts = self.fingerprint.get("tier_counts") or {}
+        counts = self.record.fingerprint.get("tier_counts") or {}
         return [(name, counts.get(name, 0)) for name in SCOPES]
 
     @cached_property
     def stages(self) -> list[tuple[str, float]]:
-        return list(stage_words(self.timings))
-
-    @property
-    def milliseconds(self) -> float:
-        """All stages together; the search's own stages are part of it already."""
-        return sum(value for name, value in self.timings.items() if "." not in name)
+        return list(stage_words(self.record.timings))
 
     def table(self, *, sort: str = "verdict", verdict: str = "") -> list[dict[str, Any]]:
         """The candidates in the order asked for, those with one verdict if `verdict` names it.
 
         The usual order has the included first, as a reader asks first what is in it, then the highest score.
         """
-        found = [one for one in self.candidates if not verdict or one["verdict"] == verdict]
+        found = [one for one in self.record.candidates if not verdict or one["verdict"] == verdict]
         key = {"recent": "happened_at", "verdict": "score"}.get(sort, sort if sort in SORTS else "score")
         found.sort(
             key=lambda one: (one.get(key) is not None, one.get(key) or 0 if key != "happened_at" else one[key]),
@@ -244,7 +179,7 @@ class PromptView:
     @cached_property
     def verdicts(self) -> list[dict[str, Any]]:
         """How many candidates came to each verdict."""
-        counts = Counter(one["verdict"] for one in self.candidates)
+        counts = Counter(one["verdict"] for one in self.record.candidates)
         return [
             {"code": code, "word": word, "kind": kind, "count": counts[code]}
             for code, (kind, word) in VERDICTS.items()

@@ -1,12 +1,12 @@
 """Two prompts side by side: what differs in the text, and which memories came, went, moved or fared otherwise."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from context.engine.record import ContextRecord
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.links import memory_url
-from nousweb.console.context.presentation import PromptView
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
 Key = tuple[str, str]
@@ -65,8 +65,11 @@ class Comparison:
     tokens_change: int
 
 
-def compare(a: PromptView, b: PromptView) -> Comparison:
-    """What differs from `a` to `b`. An item has moved when it stands elsewhere among those that both show."""
+def compare(slug: str, a: ContextRecord, b: ContextRecord) -> Comparison:
+    """What differs between two contexts of an agent, from `a` to `b`.
+
+    An item has moved when it stands elsewhere among those that both show.
+    """
     places_a, places_b = _places(a), _places(b)
     both = [key for key, place in places_a.items() if place.shown and places_b.get(key, Place()).shown]
     order_b = {key: number for number, key in enumerate(sorted(both, key=lambda key: places_b[key].number))}
@@ -82,7 +85,7 @@ def compare(a: PromptView, b: PromptView) -> Comparison:
             same += one.shown and other.shown
             continue
         text = other.text or one.text
-        items.append(ItemChange(*key, text, change, one, other, memory_url(a.slug, *key)))
+        items.append(ItemChange(*key, text, change, one, other, memory_url(slug, *key)))
     order = list(CHANGES)
     items.sort(key=lambda item: order.index(item.change))
     return Comparison(diff_texts(a.system_prompt, b.system_prompt), tuple(items), same, b.tokens - a.tokens)
@@ -98,12 +101,11 @@ def _change(a: Place, b: Place, *, moved: bool) -> str:
     return "verdict" if a.verdict and b.verdict and a.verdict != b.verdict else ""
 
 
-def _places(shown: PromptView) -> dict[Key, Place]:
-    verdicts: dict[Key, Mapping[str, Any]] = {(one["type"], one["id"]): one for one in shown.candidates}
+def _places(record: ContextRecord) -> dict[Key, Place]:
+    verdicts: dict[Key, Mapping[str, Any]] = {(one["type"], one["id"]): one for one in record.candidates}
     places: dict[Key, Place] = {}
     number = 0
-    sections: Sequence[Mapping[str, Any]] = shown.sections
-    for section in sections:
+    for section in record.sections:
         for item in section["items"]:
             number += 1
             key = item["type"], item["id"]

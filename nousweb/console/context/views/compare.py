@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from context.engine.frames import FRAMES
+from context.engine.record import ContextRecord
 from context.models import ContextProfile, ContextRun
 from context.selectors import VIEW_RUN, run_get, runs_of
 from context.services.context import ASSEMBLE
@@ -93,7 +94,12 @@ def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
         except (Invalid, NotFound) as error:
             context["refusal"] = error.detail
         else:
-            context |= {"a": a, "b": b, "comparison": compare(a.shown, b.shown), "sides": [("A", a), ("B", b)]}
+            context |= {
+                "a": a,
+                "b": b,
+                "comparison": compare(slug, a.shown.record, b.shown.record),
+                "sides": [("A", a), ("B", b)],
+            }
     layouts = []
     for layout in ("split", "unified"):
         query = request.GET.copy()
@@ -125,8 +131,8 @@ def _key(name: str) -> UUID:
 def _side(run: ContextRun, by: Principal, form: SideForm, now: bool) -> Side:
     changes = form.changes
     if not now and not changes:
-        return Side(PromptView.of_run(run.agent.slug, run), f"sent {_moment(run.created_at)}", run)
-    shown = PromptView.of_result(run.agent.slug, context_replay(run=run, by=by, **changes))
+        return Side(PromptView(run.agent.slug, ContextRecord.of_run(run)), f"sent {_moment(run.created_at)}", run)
+    shown = PromptView(run.agent.slug, context_replay(run=run, by=by, **changes))
     words = [f"{name} {value}" for name, value in changes.items() if name != "as_of"]
     if "as_of" in changes:
         words.append(f"as of {_moment(changes['as_of'])}")

@@ -82,10 +82,10 @@ def agent_context_tokens(request: HttpRequest, slug: str) -> HttpResponse:
     shown = _preview(form, agent, by)
     if shown is None:
         raise Invalid("There is no prompt to count.", field="input")
-    context: dict[str, Any] = {"tokens": shown.tokens, "counted": None}
+    context: dict[str, Any] = {"tokens": shown.record.tokens, "counted": None}
     if counts_exactly():
         try:
-            context |= {"counted": tokens_count(shown.system_prompt), "counted_by": settings.COUNTER_MODEL}
+            context |= {"counted": tokens_count(shown.record.system_prompt), "counted_by": settings.COUNTER_MODEL}
         except CountFailed as failed:
             context["failure"] = f"It could not be counted: {failed}"
     return render(request, "context/_tokens.html", context)
@@ -110,13 +110,13 @@ def _preview(form: InspectorForm, agent: Agent, by: Principal) -> PromptView | N
         return None
     try:
         persona = form.cleaned_data.get("persona") or None
-        result = context_assemble(
+        record = context_assemble(
             agent=agent, request=form.as_request(), by=by, log=False, explain=True, persona=persona
         )
     except Invalid as error:
         form_refuse(form, error, **FIELDS_OF_REQUEST)
         return None
-    return PromptView.of_result(agent.slug, result)
+    return PromptView(agent.slug, record)
 
 
 def _query(given: QueryDict) -> str:

@@ -13,6 +13,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from context.engine.frames import FRAMES
+from context.engine.record import ContextRecord
 from context.models import ContextProfile, ContextRun
 from context.selectors import VIEW_RUN, run_get, runs_of
 from context.services.response import context_outcome
@@ -107,7 +108,7 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     by.require(VIEW_RUN)
     agent = agent_get(slug)
     run = run_get(agent, by, pk)
-    shown = PromptView.of_run(slug, run)
+    shown = PromptView(slug, ContextRecord.of_run(run))
     sort = request.GET.get("sort", "")
     verdict = request.GET.get("verdict", "")
     sort = sort if sort in SORTS else "verdict"

@@ -1,0 +1,105 @@
+"""One context: the prompt with all that led to it, in the very shape in which it is logged."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Self
+from uuid import UUID
+
+from context.models import ContextRun
+
+CANDIDATE_DEFAULTS: Mapping[str, Any] = {
+    "label": "",
+    "scope": "global",
+    "hint": "",
+    "lexical": 0.0,
+    "importance": 0.5,
+    "tokens": 0,
+    "compressed": False,
+    "place": "",
+    "pinned": False,
+    "superseded_by": "",
+    "factors": [],
+}
+"""What most candidates have in common is not logged with each: the log is the largest table there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRecord:
+    """A prompt, its parts, and what was decided on the way to it. The engine makes it once; all others only read it.
+
+    Each field has the name and the shape of the column of `ContextRun` that keeps it. `sections` have their items with
+    the very text that was sent, `candidates` a verdict each (`Section.as_json`, `Verdict.as_json`). `timings` are
+    milliseconds by stage. `id` is None while it has left no trace, `counted_tokens` until they have been counted.
+    """
+
+    persona: str
+    request: Mapping[str, Any]
+    system_prompt: str
+    tokens: int
+    budget_tokens: int
+    sections: Sequence[Mapping[str, Any]]
+    candidates: Sequence[Mapping[str, Any]]
+    decisions: Mapping[str, Any]
+    fingerprint: Mapping[str, Any]
+    failed_sections: Sequence[Sequence[str]]
+    timings: Mapping[str, float]
+    as_of: datetime | None = None
+    id: UUID | None = None
+    counted_tokens: int | None = None
+    counted_by: str = ""
+
+    @classmethod
+    def of_run(cls, run: ContextRun) -> Self:
+        """The record that a logged run keeps."""
+        kept = {one.name: getattr(run, one.name) for one in fields(cls)}
+        return cls(**{**kept, "candidates": [_candidate_of_log(one) for one in run.candidates]})
+
+    def as_run(self, **more: Any) -> ContextRun:
+        """A run to be logged; `more` are the columns that say whose it is."""
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "id"}
+        return ContextRun(
+            **{**kept, "candidates": [_candidate_for_log(one) for one in self.candidates]},
+            session_id=self.request["session_id"],
+            input=self.request["input"],
+            frame=self.frame_id,
+            profile=self.profile_id,
+            fingerprint_id=self.fingerprint["id"],
+            duration_ms=round(self.milliseconds, 2),
+            **more,
+        )
+
+    @property
+    def frame_id(self) -> str:
+        return str((self.decisions.get("frame") or {}).get("id", ""))
+
+    @property
+    def profile_id(self) -> str:
+        return str((self.decisions.get("profile") or {}).get("id", ""))
+
+    @property
+    def degraded(self) -> str:
+        """Why the search had to do without vectors; empty when it did not."""
+        return str(self.decisions.get("degraded") or "")
+
+    @property
+    def milliseconds(self) -> float:
+        """All stages together; the search's own stages are part of it already."""
+        return sum(value for name, value in self.timings.items() if "." not in name)
+
+
+def _candidate_for_log(candidate: Mapping[str, Any]) -> dict[str, Any]:
+    """A candidate without what is `CANDIDATE_DEFAULTS`."""
+    return {
+        name: value
+        for name, value in candidate.items()
+        if name not in CANDIDATE_DEFAULTS or value != CANDIDATE_DEFAULTS[name]
+    }
+
+
+def _candidate_of_log(logged: Mapping[str, Any]) -> dict[str, Any]:
+    """A candidate as it was before it was logged. Older runs keep the hint under the name of "remedy"."""
+    found = {**CANDIDATE_DEFAULTS, **logged}
+    if "remedy" in found:
+        found["hint"] = found.pop("remedy")
+    return found
