@@ -6,7 +6,7 @@ from memory.search.index_statistics import statistics_refresh
 from memory.services.indexing import embeddings_make, index_retry, requeue_stale_embeddings
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.reembedding import reembed_continue
-from memory.services.reviews import reviews_expire
+from memory.services.reviews.expiry import reviews_expire
 
 
 def derive_from_events(loop_ids: list[int]) -> int:

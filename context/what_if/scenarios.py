@@ -10,7 +10,7 @@ from identity.principal import Principal
 from identity.services.four_eyes import approval_barred
 from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor, Fact, MemoryReview, Scope
-from memory.services.reviews import BULK_RESOLUTIONS, RESOLUTIONS
+from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.validation import choice_check, tags_check, unit_check, word_check
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unstorable_reason

@@ -8,7 +8,9 @@ from ninja import Query, Router
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
 from memory.schemas.reviews import ReviewOut, ReviewPage, ReviewResolveIn
-from memory.services.reviews import REVIEW, review_resolve, review_undo
+from memory.services.reviews.records import REVIEW
+from memory.services.reviews.resolve import review_resolve
+from memory.services.reviews.undo import review_undo
 
 router = Router()
 VIEW = "memory.view_memoryreview"

@@ -25,7 +25,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_erasing
 from memory.models import Fact, FactChange, ItemType, WorkingMemory
 from memory.search.index_writer import index_remove
-from memory.services.facts.change import facts_lock
+from memory.services.facts.locks import facts_lock
 from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_describe
 from memory.types import MEMORY_TYPES
 from memory.validation import shown, shown_check, text_check

@@ -31,7 +31,7 @@ from memory.models import MemoryReview
 from memory.policy import PROFILE_CATEGORIES
 from memory.services.censors import censor_create
 from memory.services.facts import fact_edit, fact_invalidate, fact_learn
-from memory.services.reviews import review_resolve
+from memory.services.reviews.resolve import review_resolve
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.api.problems import rows
 from tests.context.stories import browser, learn, send

@@ -22,7 +22,7 @@ from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from memory.services.procedures import procedure_create
-from memory.services.review_opening import escalation_announce
+from memory.services.reviews.opening import escalation_announce
 from memory.services.working import working_item_add, working_thread_open
 from tests.e2e.conftest import assert_accessible
 

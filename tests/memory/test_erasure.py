@@ -27,7 +27,7 @@ from memory.services.erasure import agent_erase, fact_erase, subject_erase
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
 from memory.services.loops import derived_backfill
-from memory.services.reviews import review_resolve
+from memory.services.reviews.resolve import review_resolve
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound
 from tests.database import as_the_owner

@@ -34,7 +34,7 @@ def served(db, settings):
 @pytest.fixture
 def learn(ada, actor):
     """Facts that come without their vectors."""
-    return lambda *texts: [fact_learn(agent=ada, content=text, by=actor, probe=Precheck()).fact for text in texts]
+    return lambda *texts: [fact_learn(agent=ada, content=text, by=actor, precheck=Precheck()).fact for text in texts]
 
 
 def states():
@@ -160,7 +160,7 @@ def test_two_workers_embed_every_row_once(settings, ada, actor):
         name = f"openai:two-{running.url.rpartition(':')[2]}"
         EmbeddingModel.objects.create(name=name, dimension=running.dimension, state="active")
         for number in range(150):
-            fact_learn(agent=ada, content=f"fact number {number}", by=actor, probe=Precheck())
+            fact_learn(agent=ada, content=f"fact number {number}", by=actor, precheck=Precheck())
         made = []
 
         def work():

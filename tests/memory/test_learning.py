@@ -6,6 +6,9 @@ import pytest
 
 from memory.jobs.runner import job_run
 from memory.models import Fact, FactChange, Job, JudgeCall, MemoryReview
+from memory.services.facts.comparison_candidates import candidates_compare
+from memory.services.facts.precheck import vector_of
+from nousweb.lib import clock
 from tests.judge_server import JudgeServer
 
 
@@ -201,6 +204,19 @@ def test_compatible_facts_of_one_subject_both_stay(learn):
     told = learn("Alice plays the violin in the city orchestra.", subject="Alice")
     assert (told["action"], told["review"]) == ("stored", None)
     assert Fact.objects.active().count() == 2
+
+
+def test_a_pair_that_was_compared_for_the_judge_is_not_compared_again(learn, ada):
+    learn(BERLIN, subject="Alice")
+    fact = Fact(agent=ada, persona="actor", content=PARIS, subject="Alice")
+    vector, comparisons = vector_of(PARIS), {}
+    [first] = candidates_compare(fact, vector=vector, comparisons=comparisons)
+    fact.recorded_at = clock.now()
+    [again] = candidates_compare(fact, vector=vector, comparisons=comparisons)
+    assert again.comparison is first.comparison
+    learn("Alice lives in Rome.", subject="Alice")
+    assert len(candidates_compare(fact, vector=vector, comparisons=comparisons)) == 1
+    assert len(comparisons) == 2, "what was learned in the meantime is compared"
 
 
 def test_a_chain_keeps_both_clocks(learn):

@@ -23,7 +23,8 @@ from memory.services.censors import censor_check, censor_create, censor_false_po
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
-from memory.services.reviews import review_resolve, review_undo
+from memory.services.reviews.resolve import review_resolve
+from memory.services.reviews.undo import review_undo
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed
 from tests.judge_server import JudgeServer

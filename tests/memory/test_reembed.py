@@ -116,7 +116,7 @@ def test_only_one_move_at_a_time_and_it_can_be_stopped(served, store, system):
 
 def test_the_index_keeps_its_model_when_the_settings_change(served, store, settings, ada, actor):
     settings.EMBEDDER, settings.EMBED_MODEL = served.name.split(":")
-    fact_learn(agent=ada, content="One more.", by=actor, probe=Precheck())
+    fact_learn(agent=ada, content="One more.", by=actor, precheck=Precheck())
     assert embeddings_make() == 1
     assert models() == {(LOCAL, "ready")}
     out = StringIO()

@@ -13,7 +13,7 @@ from memory.models import Fact, Job, MemoryReview
 from memory.services.erasure import subject_erase
 from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.facts.rejected_facts import RELEARN_QUESTIONS
-from memory.services.review_opening import question_ask
+from memory.services.reviews.opening import question_ask
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
 from tests.judge_server import JudgeServer, Reply
@@ -307,11 +307,11 @@ class TestQuestions:
         assert said("Tim lives in Riga.")["action"] != "refused", "people learn as before"
 
     def test_of_one_token_few_wait(self, monkeypatch, agent, learn):
-        monkeypatch.setattr("memory.services.review_opening.MAX_WAITING_QUESTIONS_PER_TOKEN", 2)
+        monkeypatch.setattr("memory.services.reviews.opening.MAX_WAITING_QUESTIONS_PER_TOKEN", 2)
         self._refused_after_two(agent, learn)
 
     def test_of_one_token_few_come_in_a_day(self, monkeypatch, agent, learn, person):
-        monkeypatch.setattr("memory.services.review_opening.MAX_QUESTIONS_PER_TOKEN_AND_WINDOW", 2)
+        monkeypatch.setattr("memory.services.reviews.opening.MAX_QUESTIONS_PER_TOKEN_AND_WINDOW", 2)
         self._refused_after_two(agent, learn)
         for review in MemoryReview.objects.all():
             resolve(person, review.pk, "both")
@@ -321,7 +321,7 @@ class TestQuestions:
         assert learn("Ann sometimes sings in the choir of Linz.", subject="Ann")["action"] == "queued"
 
     def test_another_tokens_questions_do_not_count(self, monkeypatch, ada, agent, learn, bob):
-        monkeypatch.setattr("memory.services.review_opening.MAX_WAITING_QUESTIONS_PER_TOKEN", 2)
+        monkeypatch.setattr("memory.services.reviews.opening.MAX_WAITING_QUESTIONS_PER_TOKEN", 2)
         old = Fact.objects.get(pk=learn("Ann never sings in the choir of Linz.", subject="Ann")["fact"]["id"])
         for place in range(3):
             question_ask(

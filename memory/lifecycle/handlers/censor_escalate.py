@@ -8,7 +8,7 @@ from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor, Job
 from memory.policy import CENSOR_SEVERITIES_BY_AUTHOR
 from memory.services.censors import censor_update
-from memory.services.review_opening import escalation_announce
+from memory.services.reviews.opening import escalation_announce
 
 BY = Principal.of_system("lifecycle")
 

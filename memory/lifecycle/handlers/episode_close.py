@@ -21,7 +21,7 @@ from memory.policy import MAX_DETAIL_CHARACTERS
 from memory.services.decisions import decisions_link
 from memory.services.episodes import episode_describe, episode_words
 from memory.services.facts import Precheck, fact_learn, fact_precheck
-from memory.services.review_opening import question_ask
+from memory.services.reviews.opening import question_ask
 
 BY = Principal.of_system("lifecycle")
 Kind = Episode.SummaryKind
@@ -129,7 +129,7 @@ def _apply(job: Job, found: Prepared) -> dict[str, Any]:
 
 def _learn(episode: Episode, facts: Sequence[tuple[ExtractedFact, Precheck]]) -> dict[str, int]:
     actions: dict[str, int] = {}
-    for each, probe in facts:
+    for each, precheck in facts:
         learned = fact_learn(
             agent=episode.agent,
             persona=episode.persona,
@@ -140,7 +140,7 @@ def _learn(episode: Episode, facts: Sequence[tuple[ExtractedFact, Precheck]]) ->
             source=f"episode:{episode.pk}",
             source_episode=episode,
             by=BY,
-            probe=probe,
+            precheck=precheck,
         )
         actions[learned.action] = actions.get(learned.action, 0) + 1
         if learned.action != "confirmed" and learned.fact.active and each.confidence < LOW_CONFIDENCE:

@@ -13,7 +13,7 @@ from memory.embedding.thresholds import UNKNOWN
 from memory.judge import Judged, JudgeFailed, JudgeUnavailable, RelationVerdict, judge_in_force
 from memory.lifecycle.handler import Defer, Handler
 from memory.models import Job, MemoryReview
-from memory.services.reviews import verdict_apply
+from memory.services.reviews.resolve import verdict_apply
 
 BY = Principal.of_system("judge")
 
@@ -46,8 +46,8 @@ def _apply(job: Job, judged: Judged[RelationVerdict] | str) -> dict[str, Any]:
     if review is None or review.old is None or review.new is None:
         return {"judge": "answered"}
     comparison = compare_facts(FactSnapshot.of(review.old), FactSnapshot.of(review.new), review.score or 0.0, UNKNOWN)
-    comes_to = auto_resolution(comparison, judged.value)
-    answer = verdict_apply(review=review, judged=judged, comes_to=str(comes_to) if comes_to else None, by=BY)
+    relation = auto_resolution(comparison, judged.value)
+    answer = verdict_apply(review=review, judged=judged, relation=relation, by=BY)
     return {"judge": str(judged.value.relation), "confidence": judged.value.confidence, "answer": answer}
 
 

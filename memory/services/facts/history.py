@@ -39,3 +39,11 @@ def change_record(
 
 def iso(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
+
+
+def retirement_time(fact: Fact, now: datetime) -> datetime:
+    """When a fact that is retired now leaves the agent's mind: never before it was learned, whatever clocks say.
+
+    Machines whose clocks differ, or one that was set back, leave facts that were recorded after now.
+    """
+    return max(now, fact.recorded_at)

@@ -1,11 +1,13 @@
 """Learning a fact: stored, confirmed, or stored in the place of an old one, in one transaction.
 
-Models are asked before the transaction, never in it. In it, those who learn for the same memory wait for each other,
-so that what two of them learn at once is compared too.
+1. `fact_learn` checks what was given, and the precheck asks the models, which no transaction may wait for.
+2. Those who learn for the same memory wait for each other, so that what two of them learn at once is compared too.
+3. `fact_reconcile` finds what the fact resembles, decides, and applies it. The later check of a fact that was stored
+   without its embedding calls the same.
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -16,19 +18,20 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.comparison.resolution import FactMatch, Resolution, evidence_of, resolve
+from memory.comparison.resolution import FactMatch, evidence_of, resolve
 from memory.jobs.queue import job_queue
-from memory.judge import RelationVerdict
 from memory.models import Episode, Fact, FactChange, ItemType, MemoryReview, Scope
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
 from memory.search.index_writer import index_put
-from memory.services.facts.change import fact_confirm, fact_supersede, facts_lock
-from memory.services.facts.comparison_candidates import Vector, candidates_compare, collection_of
+from memory.services.facts.comparison_candidates import Vector, candidates_compare, search_table
 from memory.services.facts.history import change_record
+from memory.services.facts.invalidate import fact_invalidate
+from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck
 from memory.services.facts.rejected_facts import rejected_like, relearned_ask
-from memory.services.review_opening import pair_ask
+from memory.services.facts.resolution import AppliedResolution, Resolution, resolution_apply
+from memory.services.reviews.opening import pair_ask
 from memory.services.row_update import in_transaction
 from memory.types import entry_of
 from memory.validation import choice_check, moment_check, shown_check, tags_check, text_check, unit_check, word_check
@@ -74,14 +77,14 @@ def fact_learn(
     source_episode: Episode | None = None,
     persona: str = "",
     exclude: Sequence[UUID] = (),
-    probe: Precheck | None = None,
+    precheck: Precheck | None = None,
 ) -> LearnResult:
     """Learn a fact in the memory of the persona that `by` acts as, or for the system of `persona`.
 
     A fact that is known already is confirmed, one that certainly tells a newer value of an old one takes its place, and
     one that may do either is stored with a question, as is what would take the place of people's word or of what they
     are being asked about. What people found wrong is not stored again unless a person learns it. `exclude` are facts
-    that it is not compared with. `confidence` and `importance` lie in [0, 1]. `probe` is of `fact_precheck`; without
+    that it is not compared with. `confidence` and `importance` lie in [0, 1]. `precheck` is of `fact_precheck`; without
     it, one is made unless a transaction is open, and then the comparison by meaning follows later. Raises Invalid,
     naming the field, or NotAllowed.
     """
@@ -105,75 +108,135 @@ def fact_learn(
         source_episode=source_episode,
         valid_from=moment_check("valid_from", valid_from),
         valid_until=moment_check("valid_until", valid_until),
+        endorsed=by.is_person,
     )
     if valid_from and valid_until and valid_until <= valid_from:
         raise Invalid("valid_until must be later than valid_from.", field="valid_until")
     may_replace = {name for name, right in CATEGORY_PERMISSIONS.items() if by.may(right)}
-    if probe is None:
-        probe = Precheck() if in_transaction() else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
-    return _learn(fact=fact, by=by, probe=probe, may_replace=may_replace, exclude=exclude)
+    if precheck is None:
+        precheck = Precheck() if in_transaction() else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
+    return _learn(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude)
 
 
 @agent_transaction(of="fact")
 def _learn(
-    *, fact: Fact, by: Principal, probe: Precheck, may_replace: set[str], exclude: Sequence[UUID]
+    *, fact: Fact, by: Principal, precheck: Precheck, may_replace: set[str], exclude: Sequence[UUID]
 ) -> LearnResult:
     # Another try, after a deadlock, begins with what was given.
     fact = copy.copy(fact)
     learning_lock(fact.agent, fact.persona)
     # What waited for the lock is learned after what was learned in the meantime.
     fact.recorded_at = clock.now()
-    compared = candidates_compare(
+    return fact_reconcile(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude)
+
+
+def fact_reconcile(
+    *,
+    fact: Fact,
+    by: Principal,
+    precheck: Precheck,
+    may_replace: Collection[str] = (),
+    exclude: Sequence[UUID] = (),
+) -> LearnResult:
+    """Compare `fact` with what is known, once, and do what follows. Called under the learning lock.
+
+    A fact that is not stored yet is stored, unless it is known or was found wrong. One that is (it came while its
+    embedding could not be had) is compared with what was known before it, and leaves again in these two cases; but what
+    a person wrote is merged into nothing by itself, and people are asked.
+    """
+    stored = not fact._state.adding
+    matches = candidates_compare(
         fact,
-        vector=probe.vector,
-        thresholds=probe.thresholds,
+        vector=precheck.vector,
         may_replace=may_replace,
         exclude=exclude,
-        across_subjects=not by.is_person,
+        across_subjects=not fact.endorsed,
+        comparisons=precheck.comparisons,
     )
-    verdicts = {key: judged.value for key, judged in probe.verdicts.items()}
-    decision = resolve(compared, verdicts)
-    facts_lock([each.fact_id for each in (decision.confirm, *decision.supersede, *decision.ask) if each])
-    if decision.confirm is not None:
-        return LearnResult("confirmed", _confirm(decision.confirm, by, probe, verdicts))
-    if not by.is_person and (wrong := rejected_like(fact, vector=probe.vector, thresholds=probe.thresholds)):
-        known, each = wrong
-        review = relearned_ask(fact=fact, rejected=known, each=each, by=by)
-        return LearnResult("queued", known, reviews=(review,)) if review else LearnResult("decided", known)
-    fact.endorsed = by.is_person
-    _store(fact, by, probe.vector)
-    superseded, refused = _supersede(fact, decision, by, probe)
+    if stored:
+        # Later facts were compared with this one when they came, or will be.
+        matches = _recorded_before(fact, matches)
+    decision = resolve(matches, {key: judged.value for key, judged in precheck.verdicts.items()})
+    known, ask = decision.confirm, list(decision.ask)
+    if known is not None and stored and fact.endorsed:
+        ask.insert(0, known)
+        known = None
+    matched = [match.fact_id for match in [*([known] if known else []), *decision.supersede, *ask]]
+    olds = facts_lock([*matched, fact.pk] if stored else matched)
+    if known is not None:
+        confirmed = _resolve_pair(Resolution.SAME, known, olds[known.fact_id], fact, by, precheck)
+        return LearnResult("confirmed", confirmed.old)
+    rejected = None if fact.endorsed else rejected_like(fact, vector=precheck.vector)
+    if rejected is not None:
+        wrong, match = rejected
+        review = relearned_ask(fact=fact, rejected=wrong, each=match, by=by)
+        if stored:
+            fact_invalidate(fact=fact, by=by, reason="It says what people found wrong.")
+        return LearnResult("queued", wrong, reviews=(review,)) if review else LearnResult("decided", wrong)
+    if not stored:
+        _store(fact, by, precheck.vector)
+    superseded, refused = [], []
+    for match in decision.supersede:
+        replaced = _replace(match, olds.get(match.fact_id), fact, by, precheck)
+        if replaced is None:
+            refused.append(match)
+        else:
+            superseded.append(replaced.old)
+            fact = replaced.new
     reviews = [
         pair_ask(
-            old=old,
+            old=olds[match.fact_id],
             new=fact,
-            comparison=each.comparison,
-            judged=probe.verdicts.get(each.fact_id),
+            comparison=match.comparison,
+            judged=precheck.verdicts.get(match.fact_id),
             by=by,
         )
-        for each, old in _facts_of([*refused, *decision.ask])
+        for match in [*refused, *ask]
+        if match.fact_id in olds
     ]
-    asked = tuple(review for review in reviews if review is not None)
-    if probe.vector is None:
-        job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact)
-    action = "queued" if asked else "superseded" if superseded else "stored"
-    return LearnResult(action, fact, tuple(superseded), asked)
+    opened = tuple(review for review in reviews if review is not None)
+    action = "queued" if opened else "superseded" if superseded else "stored"
+    return LearnResult(action, fact, tuple(superseded), opened)
 
 
-def learning_lock(agent: Agent, persona: str) -> None:
-    """Wait for whoever learns for the same memory, until the end of their transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"learn:{agent.pk}:{persona}"])
+def _recorded_before(fact: Fact, matches: Sequence[FactMatch]) -> list[FactMatch]:
+    keys = [match.fact_id for match in matches]
+    earlier = set(Fact.objects.filter(pk__in=keys, recorded_at__lte=fact.recorded_at).values_list("pk", flat=True))
+    return [match for match in matches if match.fact_id in earlier]
 
 
-def _confirm(each: FactMatch, by: Principal, probe: Precheck, verdicts: dict[UUID, RelationVerdict]) -> Fact:
-    known = Fact.objects.select_related("agent").get(pk=each.fact_id)
-    return fact_confirm(
-        fact=known,
+def _replace(
+    match: FactMatch, old: Fact | None, new: Fact, by: Principal, precheck: Precheck
+) -> AppliedResolution | None:
+    """Let `new` take a place that it certainly takes; None where the spans or people's word do not allow it."""
+    if old is None or (old.valid_from is not None and old.valid_from > new.recorded_at):
+        # What is to come does not yield by itself to what is: people say which of the two holds.
+        return None
+    try:
+        with transaction.atomic():
+            return _resolve_pair(Resolution.REPLACE, match, old, new, by, precheck)
+    except (Invalid, Conflict):
+        return None
+
+
+def _resolve_pair(
+    resolution: MemoryReview.Resolution, match: FactMatch, old: Fact, new: Fact, by: Principal, precheck: Precheck
+) -> AppliedResolution:
+    judged = precheck.verdicts.get(match.fact_id)
+    if resolution is Resolution.SAME:
+        reason = "Known already."
+    else:
+        reason = judged.value.reason if judged else match.comparison.reasons[0].words
+    return resolution_apply(
+        resolution=resolution,
+        old=old,
+        new=new,
         by=by,
-        score=None if each.said else round(each.comparison.cosine, 4),
-        reason="Learned again." if each.said else "Learned again in other words.",
-        evidence=_evidence(each, probe),
+        reason=reason,
+        score=None if match.said else round(match.comparison.cosine, 4),
+        evidence=evidence_of(match.comparison, judged.value, judged.call_id, judged.model)
+        if judged
+        else evidence_of(match.comparison),
     )
 
 
@@ -182,7 +245,9 @@ def _store(fact: Fact, by: Principal, vector: Vector | None) -> None:
     change_record(fact, FactChange.Action.STORED, by)
     index_put([entry_of(fact)], tell=vector is None)
     if vector is not None:
-        vector_put(fact, vector)
+        _vector_put(fact, vector)
+    else:
+        job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact)
     audit_record(
         by=by,
         action="fact.store",
@@ -192,49 +257,9 @@ def _store(fact: Fact, by: Principal, vector: Vector | None) -> None:
     )
 
 
-def _supersede(fact: Fact, decision: Resolution, by: Principal, probe: Precheck) -> tuple[list[Fact], list[FactMatch]]:
-    """Let `fact` take the places that it certainly takes; returns whose, and those where the spans do not allow it."""
-    superseded, refused = [], []
-    for each, old in _facts_of(decision.supersede):
-        if old.valid_from is not None and old.valid_from > fact.recorded_at:
-            # What is to come does not yield by itself to what is: people say which of the two holds.
-            refused.append(each)
-            continue
-        judged = probe.verdicts.get(old.pk)
-        reason = judged.value.reason if judged else each.comparison.reasons[0].words
-        try:
-            with transaction.atomic():
-                done, now = fact_supersede(
-                    old=old,
-                    new=fact,
-                    by=by,
-                    reason=reason,
-                    score=round(each.comparison.cosine, 4),
-                    evidence=_evidence(each, probe),
-                )
-        except (Invalid, Conflict):
-            refused.append(each)
-            continue
-        superseded.append(done)
-        fact.valid_from = now.valid_from
-    return superseded, refused
-
-
-def _facts_of(compared: Sequence[FactMatch]) -> list[tuple[FactMatch, Fact]]:
-    facts = Fact.objects.select_related("agent").in_bulk([each.fact_id for each in compared])
-    return [(each, facts[each.fact_id]) for each in compared if each.fact_id in facts]
-
-
-def _evidence(each: FactMatch, probe: Precheck) -> dict[str, object]:
-    judged = probe.verdicts.get(each.fact_id)
-    if judged is None:
-        return evidence_of(each.comparison)
-    return evidence_of(each.comparison, judged.value, judged.call_id, judged.model)
-
-
-def vector_put(fact: Fact, vector: Vector) -> None:
+def _vector_put(fact: Fact, vector: Vector) -> None:
     """Give the fact's row of the index the vector that is known already, so that the next one finds it by meaning."""
-    table = collection_of(fact.agent, fact.persona)
+    table = search_table(fact.agent, fact.persona)
     with connection.cursor() as cursor:
         cursor.execute(
             f"UPDATE {table} SET embedding = %s::halfvec, model = %s, status = 'ready', error = '', due_at = NULL"  # noqa: S608

@@ -8,26 +8,28 @@ import structlog
 
 from memory.comparison.resolution import needs_judge
 from memory.comparison.snapshot import FactSnapshot
-from memory.embedding import EmbeddingFailed, embedder_named, thresholds_of
-from memory.embedding.thresholds import UNKNOWN, Thresholds
+from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import Judged, JudgeFailed, RelationVerdict, judge_in_force
 from memory.models import Fact
-from memory.services.facts.comparison_candidates import Vector, candidates_compare
+from memory.services.facts.comparison_candidates import ComparisonCache, Vector, candidates_compare
 from memory.services.indexing import active_model
 
 log = structlog.get_logger(__name__)
 
 MAX_VERDICTS = 3
-"""Questions to the judge while somebody waits; the rest is asked by the worker."""
+"""Pairs about which the judge is asked while somebody waits; about the rest the worker asks it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Precheck:
-    """`vector` is None when the model could not be reached; `verdicts` are by the id of the old fact."""
+    """`vector` is None when the model could not be reached; `verdicts` are by the id of the old fact.
+
+    `comparisons` are those that were made, so that none is made again.
+    """
 
     vector: Vector | None = None
-    thresholds: Thresholds = UNKNOWN
     verdicts: Mapping[UUID, Judged[RelationVerdict]] = field(default_factory=dict)
+    comparisons: ComparisonCache = field(default_factory=dict)
 
 
 def fact_precheck(
@@ -38,28 +40,27 @@ def fact_precheck(
     Never raises for a model that is down: what could not be asked is asked later. Not to be called in a transaction.
     """
     vector = vector_of(fact.content)
-    thresholds = thresholds_of(vector.model) if vector else UNKNOWN
     judge = judge_in_force(waiting=waiting)
     verdicts: dict[UUID, Judged[RelationVerdict]] = {}
+    comparisons: ComparisonCache = {}
     if judge is None:
-        return Precheck(vector, thresholds)
-    compared = candidates_compare(fact, vector=vector, thresholds=thresholds, may_replace=may_replace, exclude=exclude)
-    if any(each.said for each in compared):
-        return Precheck(vector, thresholds)
-    doubtful = sorted(filter(needs_judge, compared), key=lambda each: -each.comparison.cosine)[:MAX_VERDICTS]
-    facts = Fact.objects.in_bulk([each.fact_id for each in doubtful])
-    for each in doubtful:
-        old = facts.get(each.fact_id)
+        return Precheck(vector)
+    matches = candidates_compare(fact, vector=vector, may_replace=may_replace, exclude=exclude, comparisons=comparisons)
+    if any(match.said for match in matches):
+        return Precheck(vector, comparisons=comparisons)
+    doubtful = sorted(filter(needs_judge, matches), key=lambda match: -match.comparison.cosine)[:MAX_VERDICTS]
+    facts = Fact.objects.in_bulk([match.fact_id for match in doubtful])
+    new = FactSnapshot.of(fact)
+    for match in doubtful:
+        old = facts.get(match.fact_id)
         if old is None:
             continue
         try:
-            verdicts[old.pk] = judge.relation(
-                agent=fact.agent, persona=fact.persona, old=FactSnapshot.of(old), new=FactSnapshot.of(fact)
-            )
+            verdicts[old.pk] = judge.relation(agent=fact.agent, persona=fact.persona, old=FactSnapshot.of(old), new=new)
         except JudgeFailed as error:
             log.info("judge_failed", error=str(error))
             break
-    return Precheck(vector, thresholds, verdicts)
+    return Precheck(vector, verdicts, comparisons)
 
 
 def vector_of(text: str) -> Vector | None:

@@ -5,6 +5,7 @@ waits, nor for a source that a decision knew, nor without end.
 """
 
 import hashlib
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -12,13 +13,13 @@ from uuid import UUID
 from django.db import connection
 
 from identity.principal import Principal
-from memory.comparison.compare import Comparison, Kind, compare_facts, subjects_clash
+from memory.comparison.compare import Comparison, Kind, compare_facts, names_subject, subjects_clash
 from memory.comparison.resolution import FactMatch, reasons_of
 from memory.comparison.snapshot import FactSnapshot
-from memory.embedding.thresholds import UNKNOWN, Thresholds
+from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
-from memory.services.facts.comparison_candidates import SAID, Vector, collection_of, names_subject_of, refiled
-from memory.services.review_opening import question_ask
+from memory.services.facts.comparison_candidates import SAME_WORDS, Vector, search_table
+from memory.services.reviews.opening import question_ask
 from nousweb.lib import clock
 
 LATEST = 20
@@ -31,21 +32,22 @@ RELEARN_WINDOW = timedelta(days=30)
 """So often people are asked about one fact that they found wrong, whatever sources are named for it."""
 
 
-def rejected_like(
-    fact: Fact, *, vector: Vector | None, thresholds: Thresholds = UNKNOWN
-) -> tuple[Fact, FactMatch] | None:
+def rejected_like(fact: Fact, *, vector: Vector | None) -> tuple[Fact, FactMatch] | None:
     """The fact of the same memory that was found wrong and says what `fact` says, with the comparison; else None."""
     cosines = _cosines(fact, vector)
-    found = Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk")
+    new, thresholds = FactSnapshot.of(fact), vector.thresholds if vector else UNKNOWN
+    rows = Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk")
     alike: list[tuple[Fact, FactMatch]] = []
-    for old in found:
-        cosine = cosines[old.pk]
+    for row in rows:
+        cosine = cosines[row.pk]
         if cosine is None:
-            return old, FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True)
-        # What it is filed under does not decide: the same words are the same, others where they name whom it is about.
-        comparison = compare_facts(FactSnapshot.of(old), refiled(fact, old), cosine, thresholds)
-        if comparison.kind is Kind.SAME or (comparison.kind in ALIKE and _about_the_same(old, fact)):
-            alike.append((old, FactMatch(old.pk, comparison)))
+            return row, FactMatch(row.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True)
+        old = FactSnapshot.of(row)
+        # Its subject does not decide: the same words are the same, others where they name whom it is about.
+        comparison = compare_facts(old, replace(new, subject=old.subject), cosine, thresholds)
+        about_the_same = names_subject(new.content, old.subject) or not subjects_clash(old, new)
+        if comparison.kind is Kind.SAME or (comparison.kind in ALIKE and about_the_same):
+            alike.append((row, FactMatch(row.pk, comparison)))
     alike.sort(key=lambda pair: (pair[1].comparison.kind is not Kind.SAME, -pair[1].comparison.cosine))
     return alike[0] if alike else None
 
@@ -88,10 +90,6 @@ def source_of(fact: Fact) -> str:
     return " ".join(fact.source.split()).casefold()
 
 
-def _about_the_same(old: Fact, new: Fact) -> bool:
-    return names_subject_of(old, new) or not subjects_clash(FactSnapshot.of(old), FactSnapshot.of(new))
-
-
 def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
     """Ids of what was found wrong and may say the same, with the cosine: 0 where it is not known, None for the very
     same words."""
@@ -102,7 +100,7 @@ def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
         f" ORDER BY invalidated_at DESC LIMIT {LATEST})"
     ]
     if vector is not None:
-        table = collection_of(fact.agent, fact.persona)
+        table = search_table(fact.agent, fact.persona)
         size = f"halfvec({len(vector.numbers)})"
         distance = f"item.embedding::{size} <#> %(vector)s::{size}"
         values |= {"vector": vector.literal, "model": vector.model}
@@ -114,7 +112,8 @@ def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
         )
     statements.append(
         f"(SELECT id, NULL FROM memory_fact WHERE {rejected}"  # noqa: S608
-        f" AND {SAID.format('content')} = {SAID.format('%(text)s::text')} ORDER BY invalidated_at DESC LIMIT 5)"
+        f" AND {SAME_WORDS.format('content')} = {SAME_WORDS.format('%(text)s::text')}"
+        " ORDER BY invalidated_at DESC LIMIT 5)"
     )
     with connection.cursor() as cursor:
         cursor.execute(" UNION ALL ".join(statements), values)

@@ -14,10 +14,11 @@ from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
-from memory.services.facts.change import fact_supersede
 from memory.services.facts.endorsement import question_about
-from memory.services.facts.learn import fact_learn, learning_lock
-from memory.services.review_opening import pair_about, pair_ask
+from memory.services.facts.learn import fact_learn
+from memory.services.facts.locks import learning_lock
+from memory.services.facts.supersede import fact_supersede
+from memory.services.reviews.opening import pair_about, pair_ask
 from memory.validation import text_check
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 

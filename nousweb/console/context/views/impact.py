@@ -31,7 +31,7 @@ from identity.selectors import agent_get
 from memory.models import Fact, MemoryReview
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import PROFILE_CATEGORIES
-from memory.services.reviews import BULK_RESOLUTIONS
+from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.console.memory.views.reviews import visible
 from nousweb.console.requests import SELECTED_MOST, layout_of, principal_of

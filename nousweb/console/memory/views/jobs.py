@@ -20,7 +20,8 @@ from memory.jobs.runner import CHANGE, job_retry
 from memory.jobs.schedule import PAUSED, schedule_pause, schedule_resume, schedule_run
 from memory.models import FactChange, Job, JudgeCall
 from memory.persona import VIEW_SUBCONSCIOUS
-from memory.services.reviews import REVIEW, supersession_undo
+from memory.services.reviews.records import REVIEW
+from memory.services.reviews.undo import supersession_undo
 from nousweb.console.memory.page_scope import keyset_page, query_without, shown_memory
 from nousweb.console.memory.supersession_timeline import timeline_of
 from nousweb.console.memory.views.reviews import visible

@@ -18,7 +18,9 @@ from identity.principal import Principal
 from memory.models import Fact, MemoryReview
 from memory.models.lifecycle import MemoryReviewQuerySet
 from memory.persona import VIEW_SUBCONSCIOUS
-from memory.services.reviews import BULK_RESOLUTIONS, RESOLUTIONS, REVIEW, review_resolve, review_undo
+from memory.services.reviews.records import REVIEW
+from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, review_resolve
+from memory.services.reviews.undo import review_undo
 from nousweb.console.requests import SELECTED_MOST, page_of, principal_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError, NotFound

@@ -1,0 +1,60 @@
+"""Changing how a fact is categorised and how sure it is."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from identity.services.audit import audit_record
+from memory.models import Fact, FactChange, Scope
+from memory.persona import change_check
+from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
+from memory.search.index_writer import index_put
+from memory.services.facts.endorsement import endorse
+from memory.services.facts.history import change_record
+from memory.services.row_update import row_change, row_lock
+from memory.types import entry_of
+from memory.validation import choice_check, tags_check, text_check, unit_check, word_check
+
+Action = FactChange.Action
+
+
+@agent_transaction(of="fact")
+def fact_edit(
+    *,
+    fact: Fact,
+    by: Principal,
+    tags: Sequence[str] | None = None,
+    importance: float | None = None,
+    category: str | None = None,
+    scope: str | None = None,
+    confidence: float | None = None,
+    reason: str = "",
+    evidence: Mapping[str, Any] | None = None,
+) -> Fact:
+    """Change how a fact is filed and how sure it is, never what it says; None leaves a field alone."""
+    change_check(fact, by, "memory.change_fact")
+    for name in (fact.category, category or fact.category):
+        if name in CATEGORY_PERMISSIONS:
+            by.require(CATEGORY_PERMISSIONS[name], fact.agent)
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    fact = row_lock(fact)
+    before, after = row_change(
+        fact,
+        {
+            "tags": None if tags is None else tags_check(tags),
+            "importance": None if importance is None else unit_check("importance", importance),
+            "confidence": None if confidence is None else unit_check("confidence", confidence),
+            "category": None if category is None else word_check("category", category),
+            "scope": None if scope is None else choice_check("scope", scope, Scope.values),
+        },
+    )
+    if after:
+        held = before | endorse(fact, by)
+        fact.save(update_fields=["endorsed"])
+        change_record(fact, Action.EDITED, by, reason=reason, before=held, evidence=evidence)
+        index_put([entry_of(fact)])
+        audit_record(
+            by=by, action="fact.edit", target=fact, agent=fact.agent, before=before, after=after, message=reason
+        )
+    return fact

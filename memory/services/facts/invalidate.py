@@ -1,0 +1,47 @@
+"""Marking a fact as never true."""
+
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from identity.services.audit import audit_record
+from memory.models import Fact, FactChange
+from memory.persona import change_check
+from memory.policy import MAX_REMARK_CHARACTERS
+from memory.search.index_writer import index_put
+from memory.services.facts.history import change_record, iso, retirement_time
+from memory.services.row_update import row_lock
+from memory.types import entry_of
+from memory.validation import text_check
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict
+
+Action = FactChange.Action
+
+
+@agent_transaction(of="fact")
+def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
+    """Mark a fact as never true: it leaves every view of the world at any time, and stays in what was believed.
+
+    Its span is kept as it was told and counts no longer. Raises Conflict when it is marked already.
+    """
+    change_check(fact, by, "memory.change_fact")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    fact = row_lock(fact)
+    if fact.invalidated_at is not None:
+        raise Conflict("This fact is marked as wrong already.")
+    now = retirement_time(fact, clock.now())
+    before = {"active": fact.active, "retired_at": iso(fact.retired_at), "valid_until": iso(fact.valid_until)}
+    # What was superseded before has left the agent's mind then, and not now.
+    fact.active, fact.retired_at, fact.invalidated_at = False, fact.retired_at or now, now
+    fact.save(update_fields=["active", "retired_at", "invalidated_at"])
+    change_record(fact, Action.INVALIDATED, by, reason=reason, before=before, at=now)
+    index_put([entry_of(fact)])
+    audit_record(
+        by=by,
+        action="fact.invalidate",
+        target=fact,
+        agent=fact.agent,
+        before=before,
+        after={"active": False, "invalidated_at": iso(now)},
+        message=reason,
+    )
+    return fact

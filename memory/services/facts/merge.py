@@ -1,0 +1,69 @@
+"""Retiring a fact that another one says too."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from identity.services.audit import audit_record
+from memory.models import Fact, FactChange
+from memory.persona import change_check
+from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
+from memory.search.index_writer import index_put
+from memory.services.facts.endorsement import word_bind
+from memory.services.facts.history import change_record, iso, retirement_time
+from memory.services.facts.locks import pair_lock
+from memory.types import entry_of
+from memory.validation import text_check
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid
+
+Action = FactChange.Action
+
+
+@agent_transaction(of="duplicate")
+def fact_merge(
+    *,
+    duplicate: Fact,
+    into: Fact,
+    by: Principal,
+    reason: str = "",
+    score: float | None = None,
+    evidence: Mapping[str, Any] | None = None,
+) -> tuple[Fact, Fact]:
+    """Retire `duplicate`, because `into` says it too; returns both as they are now.
+
+    Unlike a superseded fact it did not end in the world: its span stays as it was told. Raises Conflict when
+    either is retired already or the duplicate is people's word and `by` is no person, Invalid for a fact merged into
+    itself or into another memory's.
+    """
+    change_check(duplicate, by, "memory.add_fact")
+    change_check(into, by, "memory.add_fact")
+    if duplicate.category in CATEGORY_PERMISSIONS:
+        by.require(CATEGORY_PERMISSIONS[duplicate.category], duplicate.agent)
+    if duplicate.pk == into.pk or (duplicate.agent_id, duplicate.persona) != (into.agent_id, into.persona):
+        raise Invalid("A fact is merged into another fact of the same memory.", field="fact_id")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    duplicate, into = pair_lock(duplicate, into)
+    if not duplicate.active or not into.active:
+        raise Conflict("Only facts that are held to be true can be merged.")
+    if duplicate.endorsed:
+        word_bind(duplicate, by)
+    now = retirement_time(duplicate, clock.now())
+    before = {"active": True, "valid_until": iso(duplicate.valid_until)}
+    duplicate.active, duplicate.retired_at, duplicate.superseded_by = False, now, into
+    duplicate.save(update_fields=["active", "retired_at", "superseded_by"])
+    change_record(
+        duplicate, Action.MERGED, by, other=into, score=score, reason=reason, before=before, at=now, evidence=evidence
+    )
+    index_put([entry_of(duplicate)])
+    audit_record(
+        by=by,
+        action="fact.merge",
+        target=duplicate,
+        agent=duplicate.agent,
+        before=before | {"content": duplicate.content},
+        after={"active": False, "superseded_by": str(into.pk), "content": into.content},
+        message=reason,
+    )
+    return duplicate, into

@@ -1,0 +1,86 @@
+"""Holding a retired fact to be true again."""
+
+from datetime import datetime
+
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from identity.services.audit import audit_record
+from memory.models import Fact, FactChange
+from memory.persona import change_check
+from memory.policy import MAX_REMARK_CHARACTERS
+from memory.search.index_writer import index_put
+from memory.services.facts.endorsement import endorse
+from memory.services.facts.history import change_record, iso
+from memory.services.facts.locks import pair_lock
+from memory.services.row_update import row_lock
+from memory.types import entry_of
+from memory.validation import text_check
+from nousweb.lib.errors import Conflict
+
+Action = FactChange.Action
+
+
+@agent_transaction(of="fact")
+def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
+    """Hold a retired fact to be true again, with the span in the world that it had before it was retired.
+
+    A new change beside the old ones, which stay. What had taken its place stays active too, without the
+    beginning that taking the place gave it. Raises Conflict when the fact is active.
+    """
+    change_check(fact, by, "memory.change_fact")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    successor = Fact.objects.filter(supersedes=fact.pk).first()
+    if successor is not None:
+        fact, successor = pair_lock(fact, successor)
+    else:
+        fact = row_lock(fact)
+    if fact.active:
+        raise Conflict("This fact is active: there is nothing to restore.")
+    if fact.superseded_by_id != (successor.pk if successor else None):
+        raise Conflict("This fact has changed in the meantime; look again.")
+    before = {
+        "active": False,
+        "retired_at": iso(fact.retired_at),
+        "invalidated_at": iso(fact.invalidated_at),
+        "valid_until": iso(fact.valid_until),
+        "superseded_by": str(fact.superseded_by_id) if fact.superseded_by_id else None,
+    }
+    fact.valid_until = _span_end_beforeretirement_time(fact)
+    fact.active, fact.retired_at, fact.invalidated_at, fact.superseded_by = True, None, None, None
+    fact.save(update_fields=["active", "retired_at", "invalidated_at", "superseded_by", "valid_until"])
+    held = before | endorse(fact, by)
+    fact.save(update_fields=["endorsed"])
+    change_record(fact, Action.RESTORED, by, other=successor, reason=reason, before=held)
+    changed = [fact]
+    if successor is not None and _begins_as_successor(successor, fact):
+        change_record(successor, Action.EDITED, by, other=fact, before={"valid_from": iso(successor.valid_from)})
+        successor.valid_from = None
+        successor.save(update_fields=["valid_from"])
+        changed.append(successor)
+    index_put(entry_of(each) for each in changed)
+    audit_record(
+        by=by,
+        action="fact.restore",
+        target=fact,
+        agent=fact.agent,
+        before=before,
+        after={"active": True, "valid_until": iso(fact.valid_until)},
+        message=reason,
+    )
+    return fact
+
+
+def _span_end_beforeretirement_time(fact: Fact) -> datetime | None:
+    """Until when the fact was true in the world before it was last retired, as its history tells."""
+    turns = list(FactChange.objects.filter(fact=fact, action__in=FactChange.VALIDITY_TRANSITIONS).order_by("id"))
+    restored = [place for place, turn in enumerate(turns) if turn.action == Action.RESTORED]
+    since = turns[restored[-1] + 1 :] if restored else turns
+    # A fact that came without its history keeps the span that it came with.
+    held = since[0].before.get("valid_until") if since else iso(fact.valid_until)
+    return datetime.fromisoformat(held) if held else None
+
+
+def _begins_as_successor(fact: Fact, of: Fact) -> bool:
+    """Whether `fact` had no beginning of its own before it took the place of `of`."""
+    last = FactChange.objects.filter(fact=fact, other=of, action=Action.EDITED).order_by("-id").first()
+    return last is not None and last.before == {"valid_from": None}

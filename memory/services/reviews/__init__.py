@@ -1,0 +1,1 @@
+"""Reviews: what waits for a person about memories. Opened, resolved, undone, expired."""

@@ -1,0 +1,42 @@
+"""Closing reviews that nobody resolved in time, or that have nothing left to decide."""
+
+from django.db import transaction
+from django.db.models import Q
+
+from identity.models import Persona
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.models import MemoryReview
+from memory.services.reviews.records import resolution_record
+from nousweb.lib import clock
+
+MAX_CLOSED = 500
+"""Of each persona at a time, so that many of the one keep none of the other waiting."""
+
+
+@transaction.atomic
+def reviews_expire(*, by: Principal) -> int:
+    """Close reviews that nobody resolved in time, and those whose facts were settled elsewhere; returns how many."""
+    now = clock.now()
+    settled = Q(old__active=False) | Q(new__active=False) | Q(censor__active=False)
+    over = (
+        MemoryReview.objects.pending()
+        .filter(Q(expires_at__lte=now) | settled)
+        .select_related("agent")
+        .select_for_update(of=("self",), skip_locked=True)
+        .order_by("created_at")
+    )
+    reviews = [review for persona in Persona.values for review in over.filter(persona=persona)[:MAX_CLOSED]]
+    for review in reviews:
+        if review.expires_at <= now:
+            review.status = MemoryReview.Status.EXPIRED
+            review.resolved_at = now
+            review.save(update_fields=["status", "resolved_at"])
+            audit_record(
+                by=by, action="memory_review.expire", target=review, agent=review.agent, after={"status": review.status}
+            )
+        else:
+            resolution_record(
+                review, MemoryReview.Resolution.MOOT, by, comment="What it is about was settled elsewhere."
+            )
+    return len(reviews)

@@ -1,0 +1,66 @@
+"""The row of a review as it is locked, resolved and made to wait again."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.models import MemoryReview
+from nousweb.lib import clock
+from nousweb.lib.errors import NotFound
+
+REVIEW = "memory.review_memory"
+Status = MemoryReview.Status
+
+
+def review_lock(review: MemoryReview) -> MemoryReview:
+    """The review as it stands, locked until the transaction ends, with its facts. Raises NotFound when it has gone.
+
+    Locks are taken in one order: the review, then its facts.
+    """
+    locked = (
+        MemoryReview.objects.select_for_update(of=("self",))
+        .select_related("agent", "old__agent", "new__agent", "censor__agent")
+        .filter(pk=review.pk)
+        .first()
+    )
+    if locked is None:
+        raise NotFound("There is no such question.")
+    return locked
+
+
+def resolution_record(
+    review: MemoryReview,
+    resolution: MemoryReview.Resolution,
+    by: Principal,
+    *,
+    comment: str = "",
+    undo: dict[str, Any] | None = None,
+    batch: UUID | None = None,
+) -> None:
+    """Keep how a review was resolved, by whom, and what is needed to undo it."""
+    review.status, review.resolution, review.comment = Status.RESOLVED, resolution, comment
+    review.resolver_kind, review.resolver_id, review.resolver_name = by.kind, by.id, by.name
+    review.resolved_at, review.batch, review.before = clock.now(), batch, undo or {}
+    review.save()
+    audit_record(
+        by=by,
+        action="memory_review.resolve",
+        target=review,
+        agent=review.agent,
+        before={"status": str(Status.PENDING)},
+        after={"resolution": str(resolution)},
+        message=comment,
+    )
+
+
+def review_reopen(review: MemoryReview) -> None:
+    """Let a resolved review wait again."""
+    review.status, review.resolution, review.comment = Status.PENDING, "", ""
+    review.resolver_kind = review.resolver_id = review.resolver_name = ""
+    review.resolved_at = review.batch = None
+    review.before = {}
+    # What waits again must get a chance to be seen before it expires.
+    review.expires_at = max(review.expires_at, clock.now() + timedelta(days=1))
+    review.save()

@@ -1,0 +1,278 @@
+"""Resolving a review: by a person, or by a judge's verdict where it may.
+
+What follows is made of the services of facts and censors, so it has its own history and audit records; here is only
+what a resolution says about the review.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from memory.comparison.compare import Kind as ComparisonKind
+from memory.judge import Judged, Relation, RelationVerdict
+from memory.lifecycle.policy import ESCALATES_TO
+from memory.models import Censor, Fact, MemoryReview
+from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
+from memory.services.censors import censor_update
+from memory.services.facts import Precheck, fact_invalidate, fact_learn, fact_restore
+from memory.services.facts.endorsement import endorsement_change
+from memory.services.facts.locks import facts_lock, learning_lock
+from memory.services.facts.resolution import resolution_apply
+from memory.services.reviews.opening import verdict_of
+from memory.services.reviews.records import REVIEW, resolution_record, review_lock
+from memory.validation import choice_check, shown_check, text_check
+from nousweb.lib.errors import Conflict, NotFound
+
+Kind = MemoryReview.Kind
+Status = MemoryReview.Status
+Resolution = MemoryReview.Resolution
+
+PAIR = (
+    Resolution.SAME,
+    Resolution.REPLACE,
+    Resolution.OLD_WRONG,
+    Resolution.NEW_WRONG,
+    Resolution.BOTH,
+    Resolution.MERGE,
+)
+RESOLUTIONS: dict[str, tuple[MemoryReview.Resolution, ...]] = {
+    Kind.DUPLICATE: PAIR,
+    Kind.CONTRADICTION: PAIR,
+    Kind.ESCALATION: (Resolution.KEEP, Resolution.REVERSE),
+    Kind.LOW_CONFIDENCE: (Resolution.KEEP, Resolution.NEW_WRONG),
+    Kind.COMPACTION: (Resolution.MERGE, Resolution.KEEP),
+    Kind.RELEARNED: (Resolution.KEEP, Resolution.REVERSE),
+}
+"""Which resolutions each kind of review takes."""
+BULK_RESOLUTIONS = (Resolution.SAME, Resolution.REPLACE, Resolution.BOTH, Resolution.KEEP)
+"""Resolutions that several reviews can be given at once."""
+
+VERDICT_RESOLUTIONS = {
+    ComparisonKind.SAME: Resolution.SAME,
+    ComparisonKind.CHANGED: Resolution.REPLACE,
+    ComparisonKind.UNRELATED: Resolution.BOTH,
+}
+"""How a review is resolved by what a judge's verdict certainly makes of its pair."""
+
+
+@agent_transaction(of="review")
+def review_resolve(
+    *,
+    review: MemoryReview,
+    resolution: str,
+    by: Principal,
+    comment: str = "",
+    content: str = "",
+    batch: UUID | None = None,
+) -> MemoryReview:
+    """Resolve a review; `content` is the text of a merge. Only people.
+
+    Of a pair: see `resolution_apply`; it is not asked about again. merge: a third text takes the place of all. keep and
+    reverse: of a censor that rose by itself, of a single fact, or of the decision that a fact is wrong. What a person's
+    resolution leaves standing is people's word from then on. Raises Conflict when it was resolved already or its facts
+    have changed, Invalid for a resolution that this kind of review does not take, NotAllowed.
+    """
+    by.require(REVIEW, review.agent)
+    comment = text_check("comment", comment, MAX_REMARK_CHARACTERS)
+    if resolution == Resolution.MERGE or (resolution == Resolution.REVERSE and review.kind == Kind.RELEARNED):
+        # Another text is learned; who learns locks reviews only after this.
+        learning_lock(review.agent, review.persona)
+    review = review_lock(review)
+    choice_check("resolution", resolution, RESOLUTIONS[review.kind])
+    if review.status == Status.RESOLVED:
+        who = f" by {review.resolver_name}" if review.resolver_name else ""
+        raise Conflict(f"This was answered already{who}: {review.get_resolution_display().lower()}.")
+    chosen = Resolution(resolution)
+    undo = _apply(review, chosen, by, comment, content)
+    resolution_record(review, chosen, by, comment=comment, undo=undo, batch=batch)
+    return review
+
+
+def verdict_apply(
+    *, review: MemoryReview, judged: Judged[RelationVerdict], relation: ComparisonKind | None, by: Principal
+) -> str:
+    """Let a judge's verdict resolve a waiting review where it may; returns the resolution, or "" when it still waits.
+
+    `relation` is what the pair certainly is by the verdict. Called in the transaction of a handler.
+    """
+    review = review_lock(review)
+    if review.status != Status.PENDING or review.old is None or review.new is None:
+        return ""
+    review.verdict, review.judge_call_id = verdict_of(judged), judged.call_id
+    if judged.value.relation in (Relation.CONTRADICTION, Relation.UPDATE):
+        review.kind = Kind.CONTRADICTION
+    review.save(update_fields=["verdict", "judge_call", "kind"])
+    resolution = VERDICT_RESOLUTIONS.get(relation) if relation else None
+    if resolution is None:
+        return ""
+    # What people wrote or kept only they retire: for such a pair the verdict is shown, and decides nothing.
+    retires = {Resolution.SAME: review.new, Resolution.REPLACE: review.old}.get(resolution)
+    if retires is not None and retires.endorsed:
+        return ""
+    reason, undo = judged.value.reason, {}
+    if review.old.active and review.new.active:
+        undo = _pair(review, resolution, review.old, review.new, by, reason)
+    else:
+        resolution = Resolution.MOOT
+    resolution_record(review, resolution, by, comment=reason, undo=undo)
+    return str(resolution)
+
+
+def _apply(
+    review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str, content: str
+) -> dict[str, Any]:
+    """Do what a person's resolution says; returns what is needed to undo it."""
+    if review.kind == Kind.ESCALATION:
+        return _escalation(review, resolution, by, comment)
+    if review.kind == Kind.RELEARNED:
+        return _hold_after_all(review, by, comment) if resolution is Resolution.REVERSE else {}
+    if resolution is Resolution.MERGE:
+        return _merge(review, by, comment, content)
+    if review.kind == Kind.COMPACTION:
+        return {}
+    if review.new is None:
+        raise NotFound("There is no such fact.")
+    if review.old is None:
+        return _single(review, resolution, review.new, by, comment)
+    return _pair(review, resolution, review.old, review.new, by, comment)
+
+
+def _pair(
+    review: MemoryReview, resolution: MemoryReview.Resolution, old: Fact, new: Fact, by: Principal, reason: str
+) -> dict[str, Any]:
+    _both_active_check(old, new)
+    return resolution_apply(
+        resolution=resolution,
+        old=old,
+        new=new,
+        by=by,
+        reason=reason,
+        score=review.score,
+        evidence=_evidence(review),
+        review=review,
+    ).undo
+
+
+def _single(
+    review: MemoryReview, resolution: MemoryReview.Resolution, fact: Fact, by: Principal, comment: str
+) -> dict[str, Any]:
+    """An uncertain fact: kept, or found wrong."""
+    undo: dict[str, Any] = {"endorsed": {str(key): row.endorsed for key, row in facts_lock([fact.pk]).items()}}
+    if resolution is Resolution.NEW_WRONG:
+        fact_invalidate(fact=fact, by=by, reason=comment)
+        return undo | {"invalidated": str(fact.pk)}
+    endorsement_change(fact=fact, by=by, reason=comment, evidence={"review": str(review.pk)})
+    return undo
+
+
+def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> dict[str, Any]:
+    """Let one text, which is learned if none of the facts has it, take the place of all."""
+    if review.old is not None and review.new is not None:
+        _both_active_check(review.old, review.new)
+    keys: list[UUID] = [key for key in (review.old_id, review.new_id) if key] if review.old_id else review.facts
+    content = shown_check("content", content or review.proposal, MAX_CONTENT_CHARACTERS, required=True)
+    locked = [each for each in facts_lock(keys).values() if each.active]
+    sources = sorted(locked, key=lambda each: (each.recorded_at, each.pk))
+    if len(sources) < 2:
+        raise Conflict("Fewer than two of these facts are still held to be true; there is nothing to merge.")
+    # A text that one of the sources has already needs no third fact.
+    into = next((each for each in sources if each.content == content), None)
+    made = into is None
+    if into is None:
+        begun = [each.valid_from for each in sources]
+        into = fact_learn(
+            agent=review.agent,
+            persona=review.persona,
+            content=content,
+            subject=review.subject or sources[0].subject,
+            category=sources[0].category,
+            kind=sources[0].kind,
+            scope=sources[0].scope,
+            tags=sorted({tag for each in sources for tag in each.tags})[:20],
+            confidence=max(each.confidence for each in sources),
+            importance=max(each.importance for each in sources),
+            source=f"merge: {by.name}"[:200],
+            valid_from=min(moment for moment in begun if moment) if all(begun) else None,
+            by=by,
+            exclude=[each.pk for each in sources],
+            precheck=Precheck(),
+        ).fact
+        made = into.confirmation_count == 0
+    undo: dict[str, Any] = {"merged": [], "made": str(into.pk) if made else "", "endorsed": {}}
+    for each in sources:
+        if each.pk == into.pk:
+            continue
+        merged = resolution_apply(
+            resolution=Resolution.MERGE,
+            old=each,
+            new=into,
+            by=by,
+            reason=comment,
+            evidence=_evidence(review),
+            review=review,
+        )
+        undo["merged"] += merged.undo["merged"]
+        undo["endorsed"] = merged.undo["endorsed"] | undo["endorsed"]
+    return undo
+
+
+def _escalation(
+    review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str
+) -> dict[str, Any]:
+    """A censor that rose by itself: kept there, and people's from then on, or put back where it was.
+
+    Put back, it rises again only after as many further activations.
+    """
+    censor = review.censor
+    if resolution is Resolution.KEEP:
+        if censor is None or censor.binding:
+            return {}
+        Censor.objects.filter(pk=censor.pk).update(endorsed=True)
+        return {"censor_kept": True}
+    if censor is None:
+        raise NotFound("There is no such censor.")
+    censor.refresh_from_db()
+    was = next((low for low, high in ESCALATES_TO.items() if high == censor.severity), None)
+    if was is None:
+        raise Conflict(f"This censor is at {censor.get_severity_display().lower()} now; there is nothing to reverse.")
+    before = {"severity": censor.severity, "escalation_threshold": censor.escalation_threshold}
+    threshold = min(censor.activation_count + censor.escalation_threshold, 1000)
+    censor_update(censor=censor, by=by, severity=was, escalation_threshold=threshold, message=comment)
+    return {"censor": before}
+
+
+def _hold_after_all(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
+    """Restore what was found wrong, or where it was learned again in other words, learn it in those."""
+    wrong = Fact.objects.select_related("agent").filter(pk__in=review.facts).first()
+    if wrong is None:
+        raise NotFound("There is no such fact.")
+    if review.proposal == wrong.content:
+        fact_restore(fact=wrong, by=by, reason=comment)
+        return {"restored": str(wrong.pk)}
+    learned = fact_learn(
+        agent=review.agent,
+        persona=review.persona,
+        content=review.proposal,
+        subject=wrong.subject,
+        category=wrong.category,
+        kind=wrong.kind,
+        scope=wrong.scope,
+        tags=wrong.tags,
+        source=f"question: {by.name}"[:200],
+        by=by,
+        precheck=Precheck(),
+    )
+    return {"made": str(learned.fact.pk) if learned.action != "confirmed" else ""}
+
+
+def _both_active_check(old: Fact, new: Fact) -> None:
+    if not (old.active and new.active):
+        raise Conflict("One of these facts has been retired since; there is nothing left to decide.")
+
+
+def _evidence(review: MemoryReview) -> dict[str, Any]:
+    evidence: dict[str, Any] = {"review": str(review.pk), "kind": review.kind, "reasons": review.reasons}
+    if review.verdict:
+        evidence["judge"] = review.verdict | {"call": review.judge_call_id}
+    return evidence

@@ -1,0 +1,99 @@
+"""Undoing a resolution, as new changes: the review waits again."""
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Q
+
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from identity.services.audit import audit_record
+from memory.models import Censor, Fact, FactChange, MemoryReview
+from memory.services.censors import censor_update
+from memory.services.facts import fact_invalidate, fact_restore, fact_unconfirm
+from memory.services.facts.endorsement import endorsement_change
+from memory.services.facts.locks import facts_lock
+from memory.services.reviews.records import REVIEW, review_lock, review_reopen
+from nousweb.lib.errors import Conflict
+
+Status = MemoryReview.Status
+
+
+@agent_transaction(of="review")
+def review_undo(*, review: MemoryReview, by: Principal) -> MemoryReview:
+    """Undo the resolution of a review, as new changes; it waits again.
+
+    Raises Conflict when there is nothing to undo, or what it changed has changed since.
+    """
+    by.require(REVIEW, review.agent)
+    review = review_lock(review)
+    if review.status != Status.RESOLVED:
+        raise Conflict("This question has no answer to take back.")
+    _effects_undo(review, by)
+    was = review.resolution
+    review_reopen(review)
+    audit_record(
+        by=by,
+        action="memory_review.undo",
+        target=review,
+        agent=review.agent,
+        before={"resolution": was},
+        after={"status": review.status},
+    )
+    return review
+
+
+@agent_transaction(of="fact")
+def supersession_undo(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
+    """Let a superseded fact hold again, as a new change; a review that led to it waits again.
+
+    Raises Conflict when the fact is not superseded, NotAllowed.
+    """
+    by.require(REVIEW, fact.agent)
+    if fact.active or fact.superseded_by_id is None:
+        raise Conflict("This fact is not superseded: there is nothing to undo.")
+    pairs = Q(old=fact, new=fact.superseded_by_id) | Q(old=fact.superseded_by_id, new=fact)
+    review = MemoryReview.objects.select_for_update().filter(pairs, status=Status.RESOLVED).first()
+    restored = fact_restore(fact=fact, by=by, reason=reason or "The supersession was undone.")
+    if review is not None:
+        review_reopen(review)
+    return restored
+
+
+def _effects_undo(review: MemoryReview, by: Principal) -> None:
+    reason = "The answer was taken back."
+    undo = review.before
+    endorsed = _endorsed_before(review)
+    retired = [*undo.get("merged", []), *filter(None, [undo.get("superseded"), undo.get("invalidated")])]
+    successors = Fact.objects.filter(supersedes__in=retired).values_list("pk", flat=True)
+    others = [undo.get("confirmed", {}).get("fact"), undo.get("made"), undo.get("restored")]
+    facts = facts_lock({*map(UUID, [*retired, *filter(None, others)]), *successors, *endorsed})
+    if any(UUID(key) not in facts for key in retired):
+        raise Conflict("One of these facts is gone; the answer cannot be taken back.")
+    for key in retired:
+        fact_restore(fact=facts[UUID(key)], by=by, reason=reason)
+    for pk in endorsed.keys() & facts.keys():
+        endorsement_change(fact=facts[pk], by=by, endorsed=endorsed[pk], reason=reason)
+    if (key := undo.get("restored")) and (restored := facts.get(UUID(key))):
+        fact_invalidate(fact=restored, by=by, reason=reason)
+    if undo.get("censor_kept") and review.censor is not None:
+        Censor.objects.filter(pk=review.censor.pk).update(endorsed=False)
+    if (heard := undo.get("confirmed")) and (old := facts.get(UUID(heard["fact"]))):
+        last = heard["before"] and datetime.fromisoformat(heard["before"])
+        fact_unconfirm(fact=old, by=by, heard_at=datetime.fromisoformat(heard["at"]), before=last, reason=reason)
+    if made := undo.get("made"):
+        third = Fact.objects.select_related("agent").filter(pk=made, active=True).first()
+        if third is not None:
+            fact_invalidate(fact=third, by=by, reason=reason)
+    if (censor := undo.get("censor")) and review.censor is not None:
+        censor_update(censor=review.censor, by=by, message=reason, **censor)
+
+
+def _endorsed_before(review: MemoryReview) -> dict[UUID, bool]:
+    """Which facts were people's word before the resolution, without those that people have changed since."""
+    endorsed = {UUID(key): bool(was) for key, was in review.before.get("endorsed", {}).items()}
+    resolved = review.resolved_at or review.created_at
+    since = FactChange.objects.filter(fact__in=endorsed, author_kind="person", at__gt=resolved)
+    for key in since.values_list("fact_id", flat=True):
+        endorsed.pop(key, None)
+    return endorsed
