@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from context.engine.frames import FRAMES
+from context.engine.memory_sections import MEMORY_SECTIONS
 
 SECTION_BUDGETS: Mapping[str, int] = MappingProxyType(
     {
@@ -14,15 +15,10 @@ SECTION_BUDGETS: Mapping[str, int] = MappingProxyType(
         "frame": 150,
         "working_memory": 200,
         "conversation": 400,
-        "decisions": 400,
-        "facts": 300,
-        "procedures": 200,
-        "episodes": 200,
-        "long_term": 400,
-        "short_term": 200,
+        **{one.key: one.budget for one in MEMORY_SECTIONS.values()},
     }
 )
-SEARCHED_SECTIONS = ("decisions", "facts", "procedures", "episodes", "long_term", "short_term")
+SEARCHED_SECTIONS = tuple(one.key for one in MEMORY_SECTIONS.values())
 MAX_TOTAL = 200_000
 DEFAULT_TOTAL = 3_000
 

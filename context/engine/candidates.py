@@ -11,8 +11,8 @@ from django.db.models import Q
 from context.engine.assembly import Candidate, SearchedSection
 from context.engine.budget import ContextBudget
 from context.engine.dedup import duplicates_of
+from context.engine.memory_sections import MEMORY_SECTIONS
 from context.engine.pins import Pins
-from context.engine.plan import SECTION_OF_TYPE
 from context.engine.request import ContextRequest
 from context.engine.resolved_request import ResolvedRequest
 from context.usage import UsageStats, usage_stats
@@ -29,28 +29,16 @@ from memory.search.retired_matches import RetiredHit
 from memory.search.search import search
 from memory.types import IndexEntry, text_of
 
-THRESHOLDS: Mapping[str, float] = {"fact": 0.25}
-"""Least relevance by type; the others have the default. Source: seed 008, B3."""
-DEFAULT_THRESHOLD = 0.3
-
+THRESHOLDS: Mapping[str, float] = {key: one.threshold for key, one in MEMORY_SECTIONS.items()}
+"""Least relevance by type."""
 NEAR_MISS = 0.12
 """About half a threshold: what is less relevant is considered, and shown with a verdict, only among the best few."""
 LEAST_CONSIDERED = 30
 CONSIDERED = 3
 """Candidates of a type for each that the plan would show: profiles leave some out, and messages say some already."""
 
-SEARCHED: tuple[tuple[str, str], ...] = (
-    ("decisions", "Related Decisions"),
-    ("facts", "Relevant Facts"),
-    ("procedures", "Known Procedures"),
-    ("episodes", "Past Episodes"),
-    ("long_term", "Long-term Memory"),
-    ("short_term", "Recent Loops"),
-)
-SECTION_OF: Mapping[str, str] = {**SECTION_OF_TYPE, "event": "long_term", "loop": "short_term"}
+SECTION_OF: Mapping[str, str] = {key: one.key for key, one in MEMORY_SECTIONS.items()}
 LOOPS_SEEN = 10
-LOOP_THRESHOLD = 0.6
-"""Fuzzy similarity is no relevance: any two English sentences share a third of their words."""
 EPISODES_BY_TIME = 8
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 KIND_ALIASES: Mapping[str, frozenset[str]] = {
@@ -59,9 +47,7 @@ KIND_ALIASES: Mapping[str, frozenset[str]] = {
     "tool_call": frozenset({"tool_output"}),
     "tool_result": frozenset({"tool_output"}),
     "error": frozenset({"failure"}),
-    "loop": frozenset({"summary"}),
-    "episode": frozenset({"summary"}),
-    "procedure": frozenset({"plan"}),
+    **{key: one.kind_aliases for key, one in MEMORY_SECTIONS.items()},
 }
 """What profiles call the kinds that memories have by themselves."""
 
@@ -75,7 +61,7 @@ NOTHING_SEARCHED = SearchResult([], 0.0)
 
 
 def searched_sections(budget: ContextBudget) -> list[SearchedSection]:
-    return [SearchedSection(key, label, budget.of(key)) for key, label in SEARCHED]
+    return [SearchedSection(one.key, one.label, budget.of(one.key)) for one in MEMORY_SECTIONS.values()]
 
 
 def candidates_find(
@@ -191,7 +177,7 @@ def _pinned(
             text=said[key],
             label=_label(row.item_type, row.subject, row.happened_at),
             relevance=0.0,
-            threshold=THRESHOLDS.get(row.item_type, DEFAULT_THRESHOLD),
+            threshold=THRESHOLDS[row.item_type],
             happened_at=row.happened_at,
             kinds=kinds_of(row.item_type, row.kind, row.category),
             scope=row.scope,
@@ -207,9 +193,12 @@ def _pinned(
 
 
 def _label(item_type: str, subject: str, happened_at: datetime) -> str:
-    if item_type == "fact":
-        return subject
-    return f"{happened_at:%Y-%m-%d}" if item_type in _DATED else ""
+    match MEMORY_SECTIONS[item_type].item_label:
+        case "subject":
+            return subject
+        case "date":
+            return f"{happened_at:%Y-%m-%d}"
+    return ""
 
 
 def candidate_of(hit: SearchHit | RetiredHit, **more: Any) -> Candidate:
@@ -223,7 +212,7 @@ def candidate_of(hit: SearchHit | RetiredHit, **more: Any) -> Candidate:
         relevance=hit.score,
         cosine=hit.cosine,
         lexical=hit.lexical,
-        threshold=THRESHOLDS.get(hit.type, DEFAULT_THRESHOLD),
+        threshold=THRESHOLDS[hit.type],
         happened_at=hit.happened_at,
         kinds=kinds_of(hit.type, hit.kind, hit.category),
         scope=hit.scope,
@@ -247,7 +236,7 @@ def _loops(view: PersonaMemory, request: ContextRequest, limits: Mapping[str, in
             # How alike the words are; its age has a say in the score by the plan's recency.
             relevance=hit.score.similarity,
             lexical=hit.score.similarity,
-            threshold=LOOP_THRESHOLD,
+            threshold=THRESHOLDS["loop"],
             happened_at=hit.loop.last_event_at,
             kinds=kinds_of("loop", hit.loop.kind, ""),
         )
@@ -282,7 +271,7 @@ def _with_recent_episodes(
             text=text_of(episode),
             label=f"{episode.started_at:%Y-%m-%d}",
             relevance=0.0,
-            threshold=DEFAULT_THRESHOLD,
+            threshold=THRESHOLDS["episode"],
             happened_at=episode.started_at,
             kinds=kinds_of("episode", "summary", episode.outcome),
             scope=episode.scope,
@@ -293,9 +282,6 @@ def _with_recent_episodes(
         for episode in by_id.values()
         if str(episode.pk) not in known
     ]
-
-
-_DATED = frozenset({"event", "episode", "decision"})
 
 
 def kinds_of(item_type: str, kind: str, category: str) -> frozenset[str]:

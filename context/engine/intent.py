@@ -6,8 +6,7 @@ Source: seed 005.1, D1 and intent.py.
 import re
 from dataclasses import dataclass
 
-MEMORY_TYPES = ("decision", "fact", "procedure", "episode")
-"""In the order that breaks ties between hints."""
+from context.engine.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
 
 _RECENCY: tuple[tuple[re.Pattern[str], float, float], ...] = tuple(
     (re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), weight, days)
@@ -22,18 +21,10 @@ _RECENCY: tuple[tuple[re.Pattern[str], float, float], ...] = tuple(
 """Words of time, how strongly they ask for what is recent, and how many days back they reach."""
 
 _HINTS: dict[str, tuple[re.Pattern[str], ...]] = {
-    memory_type: tuple(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE) for pattern in patterns)
-    for memory_type, patterns in {
-        "decision": (
-            r"decid(?:e|es|ed|ing)|decisions?",
-            r"chose(?:n)?|choos(?:e|es|ing)|choices?",
-            r"should (?:i|we)",
-            r"recommend(?:s|ed|ation|ations)?",
-        ),
-        "fact": (r"what(?:'s| is| are)", r"tell me about", r"facts?", r"know about", r"definitions?|define"),
-        "procedure": (r"how (?:do|does|to|can|should)", r"steps?", r"process(?:es)?", r"workflows?", r"guides?"),
-        "episode": (r"last time", r"when did", r"history", r"stor(?:y|ies)", r"what happened"),
-    }.items()
+    memory_type: tuple(
+        re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE) for pattern in MEMORY_SECTIONS[memory_type].hints
+    )
+    for memory_type in PLANNED_TYPES
 }
 HINT_WEIGHT = 0.5
 
@@ -75,7 +66,7 @@ def intent_read(text: str, frame_id: str) -> IntentSignals:
     stripped = text.strip()
     hints = tuple(
         (memory_type, HINT_WEIGHT * count)
-        for memory_type in MEMORY_TYPES
+        for memory_type in PLANNED_TYPES
         if (count := sum(bool(pattern.search(stripped)) for pattern in _HINTS[memory_type]))
     )
     keywords = dict.fromkeys(word.lower() for word in _KEYWORD.findall(stripped))

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from context.engine.frames import FRAMES
-from context.engine.intent import MEMORY_TYPES, IntentSignals
+from context.engine.intent import IntentSignals
+from context.engine.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
 
 DEFAULT_LIMIT = 5
 DOMINANT_LIMIT = 8
 OTHER_LIMIT = 3
-SECTION_OF_TYPE = {"decision": "decisions", "fact": "facts", "procedure": "procedures", "episode": "episodes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = T
     """
     if signals.is_greeting:
         return RetrievalPlan(
-            skip_types=frozenset(MEMORY_TYPES),
-            budget_overrides={SECTION_OF_TYPE[memory_type]: 0 for memory_type in MEMORY_TYPES},
+            skip_types=frozenset(PLANNED_TYPES),
+            budget_overrides={MEMORY_SECTIONS[memory_type].key: 0 for memory_type in PLANNED_TYPES},
             reason="A greeting needs no memories.",
         )
     dominant = signals.dominant_type
@@ -57,7 +57,7 @@ def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = T
             limit=DEFAULT_LIMIT if dominant is None else DOMINANT_LIMIT if memory_type == dominant else OTHER_LIMIT,
             recency_weight=signals.recency,
         )
-        for memory_type in MEMORY_TYPES
+        for memory_type in PLANNED_TYPES
     )
     return RetrievalPlan(
         queries=queries,

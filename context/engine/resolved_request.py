@@ -7,7 +7,8 @@ from typing import Any
 
 from context.engine.budget import ContextBudget, budget_for
 from context.engine.frames import FrameSelection, frame_select
-from context.engine.intent import MEMORY_TYPES, IntentSignals, intent_read
+from context.engine.intent import IntentSignals, intent_read
+from context.engine.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
 from context.engine.plan import RetrievalPlan, plan_retrieval
 from context.engine.request import ContextRequest
 from context.profiles import Profile, compression_of, mentioned_files, tier_weights
@@ -19,8 +20,6 @@ from nousweb.lib import clock
 TOKENS_PER_SCALE = 500
 """An explicit budget beyond this asks for more items than the plan's numbers, in proportion: those numbers fill about
 as many tokens with memories of ordinary length. Thresholds keep out what is not worth its room."""
-EVENT_LIMIT = 12
-LOOP_LIMIT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +131,10 @@ def request_resolve(agent: Agent, request: ContextRequest, analysis: QueryAnalys
 
 def limits_of(plan: RetrievalPlan, profile: Profile, *, scale: float = 1.0) -> dict[str, int]:
     """Items by type: as planned, and of the raw layers what the profile asks for. `scale` suits larger budgets."""
-    limits = {memory_type: plan.limit_of(memory_type) for memory_type in MEMORY_TYPES}
-    if plan.queries and "long_term" in profile.layers:
-        limits["event"] = EVENT_LIMIT
-    if plan.queries and "short_term" in profile.layers:
-        limits["loop"] = LOOP_LIMIT
+    limits = {memory_type: plan.limit_of(memory_type) for memory_type in PLANNED_TYPES}
+    if plan.queries:
+        raw = ((key, one) for key, one in MEMORY_SECTIONS.items() if one.layer)
+        limits |= {key: one.layer_limit for key, one in raw if one.layer in profile.layers}
     return {memory_type: round(limit * scale) for memory_type, limit in limits.items() if limit}
 
 

@@ -9,6 +9,7 @@ from context.usage import REFERENCED_AT
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
+from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.text import unstorable_reason
@@ -95,12 +96,11 @@ def _lock(run: ContextRun) -> ContextRun:
 
 def _memories_shown(run: ContextRun) -> list[tuple[str, dict[str, Any]]]:
     """The memories in the prompt with their texts; what is no memory (identity, frame) teaches nothing."""
-    kinds = {"fact", "decision", "procedure", "episode", "event"}
     return [
         (section["label"], item)
         for section in run.sections
         for item in section["items"]
-        if item["type"] in kinds and item.get("text")
+        if item["type"] in MEMORY_TYPES and item.get("text")
     ]
 
 

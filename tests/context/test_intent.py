@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context.engine.intent import MEMORY_TYPES, intent_read
+from context.engine.intent import intent_read
+from context.engine.memory_sections import PLANNED_TYPES
 from context.engine.plan import plan_retrieval
+
+TYPES = ("decision", "fact", "procedure", "episode")
 
 
 def plan_of(text, frame="question"):
@@ -17,7 +20,7 @@ def test_a_greeting_retrieves_nothing(text):
     plan = plan_of(text)
     assert intent_read(text, "conversation").is_greeting
     assert plan.queries == ()
-    assert plan.skip_types == set(MEMORY_TYPES)
+    assert plan.skip_types == set(PLANNED_TYPES)
     assert dict(plan.budget_overrides) == {"decisions": 0, "facts": 0, "procedures": 0, "episodes": 0}
 
 
@@ -68,8 +71,8 @@ def test_words_hint_at_a_type_of_memory(text, dominant):
 
 def test_the_type_asked_for_gets_eight_and_the_others_three():
     plan = plan_of("what was my decision about deployment strategy")
-    assert [plan.limit_of(memory_type) for memory_type in MEMORY_TYPES] == [8, 3, 3, 3]
-    assert [plan_of("regarding Redis").limit_of(memory_type) for memory_type in MEMORY_TYPES] == [5, 5, 5, 5]
+    assert [plan.limit_of(memory_type) for memory_type in TYPES] == [8, 3, 3, 3]
+    assert [plan_of("regarding Redis").limit_of(memory_type) for memory_type in TYPES] == [5, 5, 5, 5]
 
 
 def test_the_whole_sentence_is_the_query():
