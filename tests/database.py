@@ -69,7 +69,19 @@ class ThrowAwayDatabase:
                 # Kept where a test database was kept, in which it has rights.
                 with contextlib.suppress(psycopg.Error), psycopg.connect(self.owner_url) as connection:
                     connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(self._role[0])))
-            shutil.rmtree(self.folder, ignore_errors=True)
+            _folder_remove(self.folder)
+
+
+def prepared_folder(run_folder: Path) -> Path:
+    """Data folder of the stopped server of which every real product of this run begins with a copy."""
+    return run_folder / "prepared"
+
+
+def _folder_remove(folder: Path) -> None:
+    if prepared_folder(folder).exists():
+        # Its cluster may lie elsewhere.
+        EmbeddedServer(prepared_folder(folder)).destroy()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _role_make(given_url: str) -> tuple[str, str] | None:
@@ -100,7 +112,7 @@ def _remove_abandoned() -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             EmbeddedServer(folder).destroy()
-            shutil.rmtree(folder, ignore_errors=True)
+            _folder_remove(folder)
         except (OSError, PostgresProblem):
             continue
         finally:
@@ -124,6 +136,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     for name in [name for name in os.environ if name.startswith("NOUS_")]:
         # What the developer has set for a server of theirs must not decide what a test sees.
         del os.environ[name]
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        # Of this process and of those that it hands tests out to.
+        os.environ["TEST_RUN_FOLDER"] = str(database.folder)
     os.environ["DATABASE_URL"] = database.url
     os.environ["DATABASE_OWNER_URL"] = database.owner_url
     os.environ["NOUS_DATA_DIR"] = str(database.folder)

@@ -1,6 +1,7 @@
 """The product's real programs for tests that kill them: PostgreSQL with its crash safety on, web server, worker."""
 
 import contextlib
+import fcntl
 import http.client
 import json
 import os
@@ -17,7 +18,8 @@ from pathlib import Path
 import psycopg
 
 from nousweb.runtime.postgres import EmbeddedServer
-from tests.memory.embedders import endpoint
+from tests.database import prepared_folder
+from tests.memory.embedders import Endpoint, endpoint
 
 PROJECT = Path(__file__).resolve().parent.parent
 PATIENCE = 120
@@ -30,54 +32,36 @@ call_command("migrate", "--verbosity", "0")
 call_command("createagent", "ada", "--name", "Ada")
 call_command("createtoken", "ada", "--persona", "actor")
 """
-"""What an operator does first, in one program instead of three."""
+"""What an operator does first, in one program instead of three; it says Ada's token."""
 
 
 class Product:
     """The programs of one data folder, each of which a test may kill."""
 
-    def __init__(self, folder: Path, embeddings_url: str, **variables: str) -> None:
+    def __init__(self, folder: Path, embeddings: Endpoint, **variables: str) -> None:
         self.folder = folder
+        self.embeddings = embeddings
         self.server = EmbeddedServer(folder, say=lambda line: None)
+        self.token = _prepared_cluster_copy(self.server)
         self.url = self.server.start()
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("NOUS_")}
-        self.environment = kept | {
-            "DATABASE_URL": self.url,
-            "NOUS_DATA_DIR": str(folder),
-            "NOUS_SECRET_KEY": "only-for-tests-" + "x" * 50,
+        # Only commands know the owner of the tables: what serves and works must do without.
+        self.environment = _environment(self.server) | {
             "NOUS_PORT": str(self.port),
             "NOUS_WEB_WORKERS": "1",
-            "NOUS_EMBEDDER": "openai",
-            "NOUS_EMBED_MODEL": "test",
-            "NOUS_EMBED_BASE_URL": embeddings_url,
+            "NOUS_EMBED_BASE_URL": embeddings.url,
             **variables,
         }
-        # Only commands know the owner of the tables: what serves and works must do without.
-        for name in ("DJANGO_SETTINGS_MODULE", "DATABASE_OWNER_URL"):
-            self.environment.pop(name, None)
         (folder / "static").mkdir(exist_ok=True)
         self.programs: list[subprocess.Popen[bytes]] = []
-        try:
-            self.token = self.run("-c", PREPARE).strip()
-        except BaseException:
-            # Nobody has it yet who could stop it.
-            self.server.destroy()
-            raise
 
     def manage(self, *arguments: str) -> str:
         return self.run(str(PROJECT / "manage.py"), *arguments)
 
     def run(self, *arguments: str) -> str:
-        finished = subprocess.run(
-            [sys.executable, *arguments], cwd=PROJECT,
-            env=self.environment | {"DATABASE_OWNER_URL": self.server.owner_url},
-            capture_output=True, text=True, check=False, timeout=PATIENCE,
-        )  # fmt: skip
-        assert finished.returncode == 0, finished.stderr[-2000:]
-        return finished.stdout
+        return _run(self.environment | {"DATABASE_OWNER_URL": self.server.owner_url}, *arguments)
 
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         log = (self.folder / "programs.log").open("ab")
@@ -111,12 +95,15 @@ class Product:
 
     def restart_database(self) -> None:
         """Like `pg_ctl restart -m immediate`: every connection is cut, nothing is written down first."""
+        self._quit_database()
+        self.server.start()
+
+    def _quit_database(self) -> None:
         pid = int((self.server.paths.cluster / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGQUIT)
         if self.server._process is not None:
             self.server._process.wait(PATIENCE)
             self.server._process = None
-        self.server.start()
 
     def call(self, method: str, path: str, body: object = None) -> tuple[int, object]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
@@ -143,7 +130,56 @@ class Product:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(program.pid, signal.SIGKILL)
             program.wait()
+        # A database that is deleted in a moment need not write everything down first.
+        with contextlib.suppress(OSError):
+            self._quit_database()
         self.server.destroy()
+
+
+def _environment(server: EmbeddedServer) -> dict[str, str]:
+    """Variables of a program of the product on the database of `server`, and nothing that the developer has set."""
+    left_out = ("NOUS_", "DJANGO_SETTINGS_MODULE", "DATABASE_OWNER_URL")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    return kept | {
+        "DATABASE_URL": server.url,
+        "NOUS_DATA_DIR": str(server.data_dir),
+        "NOUS_SECRET_KEY": "only-for-tests-" + "x" * 50,
+        "NOUS_EMBEDDER": "openai",
+        "NOUS_EMBED_MODEL": "test",
+    }
+
+
+def _run(environment: dict[str, str], *arguments: str) -> str:
+    finished = subprocess.run(
+        [sys.executable, *arguments], cwd=PROJECT, env=environment,
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    return finished.stdout
+
+
+def _prepared_cluster_copy(server: EmbeddedServer) -> str:
+    """Give `server`, which has no cluster yet, a copy of the run's prepared one; return Ada's token.
+
+    Migrating is the dearest part of a product's start and always has the same result, so that one product of a run
+    (of all its processes) does it for all.
+    """
+    folder = prepared_folder(Path(os.environ["TEST_RUN_FOLDER"]))
+    said = folder / "token"
+    prepared = EmbeddedServer(folder, say=lambda line: None)
+    with (folder.parent / "prepared.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not said.exists():
+            prepared.start()
+            try:
+                environment = _environment(prepared) | {"DATABASE_OWNER_URL": prepared.owner_url}
+                token = _run(environment | {"NOUS_EMBED_BASE_URL": "http://127.0.0.1:1/v1"}, "-c", PREPARE)
+            finally:
+                prepared.stop()
+            said.write_text(token.strip())
+    # Unlike shutil's, this copy keeps the owner, which PostgreSQL insists on.
+    subprocess.run(["cp", "-a", prepared.paths.cluster, server.paths.cluster], check=True)
+    return said.read_text()
 
 
 @contextlib.contextmanager
@@ -153,7 +189,7 @@ def product_running(name: str, **variables: str) -> Iterator[Product]:
     folder = Path(tempfile.mkdtemp(prefix=f"nous-{name}-"))
     folder.chmod(0o755)
     with endpoint() as served:
-        running = Product(folder, served.url, **variables)
+        running = Product(folder, served, **variables)
         try:
             yield running
         finally:

@@ -4,6 +4,7 @@ The tables are the contract. An endpoint or page that no row names fails the tes
 whom it is for.
 """
 
+import functools
 from uuid import uuid4
 
 import pytest
@@ -334,6 +335,7 @@ class World:
         assert "{" not in filled, f"say what stands for the parameters of {template}"
         return filled
 
+    @functools.cache  # noqa: B019
     def url(self, name):
         if name in ("healthz", "readyz", "metrics"):
             return f"/{name}"

@@ -4,35 +4,23 @@ A whole product of its own: PostgreSQL with its crash safety on, the web server,
 embeddings that fails for a while.
 """
 
-import shutil
-import tempfile
 import time
-from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.judge_server import KEY, JudgeServer, Reply
-from tests.memory.embedders import endpoint
-from tests.product import PATIENCE, Product, kill, until
+from tests.product import PATIENCE, kill, product_running, until
 
 BATCHES, SIZE, LOOPS = 24, 20, 6
 
 
 @pytest.fixture
 def product():
-    # Not pytest's own folder, which the account that runs PostgreSQL for root may not enter.
-    folder = Path(tempfile.mkdtemp(prefix="nous-failure-"))
-    folder.chmod(0o755)
-    with endpoint() as served, JudgeServer() as judge:
-        running = Product(
-            folder, served.url, NOUS_ANTHROPIC_API_KEY=KEY, NOUS_JUDGE_BASE_URL=judge.url, NOUS_JUDGE_RETRIES="0"
-        )
-        try:
-            yield running, served, judge
-        finally:
-            running.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+    with JudgeServer() as judge:
+        settings = {"NOUS_ANTHROPIC_API_KEY": KEY, "NOUS_JUDGE_BASE_URL": judge.url, "NOUS_JUDGE_RETRIES": "0"}
+        with product_running("failure", **settings) as running:
+            yield running, running.embeddings, judge
 
 
 def batch(number: int) -> dict[str, object]:

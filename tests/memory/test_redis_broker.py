@@ -4,14 +4,11 @@ import os
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.memory.embedders import endpoint
-from tests.product import Product, kill, until
+from tests.product import Product, kill, product_running, until
 
 MACHINES = 5
 
@@ -58,15 +55,8 @@ def redis() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def product(redis: RedisServer) -> Iterator[Product]:
-    folder = Path(tempfile.mkdtemp(prefix="nous-failure-"))
-    folder.chmod(0o755)
-    with endpoint() as embeddings:
-        running = Product(folder, embeddings.url, NOUS_BROKER=redis.url)
-        try:
-            yield running
-        finally:
-            running.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+    with product_running("redis", NOUS_BROKER=redis.url) as running:
+        yield running
 
 
 def test_a_redis_carries_messages_and_costs_nothing_when_it_dies(product: Product, redis: RedisServer) -> None:

@@ -3,13 +3,10 @@
 import http.client
 import json
 import re
-import shutil
 import socket
-import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +14,6 @@ from nousweb.runtime.web_worker.admission import Admission
 from nousweb.runtime.web_worker.callers import caller_accepted, caller_of, caller_refused
 from nousweb.runtime.web_worker.limits import Limits
 from nousweb.runtime.web_worker.request_heads import Refused, head_of
-from tests.memory.embedders import endpoint
 from tests.product import Product, product_running, until
 
 LIMITS = Limits(
@@ -82,20 +78,11 @@ def test_a_rate_refills_with_time() -> None:
 
 @pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
-    folder = Path(tempfile.mkdtemp(prefix="nous-front-"))
-    folder.chmod(0o755)
-    with endpoint() as served:
-        running = Product(
-            folder, served.url, NOUS_DB_KEEP_SECONDS="600", NOUS_WEB_CONNECTIONS="40",
-            NOUS_TOKEN_QUEUE="5", NOUS_TOKEN_CONCURRENCY="1",
-        )  # fmt: skip
-        try:
-            running.web()
-            until("ready", lambda: running.call("GET", "/events")[0] == 200)
-            yield running
-        finally:
-            running.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+    settings = {"NOUS_WEB_CONNECTIONS": "40", "NOUS_TOKEN_QUEUE": "5", "NOUS_TOKEN_CONCURRENCY": "1"}
+    with product_running("front", NOUS_DB_KEEP_SECONDS="600", **settings) as running:
+        running.web()
+        until("ready", lambda: running.call("GET", "/events")[0] == 200)
+        yield running
 
 
 def talk(product: Product, *parts: bytes) -> bytes:

@@ -1,13 +1,10 @@
 """Whoever can run SQL as the product cannot take history away, nor the guards that keep it."""
 
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,8 +13,7 @@ from django.db import connection
 from nousweb.runtime.postgres import EmbeddedServer
 from nousweb.runtime.postgres.privileges import APPEND_ONLY, READ_ONLY, privileges_grant, weakness
 from nousweb.runtime.postgres.server import OWNER, ROLE
-from tests.memory.embedders import endpoint
-from tests.product import PROJECT, Product, until
+from tests.product import PROJECT, Product, product_running, until
 
 RECEIPT = (
     '{"author_kind": "person", "author_id": "1", "author_name": "mallory", "agent_slug": "ada", "persona": "both",'
@@ -37,20 +33,13 @@ EVENT = {"events": [{"kind": "user_input", "content": "The office is in Oslo.", 
 @pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
     """Web server and worker as the product, with an event, a fact and its history in the database."""
-    folder = Path(tempfile.mkdtemp(prefix="nous-roles-"))
-    folder.chmod(0o755)
-    with endpoint() as served:
-        running = Product(folder, served.url, NOUS_DB_KEEP_SECONDS="600")
-        try:
-            running.web()
-            running.worker()
-            until("ready", lambda: running.call("GET", "/events")[0] == 200)
-            assert running.call("POST", "/events", EVENT)[0] == 201
-            assert running.call("POST", "/facts", {"content": "Tim sails on Sundays.", "subject": "Tim"})[0] == 201
-            yield running
-        finally:
-            running.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+    with product_running("roles", NOUS_DB_KEEP_SECONDS="600") as running:
+        running.web()
+        running.worker()
+        until("ready", lambda: running.call("GET", "/events")[0] == 200)
+        assert running.call("POST", "/events", EVENT)[0] == 201
+        assert running.call("POST", "/facts", {"content": "Tim sails on Sundays.", "subject": "Tim"})[0] == 201
+        yield running
 
 
 def history(product: Product) -> list[list[tuple[object, ...]]]:

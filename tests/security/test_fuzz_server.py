@@ -7,14 +7,12 @@ import http.client
 import random
 import re
 import socket
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.product import Product, until
+from tests.product import Product, product_running, until
 from tests.security.fuzzing import hostile
 from tests.security.fuzzing.calls import seed_of
 from tests.security.scale import scaled
@@ -53,17 +51,11 @@ CHUNKS = (
 
 @pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
-    with tempfile.TemporaryDirectory(prefix="nous-fuzz-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        # Called from one address, as fast as it answers: its rate is somebody else's test.
-        made = Product(folder, "http://127.0.0.1:1", NOUS_ADDRESS_RATE="0", NOUS_TOKEN_RATE="0")
-        try:
-            made.web()
-            until("the server answers", lambda: alive(made))
-            yield made
-        finally:
-            made.stop()
+    # Called from one address, as fast as it answers: its rate is somebody else's test.
+    with product_running("fuzz", NOUS_ADDRESS_RATE="0", NOUS_TOKEN_RATE="0") as running:
+        running.web()
+        until("the server answers", lambda: alive(running))
+        yield running
 
 
 def alive(product: Product) -> bool:

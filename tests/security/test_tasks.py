@@ -17,7 +17,7 @@ from django_q.tasks import async_task
 from identity.models import AuditEvent
 from nousweb.queue.allowed_tasks import REFUSED, TASKS, task_refused
 from nousweb.queue.schedules import SCHEDULES
-from tests.product import Product, until
+from tests.product import Product, product_running, until
 
 SCRIPT = """
 import os, django, sys
@@ -52,10 +52,9 @@ def planted(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def product(tmp_path: Path) -> Iterator[Product]:
-    made = Product(tmp_path, "http://127.0.0.1:1")
-    yield made
-    made.stop()
+def product() -> Iterator[Product]:
+    with product_running("tasks") as running:
+        yield running
 
 
 def test_a_worker_runs_nothing_that_is_not_on_the_list(product: Product, planted: Path) -> None:
