@@ -34,12 +34,12 @@ MAX_ACTIVE_CENSORS = 500
 MAX_ACTIVE_TOKEN_CENSORS = 100
 """Active censors that the tokens of one persona of an agent have made; they take no room from people's."""
 
-MAX_WAITING_QUESTIONS_ABOUT_A_WORD = 3
-"""Questions about one fact of people's that wait; a token asks no further one."""
-MAX_WAITING_QUESTIONS_PER_TOKEN = 2_000
-MAX_QUESTIONS_PER_TOKEN_AND_WINDOW = 5_000
-QUESTION_WINDOW = timedelta(hours=24)
-QUESTION_RETRY_SECONDS = 3_600
+MAX_WAITING_REVIEWS_PER_ENDORSED_FACT = 3
+"""Reviews of one fact of people's that wait; a token opens no further one."""
+MAX_WAITING_REVIEWS_PER_TOKEN = 2_000
+MAX_REVIEWS_PER_TOKEN_AND_WINDOW = 5_000
+REVIEW_WINDOW = timedelta(hours=24)
+REVIEW_RETRY_SECONDS = 3_600
 """After so long a token may try again where people have to answer first."""
 
 MAX_CONTENT_CHARACTERS = 8_000

@@ -53,7 +53,7 @@ def fact_chain(memory: PersonaMemory, fact: Fact) -> list[Fact]:
     return list(memory.facts.filter(pk__in=[fact.pk, *others]).order_by("recorded_at", "id"))
 
 
-def questions_of(both_personas: bool) -> MemoryReviewQuerySet:
-    """The questions about memories that wait, of the actors alone or of both personas."""
-    found = MemoryReview.objects.pending()
-    return found if both_personas else found.filter(persona=Persona.ACTOR)
+def waiting_reviews(both_personas: bool) -> MemoryReviewQuerySet:
+    """The reviews of memories that wait, of the actors alone or of both personas."""
+    reviews = MemoryReview.objects.pending()
+    return reviews if both_personas else reviews.filter(persona=Persona.ACTOR)

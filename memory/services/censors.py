@@ -27,7 +27,8 @@ from memory.policy import (
     MAX_DETAIL_CHARACTERS,
     MAX_REMARK_CHARACTERS,
 )
-from memory.services.row_update import row_change, row_lock
+from memory.services.field_changes import fields_change
+from memory.services.row_locks import row_lock
 from memory.validation import choice_check, text_check, unit_check, whole_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
@@ -112,7 +113,7 @@ def censor_update(
         _room_check(censor, binding=censor.binding or by.is_person)
     if pattern is not None:
         pattern = meaning_check(pattern) if censor.match == Censor.Match.SEMANTIC else pattern_check(pattern)
-    before, after = row_change(
+    before, after = fields_change(
         censor,
         {
             "pattern": pattern,

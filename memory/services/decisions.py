@@ -10,8 +10,9 @@ from memory.models import Decision, Episode, Scope
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.search.index_writer import index_put
+from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
-from memory.services.row_update import row_change, row_lock
+from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from memory.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 from nousweb.lib import clock
@@ -121,7 +122,7 @@ def decision_update(
     change_check(decision, by, "memory.change_decision")
     decision = row_lock(decision)
     memory_bind(decision, by)
-    before, after = row_change(
+    before, after = fields_change(
         decision,
         {
             "category": word_check("category", category) if category else category,
@@ -153,7 +154,7 @@ def decisions_link(*, episode: Episode, by: Principal) -> int:
     )
     linked = 0
     for decision in during.select_for_update(of=("self",)).select_related("agent").order_by("pk")[:100]:
-        row_change(decision, {"episode": episode})
+        fields_change(decision, {"episode": episode})
         audit_record(
             by=by, action="decision.link", target=decision, agent=decision.agent, after={"episode": str(episode.pk)}
         )

@@ -15,8 +15,9 @@ from memory.models import Episode, EpisodeEvent, ItemType, Scope
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_EVENTS_PER_APPEND, MAX_REMARK_CHARACTERS
 from memory.search.index_writer import index_put, index_remove
+from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
-from memory.services.row_update import row_change, row_lock
+from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from memory.validation import choice_check, past_check, tags_check, text_check, texts_check, unit_check
 from nousweb.lib import clock
@@ -108,7 +109,7 @@ def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] 
                 f"there is room for {max(MAX_DETAIL_CHARACTERS - len(episode.detail) - 1, 0):,} more.",
                 field="text",
             )
-        row_change(episode, {"detail": detail})
+        fields_change(episode, {"detail": detail})
         _index(episode)
     after = {"events_added": len(wanted - held), "characters_added": len(text)}
     audit_record(by=by, action="episode.append", target=episode, agent=episode.agent, after=after)
@@ -146,7 +147,7 @@ def episode_close(
     memory_bind(episode, by)
     if ended < episode.started_at:
         raise Invalid("ended_at must not be earlier than started_at.", field="ended_at")
-    before, after = row_change(episode, given | {"ended_at": ended})
+    before, after = fields_change(episode, given | {"ended_at": ended})
     memory_endorse(episode, by)
     _index(episode)
     job_queue("episode_close", agent=episode.agent, persona=episode.persona, subject=episode)
@@ -182,7 +183,7 @@ def episode_update(
     }
     episode = row_lock(episode)
     memory_bind(episode, by)
-    before, after = row_change(episode, given)
+    before, after = fields_change(episode, given)
     if after:
         memory_endorse(episode, by)
         _index(episode)
@@ -205,7 +206,7 @@ def episode_describe(*, episode: Episode, by: Principal, title: str, summary: st
     if summary and (episode.summary_kind == SummaryKind.NONE or replaced):
         given["summary"] = text_check("summary", summary, MAX_CONTENT_CHARACTERS)
         given["summary_kind"] = kind
-    before, after = row_change(episode, given)
+    before, after = fields_change(episode, given)
     if after:
         _index(episode)
         audit_record(by=by, action="episode.describe", target=episode, agent=episode.agent, before=before, after=after)

@@ -12,8 +12,9 @@ from memory.models import Procedure, Scope
 from memory.persona import change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.search.index_writer import index_put
+from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
-from memory.services.row_update import row_change, row_lock
+from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from memory.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 from nousweb.lib import clock
@@ -95,7 +96,7 @@ def procedure_update(
     flags = by.kind == "system" and all(value is None for name, value in given.items() if name != "tags")
     if not flags:
         memory_bind(procedure, by)
-    before, after = row_change(procedure, given)
+    before, after = fields_change(procedure, given)
     if after:
         memory_endorse(procedure, by)
         index_put([entry_of(procedure)])

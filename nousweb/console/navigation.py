@@ -9,7 +9,7 @@ from django.urls import reverse
 from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
 from memory.persona import VIEW_SUBCONSCIOUS
-from memory.selectors import questions_of
+from memory.selectors import waiting_reviews
 from nousweb.console import memory_types
 from nousweb.roles import role_of
 
@@ -127,7 +127,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
 def _waiting(by: Principal) -> dict[str, int]:
     """How much that this person may see waits on each of the pages where something can wait, in one query."""
     counts = {reverse("review"): 0, reverse("memory_review"): 0}
-    waiting = (ChangeProposal.objects.seen_by(by).waiting(), questions_of(by.may(VIEW_SUBCONSCIOUS)))
+    waiting = (ChangeProposal.objects.seen_by(by).waiting(), waiting_reviews(by.may(VIEW_SUBCONSCIOUS)))
     queues = zip(counts, waiting, strict=True)
     parts = [
         rows.order_by().annotate(page=Value(url)).values("page").annotate(rows=Count("pk")).values_list("page", "rows")

@@ -12,8 +12,8 @@ from memory.jobs.runner import job_run
 from memory.models import Fact, Job, MemoryReview
 from memory.services.erasure import subject_erase
 from memory.services.facts import fact_invalidate, fact_learn
-from memory.services.facts.rejected_facts import RELEARN_QUESTIONS
-from memory.services.reviews.opening import question_ask
+from memory.services.facts.rejected_facts import MAX_RELEARNED_REVIEWS
+from memory.services.reviews.opening import review_open
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
 from tests.judge_server import JudgeServer, Reply
@@ -121,7 +121,7 @@ class TestSupersession:
 
     def test_while_a_question_waits_a_certain_change_is_asked_too(self, ada, learn):
         old = learn(ROME)["fact"]["id"]
-        question_ask(
+        review_open(
             agent=ada,
             persona="actor",
             kind="low_confidence",
@@ -256,10 +256,10 @@ class TestFoundWrong:
         assert MemoryReview.objects.count() == 1
 
     def test_there_is_an_end_to_new_sources(self, learn, wrong, person):
-        for place in range(RELEARN_QUESTIONS):
+        for place in range(MAX_RELEARNED_REVIEWS):
             resolve(person, learn(ROME, source=f"log {place + 2}")["review"], "keep")
         assert learn(ROME, source="log 99")["action"] == "decided"
-        assert MemoryReview.objects.count() == RELEARN_QUESTIONS
+        assert MemoryReview.objects.count() == MAX_RELEARNED_REVIEWS
 
     def test_reversed_it_holds_and_can_be_taken_back(self, learn, wrong, person):
         review = learn(ROME)["review"]
@@ -307,11 +307,11 @@ class TestQuestions:
         assert said("Tim lives in Riga.")["action"] != "refused", "people learn as before"
 
     def test_of_one_token_few_wait(self, monkeypatch, agent, learn):
-        monkeypatch.setattr("memory.services.reviews.opening.MAX_WAITING_QUESTIONS_PER_TOKEN", 2)
+        monkeypatch.setattr("memory.services.reviews.opening.MAX_WAITING_REVIEWS_PER_TOKEN", 2)
         self._refused_after_two(agent, learn)
 
     def test_of_one_token_few_come_in_a_day(self, monkeypatch, agent, learn, person):
-        monkeypatch.setattr("memory.services.reviews.opening.MAX_QUESTIONS_PER_TOKEN_AND_WINDOW", 2)
+        monkeypatch.setattr("memory.services.reviews.opening.MAX_REVIEWS_PER_TOKEN_AND_WINDOW", 2)
         self._refused_after_two(agent, learn)
         for review in MemoryReview.objects.all():
             resolve(person, review.pk, "both")
@@ -321,10 +321,10 @@ class TestQuestions:
         assert learn("Ann sometimes sings in the choir of Linz.", subject="Ann")["action"] == "queued"
 
     def test_another_tokens_questions_do_not_count(self, monkeypatch, ada, agent, learn, bob):
-        monkeypatch.setattr("memory.services.reviews.opening.MAX_WAITING_QUESTIONS_PER_TOKEN", 2)
+        monkeypatch.setattr("memory.services.reviews.opening.MAX_WAITING_REVIEWS_PER_TOKEN", 2)
         old = Fact.objects.get(pk=learn("Ann never sings in the choir of Linz.", subject="Ann")["fact"]["id"])
         for place in range(3):
-            question_ask(
+            review_open(
                 agent=ada, persona="actor", kind="low_confidence", about=f"{place}", by=Principal.of_user(bob), new=old
             )
         assert learn("Ann sometimes sings in the choir of Linz.", subject="Ann")["action"] == "queued"

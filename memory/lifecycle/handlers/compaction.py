@@ -14,7 +14,7 @@ from memory.judge import JudgeFailed, judge_in_force
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import ASK_WITHIN_SECONDS, COMPACTION_FACTS, COMPACTION_LISTED
 from memory.models import Fact, Job, MemoryReview
-from memory.services.reviews.opening import question_ask
+from memory.services.reviews.opening import review_open
 
 BY = Principal.of_system("lifecycle")
 MAX_PROPOSALS = 5
@@ -78,7 +78,7 @@ def _apply(job: Job, crowded: Crowded) -> dict[str, Any]:
         if len(facts) < 2:
             continue
         asked += (
-            question_ask(
+            review_open(
                 agent=job.agent,
                 persona=persona,
                 kind=MemoryReview.Kind.COMPACTION,

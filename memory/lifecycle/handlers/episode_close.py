@@ -21,7 +21,7 @@ from memory.policy import MAX_DETAIL_CHARACTERS
 from memory.services.decisions import decisions_link
 from memory.services.episodes import episode_describe, episode_words
 from memory.services.facts import Precheck, fact_learn, fact_precheck
-from memory.services.reviews.opening import question_ask
+from memory.services.reviews.opening import review_open
 
 BY = Principal.of_system("lifecycle")
 Kind = Episode.SummaryKind
@@ -144,7 +144,7 @@ def _learn(episode: Episode, facts: Sequence[tuple[ExtractedFact, Precheck]]) ->
         )
         actions[learned.action] = actions.get(learned.action, 0) + 1
         if learned.action != "confirmed" and learned.fact.active and each.confidence < LOW_CONFIDENCE:
-            question_ask(
+            review_open(
                 agent=episode.agent,
                 persona=episode.persona,
                 kind=MemoryReview.Kind.LOW_CONFIDENCE,

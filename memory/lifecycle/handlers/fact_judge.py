@@ -1,6 +1,7 @@
 """Asking the judge what two facts are to each other, where nobody waits for the answer.
 
-What it says answers the question only where it may: see `settles`; else the person who answers it sees the verdict.
+What it says resolves the review only where it may: see `auto_resolution`; else the person who resolves it sees the
+verdict.
 """
 
 from typing import Any

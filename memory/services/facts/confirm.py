@@ -12,7 +12,7 @@ from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import change_record, iso
-from memory.services.row_update import row_lock
+from memory.services.row_locks import row_lock
 from memory.validation import text_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict

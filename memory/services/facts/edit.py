@@ -12,7 +12,8 @@ from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.search.index_writer import index_put
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import change_record
-from memory.services.row_update import row_change, row_lock
+from memory.services.field_changes import fields_change
+from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from memory.validation import choice_check, tags_check, text_check, unit_check, word_check
 
@@ -39,7 +40,7 @@ def fact_edit(
             by.require(CATEGORY_PERMISSIONS[name], fact.agent)
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     fact = row_lock(fact)
-    before, after = row_change(
+    before, after = fields_change(
         fact,
         {
             "tags": None if tags is None else tags_check(tags),

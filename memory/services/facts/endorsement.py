@@ -1,7 +1,7 @@
 """People's word about facts: what they wrote or decided binds whoever is no person.
 
 A fact is `endorsed` once a person wrote, confirmed, edited, restored or kept it. Then no token, judge or schedule
-retires it; what would do so becomes a question to people. Nor does a token replace what people are being asked about.
+retires it; what would do so becomes a review. Nor does a token replace what people are being asked about.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from django.db.models import Q
 from identity.principal import Principal
 from memory.models import Fact, FactChange, MemoryReview
 from memory.services.facts.history import change_record
-from memory.services.row_update import row_lock
+from memory.services.row_locks import row_lock
 from nousweb.lib.errors import Conflict
 
 
@@ -45,15 +45,15 @@ def endorsement_change(
     return True
 
 
-def question_about(fact: Fact) -> MemoryReview | None:
-    """The longest waiting question to people in which this fact stands."""
+def waiting_review(fact: Fact) -> MemoryReview | None:
+    """The review of this fact that has waited longest for people, or None."""
     return MemoryReview.objects.pending().filter(Q(old=fact) | Q(new=fact)).order_by("created_at").first()
 
 
-def word_bind(fact: Fact, by: Principal, *, answers: UUID | None = None) -> None:
+def retirement_check(fact: Fact, by: Principal, *, resolves: UUID | None = None) -> None:
     """Raise Conflict where `by` may not retire `fact`, whose row is locked: it is people's word, or they are asked.
 
-    `answers` is the question that `by`, a judge, answers by it; then the others do not matter.
+    `resolves` is the review that `by`, a judge, resolves by it; then the others do not matter.
     """
     if by.is_person:
         return
@@ -61,7 +61,7 @@ def word_bind(fact: Fact, by: Principal, *, answers: UUID | None = None) -> None
         raise Conflict(
             "People wrote, confirmed or kept this fact: only people let another take its place.", fact=str(fact.pk)
         )
-    if answers is None and (waiting := question_about(fact)):
+    if resolves is None and (waiting := waiting_review(fact)):
         raise Conflict(
             f"People are being asked about this fact (question {waiting.pk}): it stays until they have answered.",
             review=str(waiting.pk),

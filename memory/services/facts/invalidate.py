@@ -8,7 +8,7 @@ from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.search.index_writer import index_put
 from memory.services.facts.history import change_record, iso, retirement_time
-from memory.services.row_update import row_lock
+from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from memory.validation import text_check
 from nousweb.lib import clock

@@ -28,11 +28,10 @@ from memory.services.facts.comparison_candidates import Vector, candidates_compa
 from memory.services.facts.history import change_record
 from memory.services.facts.invalidate import fact_invalidate
 from memory.services.facts.locks import facts_lock, learning_lock
-from memory.services.facts.precheck import Precheck, fact_precheck
-from memory.services.facts.rejected_facts import rejected_like, relearned_ask
+from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
+from memory.services.facts.rejected_facts import rejected_like, relearned_review_open
 from memory.services.facts.resolution import AppliedResolution, Resolution, resolution_apply
-from memory.services.reviews.opening import pair_ask
-from memory.services.row_update import in_transaction
+from memory.services.reviews.opening import pair_review_open
 from memory.types import entry_of
 from memory.validation import choice_check, moment_check, shown_check, tags_check, text_check, unit_check, word_check
 from nousweb.lib import clock
@@ -45,7 +44,7 @@ class LearnResult:
     "superseded", then it took the place of `superseded`; "queued": stored, and `reviews` ask people about it.
 
     Where people found wrong what is learned, nothing is stored, and `fact` is the one that they found wrong: "queued"
-    with a question while one waits, "decided" when its source is none that they did not know.
+    with a review while one waits, "decided" when its source is none that they did not know.
     """
 
     action: str
@@ -55,7 +54,7 @@ class LearnResult:
 
     @property
     def review(self) -> UUID | None:
-        """The first question that waits."""
+        """The first review that waits."""
         return self.reviews[0].pk if self.reviews else None
 
 
@@ -82,7 +81,7 @@ def fact_learn(
     """Learn a fact in the memory of the persona that `by` acts as, or for the system of `persona`.
 
     A fact that is known already is confirmed, one that certainly tells a newer value of an old one takes its place, and
-    one that may do either is stored with a question, as is what would take the place of people's word or of what they
+    one that may do either is stored with a review, as is what would take the place of people's word or of what they
     are being asked about. What people found wrong is not stored again unless a person learns it. `exclude` are facts
     that it is not compared with. `confidence` and `importance` lie in [0, 1]. `precheck` is of `fact_precheck`; without
     it, one is made unless a transaction is open, and then the comparison by meaning follows later. Raises Invalid,
@@ -169,7 +168,7 @@ def fact_reconcile(
     rejected = None if fact.endorsed else rejected_like(fact, vector=precheck.vector)
     if rejected is not None:
         wrong, match = rejected
-        review = relearned_ask(fact=fact, rejected=wrong, each=match, by=by)
+        review = relearned_review_open(fact=fact, rejected=wrong, match=match, by=by)
         if stored:
             fact_invalidate(fact=fact, by=by, reason="It says what people found wrong.")
         return LearnResult("queued", wrong, reviews=(review,)) if review else LearnResult("decided", wrong)
@@ -184,7 +183,7 @@ def fact_reconcile(
             superseded.append(replaced.old)
             fact = replaced.new
     reviews = [
-        pair_ask(
+        pair_review_open(
             old=olds[match.fact_id],
             new=fact,
             comparison=match.comparison,

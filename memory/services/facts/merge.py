@@ -10,7 +10,7 @@ from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.search.index_writer import index_put
-from memory.services.facts.endorsement import word_bind
+from memory.services.facts.endorsement import retirement_check
 from memory.services.facts.history import change_record, iso, retirement_time
 from memory.services.facts.locks import pair_lock
 from memory.types import entry_of
@@ -48,7 +48,7 @@ def fact_merge(
     if not duplicate.active or not into.active:
         raise Conflict("Only facts that are held to be true can be merged.")
     if duplicate.endorsed:
-        word_bind(duplicate, by)
+        retirement_check(duplicate, by)
     now = retirement_time(duplicate, clock.now())
     before = {"active": True, "valid_until": iso(duplicate.valid_until)}
     duplicate.active, duplicate.retired_at, duplicate.superseded_by = False, now, into

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 import structlog
+from django.db import transaction
 
 from memory.comparison.resolution import needs_judge
 from memory.comparison.snapshot import FactSnapshot
@@ -72,3 +73,12 @@ def vector_of(text: str) -> Vector | None:
         log.info("embedding_failed", error=str(error))
         return None
     return Vector(tuple(float(number) for number in numbers), model.name)
+
+
+def in_transaction() -> bool:
+    """Whether a transaction is open, in which no model may be asked; the one around a test does not count."""
+    try:
+        with transaction.atomic(durable=True):
+            return False
+    except RuntimeError:
+        return True

@@ -1,6 +1,6 @@
 """What people found wrong, when it is learned again: not believed at once, and people are asked when that is news.
 
-The question is about the fact that was found wrong, with the new words as its proposal. It is not asked again while it
+The review is of the fact that was found wrong, with the new words as its proposal. It is not opened again while one
 waits, nor for a source that a decision knew, nor without end.
 """
 
@@ -19,7 +19,7 @@ from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.services.facts.comparison_candidates import SAME_WORDS, Vector, search_table
-from memory.services.reviews.opening import question_ask
+from memory.services.reviews.opening import review_open
 from nousweb.lib import clock
 
 LATEST = 20
@@ -27,8 +27,8 @@ NEAREST = 8
 ALIKE = (Kind.SAME, Kind.CLOSE)
 """How a new fact says what was found wrong: in the same words, or in others with no difference that has a name."""
 
-RELEARN_QUESTIONS = 3
-RELEARN_WINDOW = timedelta(days=30)
+MAX_RELEARNED_REVIEWS = 3
+RELEARNED_WINDOW = timedelta(days=30)
 """So often people are asked about one fact that they found wrong, whatever sources are named for it."""
 
 
@@ -52,31 +52,31 @@ def rejected_like(fact: Fact, *, vector: Vector | None) -> tuple[Fact, FactMatch
     return alike[0] if alike else None
 
 
-def relearned_ask(*, fact: Fact, rejected: Fact, each: FactMatch, by: Principal) -> MemoryReview | None:
-    """The question that waits about `rejected` being learned again as `fact`, asked now if it is news; else None."""
+def relearned_review_open(*, fact: Fact, rejected: Fact, match: FactMatch, by: Principal) -> MemoryReview | None:
+    """The review that waits about `rejected` being learned again as `fact`, opened now if it is news; else None."""
     earlier = MemoryReview.objects.filter(kind=MemoryReview.Kind.RELEARNED, facts__contains=[rejected.pk])
     if waiting := earlier.pending().first():
         return waiting
     source = source_of(fact)
     if source and source == source_of(rejected):
         return None
-    if earlier.filter(created_at__gt=clock.now() - RELEARN_WINDOW).count() >= RELEARN_QUESTIONS:
+    if earlier.filter(created_at__gt=clock.now() - RELEARNED_WINDOW).count() >= MAX_RELEARNED_REVIEWS:
         return None
-    named = hashlib.sha256(source.encode()).hexdigest()[:24]
-    told = [{"code": "relearned", "words": "It was found wrong, and is learned again.", "old": "", "new": ""}]
+    source_key = hashlib.sha256(source.encode()).hexdigest()[:24]
+    reasons = [{"code": "relearned", "words": "It was found wrong, and is learned again.", "old": "", "new": ""}]
     if source:
-        told.append({"code": "source", "words": f"Its source this time: {source[:200]}", "old": "", "new": ""})
-    return question_ask(
+        reasons.append({"code": "source", "words": f"Its source this time: {source[:200]}", "old": "", "new": ""})
+    return review_open(
         agent=fact.agent,
         persona=fact.persona,
         kind=MemoryReview.Kind.RELEARNED,
         # A decision made before, and taken back since, is another one.
-        about=f"relearned:{rejected.pk}:{rejected.invalidated_at:%Y%m%d%H%M%S%f}:{named}",
+        about=f"relearned:{rejected.pk}:{rejected.invalidated_at:%Y%m%d%H%M%S%f}:{source_key}",
         by=by,
         subject=(fact.subject or rejected.subject or rejected.content)[:200],
         facts=[rejected.pk],
-        score=round(each.comparison.cosine, 4),
-        reasons=[*told, *reasons_of(each.comparison)],
+        score=round(match.comparison.cosine, 4),
+        reasons=[*reasons, *reasons_of(match.comparison)],
         proposal=fact.content,
     )
 
@@ -117,8 +117,8 @@ def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
     )
     with connection.cursor() as cursor:
         cursor.execute(" UNION ALL ".join(statements), values)
-        found: dict[UUID, float | None] = {}
+        cosines: dict[UUID, float | None] = {}
         for key, cosine in cursor.fetchall():
-            known = found.get(key, 0.0)
-            found[key] = None if cosine is None or known is None else max(known, cosine)
-        return found
+            known = cosines.get(key, 0.0)
+            cosines[key] = None if cosine is None or known is None else max(known, cosine)
+        return cosines

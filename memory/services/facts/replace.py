@@ -14,11 +14,11 @@ from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
-from memory.services.facts.endorsement import question_about
+from memory.services.facts.endorsement import waiting_review
 from memory.services.facts.learn import fact_learn
 from memory.services.facts.locks import learning_lock
 from memory.services.facts.supersede import fact_supersede
-from memory.services.reviews.opening import pair_about, pair_ask
+from memory.services.reviews.opening import pair_about, pair_review_open
 from memory.validation import text_check
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -63,7 +63,7 @@ def fact_replace(
         if current is None:
             raise NotFound("There is no such fact.")
         old = current
-        if old.active and (waiting := question_about(old)):
+        if old.active and (waiting := waiting_review(old)):
             raise Conflict(
                 f"People are being asked about this fact (question {waiting.pk}): it stays until they have answered.",
                 review=str(waiting.pk),
@@ -104,7 +104,7 @@ def _replacement_ask(old: Fact, new: Fact, by: Principal, reason: str) -> Memory
             fact=str(new.pk),
         )
     comparison = compare_facts(FactSnapshot.of(old), FactSnapshot.of(new), 0.0, UNKNOWN)
-    review = pair_ask(old=old, new=new, comparison=comparison, by=by, wish=reason)
+    review = pair_review_open(old=old, new=new, comparison=comparison, by=by, wish=reason)
     if review is None:
         raise Conflict("People were asked about these two facts already.")
     return review

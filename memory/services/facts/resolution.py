@@ -64,7 +64,7 @@ def resolution_apply(
                 reason=reason,
                 score=score,
                 evidence=evidence,
-                answers=review.pk if review else None,
+                resolves=review.pk if review else None,
             )
             undo["superseded"] = str(old.pk)
         case Resolution.OLD_WRONG:

@@ -12,7 +12,7 @@ from memory.search.index_writer import index_put
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import change_record, iso
 from memory.services.facts.locks import pair_lock
-from memory.services.row_update import row_lock
+from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from memory.validation import text_check
 from nousweb.lib.errors import Conflict

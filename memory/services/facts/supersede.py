@@ -12,7 +12,7 @@ from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.search.index_writer import index_put
-from memory.services.facts.endorsement import endorsement_change, word_bind
+from memory.services.facts.endorsement import endorsement_change, retirement_check
 from memory.services.facts.history import change_record, iso, retirement_time
 from memory.services.facts.locks import pair_lock
 from memory.types import entry_of
@@ -33,7 +33,7 @@ def fact_supersede(
     at: datetime | None = None,
     score: float | None = None,
     evidence: Mapping[str, Any] | None = None,
-    answers: UUID | None = None,
+    resolves: UUID | None = None,
 ) -> tuple[Fact, Fact]:
     """Let `new` take the place of `old`, which was true until `at`; returns both as they are now.
 
@@ -41,7 +41,7 @@ def fact_supersede(
     fact keeps both clocks: it ends in the world at `at`, or where it had ended before, and in the agent's mind
     now. One whose time has not come never begins: its span stays as it was told, and counts no longer.
 
-    A person who decides so makes the new one people's word; `answers` is the question that a judge answers by it.
+    A person who decides so makes the new one people's word; `resolves` is the review that a judge resolves by it.
     Raises Conflict when either is retired already, or when the old one is people's word or being asked about and `by`
     is no person; Invalid for a fact in its own place or a span turned round,
     NotAllowed where the category of the old one needs a right of its own.
@@ -64,7 +64,7 @@ def fact_supersede(
         )
     if not new.active:
         raise Conflict("The fact that should take its place is retired itself.")
-    word_bind(old, by, answers=answers)
+    retirement_check(old, by, resolves=resolves)
     now = clock.now()
     begun = at or new.valid_from or min(max(old.recorded_at, new.recorded_at), now)
     never_began = old.valid_from is not None and now < old.valid_from and begun <= old.valid_from

@@ -1,4 +1,4 @@
-"""Asking people about memories: each question once, in the transaction of what raised it."""
+"""Opening reviews of memories: each once, in the transaction of what raised it."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,26 +16,26 @@ from memory.judge import Judged, Relation, RelationVerdict, judge_in_force
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.lifecycle import MemoryReviewQuerySet
 from memory.policy import (
-    MAX_QUESTIONS_PER_TOKEN_AND_WINDOW,
-    MAX_WAITING_QUESTIONS_ABOUT_A_WORD,
-    MAX_WAITING_QUESTIONS_PER_TOKEN,
-    QUESTION_RETRY_SECONDS,
-    QUESTION_WINDOW,
+    MAX_REVIEWS_PER_TOKEN_AND_WINDOW,
+    MAX_WAITING_REVIEWS_PER_ENDORSED_FACT,
+    MAX_WAITING_REVIEWS_PER_TOKEN,
+    REVIEW_RETRY_SECONDS,
+    REVIEW_WINDOW,
 )
 from nousweb.lib import clock
 from nousweb.lib.errors import TooMany
 
-ASKED = "memory_review.ask"
+OPENED = "memory_review.ask"
 ReviewKind = MemoryReview.Kind
 Status = MemoryReview.Status
 
 
 def pair_about(one: UUID, other: UUID) -> str:
-    """What a question about two facts is about, whichever of them is named first."""
+    """What a review of two facts is about, whichever of them is named first."""
     return "pair:" + ":".join(sorted([str(one), str(other)]))
 
 
-def pair_ask(
+def pair_review_open(
     *,
     old: Fact,
     new: Fact,
@@ -44,20 +44,19 @@ def pair_ask(
     judged: Judged[RelationVerdict] | None = None,
     wish: str | None = None,
 ) -> MemoryReview | None:
-    """Ask what `new` is to `old`; None when this pair was asked about before, whatever the answer.
+    """Ask people what `new` is to `old`; None when this pair was reviewed before, whatever the resolution.
 
-    `wish` says that somebody wants `new` in the place of `old`, and why in their words.
-
-    The judge in force, if it has not been asked, is asked by the worker.
+    `wish` says that somebody wants `new` in the place of `old`, and why in their words. The judge in force, if it has
+    not been asked, is asked by the worker.
     """
     contradicts = comparison.kind in (Kind.CHANGED, Kind.DIFFERS) or wish is not None
-    wished = []
+    wishes = []
     if wish is not None:
         words = f"{by.name} wants the new one to take the old one's place. {wish}".strip()
-        wished = [{"code": "wish", "words": words, "old": "", "new": ""}]
+        wishes = [{"code": "wish", "words": words, "old": "", "new": ""}]
     if judged is not None:
         contradicts = judged.value.relation in (Relation.CONTRADICTION, Relation.UPDATE)
-    review = question_ask(
+    review = review_open(
         agent=new.agent,
         persona=new.persona,
         kind=ReviewKind.CONTRADICTION if contradicts else ReviewKind.DUPLICATE,
@@ -67,7 +66,7 @@ def pair_ask(
         new=new,
         subject=new.subject or old.subject,
         score=round(comparison.cosine, 4),
-        reasons=[*wished, *reasons_of(comparison)],
+        reasons=[*wishes, *reasons_of(comparison)],
         verdict=verdict_of(judged),
         judge_call_id=judged.call_id if judged else None,
     )
@@ -81,12 +80,12 @@ def pair_ask(
     return review
 
 
-def question_ask(
-    *, agent: Agent, persona: str, kind: str, about: str, by: Principal, **told: Any
+def review_open(
+    *, agent: Agent, persona: str, kind: str, about: str, by: Principal, **fields: Any
 ) -> MemoryReview | None:
-    """Let a question wait for people; None when it was asked before. `told` are fields of MemoryReview.
+    """Let a review wait for people; None when it was opened before. `fields` are those of MemoryReview.
 
-    Raises TooMany where a token has asked as much as it may, so that nothing of what asks is stored.
+    Raises TooMany where a token has asked as much as it may, so that nothing of what opens it is stored.
     """
     now = clock.now()
     review = MemoryReview(
@@ -96,7 +95,7 @@ def question_ask(
         about=about,
         created_at=now,
         expires_at=now + timedelta(days=settings.REVIEW_EXPIRY_DAYS),
-        **told,
+        **fields,
     )
     MemoryReview.objects.bulk_create([review], ignore_conflicts=True)
     if not MemoryReview.objects.filter(pk=review.pk).exists():
@@ -105,7 +104,7 @@ def question_ask(
         _caps_check(review, by)
     audit_record(
         by=by,
-        action=ASKED,
+        action=OPENED,
         target=review,
         agent=agent,
         after={"kind": kind, "about": about},
@@ -116,50 +115,50 @@ def question_ask(
 
 
 def _caps_check(review: MemoryReview, by: Principal) -> None:
-    """Raise TooMany where the token `by` has asked people as much as it may, before this question."""
+    """Raise TooMany where the token `by` has asked people as much as it may, before this review."""
     others = MemoryReview.objects.filter(agent=review.agent, persona=review.persona).exclude(pk=review.pk)
     waiting = others.pending()
     if review.old is not None and review.old.endorsed:
         about = waiting.filter(old=review.old).count()
-        if about >= MAX_WAITING_QUESTIONS_ABOUT_A_WORD:
+        if about >= MAX_WAITING_REVIEWS_PER_ENDORSED_FACT:
             raise TooMany(
                 f"{about} questions about this word of people's wait, as many as may: learn it once they are answered.",
-                retry_after=QUESTION_RETRY_SECONDS,
+                retry_after=REVIEW_RETRY_SECONDS,
                 fact=str(review.old.pk),
             )
-    if len(_asked(waiting, by, MAX_WAITING_QUESTIONS_PER_TOKEN)) >= MAX_WAITING_QUESTIONS_PER_TOKEN:
+    if len(_opened_at(waiting, by, MAX_WAITING_REVIEWS_PER_TOKEN)) >= MAX_WAITING_REVIEWS_PER_TOKEN:
         raise TooMany(
-            f"{MAX_WAITING_QUESTIONS_PER_TOKEN} questions of this token wait for people, as many as may.",
-            retry_after=QUESTION_RETRY_SECONDS,
+            f"{MAX_WAITING_REVIEWS_PER_TOKEN} questions of this token wait for people, as many as may.",
+            retry_after=REVIEW_RETRY_SECONDS,
         )
-    since = review.created_at - QUESTION_WINDOW
-    moments = _asked(others.filter(created_at__gt=since), by, MAX_QUESTIONS_PER_TOKEN_AND_WINDOW)
-    if len(moments) >= MAX_QUESTIONS_PER_TOKEN_AND_WINDOW:
+    since = review.created_at - REVIEW_WINDOW
+    moments = _opened_at(others.filter(created_at__gt=since), by, MAX_REVIEWS_PER_TOKEN_AND_WINDOW)
+    if len(moments) >= MAX_REVIEWS_PER_TOKEN_AND_WINDOW:
         raise TooMany(
-            f"A token may ask people {MAX_QUESTIONS_PER_TOKEN_AND_WINDOW} questions in 24 hours.",
+            f"A token may ask people {MAX_REVIEWS_PER_TOKEN_AND_WINDOW} questions in 24 hours.",
             retry_after=max(1, int((moments[-1] - since) / timedelta(seconds=1)) + 1),
         )
 
 
-def _asked(reviews: MemoryReviewQuerySet, by: Principal, most: int) -> list[datetime]:
-    """When `by` asked the latest `most` of these questions, the latest first; [] where there are fewer than `most`."""
+def _opened_at(reviews: MemoryReviewQuerySet, by: Principal, limit: int) -> list[datetime]:
+    """When `by` opened the latest `limit` of these reviews, the latest first; [] where there are fewer than `limit`."""
     moments = dict(reviews.order_by("-created_at").values_list("pk", "created_at"))
-    if len(moments) < most:
+    if len(moments) < limit:
         return []
-    asked = AuditEvent.objects.filter(
+    records = AuditEvent.objects.filter(
         object_type="memoryreview",
         object_id__in=list(map(str, moments)),
-        action=ASKED,
+        action=OPENED,
         author_kind=by.kind,
         author_id=by.id,
     )
-    keys = set(asked.values_list("object_id", flat=True))
-    return [moment for key, moment in moments.items() if str(key) in keys][:most]
+    keys = set(records.values_list("object_id", flat=True))
+    return [moment for key, moment in moments.items() if str(key) in keys][:limit]
 
 
 def escalation_announce(*, censor: Censor, by: Principal) -> MemoryReview | None:
     """Tell people that a censor has risen by itself, so that one of them keeps or reverses it."""
-    return question_ask(
+    return review_open(
         agent=censor.agent,
         persona=censor.persona,
         kind=ReviewKind.ESCALATION,
@@ -170,7 +169,7 @@ def escalation_announce(*, censor: Censor, by: Principal) -> MemoryReview | None
 
 
 def verdict_of(judged: Judged[RelationVerdict] | None) -> dict[str, Any]:
-    """A judge's verdict as a question keeps it."""
+    """A judge's verdict as a review keeps it."""
     if judged is None:
         return {}
     return judged.value.model_dump(mode="json") | {"model": judged.model, "prompt_version": judged.prompt_version}

@@ -33,7 +33,7 @@ from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import PROFILE_CATEGORIES
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
-from nousweb.console.memory.views.reviews import visible
+from nousweb.console.memory.review_queue import visible_reviews
 from nousweb.console.requests import SELECTED_MOST, layout_of, principal_of
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -137,7 +137,7 @@ def _selected(
     if of == "proposals":
         found = list(ChangeProposal.objects.seen_by(by).filter(pk__in=place).select_related("agent"))
     else:
-        found = list(visible(by).filter(pk__in=place).select_related("agent"))
+        found = list(visible_reviews(by).filter(pk__in=place).select_related("agent"))
     by_agent: dict[Agent, list[ChangeProposal | MemoryReview]] = {}
     for row in sorted(found, key=lambda row: place[row.pk]):
         by_agent.setdefault(row.agent, []).append(row)

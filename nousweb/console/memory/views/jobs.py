@@ -23,8 +23,8 @@ from memory.persona import VIEW_SUBCONSCIOUS
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.undo import supersession_undo
 from nousweb.console.memory.page_scope import keyset_page, query_without, shown_memory
+from nousweb.console.memory.review_queue import visible_reviews
 from nousweb.console.memory.supersession_timeline import timeline_of
-from nousweb.console.memory.views.reviews import visible
 from nousweb.console.requests import page_of, principal_of
 from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, NotFound
@@ -142,7 +142,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
         "memory/jobs.html",
         {
             "figures": [
-                ("Questions waiting", visible(by).pending().count(), reverse("memory_review")),
+                ("Questions waiting", visible_reviews(by).pending().count(), reverse("memory_review")),
                 # All agents and personas share the queue, so its length tells of each of them.
                 *([("Messages queued", _messages(), "")] if by.may(VIEW_SUBCONSCIOUS) else []),
                 ("Runs open", counts["queued"] + counts["running"] + counts["failed"], ""),
