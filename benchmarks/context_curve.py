@@ -124,7 +124,7 @@ class Cosine:
 
     def shown(self, ranked: list[int], budget: int) -> set[str]:
         """The turns that fit into `budget` tokens."""
-        from nousweb.lib.tokens import CHARACTERS_PER_TOKEN
+        from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN
 
         room = budget * CHARACTERS_PER_TOKEN
         turns: set[str] = set()

@@ -95,7 +95,7 @@ def bare(query: str) -> dict[str, float]:
     from memory.search import SearchRequest
     from memory.search.candidates import TUNING, candidates_fetch, counts_read, lexical_fetch
     from memory.search.scoring import rarest
-    from nousweb.lib.sql import session_tuned
+    from nousweb.lib.prepared_statements import session_tuned
 
     view = ActorMemory(Agent.objects.get(slug="speed"))
     types = ["decision", "fact", "procedure", "episode", "event"]

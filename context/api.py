@@ -23,6 +23,7 @@ from identity.models import Persona
 from identity.principal import Principal
 from identity.selectors import agent_for
 from memory.persona import VIEW_SUBCONSCIOUS
+from nousweb.lib.constrained_types import AgentSlug
 from nousweb.lib.errors import NotFound
 from nousweb.lib.schemas import Problem, answered, part_of
 
@@ -36,7 +37,7 @@ def _principal(request: HttpRequest) -> Principal:
 
 
 @router.post("/context", response={200: ContextOut, **REFUSALS}, summary="Assemble a prompt")
-def context_post(request: HttpRequest, payload: ContextIn, agent: str = "") -> Any:
+def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = "") -> Any:
     """The prompt for `input`, its sections and the memories in them; the answer is logged under its `id`."""
     by = _principal(request)
     record = context_assemble(

@@ -5,13 +5,21 @@ Source: seed "Context Profiles and Retrieval Policies", sections 2 to 4.
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
+from pydantic import Field, TypeAdapter, ValidationError
+
+from nousweb.lib.constrained_types import OneOf, UnitInterval
 from nousweb.lib.errors import Invalid
 
 SCOPES = ("task", "project", "global")
+
+Labels = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=50)], ...], Field(max_length=50)]
+Layers = tuple[Annotated[str, OneOf("long_term", "short_term")], ...]
+ItemCount = Annotated[int, Field(ge=0, le=50)]
+Description = Annotated[str, Field(max_length=500)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +31,27 @@ class Profile:
     """
 
     profile_id: str
-    task_weight: float = 0.4
-    project_weight: float = 0.4
-    global_weight: float = 0.2
-    preferred_kinds: tuple[str, ...] = ()
-    excluded_kinds: tuple[str, ...] = ()
-    min_importance: float = 0.0
+    task_weight: UnitInterval = 0.4
+    project_weight: UnitInterval = 0.4
+    global_weight: UnitInterval = 0.2
+    preferred_kinds: Labels = ()
+    excluded_kinds: Labels = ()
+    min_importance: UnitInterval = 0.0
     allow_compression: bool = True
-    compression_aggressiveness: float = 0.5
-    preserve_head: int = 2
-    preserve_tail: int = 2
-    layers: tuple[str, ...] = ()
+    compression_aggressiveness: UnitInterval = 0.5
+    preserve_head: ItemCount = 2
+    preserve_tail: ItemCount = 2
+    layers: Layers = ()
     show_conversation: bool = False
-    description: str = ""
-    tags: tuple[str, ...] = ()
+    description: Description = ""
+    tags: Labels = ()
 
+
+_SETTINGS = {
+    name: TypeAdapter(kind)
+    for name, kind in get_type_hints(Profile, include_extras=True).items()
+    if name != "profile_id"
+}
 
 BUILT_IN: Mapping[str, Profile] = MappingProxyType(
     {
@@ -155,31 +169,16 @@ def mentioned_files(text: str) -> tuple[str, ...]:
 
 def profile_check(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a profile in the form they are stored; raise Invalid, naming the field."""
-    known = {entry.name: entry for entry in fields(Profile)}
     checked: dict[str, Any] = {}
     for name, value in values.items():
-        if name not in known or name == "profile_id":
+        if name not in _SETTINGS:
             raise Invalid(f"A profile has no setting {name!r}.", field=name)
-        default = known[name].default
-        if isinstance(default, bool):
-            ok = isinstance(value, bool)
-        elif isinstance(default, float):
-            ok = isinstance(value, int | float) and not isinstance(value, bool) and 0.0 <= value <= 1.0
-        elif isinstance(default, int):
-            ok = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 50
-        elif isinstance(default, tuple):
-            ok = (
-                isinstance(value, list | tuple)
-                and len(value) <= 50
-                and all(isinstance(word, str) and 0 < len(word) <= 50 for word in value)
-            )
-        else:
-            ok = isinstance(value, str) and len(value) <= 500
-        if not ok:
-            raise Invalid(f"{name} cannot be {value!r}.", field=name)
-        if name == "layers" and not set(value) <= {"long_term", "short_term"}:
-            raise Invalid("layers are long_term and short_term.", field=name)
-        checked[name] = list(value) if isinstance(default, tuple) else value
+        try:
+            # In Python's own mode a list is no tuple, and strictness keeps true from being 1.
+            setting = _SETTINGS[name].validate_python(tuple(value) if isinstance(value, list) else value, strict=True)
+        except ValidationError as error:
+            raise Invalid(f"{name} cannot be {value!r}: {error.errors()[0]['msg']}.", field=name) from error
+        checked[name] = list(setting) if isinstance(setting, tuple) else setting
     return checked
 
 

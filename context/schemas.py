@@ -1,43 +1,62 @@
 """What the context API takes and gives."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from ninja import Schema
 from pydantic import AwareDatetime, Field
 
-from context.engine.request import ContextRequest, Message
+from context.engine.budget import MAX_TOTAL, SECTION_BUDGETS
+from context.engine.frames import FRAMES
+from context.engine.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
+from context.profiles import MODE_WEIGHTS
+from context.services.response import MAX_RESPONSE_CHARACTERS
+from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS, MAX_TAGS
+from nousweb.lib.constrained_types import OneOf, UnitInterval
 from nousweb.lib.schemas import Input
 
 
 class MessageIn(Input):
     role: str = Field(max_length=50)
-    content: str
+    content: str = Field(max_length=MAX_INPUT_CHARACTERS)
 
 
 class TaskIn(Input):
-    mode: Literal["implement", "analysis_only", "plan", "cheap"] | None = None
-    tags: list[str] = []
-    files: list[str] = Field([], description="Paths beside those that the input names")
+    mode: Annotated[str, OneOf(*MODE_WEIGHTS)] | None = None
+    tags: Annotated[list[str], Field(max_length=MAX_TAGS)] = []
+    files: Annotated[list[str], Field(max_length=MAX_TAGS, description="Paths beside those that the input names")] = []
 
 
 class ContextIn(Input):
-    session_id: str = Field(description="The conversation or task that the prompt is for")
-    input: str = Field(description="What the agent was just asked")
-    conversation: list[MessageIn] = Field([], description="The messages so far, oldest first")
-    frame: str | None = Field(None, description="Forces a frame instead of choosing one by the input")
+    session_id: str = Field(
+        min_length=1, max_length=MAX_SESSION_CHARACTERS, description="The conversation or task that the prompt is for"
+    )
+    input: str = Field(max_length=MAX_INPUT_CHARACTERS, description="What the agent was just asked")
+    conversation: list[MessageIn] = Field([], max_length=MAX_MESSAGES, description="The messages so far, oldest first")
+    frame: Annotated[str, OneOf(*FRAMES)] | None = Field(
+        None, description="Forces a frame instead of choosing one by the input"
+    )
     profile: str | None = Field(None, description="A profile's slug; the agent's own by default")
     task: TaskIn | None = None
-    budget: int | None = Field(None, description="Tokens in total; the frame's by default")
-    budgets: dict[str, int] = Field({}, description="Tokens by section, which have the last word")
+    budget: Annotated[int, Field(ge=1, le=MAX_TOTAL)] | None = Field(
+        None, description="Tokens in total; the frame's by default"
+    )
+    budgets: dict[str, int] = Field(
+        {},
+        description="Tokens by section, which have the last word",
+        json_schema_extra={
+            "propertyNames": {"enum": [*SECTION_BUDGETS]},
+            "additionalProperties": {"type": "integer", "minimum": 0, "maximum": MAX_TOTAL},
+        },
+    )
     as_of: AwareDatetime | None = Field(None, description="Rebuild the context from what was known and true then")
     dry_run: bool = Field(False, description="Leave no trace; the answer has no id")
     explain: bool = Field(False, description="Answer a verdict on every memory that was considered")
 
     def as_request(self) -> ContextRequest:
         """The question to the engine. Raises Invalid."""
-        task = self.task or TaskIn(files=[])
+        task = self.task or TaskIn()
         return ContextRequest(
             session_id=self.session_id,
             input=self.input,
@@ -72,7 +91,7 @@ class SectionOut(Schema):
 class FrameOut(Schema):
     id: str
     label: str
-    confidence: float = Field(description="0 to 1; 0.3 a pattern found")
+    confidence: UnitInterval = Field(description="0.3 a pattern found")
     hits: list[str]
     forced: bool
 
@@ -119,13 +138,13 @@ class ContextOut(Schema):
 
 
 class ResponseIn(Input):
-    response: str = Field(description="The answer that the prompt led to")
+    response: str = Field(max_length=MAX_RESPONSE_CHARACTERS, description="The answer that the prompt led to")
 
 
 class UseOut(Schema):
     type: str
     id: str
-    overlap: float
+    overlap: UnitInterval
     referenced: bool
 
 
@@ -135,7 +154,7 @@ class ResponseOut(Schema):
 
 class OutcomeIn(Input):
     outcome: Literal["success", "failure"]
-    note: str = ""
+    note: str = Field("", max_length=MAX_REMARK_CHARACTERS)
 
 
 class OutcomeOut(Schema):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from identity.models import Agent
-from nousweb.lib.sql import rows_prepared
+from nousweb.lib.prepared_statements import rows_prepared
 
 HALF_LIFE_DAYS = 7.0
 OLDEST_SECONDS = 10 * 365 * 86_400.0

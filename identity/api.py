@@ -1,11 +1,12 @@
 """Identity over HTTP: what an agent is, how it came to be so, and wishes to change it."""
 
 import re
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Status
+from pydantic import Field
 
 from identity.models import ChangeProposal, IdentityVersion, Persona
 from identity.policy import MAX_SECTION_CHARACTERS, VIEW_SUBCONSCIOUS, Section
@@ -27,12 +28,16 @@ from identity.schemas import (
 from identity.selectors import IdentityState, agent_for, identity_state, version_get
 from identity.services.proposals import identity_propose
 from identity.services.seeding import agent_reinitiate
+from nousweb.lib.constrained_types import AgentSlug, PageLimit
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.schemas import Problem
 from nousweb.lib.textdiff import diff_texts
-from nousweb.lib.tokens import estimate_tokens
+from nousweb.lib.token_estimate import estimate_tokens
 
 router = Router(tags=["identity"])
+
+SectionPath = Annotated[str, Field(json_schema_extra={"enum": Section.values})]
+VersionNumber = Annotated[int, Field(ge=1, le=2_000_000_000)]
 
 _ETAG_PAIR = re.compile(r"(?P<section>[a-z]+)=(?P<version>\d{1,9})")
 _ETAG = re.compile(rf'(W/)?"({_ETAG_PAIR.pattern}(,[a-z]+=\d{{1,9}})*)?"')
@@ -44,7 +49,7 @@ def _principal(request: HttpRequest) -> Principal:
 
 
 @router.get("/identity", response={200: IdentityOut, 304: None, **REFUSALS}, summary="The current identity")
-def identity_get(request: HttpRequest, response: HttpResponse, agent: str = "") -> Any:
+def identity_get(request: HttpRequest, response: HttpResponse, agent: AgentSlug = "") -> Any:
     """Current sections with their versions, and the prompt they make. Answers 304 to a matching If-None-Match."""
     by = _principal(request)
     found = agent_for(by, agent)
@@ -57,7 +62,7 @@ def identity_get(request: HttpRequest, response: HttpResponse, agent: str = "") 
 @router.get(
     "/identity/{section}", response={200: IdentitySectionOut, 304: None, **REFUSALS}, summary="One current section"
 )
-def section_get(request: HttpRequest, response: HttpResponse, section: str, agent: str = "") -> Any:
+def section_get(request: HttpRequest, response: HttpResponse, section: SectionPath, agent: AgentSlug = "") -> Any:
     """The current version of a section. Answers 304 to a matching If-None-Match."""
     by = _principal(request)
     found = agent_for(by, agent)
@@ -72,10 +77,10 @@ def section_get(request: HttpRequest, response: HttpResponse, section: str, agen
 @router.get("/identity/{section}/history", response={200: HistoryOut, **REFUSALS}, summary="All versions")
 def section_history(
     request: HttpRequest,
-    section: str,
-    agent: str = "",
-    limit: int = Query(50, ge=1, le=200),
-    before: int | None = Query(None, ge=1, le=2_000_000_000, description="Only versions below this number"),
+    section: SectionPath,
+    agent: AgentSlug = "",
+    limit: PageLimit = 50,
+    before: VersionNumber | None = Query(None, description="Only versions below this number"),
 ) -> Any:
     """Versions of a section, latest first."""
     by = _principal(request)
@@ -97,10 +102,10 @@ def section_history(
 )
 def section_diff(
     request: HttpRequest,
-    section: str,
-    agent: str = "",
-    from_version: int = Query(..., alias="from", ge=1, le=2_000_000_000),
-    to_version: int = Query(..., alias="to", ge=1, le=2_000_000_000),
+    section: SectionPath,
+    agent: AgentSlug = "",
+    from_version: VersionNumber = Query(..., alias="from"),
+    to_version: VersionNumber = Query(..., alias="to"),
 ) -> Any:
     """What changed between two versions of a section, by line."""
     by = _principal(request)
@@ -133,7 +138,9 @@ def section_diff(
     response={200: ChangeOut, 202: ChangeOut, 409: StaleBaseOut | Problem, 429: Problem, **REFUSALS},
     summary="Change a section, or propose to",
 )
-def section_put(request: HttpRequest, response: HttpResponse, section: str, payload: ChangeIn, agent: str = "") -> Any:
+def section_put(
+    request: HttpRequest, response: HttpResponse, section: SectionPath, payload: ChangeIn, agent: AgentSlug = ""
+) -> Any:
     """200 when the guardrails apply the change at once, 202 when it waits for a person.
 
     What waits already in the same words is not proposed twice: 200 answers with that one, `repeated`. A token gets 409
@@ -187,7 +194,7 @@ def _shows(by: Principal, proposal: ChangeProposal) -> bool:
 
 
 @router.post("/reinitiate", response={200: ReinitiateOut, **REFUSALS}, summary="Seed the identity again (people)")
-def reinitiate(request: HttpRequest, payload: ReinitiateIn | None = None, agent: str = "") -> Any:
+def reinitiate(request: HttpRequest, payload: ReinitiateIn | None = None, agent: AgentSlug = "") -> Any:
     """Write character and preferences again from today's prompt and facts; people only. With four eyes they wait."""
     by = _principal(request)
     found = agent_for(by, agent)
@@ -232,7 +239,7 @@ def _known(request: HttpRequest, etag: str) -> bool:
     return held.strip() == "*" or etag in re.findall(r'"[^"]*"', held)
 
 
-def _base_version(request: HttpRequest, section: str, given: int | None) -> int | None:
+def _base_version(request: HttpRequest, section: SectionPath, given: int | None) -> int | None:
     """The version that an edit is based on, from the body or from an ETag of the section or the whole."""
     header = request.headers.get("If-Match", "").strip()
     if not header or header == "*":

@@ -150,10 +150,6 @@ class ChangeProposalQuerySet(models.QuerySet["ChangeProposal"]):
     def pending(self) -> "ChangeProposalQuerySet":
         return self.filter(status=ChangeProposal.Status.PENDING)
 
-    def to_look_over(self) -> "ChangeProposalQuerySet":
-        """Changes that the guardrails let an agent apply itself and no person has looked at yet."""
-        return self.filter(status=ChangeProposal.Status.APPLIED)
-
     def waiting(self) -> "ChangeProposalQuerySet":
         return self.filter(status__in=ChangeProposal.WAITING)
 

@@ -8,12 +8,17 @@ from ninja import Schema
 from pydantic import Field
 
 from identity.models import ChangeProposal, IdentityVersion
+from identity.policy import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS, Risk, Section
+from nousweb.lib.constrained_types import OneOf, text
 from nousweb.lib.lookalikes import warnings_of
 from nousweb.lib.schemas import Input, Problem
 
+Reason = Annotated[str, text(MAX_REASON_CHARACTERS)]
+SectionName = Annotated[str, OneOf(*Section.values)]
+
 
 class IdentitySectionOut(Schema):
-    section: str
+    section: SectionName
     version: int
     content: str
     tokens: int
@@ -32,7 +37,7 @@ class IdentityOut(Schema):
 
 
 class VersionOut(Schema):
-    section: str
+    section: SectionName
     version: int
     content: str
     is_current: bool
@@ -64,7 +69,7 @@ class DiffLine(Schema):
 
 
 class DiffOut(Schema):
-    section: str
+    section: SectionName
     from_version: int = Field(alias="from")
     to_version: int = Field(alias="to")
     added: int
@@ -73,8 +78,10 @@ class DiffOut(Schema):
 
 
 class ChangeIn(Input):
-    content: str = Field(description="The whole new text of the section")
-    reason: str = Field("", description="Why; shown to the reviewer")
+    content: str = Field(
+        description="The whole new text of the section", json_schema_extra={"maxLength": MAX_SECTION_CHARACTERS}
+    )
+    reason: Reason = Field("", description="Why; shown to the reviewer")
     base_version: Annotated[int, Field(ge=0, le=2_000_000_000, strict=True)] | None = Field(
         None, description="The version that was edited, 0 for none; may be sent as If-Match instead"
     )
@@ -94,9 +101,9 @@ class TextWarningOut(Schema):
 class ProposalOut(Schema):
     id: UUID
     agent: str
-    section: str
-    status: str
-    risk: str
+    section: SectionName
+    status: Annotated[str, OneOf(*ChangeProposal.Status.values)]
+    risk: Annotated[str, OneOf(*Risk.values)]
     guardrail: str
     base_version: int
     content: str
@@ -142,14 +149,14 @@ class YourText(Schema):
 
 
 class StaleBaseOut(Problem):
-    section: str
+    section: SectionName
     base: TextAt
     current: TextAt
     yours: YourText
 
 
 class ReinitiateIn(Input):
-    reason: str = ""
+    reason: Reason = ""
 
 
 class ReinitiateOut(Schema):

@@ -13,7 +13,7 @@ from identity.policy import SECTION_POLICY, Section, SectionPolicy
 from identity.principal import Principal
 from identity.prompt import assemble_prompt
 from nousweb.lib.errors import Invalid, NotFound
-from nousweb.lib.tokens import estimate_tokens
+from nousweb.lib.token_estimate import estimate_tokens
 
 
 def agent_get(slug: str) -> Agent:

@@ -1,17 +1,34 @@
 """The filters of lists of memories, read from the address."""
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any, cast
+from decimal import Decimal
+from functools import reduce
+from operator import or_
+from typing import Any, TypeVar, cast
 
 import django_filters
 from django import forms
 from django.db.models import Q, QuerySet
 
 from identity.filters import DateInput
-from memory.models import Censor, Decision, Episode, Event, EventKind, Fact, Procedure, Scope, WorkingMemory
+from memory.models import (
+    Censor,
+    Decision,
+    Episode,
+    Event,
+    EventKind,
+    Fact,
+    Job,
+    MemoryReview,
+    Procedure,
+    Scope,
+    WorkingMemory,
+)
+from memory.models.experience import ProcedureQuerySet
 from memory.models.facts import FactQuerySet
 from memory.policy import PROFILE_CATEGORIES
-from memory.validation import moment_check
+from memory.validation import moment_check, shown
 
 STATES = {"active": "Active", "retired": "Retired", "superseded": "Superseded", "wrong": "Found wrong", "all": "All"}
 SORTS = {
@@ -24,6 +41,8 @@ SORTS = {
 DEFAULT_SORT = "newest"
 PROFILE = "profile"
 
+Rows = TypeVar("Rows", bound=QuerySet[Any])
+
 
 class MomentInput(forms.DateTimeInput):
     input_type = "datetime-local"
@@ -32,35 +51,93 @@ class MomentInput(forms.DateTimeInput):
         super().__init__(format="%Y-%m-%dT%H:%M")
 
 
-class StoreFilter(django_filters.FilterSet):
-    """What the filters of all stores share: `narrowed` says whether anything is left out."""
+def _words(*columns: str) -> Callable[[QuerySet[Any], str, str], QuerySet[Any]]:
+    """Rows with the words in one of the columns."""
+
+    def method(queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        return queryset.filter(reduce(or_, (Q(**{f"{column}__icontains": value}) for column in columns)))
+
+    return method
+
+
+def _tagged(queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+    return queryset.filter(tags__contains=[value])
+
+
+def _in_use(queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+    return queryset if value == "all" else queryset.filter(active=value == "active")
+
+
+def _open(column: str) -> Callable[[QuerySet[Any], str, str], QuerySet[Any]]:
+    """ "open": rows whose `column` is still empty; "all": every row; else those that have it."""
+
+    def method(queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        return queryset if value == "all" else queryset.filter(**{f"{column}__isnull": value == "open"})
+
+    return method
+
+
+class MemoryFilter(django_filters.FilterSet):
+    """What one list of memories can be filtered by, in the console by its form and in the API by `narrow`.
+
+    A method is a function, so that `narrow` needs no form.
+    """
+
+    @classmethod
+    def narrow(cls, queryset: Rows, **values: Any) -> Rows:
+        """The rows that pass the filters named, whose values have been checked; an empty value lets everything pass."""
+        for name, value in values.items():
+            queryset = cls.base_filters[name].filter(queryset, value)
+        return queryset
 
     @property
     def is_filtered(self) -> bool:
+        """Whether anything is left out."""
         return bool(self.form.is_valid() and any(self.form.cleaned_data.values()))
 
     @property
-    def found(self) -> Any:
+    def results(self) -> Any:
         """The rows that pass, and none where a filter could not be read."""
         return self.qs if self.form.is_valid() else self.queryset.none()
 
 
-class FactFilter(django_filters.FilterSet):
+def _of_category(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
+    return queryset.filter(category__in=PROFILE_CATEGORIES if value == PROFILE else [value])
+
+
+def _of_state(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
+    if value == "superseded":
+        return queryset.filter(superseded_by__isnull=False)
+    if value == "wrong":
+        return queryset.filter(invalidated_at__isnull=False)
+    return _in_use(queryset, name, value)
+
+
+def _of_subject(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
+    return queryset.filter(subject__iexact=shown(value))
+
+
+def _as_of(queryset: QuerySet[Fact], name: str, value: datetime) -> QuerySet[Fact]:
+    moment = moment_check("as_of", value)
+    return cast(FactQuerySet, queryset).as_of(moment) if moment else queryset
+
+
+def _sorted(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
+    return queryset.order_by(*SORTS[value][1])
+
+
+class FactFilter(MemoryFilter):
     """Which facts of one agent are shown. Retired ones are shown only when asked for."""
 
-    q = django_filters.CharFilter(method="filter_words", label="Words")
-    category = django_filters.ChoiceFilter(method="filter_category", empty_label="Any category", label="Category")
-    state = django_filters.ChoiceFilter(
-        method="filter_state", choices=list(STATES.items()), empty_label=None, label="State"
-    )
+    q = django_filters.CharFilter(method=_words("content", "subject"), label="Words")
+    category = django_filters.ChoiceFilter(method=_of_category, empty_label="Any category", label="Category")
+    state = django_filters.ChoiceFilter(method=_of_state, choices=list(STATES.items()), empty_label=None, label="State")
     scope = django_filters.ChoiceFilter(choices=Scope.choices, empty_label="Any scope", label="Scope")
-    tag = django_filters.CharFilter(method="filter_tag", label="Tag")
-    subject = django_filters.CharFilter(lookup_expr="iexact", label="Subject")
-    as_of = django_filters.IsoDateTimeFilter(
-        method="filter_as_of", label="Known and true at (UTC)", widget=MomentInput()
-    )
+    tag = django_filters.CharFilter(method=_tagged, label="Tag")
+    subject = django_filters.CharFilter(method=_of_subject, label="Subject")
+    as_of = django_filters.IsoDateTimeFilter(method=_as_of, label="Known and true at (UTC)", widget=MomentInput())
     sort = django_filters.ChoiceFilter(
-        method="filter_sort",
+        method=_sorted,
         choices=[(name, label) for name, (label, _) in SORTS.items()],
         empty_label=None,
         label="Order",
@@ -89,40 +166,20 @@ class FactFilter(django_filters.FilterSet):
             or given.get("state") != "active"
         )
 
-    def filter_words(self, queryset: QuerySet[Fact], name: str, value: str) -> Any:
-        return queryset.filter(Q(content__icontains=value) | Q(subject__icontains=value))
-
-    def filter_category(self, queryset: QuerySet[Fact], name: str, value: str) -> Any:
-        return queryset.filter(category__in=PROFILE_CATEGORIES if value == PROFILE else [value])
-
-    def filter_state(self, queryset: QuerySet[Fact], name: str, value: str) -> Any:
+    def filter_queryset(self, queryset: QuerySet[Fact]) -> Any:
         # A look at a moment shows what was held to be true then, whatever became of it.
-        if value == "all" or self.form.cleaned_data.get("as_of"):
-            return queryset
-        if value == "superseded":
-            return queryset.filter(superseded_by__isnull=False)
-        if value == "wrong":
-            return queryset.filter(invalidated_at__isnull=False)
-        return queryset.filter(active=value == "active")
-
-    def filter_tag(self, queryset: QuerySet[Fact], name: str, value: str) -> Any:
-        return queryset.filter(tags__contains=[value])
-
-    def filter_as_of(self, queryset: QuerySet[Fact], name: str, value: datetime) -> Any:
-        moment = moment_check("as_of", value)
-        return cast(FactQuerySet, queryset).as_of(moment) if moment else queryset
-
-    def filter_sort(self, queryset: QuerySet[Fact], name: str, value: str) -> Any:
-        return queryset.order_by(*SORTS[value][1])
+        if self.form.cleaned_data.get("as_of"):
+            self.form.cleaned_data["state"] = "all"
+        return super().filter_queryset(queryset)
 
 
 VISIBILITIES = (("public", "Public"), ("internal", "Internal"), ("private", "Private"))
 
 
-class EventFilter(StoreFilter):
+class EventFilter(MemoryFilter):
     """Which events are shown. Visibility offers the known words; an address may name another."""
 
-    q = django_filters.CharFilter(field_name="content", lookup_expr="icontains", label="Words")
+    q = django_filters.CharFilter(method=_words("content"), label="Words")
     kind = django_filters.ChoiceFilter(choices=EventKind.choices, empty_label="Any kind")
     loop = django_filters.CharFilter(field_name="loop_id", lookup_expr="icontains", label="Loop")
     visibility = django_filters.ChoiceFilter(empty_label="Any visibility")
@@ -142,15 +199,16 @@ class EventFilter(StoreFilter):
         self.filters["visibility"].extra["choices"] = list(words.items())
 
 
-class EpisodeFilter(StoreFilter):
-    q = django_filters.CharFilter(method="filter_words", label="Words")
+class EpisodeFilter(MemoryFilter):
+    q = django_filters.CharFilter(method=_words("title", "summary", "detail"), label="Words")
     outcome = django_filters.ChoiceFilter(choices=Episode.Outcome.choices, empty_label="Any outcome")
     state = django_filters.ChoiceFilter(
-        method="filter_state",
+        method=_open("ended_at"),
         choices=[("open", "Open"), ("closed", "Closed")],
         empty_label="Open or closed",
         label="State",
     )
+    tag = django_filters.CharFilter(method=_tagged, label="Tag")
     summary = django_filters.ChoiceFilter(
         field_name="summary_kind", choices=Episode.SummaryKind.choices, empty_label="Any summary", label="Summary"
     )
@@ -163,20 +221,15 @@ class EpisodeFilter(StoreFilter):
         model = Episode
         fields: list[str] = []
 
-    def filter_words(self, queryset: QuerySet[Episode], name: str, value: str) -> Any:
-        return queryset.filter(Q(title__icontains=value) | Q(summary__icontains=value) | Q(detail__icontains=value))
 
-    def filter_state(self, queryset: QuerySet[Episode], name: str, value: str) -> Any:
-        return queryset.filter(ended_at__isnull=value == "open")
-
-
-class DecisionFilter(StoreFilter):
-    q = django_filters.CharFilter(method="filter_words", label="Words")
+class DecisionFilter(MemoryFilter):
+    q = django_filters.CharFilter(method=_words("description", "context"), label="Words")
     stakes = django_filters.ChoiceFilter(choices=Decision.Stakes.choices, empty_label="Any stakes")
     outcome = django_filters.ChoiceFilter(choices=Decision.Outcome.choices, empty_label="Any outcome")
     category = django_filters.CharFilter(lookup_expr="iexact", label="Category")
+    tag = django_filters.CharFilter(method=_tagged, label="Tag")
     review = django_filters.ChoiceFilter(
-        method="filter_review",
+        method=_open("reviewed_at"),
         choices=[("open", "Not reviewed"), ("done", "Reviewed")],
         empty_label="Reviewed or not",
         label="Review",
@@ -186,58 +239,66 @@ class DecisionFilter(StoreFilter):
         model = Decision
         fields: list[str] = []
 
-    def filter_words(self, queryset: QuerySet[Decision], name: str, value: str) -> Any:
-        return queryset.filter(Q(description__icontains=value) | Q(context__icontains=value))
-
-    def filter_review(self, queryset: QuerySet[Decision], name: str, value: str) -> Any:
-        return queryset.filter(reviewed_at__isnull=value == "open")
-
 
 USES = {"active": "In use", "retired": "Retired"}
 
 
-def _by_use(queryset: QuerySet[Any], name: str, value: str) -> Any:
-    return queryset.filter(active=value == "active")
+def _effective_from(queryset: QuerySet[Procedure], name: str, value: Decimal | float) -> QuerySet[Procedure]:
+    return cast(ProcedureQuerySet, queryset).effective_from(float(value))
 
 
-class ProcedureFilter(StoreFilter):
-    q = django_filters.CharFilter(method="filter_words", label="Words")
+class ProcedureFilter(MemoryFilter):
+    q = django_filters.CharFilter(method=_words("name", "description"), label="Words")
     domain = django_filters.CharFilter(lookup_expr="iexact", label="Domain")
+    tag = django_filters.CharFilter(method=_tagged, label="Tag")
+    min_effectiveness = django_filters.NumberFilter(
+        method=_effective_from, label="Effective from (0 to 1)", min_value=0, max_value=1
+    )
     state = django_filters.ChoiceFilter(
-        method=_by_use, choices=list(USES.items()), empty_label="In use or retired", label="State"
+        method=_in_use, choices=list(USES.items()), empty_label="In use or retired", label="State"
     )
 
     class Meta:
         model = Procedure
         fields: list[str] = []
 
-    def filter_words(self, queryset: QuerySet[Procedure], name: str, value: str) -> Any:
-        return queryset.filter(Q(name__icontains=value) | Q(description__icontains=value))
 
-
-class CensorFilter(StoreFilter):
-    q = django_filters.CharFilter(method="filter_words", label="Words")
+class CensorFilter(MemoryFilter):
+    q = django_filters.CharFilter(method=_words("pattern", "reason"), label="Words")
     severity = django_filters.ChoiceFilter(choices=Censor.Severity.choices, empty_label="Any severity")
     match = django_filters.ChoiceFilter(choices=Censor.Match.choices, empty_label="Pattern or meaning")
     domain = django_filters.CharFilter(lookup_expr="iexact", label="Domain")
     state = django_filters.ChoiceFilter(
-        method=_by_use, choices=list(USES.items()), empty_label="In use or retired", label="State"
+        method=_in_use, choices=list(USES.items()), empty_label="In use or retired", label="State"
     )
 
     class Meta:
         model = Censor
         fields: list[str] = []
 
-    def filter_words(self, queryset: QuerySet[Censor], name: str, value: str) -> Any:
-        return queryset.filter(Q(pattern__icontains=value) | Q(reason__icontains=value))
 
-
-class WorkingFilter(StoreFilter):
-    q = django_filters.CharFilter(method="filter_words", label="Words")
+class WorkingFilter(MemoryFilter):
+    q = django_filters.CharFilter(method=_words("session_id", "task"), label="Words")
 
     class Meta:
         model = WorkingMemory
         fields: list[str] = []
 
-    def filter_words(self, queryset: QuerySet[WorkingMemory], name: str, value: str) -> Any:
-        return queryset.filter(Q(session_id__icontains=value) | Q(task__icontains=value))
+
+class ReviewFilter(MemoryFilter):
+    status = django_filters.ChoiceFilter(choices=MemoryReview.Status.choices)
+    kind = django_filters.ChoiceFilter(choices=MemoryReview.Kind.choices)
+    agent = django_filters.CharFilter(field_name="agent__slug")
+
+    class Meta:
+        model = MemoryReview
+        fields: list[str] = []
+
+
+class JobFilter(MemoryFilter):
+    status = django_filters.ChoiceFilter(choices=Job.Status.choices)
+    handler = django_filters.CharFilter()
+
+    class Meta:
+        model = Job
+        fields: list[str] = []

@@ -1,17 +1,15 @@
 """Checks of what a memory may hold: each returns the value as it is stored, or raises Invalid naming its field."""
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from memory.policy import MAX_TAGS
 from nousweb.lib import clock
+from nousweb.lib.constrained_types import WORD
 from nousweb.lib.errors import Invalid
 from nousweb.lib.fencing import plain_text
 from nousweb.lib.text import is_blank, unstorable_reason
-
-_WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 
 
 def text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
@@ -39,7 +37,7 @@ def shown(value: str) -> str:
 
 
 def word_check(field: str, value: str) -> str:
-    if not _WORD.fullmatch(value):
+    if not WORD.fullmatch(value):
         raise Invalid(
             f"{field} is a lower-case word of 1 to 50 letters, digits, - or _, not {value[:60]!r}.",
             field=field,

@@ -90,7 +90,7 @@ if PRODUCTION and DEBUG:
 DATABASES["default"]["ENGINE"] = "nousweb.database"
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"].setdefault("OPTIONS", {})
-# Only cursors of nousweb.lib.sql prepare; Django's own never do.
+# Only cursors of nousweb.lib.prepared_statements prepare; Django's own never do.
 DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 1 if DB_PREPARE else None
 # A server that is not there, or no longer answers, must not be waited for as long as TCP would.
 for option, seconds in {"connect_timeout": 5, "tcp_user_timeout": 30_000, "keepalives_idle": 30}.items():
@@ -267,8 +267,6 @@ if BROKER != "orm":
     Q_CLUSTER["broker_class"] = "nousweb.queue.redis_broker.CheckedRedis"
     # Who writes a memory waits for it, so not for ever; the worker itself waits for a second at a time.
     Q_CLUSTER["redis"] = BROKER + ("&" if "?" in BROKER else "?") + "socket_connect_timeout=2&socket_timeout=5"
-
-NINJA_PAGINATION_MAX_LIMIT = 200
 
 structlog.configure(
     processors=[

@@ -3,7 +3,7 @@
 import re
 
 from context.engine.overlap import words_of
-from nousweb.lib.tokens import estimate_tokens, truncate_to_tokens
+from nousweb.lib.token_estimate import estimate_tokens, truncate_to_tokens
 
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)|[.!?\n]+")
 LEAD_BONUS = 0.15

@@ -23,9 +23,3 @@ def containment(first: frozenset[str], second: frozenset[str]) -> float:
 def share_within(item: frozenset[str], text: frozenset[str]) -> float:
     """Share of `item` that `text` contains, 0 to 1."""
     return len(item & text) / len(item) if item else 0.0
-
-
-def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
-    """Share of all words that both have, 0 to 1."""
-    union = first | second
-    return len(first & second) / len(union) if union else 0.0

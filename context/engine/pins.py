@@ -7,7 +7,7 @@ from context.models import ContextPin
 from identity.models import Agent, AuditEvent
 from memory.models import ItemType
 from memory.search.as_of import recorded
-from nousweb.lib.sql import CachedQuery
+from nousweb.lib.prepared_statements import CachedQuery
 
 Pins = frozenset[tuple[str, str]]
 """Type and id of each pinned memory."""

@@ -28,7 +28,6 @@ class RetrievalPlan:
     queries: tuple[RetrievalQuery, ...] = ()
     skip_types: frozenset[str] = frozenset()
     budget_overrides: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    dedup_against_conversation: bool = True
     # What happened within so many days is wanted for its time, whatever its words.
     days_back: float | None = None
     reason: str = ""

@@ -8,14 +8,14 @@ from typing import Any, Self
 from context.engine.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.frames import FRAMES
 from context.profiles import MODE_WEIGHTS
-from memory.validation import moment_check
+from memory.policy import MAX_SESSION_CHARACTERS, MAX_TAGS
+from memory.validation import choice_check, moment_check, whole_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import first_unstorable
 
 MAX_INPUT_CHARACTERS = 100_000
 MAX_MESSAGES = 200
-MAX_TAGS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +48,16 @@ class ContextRequest:
     def __post_init__(self) -> None:
         if reason := first_unstorable(self.as_json()):
             raise Invalid(reason, field="input")
-        if not 1 <= len(self.session_id) <= 200:
-            raise Invalid("session_id has 1 to 200 characters.", field="session_id")
+        if not 1 <= len(self.session_id) <= MAX_SESSION_CHARACTERS:
+            raise Invalid(f"session_id has 1 to {MAX_SESSION_CHARACTERS} characters.", field="session_id")
         if len(self.input) > MAX_INPUT_CHARACTERS:
             raise Invalid(
                 f"input holds at most {MAX_INPUT_CHARACTERS:,} characters; this has {len(self.input):,}.", field="input"
             )
-        if self.frame is not None and self.frame not in FRAMES:
-            raise Invalid(f"frame is one of {', '.join(FRAMES)}, not {self.frame[:60]!r}.", field="frame")
-        if self.mode is not None and self.mode not in MODE_WEIGHTS:
-            raise Invalid(f"mode is one of {', '.join(MODE_WEIGHTS)}, not {self.mode[:60]!r}.", field="mode")
+        if self.frame is not None:
+            choice_check("frame", self.frame, [*FRAMES])
+        if self.mode is not None:
+            choice_check("mode", self.mode, [*MODE_WEIGHTS])
         if len(self.conversation) > MAX_MESSAGES:
             raise Invalid(f"conversation holds at most {MAX_MESSAGES} messages.", field="conversation")
         if any(len(message.content) > MAX_INPUT_CHARACTERS for message in self.conversation):
@@ -68,8 +68,8 @@ class ContextRequest:
         object.__setattr__(self, "as_of", moment_check("as_of", self.as_of))
         if self.as_of is not None and self.as_of > clock.now():
             raise Invalid("as_of lies in the future.", field="as_of")
-        if self.budget is not None and not 1 <= self.budget <= MAX_TOTAL:
-            raise Invalid(f"budget lies between 1 and {MAX_TOTAL:,} tokens.", field="budget")
+        if self.budget is not None:
+            whole_check("budget", self.budget, 1, MAX_TOTAL)
         for name, tokens in self.budgets.items():
             if name not in SECTION_BUDGETS:
                 raise Invalid(

@@ -25,8 +25,8 @@ from memory.persona import PersonaMemory
 from memory.policy import BINDING_CATEGORIES
 from memory.search.as_of import facts_as_of, rows_as_of
 from nousweb.lib.fencing import fence_line
-from nousweb.lib.sql import CachedQuery
-from nousweb.lib.tokens import truncate_to_tokens
+from nousweb.lib.prepared_statements import CachedQuery
+from nousweb.lib.token_estimate import truncate_to_tokens
 
 logger = structlog.get_logger(__name__)
 

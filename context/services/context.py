@@ -18,7 +18,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_again, agent_held
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from nousweb.lib import clock
-from nousweb.lib.sql import instance_insert
+from nousweb.lib.prepared_statements import instance_insert
 
 logger = structlog.get_logger(__name__)
 

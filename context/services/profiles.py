@@ -17,7 +17,7 @@ from identity.principal import Principal
 from identity.services.agents import agent_configure
 from identity.services.audit import audit_record
 from nousweb.lib.errors import Conflict, Invalid, NotFound
-from nousweb.lib.sql import CachedQuery
+from nousweb.lib.prepared_statements import CachedQuery
 from nousweb.lib.text import unstorable_reason
 
 CHANGE = "context.change_contextprofile"

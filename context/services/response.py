@@ -9,6 +9,7 @@ from context.usage import REFERENCED_AT
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
+from memory.policy import MAX_REMARK_CHARACTERS
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
@@ -69,7 +70,7 @@ def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Princi
     by.require("context.report_context", run.agent)
     if outcome not in (ContextRun.Outcome.SUCCESS, ContextRun.Outcome.FAILURE):
         raise Invalid("outcome is success or failure.", field="outcome")
-    _text_check("note", note, 2_000)
+    _text_check("note", note, MAX_REMARK_CHARACTERS)
     run = _lock(run)
     before = run.outcome
     run.outcome, run.outcome_note = outcome, note.strip()

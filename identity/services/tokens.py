@@ -14,7 +14,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.sql import columns_of, instance_of, rows_prepared
+from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 from nousweb.lib.text import unstorable_reason
 
 TOKEN_PREFIX = "nous_"  # noqa: S105

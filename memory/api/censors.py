@@ -6,8 +6,9 @@ from uuid import UUID
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
+from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
 from memory.censoring.matching import unverified_reason
+from memory.filters import CensorFilter
 from memory.schemas.censors import (
     CensorCheckIn,
     CensorCheckOut,
@@ -17,13 +18,15 @@ from memory.schemas.censors import (
     CensorPage,
     CensorPatch,
 )
+from memory.schemas.types import AnySeverity
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
+from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 
 router = Router()
 
 
 @router.post("/censors", response={201: CensorOut, **CHANGE_REFUSALS}, summary="Make a censor")
-def censors_post(request: HttpRequest, payload: CensorIn, agent: str = "") -> Any:
+def censors_post(request: HttpRequest, payload: CensorIn, agent: AgentSlug = "") -> Any:
     """A pattern or a meaning that texts are checked against. Tokens make warnings and blocks, never absolutes."""
     found, by, _ = caller(request, agent, "memory.add_censor")
     return Status(201, censor_create(agent=found, by=by, **payload.dict()))
@@ -32,30 +35,22 @@ def censors_post(request: HttpRequest, payload: CensorIn, agent: str = "") -> An
 @router.get("/censors", response={200: CensorPage, **REFUSALS}, summary="List censors")
 def censors_get(
     request: HttpRequest,
-    agent: str = "",
-    q: str = Query("", max_length=200, description="Words in the pattern"),
-    severity: Literal["", "warn", "block", "absolute"] = "",
+    agent: AgentSlug = "",
+    q: str = Query("", max_length=200, description="Words in the pattern or the reason"),
+    severity: AnySeverity = "",
     domain: str = "",
     state: Literal["active", "retired", "all"] = "active",
-    limit: int = Query(50, ge=1, le=200),
-    cursor: str = "",
+    limit: PageLimit = 50,
+    cursor: PageCursor = "",
 ) -> Any:
     """Censors of the token's persona, latest first."""
     _, _, memory = caller(request, agent, "memory.view_censor")
-    censors = memory.censors
-    if q:
-        censors = censors.filter(pattern__icontains=q)
-    if severity:
-        censors = censors.filter(severity=severity)
-    if domain:
-        censors = censors.filter(domain=domain)
-    if state != "all":
-        censors = censors.filter(active=state == "active")
-    return keyset_page(censors, moment="created_at", limit=limit, cursor=cursor)
+    censors = CensorFilter.narrow(memory.censors, q=q, severity=severity, domain=domain, state=state)
+    return list_page(censors, moment="created_at", limit=limit, cursor=cursor)
 
 
 @router.post("/censors/check", response={200: CensorCheckOut, **REFUSALS}, summary="Check a text against the censors")
-def censors_check(request: HttpRequest, payload: CensorCheckIn, agent: str = "") -> Any:
+def censors_check(request: HttpRequest, payload: CensorCheckIn, agent: AgentSlug = "") -> Any:
     """What a text triggers, strictest first, with the places and why; counts each match unless `dry`.
 
     A censor of people that cannot be checked blocks the text, and `reason` names it.
@@ -93,13 +88,14 @@ def censors_check(request: HttpRequest, payload: CensorCheckIn, agent: str = "")
 
 
 @router.get("/censors/{censor_id}", response={200: CensorOut, **REFUSALS}, summary="One censor")
-def censor_get(request: HttpRequest, censor_id: UUID, agent: str = "") -> Any:
+def censor_get(request: HttpRequest, censor_id: UUID, agent: AgentSlug = "") -> Any:
+    """One censor with its thresholds and how often it matched. Answers 404 for one of another agent or persona."""
     _, _, memory = caller(request, agent, "memory.view_censor")
     return row_of(memory.censors, censor_id, "censor")
 
 
 @router.patch("/censors/{censor_id}", response={200: CensorOut, **CHANGE_REFUSALS}, summary="Change a censor (people)")
-def censor_patch(request: HttpRequest, censor_id: UUID, payload: CensorPatch, agent: str = "") -> Any:
+def censor_patch(request: HttpRequest, censor_id: UUID, payload: CensorPatch, agent: AgentSlug = "") -> Any:
     """Change its pattern, severity or thresholds, retire it (`active`: false) or bring it back."""
     _, by, memory = caller(request, agent, "memory.change_censor")
     censor = row_of(memory.censors, censor_id, "censor")
@@ -112,8 +108,9 @@ def censor_patch(request: HttpRequest, censor_id: UUID, payload: CensorPatch, ag
     summary="Say that a match was mistaken (people)",
 )
 def censor_false_positive_post(
-    request: HttpRequest, censor_id: UUID, payload: CensorFalsePositiveIn | None = None, agent: str = ""
+    request: HttpRequest, censor_id: UUID, payload: CensorFalsePositiveIn | None = None, agent: AgentSlug = ""
 ) -> Any:
+    """Count that a match was wrong, and keep the reason in the audit trail; only for people."""
     _, by, memory = caller(request, agent, "memory.change_censor")
     censor = row_of(memory.censors, censor_id, "censor")
     return censor_false_positive(censor=censor, by=by, message=payload.message if payload else "")

@@ -2,15 +2,15 @@
 
 from typing import Any, TypeVar
 
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_for
 from memory.persona import PersonaMemory, memory_of
-from nousweb.lib.cursor import cursor_decode, cursor_encode
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import NotFound
+from nousweb.lib.keyset_page import keyset_page
 from nousweb.lib.schemas import Problem
 
 REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
@@ -40,29 +40,9 @@ def row_of(rows: QuerySet[Row], key: object, noun: str) -> Row:
     return row
 
 
-def keyset_page(
+def list_page(
     rows: QuerySet[Row], *, moment: str, limit: int, cursor: str, latest_first: bool = True, key: str = "id"
 ) -> dict[str, Any]:
-    """One page of `rows`, latest (or earliest) first by the field `moment` and then `key`, with the next one's cursor.
-
-    `key` is a column or an annotation. A cursor can be read, so it is no number that agents and personas share. Stays
-    cheap and stable however many rows there are and are added. Raises Invalid for a foreign cursor.
-    """
-    if cursor:
-        last_moment, last_key = cursor_decode(cursor)
-        try:
-            annotation = rows.query.annotations.get(key)
-            column: Any = annotation.output_field if annotation is not None else rows.model._meta.get_field(key)
-            last = column.to_python(last_key)
-        except Exception as error:
-            raise Invalid("This cursor is not one that a page gave out.", field="cursor") from error
-        beyond = "lt" if latest_first else "gt"
-        rows = rows.filter(
-            Q(**{f"{moment}__{beyond}": last_moment}) | Q(**{moment: last_moment, f"{key}__{beyond}": last})
-        )
-    sign = "-" if latest_first else ""
-    found = list(rows.order_by(f"{sign}{moment}", f"{sign}{key}")[: limit + 1])
-    items = found[:limit]
-    if len(found) <= limit:
-        return {"items": items, "next": None}
-    return {"items": items, "next": cursor_encode(getattr(items[-1], moment), getattr(items[-1], key))}
+    """One keyset page as the API answers it. Raises Invalid for a foreign cursor."""
+    page = keyset_page(rows, moment=moment, size=limit, after=cursor, latest_first=latest_first, key=key)
+    return {"items": page.rows, "next": page.next or None}

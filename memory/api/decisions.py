@@ -1,21 +1,24 @@
 """Decisions over HTTP."""
 
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
+from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.filters import DecisionFilter
 from memory.schemas.decisions import DecisionIn, DecisionOut, DecisionPage, DecisionPatch, DecisionReviewIn
+from memory.schemas.types import AnyDecisionOutcome, AnyStakes
 from memory.services.decisions import decision_record, decision_review, decision_update
+from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 from nousweb.lib.errors import Invalid
 
 router = Router()
 
 
 @router.post("/decisions", response={201: DecisionOut, **REFUSALS}, summary="Record a decision")
-def decisions_post(request: HttpRequest, payload: DecisionIn, agent: str = "") -> Any:
+def decisions_post(request: HttpRequest, payload: DecisionIn, agent: AgentSlug = "") -> Any:
     """A choice with the confidence, the stakes and the reasons it was made with."""
     found, by, memory = caller(request, agent, "memory.add_decision")
     given = payload.dict()
@@ -29,36 +32,33 @@ def decisions_post(request: HttpRequest, payload: DecisionIn, agent: str = "") -
 @router.get("/decisions", response={200: DecisionPage, **REFUSALS}, summary="List decisions")
 def decisions_get(
     request: HttpRequest,
-    agent: str = "",
-    q: str = Query("", max_length=200, description="Words in the description"),
-    outcome: Literal["", "pending", "success", "partial", "failure"] = "",
-    stakes: Literal["", "low", "medium", "high", "critical"] = "",
+    agent: AgentSlug = "",
+    q: str = Query("", max_length=200, description="Words in the description or the context"),
+    outcome: AnyDecisionOutcome = "",
+    stakes: AnyStakes = "",
     category: str = "",
     tag: str = "",
     unreviewed: bool = Query(False, description="Only those that nobody has reviewed"),
-    limit: int = Query(50, ge=1, le=200),
-    cursor: str = "",
+    limit: PageLimit = 50,
+    cursor: PageCursor = "",
 ) -> Any:
     """Decisions of the token's persona, latest first."""
     _, _, memory = caller(request, agent, "memory.view_decision")
-    decisions = memory.decisions
-    if q:
-        decisions = decisions.filter(description__icontains=q)
-    if outcome:
-        decisions = decisions.filter(outcome=outcome)
-    if stakes:
-        decisions = decisions.filter(stakes=stakes)
-    if category:
-        decisions = decisions.filter(category=category)
-    if tag:
-        decisions = decisions.filter(tags__contains=[tag])
-    if unreviewed:
-        decisions = decisions.unreviewed()
-    return keyset_page(decisions, moment="created_at", limit=limit, cursor=cursor)
+    decisions = DecisionFilter.narrow(
+        memory.decisions,
+        q=q,
+        outcome=outcome,
+        stakes=stakes,
+        category=category,
+        tag=tag,
+        review="open" if unreviewed else "all",
+    )
+    return list_page(decisions, moment="created_at", limit=limit, cursor=cursor)
 
 
 @router.get("/decisions/{decision_id}", response={200: DecisionOut, **REFUSALS}, summary="One decision")
-def decision_get(request: HttpRequest, decision_id: UUID, agent: str = "") -> Any:
+def decision_get(request: HttpRequest, decision_id: UUID, agent: AgentSlug = "") -> Any:
+    """One decision as it was recorded, with its review. Answers 404 for one of another agent or persona."""
     _, _, memory = caller(request, agent, "memory.view_decision")
     return row_of(memory.decisions, decision_id, "decision")
 
@@ -66,7 +66,9 @@ def decision_get(request: HttpRequest, decision_id: UUID, agent: str = "") -> An
 @router.post(
     "/decisions/{decision_id}/review", response={200: DecisionOut, **CHANGE_REFUSALS}, summary="Review a decision"
 )
-def decision_review_post(request: HttpRequest, decision_id: UUID, payload: DecisionReviewIn, agent: str = "") -> Any:
+def decision_review_post(
+    request: HttpRequest, decision_id: UUID, payload: DecisionReviewIn, agent: AgentSlug = ""
+) -> Any:
     """Say what came of it; may be reviewed again, and the audit trail keeps each."""
     _, by, memory = caller(request, agent, "memory.change_decision")
     decision = row_of(memory.decisions, decision_id, "decision")
@@ -76,7 +78,7 @@ def decision_review_post(request: HttpRequest, decision_id: UUID, payload: Decis
 @router.patch(
     "/decisions/{decision_id}", response={200: DecisionOut, **CHANGE_REFUSALS}, summary="Recategorise a decision"
 )
-def decision_patch(request: HttpRequest, decision_id: UUID, payload: DecisionPatch, agent: str = "") -> Any:
+def decision_patch(request: HttpRequest, decision_id: UUID, payload: DecisionPatch, agent: AgentSlug = "") -> Any:
     """Change category, tags, scope or importance, or whether search shows it."""
     _, by, memory = caller(request, agent, "memory.change_decision")
     decision = row_of(memory.decisions, decision_id, "decision")

@@ -6,7 +6,8 @@ from uuid import UUID
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
+from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.filters import EpisodeFilter
 from memory.schemas.episodes import (
     AppendedOut,
     EpisodeAppendIn,
@@ -17,13 +18,16 @@ from memory.schemas.episodes import (
     EpisodePatch,
     EpisodeWithTranscript,
 )
+from memory.schemas.types import AnyEpisodeOutcome
 from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
+from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 
 router = Router()
 
 
 @router.post("/episodes", response={201: EpisodeOut, **REFUSALS}, summary="Open an episode")
-def episodes_post(request: HttpRequest, payload: EpisodeIn, agent: str = "") -> Any:
+def episodes_post(request: HttpRequest, payload: EpisodeIn, agent: AgentSlug = "") -> Any:
+    """Open an episode, from logged events added later or from free text (`detail`). Refuses a start in the future."""
     found, by, _ = caller(request, agent, "memory.add_episode")
     return Status(201, episode_open(agent=found, by=by, **payload.dict()))
 
@@ -31,26 +35,18 @@ def episodes_post(request: HttpRequest, payload: EpisodeIn, agent: str = "") -> 
 @router.get("/episodes", response={200: EpisodePage, **REFUSALS}, summary="List episodes")
 def episodes_get(
     request: HttpRequest,
-    agent: str = "",
-    q: str = Query("", max_length=200, description="Words in the title"),
+    agent: AgentSlug = "",
+    q: str = Query("", max_length=200, description="Words in title, summary or detail"),
     state: Literal["open", "closed", "all"] = "all",
-    outcome: Literal["", "unknown", "success", "partial", "failure", "ongoing"] = "",
+    outcome: AnyEpisodeOutcome = "",
     tag: str = "",
-    limit: int = Query(50, ge=1, le=200),
-    cursor: str = "",
+    limit: PageLimit = 50,
+    cursor: PageCursor = "",
 ) -> Any:
     """Episodes of the token's persona, latest first."""
     _, _, memory = caller(request, agent, "memory.view_episode")
-    episodes = memory.episodes
-    if q:
-        episodes = episodes.filter(title__icontains=q)
-    if state != "all":
-        episodes = episodes.open() if state == "open" else episodes.closed()
-    if outcome:
-        episodes = episodes.filter(outcome=outcome)
-    if tag:
-        episodes = episodes.filter(tags__contains=[tag])
-    return keyset_page(episodes, moment="started_at", limit=limit, cursor=cursor)
+    episodes = EpisodeFilter.narrow(memory.episodes, q=q, state=state, outcome=outcome, tag=tag)
+    return list_page(episodes, moment="started_at", limit=limit, cursor=cursor)
 
 
 @router.get(
@@ -59,14 +55,14 @@ def episodes_get(
 def episode_get(
     request: HttpRequest,
     episode_id: UUID,
-    agent: str = "",
+    agent: AgentSlug = "",
     limit: int = Query(100, ge=1, le=500, description="Most events of the transcript"),
-    cursor: str = "",
+    cursor: PageCursor = "",
 ) -> Any:
     """An episode with its free text and a page of its events, in the order in which they happened."""
     _, _, memory = caller(request, agent, "memory.view_episode")
     episode = row_of(memory.episodes, episode_id, "episode")
-    page = keyset_page(memory.transcript(episode), moment="ts", limit=limit, cursor=cursor, latest_first=False)
+    page = list_page(memory.transcript(episode), moment="ts", limit=limit, cursor=cursor, latest_first=False)
     shown = {name: getattr(episode, name) for name in EpisodeWithTranscript.model_fields if name != "transcript"}
     return shown | {"transcript": {"events": page["items"], "next": page["next"]}}
 
@@ -74,7 +70,7 @@ def episode_get(
 @router.post(
     "/episodes/{episode_id}/events", response={200: AppendedOut, **CHANGE_REFUSALS}, summary="Add events or text"
 )
-def episode_events_post(request: HttpRequest, episode_id: UUID, payload: EpisodeAppendIn, agent: str = "") -> Any:
+def episode_events_post(request: HttpRequest, episode_id: UUID, payload: EpisodeAppendIn, agent: AgentSlug = "") -> Any:
     """Add events of the same memory, or free text, to an open episode; an event is in it once."""
     _, by, memory = caller(request, agent, "memory.change_episode")
     episode = row_of(memory.episodes, episode_id, "episode")
@@ -83,7 +79,7 @@ def episode_events_post(request: HttpRequest, episode_id: UUID, payload: Episode
 
 @router.post("/episodes/{episode_id}/close", response={200: EpisodeOut, **CHANGE_REFUSALS}, summary="Close an episode")
 def episode_close_post(
-    request: HttpRequest, episode_id: UUID, payload: EpisodeCloseIn | None = None, agent: str = ""
+    request: HttpRequest, episode_id: UUID, payload: EpisodeCloseIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """End an episode with what came of it; it stays in search."""
     _, by, memory = caller(request, agent, "memory.change_episode")
@@ -92,7 +88,7 @@ def episode_close_post(
 
 
 @router.patch("/episodes/{episode_id}", response={200: EpisodeOut, **CHANGE_REFUSALS}, summary="Describe an episode")
-def episode_patch(request: HttpRequest, episode_id: UUID, payload: EpisodePatch, agent: str = "") -> Any:
+def episode_patch(request: HttpRequest, episode_id: UUID, payload: EpisodePatch, agent: AgentSlug = "") -> Any:
     """Change title, summary, tags or importance, or whether search shows it."""
     _, by, memory = caller(request, agent, "memory.change_episode")
     episode = row_of(memory.episodes, episode_id, "episode")

@@ -9,17 +9,18 @@ from pydantic import AwareDatetime
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_for
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, keyset_page, principal, row_of
+from memory.api.common import CHANGE_REFUSALS, REFUSALS, list_page, principal, row_of
+from memory.filters import EventFilter
 from memory.models import EventKind
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.schemas.events import EventOut, EventPage, EventsIn, RecordedEventsOut
+from memory.schemas.types import AnyPersona
 from memory.services.events import events_record
 from memory.validation import choice_check, moment_check, text_check
+from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 from nousweb.lib.errors import NotAllowed
 
 router = Router()
-
-PersonaName = Literal["", "actor", "subconscious"]
 
 
 def personas_narrow(agent: Agent, by: Principal, persona: str) -> tuple[PersonaMemory, tuple[str, ...]]:
@@ -38,7 +39,7 @@ def personas_narrow(agent: Agent, by: Principal, persona: str) -> tuple[PersonaM
 
 
 @router.post("/events", response={201: RecordedEventsOut, **CHANGE_REFUSALS}, summary="Record events")
-def events_post(request: HttpRequest, payload: EventsIn, agent: str = "") -> Any:
+def events_post(request: HttpRequest, payload: EventsIn, agent: AgentSlug = "") -> Any:
     """Append events to the log of the token's persona: all of them, or none when one is refused.
 
     An event whose `key` is in the log already is answered with the one that is there.
@@ -67,16 +68,16 @@ def events_post(request: HttpRequest, payload: EventsIn, agent: str = "") -> Any
 @router.get("/events", response={200: EventPage, **REFUSALS}, summary="List events")
 def events_get(
     request: HttpRequest,
-    agent: str = "",
-    persona: PersonaName = "",
+    agent: AgentSlug = "",
+    persona: AnyPersona = "",
     kind: list[str] = Query([], description="May repeat"),
     loop_id: str = "",
     since: AwareDatetime | None = Query(None, alias="from", description="Happened then or later"),
     until: AwareDatetime | None = Query(None, alias="to", description="Happened before"),
     q: str = Query("", max_length=200, description="Only events whose content holds this text"),
     order: Literal["latest", "earliest"] = "latest",
-    limit: int = Query(50, ge=1, le=200),
-    cursor: str = "",
+    limit: PageLimit = 50,
+    cursor: PageCursor = "",
 ) -> Any:
     """Events by the moment at which they happened, word for word."""
     by = principal(request)
@@ -90,13 +91,13 @@ def events_get(
         events = events.filter(ts__gte=moment_check("from", since))
     if until:
         events = events.filter(ts__lt=moment_check("to", until))
-    if q:
-        events = events.filter(content__icontains=text_check("q", q, 200))
-    return keyset_page(events, moment="ts", limit=limit, cursor=cursor, latest_first=order == "latest")
+    events = EventFilter.narrow(events, q=text_check("q", q, 200))
+    return list_page(events, moment="ts", limit=limit, cursor=cursor, latest_first=order == "latest")
 
 
 @router.get("/events/{event_id}", response={200: EventOut, **REFUSALS}, summary="One event")
-def event_get(request: HttpRequest, event_id: int, agent: str = "", persona: PersonaName = "") -> Any:
+def event_get(request: HttpRequest, event_id: int, agent: AgentSlug = "", persona: AnyPersona = "") -> Any:
+    """One event, word for word as it was recorded. Answers 404 for one that the caller's persona may not read."""
     by = principal(request)
     memory, personas = personas_narrow(agent_for(by, agent), by, persona)
     return row_of(memory.events.filter(persona__in=personas), event_id, "event")

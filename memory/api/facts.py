@@ -3,13 +3,14 @@
 from typing import Any, Literal
 from uuid import UUID
 
-from django.db.models import Q, Window
+from django.db.models import Window
 from django.db.models.functions import RowNumber
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import AwareDatetime
 
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, keyset_page, row_of
+from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.filters import FactFilter
 from memory.schemas.facts import (
     FactHistory,
     FactIn,
@@ -21,6 +22,7 @@ from memory.schemas.facts import (
     SupersedeIn,
     SupersedeOut,
 )
+from memory.schemas.types import AnyScope
 from memory.services.facts import (
     fact_confirm,
     fact_edit,
@@ -29,18 +31,19 @@ from memory.services.facts import (
     fact_replace,
     fact_restore,
 )
-from memory.validation import moment_check, shown
+from memory.validation import moment_check
+from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 
 router = Router()
 
 
 @router.post("/facts", response={201: LearnOut, **REFUSALS}, summary="Learn a fact")
-def facts_post(request: HttpRequest, payload: FactIn, agent: str = "") -> Any:
-    found, by, _ = caller(request, agent, "memory.add_fact")
+def facts_post(request: HttpRequest, payload: FactIn, agent: AgentSlug = "") -> Any:
     """Learn what is new, confirm what is known, and let what has certainly changed take the old one's place.
 
     What may be a duplicate or a contradiction is stored with a review for people, or for the judge.
     """
+    found, by, _ = caller(request, agent, "memory.add_fact")
     result = fact_learn(agent=found, by=by, **payload.dict())
     superseded = [fact.pk for fact in result.superseded]
     return Status(
@@ -51,45 +54,38 @@ def facts_post(request: HttpRequest, payload: FactIn, agent: str = "") -> Any:
 @router.get("/facts", response={200: FactPage, **REFUSALS}, summary="List facts")
 def facts_get(
     request: HttpRequest,
-    agent: str = "",
+    agent: AgentSlug = "",
     q: str = Query("", max_length=200, description="Words in the content or the subject"),
     category: str = "",
     subject: str = "",
     tag: str = "",
-    scope: Literal["", "task", "project", "global"] = "",
+    scope: AnyScope = "",
     state: Literal["active", "retired", "all"] = "active",
     as_of: AwareDatetime | None = Query(None, description="Known then and, by what is known today, true then"),
     recorded_as_of: AwareDatetime | None = Query(None, description="Held to be true by the agent then, right or wrong"),
     valid_at: AwareDatetime | None = Query(None, description="True in the world then, by what is known today"),
-    limit: int = Query(50, ge=1, le=200),
-    cursor: str = "",
+    limit: PageLimit = 50,
+    cursor: PageCursor = "",
 ) -> Any:
     """Facts of the token's persona, latest first. A moment looks at that moment, and `state` counts no more."""
     _, _, memory = caller(request, agent, "memory.view_fact")
-    facts = memory.facts
-    if q:
-        facts = facts.filter(Q(content__icontains=q) | Q(subject__icontains=q))
+    looks_back = bool(as_of or recorded_as_of or valid_at)
+    facts = FactFilter.narrow(
+        memory.facts, q=q, subject=subject, tag=tag, scope=scope, as_of=as_of, state="all" if looks_back else state
+    )
+    # The console's filter of categories knows a name for several of them, which may be one of an agent's own.
     if category:
         facts = facts.filter(category=category)
-    if subject:
-        facts = facts.filter(subject__iexact=shown(subject))
-    if tag:
-        facts = facts.filter(tags__contains=[tag])
-    if scope:
-        facts = facts.filter(scope=scope)
-    if moment := moment_check("as_of", as_of):
-        facts = facts.as_of(moment)
     if moment := moment_check("recorded_as_of", recorded_as_of):
         facts = facts.recorded_as_of(moment)
     if moment := moment_check("valid_at", valid_at):
         facts = facts.valid_at(moment)
-    if state != "all" and not (as_of or recorded_as_of or valid_at):
-        facts = facts.filter(active=state == "active")
-    return keyset_page(facts, moment="recorded_at", limit=limit, cursor=cursor)
+    return list_page(facts, moment="recorded_at", limit=limit, cursor=cursor)
 
 
 @router.get("/facts/{fact_id}", response={200: FactOut, **REFUSALS}, summary="One fact")
-def fact_get(request: HttpRequest, fact_id: UUID, agent: str = "") -> Any:
+def fact_get(request: HttpRequest, fact_id: UUID, agent: AgentSlug = "") -> Any:
+    """One fact with both its times, active or retired. Answers 404 for one of another agent or persona."""
     _, _, memory = caller(request, agent, "memory.view_fact")
     return row_of(memory.facts, fact_id, "fact")
 
@@ -98,20 +94,22 @@ def fact_get(request: HttpRequest, fact_id: UUID, agent: str = "") -> Any:
 def fact_history(
     request: HttpRequest,
     fact_id: UUID,
-    agent: str = "",
-    limit: int = Query(50, ge=1, le=200),
-    cursor: str = "",
+    agent: AgentSlug = "",
+    limit: PageLimit = 50,
+    cursor: PageCursor = "",
 ) -> Any:
     """Every change of a fact with who made it and why, latest first."""
     _, _, memory = caller(request, agent, "memory.view_fact")
     fact = row_of(memory.facts, fact_id, "fact")
     # Numbered by themselves: their ids tell how much everybody else has changed.
     changes = fact.changes.annotate(number=Window(RowNumber(), order_by=["at", "id"]))
-    return keyset_page(changes, moment="at", limit=limit, cursor=cursor, key="number")
+    return list_page(changes, moment="at", limit=limit, cursor=cursor, key="number")
 
 
 @router.post("/facts/{fact_id}/confirm", response={200: FactOut, **CHANGE_REFUSALS}, summary="Confirm a fact")
-def fact_confirm_post(request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: str = "") -> Any:
+def fact_confirm_post(
+    request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: AgentSlug = ""
+) -> Any:
     """Count that the fact was heard again."""
     _, by, memory = caller(request, agent, "memory.add_fact")
     fact = row_of(memory.facts, fact_id, "fact")
@@ -123,7 +121,7 @@ def fact_confirm_post(request: HttpRequest, fact_id: UUID, payload: FactReasonIn
     response={200: SupersedeOut, 202: SupersedeOut, **CHANGE_REFUSALS},
     summary="Replace a fact",
 )
-def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeIn, agent: str = "") -> Any:
+def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeIn, agent: AgentSlug = "") -> Any:
     """Let another fact take this one's place: this one was true until then, and stays in the history.
 
     What people wrote, confirmed or kept only people replace: to a token 202 says that a review is pending, and 409 that
@@ -142,7 +140,7 @@ def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeI
     "/facts/{fact_id}/invalidate", response={200: FactOut, **CHANGE_REFUSALS}, summary="Mark a fact as wrong (people)"
 )
 def fact_invalidate_post(
-    request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: str = ""
+    request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """The fact was never true: unlike a superseded one, it leaves the past too."""
     _, by, memory = caller(request, agent, "memory.change_fact")
@@ -153,7 +151,9 @@ def fact_invalidate_post(
 @router.post(
     "/facts/{fact_id}/restore", response={200: FactOut, **CHANGE_REFUSALS}, summary="Restore a retired fact (people)"
 )
-def fact_restore_post(request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: str = "") -> Any:
+def fact_restore_post(
+    request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: AgentSlug = ""
+) -> Any:
     """Hold a retired fact to be true again, as a new change of its history."""
     _, by, memory = caller(request, agent, "memory.change_fact")
     fact = row_of(memory.facts, fact_id, "fact")
@@ -161,7 +161,7 @@ def fact_restore_post(request: HttpRequest, fact_id: UUID, payload: FactReasonIn
 
 
 @router.patch("/facts/{fact_id}", response={200: FactOut, **CHANGE_REFUSALS}, summary="Recategorise a fact (people)")
-def fact_patch(request: HttpRequest, fact_id: UUID, payload: FactPatch, agent: str = "") -> Any:
+def fact_patch(request: HttpRequest, fact_id: UUID, payload: FactPatch, agent: AgentSlug = "") -> Any:
     """Change tags, importance, category or scope; what a fact says is never edited."""
     _, by, memory = caller(request, agent, "memory.change_fact")
     fact = row_of(memory.facts, fact_id, "fact")

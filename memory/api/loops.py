@@ -9,16 +9,18 @@ from ninja import Query, Router
 from pydantic import AwareDatetime
 
 from identity.selectors import agent_for
-from memory.api.common import REFUSALS, keyset_page, principal
-from memory.api.events import PersonaName, personas_narrow
+from memory.api.common import REFUSALS, list_page, principal
+from memory.api.events import personas_narrow
 from memory.layers.event_policy import MAX_LOOP_ID_CHARACTERS, MAX_STM_WINDOW
 from memory.layers.short_term_scoring import StmConfig
 from memory.layers.short_term_search import stm_search
 from memory.models import LoopSummary
 from memory.schemas.loops import LoopOut, LoopPage, LoopWithEvents, StmOut
+from memory.schemas.types import AnyPersona
 from memory.services.loops import loop_close
 from memory.validation import moment_check, text_check
 from nousweb.lib import clock
+from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 from nousweb.lib.errors import NotFound
 
 router = Router()
@@ -30,13 +32,13 @@ MAX_QUERY_CHARACTERS = 1_000
 @router.get("/loops", response={200: LoopPage, **REFUSALS}, summary="List loops")
 def loops_get(
     request: HttpRequest,
-    agent: str = "",
-    persona: PersonaName = "",
+    agent: AgentSlug = "",
+    persona: AnyPersona = "",
     state: Literal["all", "open", "closed"] = "all",
     since: AwareDatetime | None = Query(None, alias="from", description="Last event then or later"),
     until: AwareDatetime | None = Query(None, alias="to", description="Last event before"),
-    limit: int = Query(50, ge=1, le=200),
-    cursor: str = "",
+    limit: PageLimit = 50,
+    cursor: PageCursor = "",
 ) -> Any:
     """The short-term entries, by their last event, latest first."""
     by = principal(request)
@@ -50,12 +52,12 @@ def loops_get(
         loops = loops.filter(last_event_at__lt=moment_check("to", until))
     # Both personas may have a loop of one name; names are long, and their order means nothing.
     loops = loops.annotate(named=MD5(Concat("loop_id", Value(" "), "persona")))
-    return keyset_page(loops, moment="last_event_at", limit=limit, cursor=cursor, key="named")
+    return list_page(loops, moment="last_event_at", limit=limit, cursor=cursor, key="named")
 
 
 # Before the loop itself, whose name may hold slashes and would match this address too.
 @router.post("/loops/{path:loop_id}/close", response={200: LoopOut, **REFUSALS}, summary="Close a loop")
-def loop_close_post(request: HttpRequest, loop_id: str, agent: str = "") -> Any:
+def loop_close_post(request: HttpRequest, loop_id: str, agent: AgentSlug = "") -> Any:
     """Say that a loop is over. Its summary follows, and covers events that come later too."""
     by = principal(request)
     loop_id = text_check("loop_id", loop_id, MAX_LOOP_ID_CHARACTERS)
@@ -63,7 +65,7 @@ def loop_close_post(request: HttpRequest, loop_id: str, agent: str = "") -> Any:
 
 
 @router.get("/loops/{path:loop_id}", response={200: LoopWithEvents, **REFUSALS}, summary="One loop")
-def loop_get(request: HttpRequest, loop_id: str, agent: str = "", persona: PersonaName = "") -> Any:
+def loop_get(request: HttpRequest, loop_id: str, agent: AgentSlug = "", persona: AnyPersona = "") -> Any:
     """A loop's short-term entry and its events. Where both personas have a loop of this name, the caller's own."""
     by = principal(request)
     memory, personas = personas_narrow(agent_for(by, agent), by, persona)
@@ -82,8 +84,8 @@ def loop_get(request: HttpRequest, loop_id: str, agent: str = "", persona: Perso
 def stm_get(
     request: HttpRequest,
     q: str = Query(min_length=1, max_length=MAX_QUERY_CHARACTERS),
-    agent: str = "",
-    persona: PersonaName = "",
+    agent: AgentSlug = "",
+    persona: AnyPersona = "",
     min_score: float = Query(0.0, ge=0.0, le=1_000.0, allow_inf_nan=False),
     limit: int = Query(10, ge=1, le=MAX_STM_WINDOW),
 ) -> Any:

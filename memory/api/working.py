@@ -23,6 +23,7 @@ from memory.services.working import (
     working_thread_close,
     working_thread_open,
 )
+from nousweb.lib.constrained_types import AgentSlug
 from nousweb.lib.errors import NotFound
 
 router = Router()
@@ -31,7 +32,8 @@ CHANGE = "memory.change_workingmemory"
 
 
 @router.get("/working/{session_id}", response={200: WorkingOut, **REFUSALS}, summary="What a session has in mind")
-def working_get(request: HttpRequest, session_id: str, agent: str = "") -> Any:
+def working_get(request: HttpRequest, session_id: str, agent: AgentSlug = "") -> Any:
+    """The task, items and open threads of one session of the caller's persona. Answers 404 where there are none."""
     _, by, memory = caller(request, agent, "memory.view_workingmemory")
     # The subconscious has a session of its own, whatever the actor calls its.
     working = memory.working.filter(session_id=session_id, persona=by.persona).first()
@@ -41,7 +43,7 @@ def working_get(request: HttpRequest, session_id: str, agent: str = "") -> Any:
 
 
 @router.put("/working/{session_id}", response={200: WorkingSetOut, **REFUSALS}, summary="Set task, frame and capacity")
-def working_put(request: HttpRequest, session_id: str, payload: WorkingIn, agent: str = "") -> Any:
+def working_put(request: HttpRequest, session_id: str, payload: WorkingIn, agent: AgentSlug = "") -> Any:
     """Makes the session's working memory when there is none; items and threads stay, as far as they fit."""
     found, by, _ = caller(request, agent, CHANGE)
     noted = working_set(agent=found, session_id=session_id, by=by, **payload.dict())
@@ -49,14 +51,15 @@ def working_put(request: HttpRequest, session_id: str, payload: WorkingIn, agent
 
 
 @router.delete("/working/{session_id}", response={204: None, **REFUSALS}, summary="Empty a session's mind")
-def working_delete(request: HttpRequest, session_id: str, agent: str = "") -> Any:
+def working_delete(request: HttpRequest, session_id: str, agent: AgentSlug = "") -> Any:
+    """Forget a session's task, frame, items and threads; its capacity stays. Answers 404 where there is nothing."""
     found, by, _ = caller(request, agent, CHANGE)
     working_clear(agent=found, session_id=session_id, by=by)
     return Status(204, None)
 
 
 @router.post("/working/{session_id}/items", response={201: WorkingItemOut, **REFUSALS}, summary="Take in mind")
-def working_items_post(request: HttpRequest, session_id: str, payload: WorkingItemIn, agent: str = "") -> Any:
+def working_items_post(request: HttpRequest, session_id: str, payload: WorkingItemIn, agent: AgentSlug = "") -> Any:
     """Over capacity the least relevant leaves, of equals the oldest."""
     found, by, _ = caller(request, agent, CHANGE)
     noted = working_item_add(agent=found, session_id=session_id, by=by, **payload.dict())
@@ -64,7 +67,8 @@ def working_items_post(request: HttpRequest, session_id: str, payload: WorkingIt
 
 
 @router.delete("/working/{session_id}/items/{item_id}", response={204: None, **REFUSALS}, summary="Let go")
-def working_item_delete(request: HttpRequest, session_id: str, item_id: str, agent: str = "") -> Any:
+def working_item_delete(request: HttpRequest, session_id: str, item_id: str, agent: AgentSlug = "") -> Any:
+    """Remove one item from the session's working memory. Answers 404 when it holds no such item."""
     found, by, _ = caller(request, agent, CHANGE)
     working_item_remove(agent=found, session_id=session_id, item_id=item_id, by=by)
     return Status(204, None)
@@ -73,14 +77,16 @@ def working_item_delete(request: HttpRequest, session_id: str, item_id: str, age
 @router.post(
     "/working/{session_id}/threads", response={201: WorkingThreadOut, **CHANGE_REFUSALS}, summary="Open a thread"
 )
-def working_threads_post(request: HttpRequest, session_id: str, payload: WorkingThreadIn, agent: str = "") -> Any:
+def working_threads_post(request: HttpRequest, session_id: str, payload: WorkingThreadIn, agent: AgentSlug = "") -> Any:
+    """Note something that is not finished, such as a question to come back to. Answers 409 when 50 are open already."""
     found, by, _ = caller(request, agent, CHANGE)
     _, thread = working_thread_open(agent=found, session_id=session_id, by=by, **payload.dict())
     return Status(201, {"thread": thread})
 
 
 @router.delete("/working/{session_id}/threads/{thread_id}", response={204: None, **REFUSALS}, summary="Close a thread")
-def working_thread_delete(request: HttpRequest, session_id: str, thread_id: str, agent: str = "") -> Any:
+def working_thread_delete(request: HttpRequest, session_id: str, thread_id: str, agent: AgentSlug = "") -> Any:
+    """Remove a thread that is finished. Answers 404 when it is not open."""
     found, by, _ = caller(request, agent, CHANGE)
     working_thread_close(agent=found, session_id=session_id, thread_id=thread_id, by=by)
     return Status(204, None)

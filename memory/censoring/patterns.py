@@ -12,10 +12,10 @@ from typing import Any
 
 import re2
 
+from memory.policy import MAX_PATTERN_CHARACTERS
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import is_blank, unstorable_reason
 
-MAX_PATTERN_CHARACTERS = 1_000
 MAX_REPETITION = 1_000
 MAX_LITERAL_WORDS = 5
 """A pattern of more plain words than this is a sentence: it would match only itself."""

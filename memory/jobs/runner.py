@@ -1,11 +1,8 @@
 """Running what the lifecycle has queued: claimed once, done once, tried again with growing pauses, given up visibly."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
-from threading import Event, Thread
 from typing import Any
 
 import structlog
@@ -21,14 +18,10 @@ from memory.jobs.queue import job_notify
 from memory.judge import JudgeFailed
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.policy import (
-    BACKOFF_INITIAL,
+    JOB_LEASE,
     KEEP_DONE_JOBS,
-    LEASE,
-    LONGEST_PAUSE,
     LOST_AFTER,
     LOST_IN_BACKLOG,
-    MAX_ATTEMPTS,
-    RENEW_EVERY,
     REQUEUE_BATCH,
 )
 from memory.models import Job
@@ -56,7 +49,7 @@ def job_run(job_id: int) -> str:
         return "not ours"
     began = time.monotonic()
     try:
-        with _renewed(job):
+        with JOB_LEASE.renewal(partial(_renew, job), name=f"job-{job.pk}"):
             handler = _handler(job)
             for _ in range(PREPARED_AT_MOST):
                 prepared = handler.prepare(job)
@@ -90,11 +83,6 @@ def _apply(job: Job, handler: Handler, prepared: Any, began: float) -> bool | No
     return True
 
 
-def pause_after(attempts: int) -> timedelta:
-    """How long a job waits after its n-th failed attempt: doubling from BACKOFF_INITIAL to LONGEST_PAUSE."""
-    return min(BACKOFF_INITIAL * 2 ** min(attempts - 1, 20), LONGEST_PAUSE)
-
-
 def due_jobs_requeue() -> int:
     """Send the messages of jobs that are due and were not taken up; returns how many.
 
@@ -105,8 +93,8 @@ def due_jobs_requeue() -> int:
     with transaction.atomic():
         # Who is about to finish holds the row's lock, and is left alone.
         due = Job.objects.due(now).select_for_update(skip_locked=True).order_by("next_attempt_at", "id")
-        gone = due.filter(status=Status.RUNNING, attempts__gte=MAX_ATTEMPTS).values_list("pk", flat=True)
-        said = f"Its worker was ended {MAX_ATTEMPTS} times."
+        gone = due.filter(status=Status.RUNNING, attempts__gte=JOB_LEASE.max_attempts).values_list("pk", flat=True)
+        said = f"Its worker was ended {JOB_LEASE.max_attempts} times."
         Job.objects.filter(pk__in=list(gone)).update(status=Status.DEAD, finished_at=now, error=said)
         patience = LOST_IN_BACKLOG if messages_waiting()[0] else LOST_AFTER
         untaken = Q(status=Status.QUEUED, next_attempt_at__lte=now - patience)
@@ -158,34 +146,14 @@ def job_rerun(job: Job) -> bool:
 def _claim(job_id: int) -> Job | None:
     now = clock.now()
     free = Q(status__in=[Status.QUEUED, Status.FAILED]) | Q(status=Status.RUNNING, next_attempt_at__lte=now)
-    mine = Job.objects.filter(free, pk=job_id, attempts__lt=MAX_ATTEMPTS).update(
-        status=Status.RUNNING, attempts=F("attempts") + 1, started_at=now, next_attempt_at=now + LEASE
+    mine = Job.objects.filter(free, pk=job_id, attempts__lt=JOB_LEASE.max_attempts).update(
+        status=Status.RUNNING, attempts=F("attempts") + 1, started_at=now, next_attempt_at=now + JOB_LEASE.lease
     )
     return Job.objects.select_related("agent").get(pk=job_id) if mine else None
 
 
-@contextmanager
-def _renewed(job: Job) -> Iterator[None]:
-    """Renew the claim from time to time, by another thread, while the handler works."""
-    done = Event()
-
-    def renew() -> None:
-        try:
-            while not done.wait(RENEW_EVERY.total_seconds()):
-                try:
-                    _held(job).update(next_attempt_at=clock.now() + LEASE)
-                except Error as error:
-                    # The database may be back for the next time; if not, the claim ends, and the effect with it.
-                    log.warning("job_lease_not_renewed", job=job.pk, error=type(error).__name__)
-                    connection.close()
-        finally:
-            connection.close()
-
-    Thread(target=renew, daemon=True, name=f"lifecycle-claim-{job.pk}").start()
-    try:
-        yield
-    finally:
-        done.set()
+def _renew(job: Job) -> None:
+    _held(job).update(next_attempt_at=clock.now() + JOB_LEASE.lease)
 
 
 def _held(job: Job) -> QuerySet[Job]:
@@ -214,13 +182,13 @@ def _fail(job: Job, error: Exception, began: float) -> None:
     # The words of an error that nobody foresaw may quote a memory; the log has them.
     foreseen = isinstance(error, DomainError | EmbeddingFailed | JudgeFailed)
     said = str(error)[:1000] if foreseen else f"Unexpected {type(error).__name__}; the log tells more."
-    dead = job.attempts >= MAX_ATTEMPTS
-    _release(job, Status.DEAD if dead else Status.FAILED, clock.now() + pause_after(job.attempts), said, began)
+    dead = job.attempts >= JOB_LEASE.max_attempts
+    _release(job, Status.DEAD if dead else Status.FAILED, clock.now() + JOB_LEASE.backoff(job.attempts), said, began)
 
 
 def _postpone(job: Job, later: Defer, began: float) -> None:
     """What cannot be asked now is no failure of the job, and counts as no attempt."""
-    at = later.retry_at or clock.now() + pause_after(max(job.attempts, 3))
+    at = later.retry_at or clock.now() + JOB_LEASE.backoff(max(job.attempts, 3))
     _release(job, Status.FAILED, at, str(later)[:1000], began, attempts=job.attempts - 1)
 
 

@@ -105,11 +105,6 @@ def metadata_check(field: str, metadata: Any) -> dict[str, Any]:
     return metadata
 
 
-def loop_id_check(field: str, value: str) -> str:
-    """The name of a loop as it is stored."""
-    return _name_check(field, value, MAX_LOOP_ID_CHARACTERS) or ""
-
-
 def _same_json(one: Any, other: Any) -> bool:
     """Equality of JSON values in which a number is the same however it was written: 1e300 comes back whole."""
     if isinstance(one, dict) and isinstance(other, dict):

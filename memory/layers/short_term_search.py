@@ -8,7 +8,7 @@ from identity.models import Agent
 from memory.layers.short_term_scoring import StmConfig, StmScore, normalise, stm_score
 from memory.models import LoopSummary
 from memory.persona import PersonaMemory
-from nousweb.lib.sql import CachedQuery, instance_of
+from nousweb.lib.prepared_statements import CachedQuery, instance_of
 
 
 @dataclass(frozen=True, slots=True)

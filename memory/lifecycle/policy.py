@@ -1,14 +1,19 @@
 """Rules of the lifecycle, declared as data."""
 
+from dataclasses import replace
 from datetime import timedelta
 
-MAX_ATTEMPTS = 5
-BACKOFF_INITIAL = timedelta(seconds=15)
-LONGEST_PAUSE = timedelta(hours=1)
-LEASE = timedelta(seconds=20)
-"""A run belongs to its worker for so long after the worker's last sign of life; then another may take it over."""
-RENEW_EVERY = timedelta(seconds=5)
-"""How often a worker gives a sign of life: one that comes late, or one database error, costs it no run."""
+from nousweb.lib.lease import LeasePolicy
+
+JOB_LEASE = LeasePolicy(
+    lease=timedelta(seconds=20),
+    renew_every=timedelta(seconds=5),
+    max_attempts=5,
+    backoff_initial=timedelta(seconds=15),
+    backoff_max=timedelta(hours=1),
+)
+"""A sign of life that comes late, or one database error, costs a worker no job."""
+EMBEDDING_LEASE = replace(JOB_LEASE, max_attempts=8, backoff_max=timedelta(minutes=15))
 LOST_AFTER = timedelta(seconds=30)
 """A queued run that nobody took up for so long, though no message waits, has lost its message, and gets another."""
 LOST_IN_BACKLOG = timedelta(minutes=5)

@@ -3,8 +3,6 @@
 Source: seed "Agentic Memory System".
 """
 
-from datetime import datetime
-
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
@@ -27,10 +25,6 @@ class EventKind(models.TextChoices):
 
 
 class EventQuerySet(models.QuerySet["Event"]):
-    def in_range(self, start: datetime, end: datetime) -> "EventQuerySet":
-        """Events that happened from `start` to before `end`, in order."""
-        return self.filter(ts__gte=start, ts__lt=end).order_by("ts", "id")
-
     def of_loop(self, loop_id: str) -> "EventQuerySet":
         return self.filter(loop_id=loop_id).order_by("ts", "id")
 

@@ -1,49 +1,57 @@
 """What the API of censors takes and gives."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from ninja import Schema
 from pydantic import Field
 
-from nousweb.lib.schemas import Input
+from memory.policy import MAX_DETAIL_CHARACTERS, MAX_ESCALATION_THRESHOLD, MAX_PATTERN_CHARACTERS
+from memory.schemas.types import CensorMatch, PersonaName, Remark, Severity
+from nousweb.lib.constrained_types import NextCursor, OptionalWord
+from nousweb.lib.schemas import Input, optional
+
+# The service says what is wrong with one, and what would do instead.
+Pattern = Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": MAX_PATTERN_CHARACTERS})]
+Threshold = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Escalation = Annotated[int, Field(ge=1, le=MAX_ESCALATION_THRESHOLD)]
 
 
 class CensorIn(Input):
-    pattern: str = Field(description="A regular expression (RE2, case ignored), or what is meant in words")
-    match: str = Field("regex", description="regex or semantic")
-    severity: str = Field("warn", description="warn, block or, by a person, absolute")
-    reason: str = Field("", description="Why; shown with every match")
-    domain: str = Field("", description="Left out of checks that name another domain")
-    similarity_threshold: float | None = Field(None, description="Least cosine of a semantic match, above 0 to 1")
-    escalation_threshold: int = Field(5, description="Activations after which a warning becomes a block, 1 to 1,000")
+    pattern: Pattern = Field(description="A regular expression (RE2, case ignored), or what is meant in words")
+    match: CensorMatch = "regex"
+    severity: Severity = Field("warn", description="absolute only by a person")
+    reason: Remark = Field("", description="Why; shown with every match")
+    domain: OptionalWord = Field("", description="Left out of checks that name another domain")
+    similarity_threshold: Threshold | None = Field(None, description="Least cosine of a semantic match")
+    escalation_threshold: Escalation = Field(5, description="Activations after which a warning becomes a block")
 
 
 class CensorPatch(Input):
     """Fields that are left out stay as they are."""
 
-    pattern: str = ""
-    severity: str = ""
-    reason: str = ""
-    domain: str = ""
-    similarity_threshold: float = 0.0
-    escalation_threshold: int = 5
-    active: bool = True
-    message: str = Field("", description="Why it is changed; kept in the audit trail")
+    pattern: Pattern = optional()
+    severity: Severity = optional()
+    reason: Remark = optional()
+    domain: OptionalWord = optional()
+    similarity_threshold: Threshold = optional()
+    escalation_threshold: Escalation = optional()
+    active: bool = optional("Whether it is checked")
+    message: Remark = Field("", description="Why it is changed; kept in the audit trail")
 
 
 class CensorFalsePositiveIn(Input):
-    message: str = ""
+    message: Remark = ""
 
 
 class CensorOut(Schema):
     id: UUID
-    persona: str
+    persona: PersonaName
     pattern: str
-    match: str
+    match: CensorMatch
     similarity_threshold: float
-    severity: str
+    severity: Severity
     domain: str
     reason: str
     active: bool
@@ -59,13 +67,13 @@ class CensorOut(Schema):
 
 class CensorPage(Schema):
     items: list[CensorOut]
-    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+    next: NextCursor
 
 
 class CensorCheckIn(Input):
-    text: str
+    text: Annotated[str, Field(max_length=MAX_DETAIL_CHARACTERS)]
     dry: bool = Field(False, description="Only look: count no activation")
-    domain: str = Field("", description="Leave out the censors of other domains")
+    domain: OptionalWord = Field("", description="Leave out the censors of other domains")
 
 
 class CensorSpanOut(Schema):
@@ -75,10 +83,10 @@ class CensorSpanOut(Schema):
 
 class CensorMatchOut(Schema):
     id: UUID
-    severity: str
+    severity: Severity
     reason: str
     domain: str
-    match: str
+    match: CensorMatch
     pattern: str
     why: str
     spans: list[CensorSpanOut] = Field(description="Characters of the text, at most 20 places")
@@ -88,7 +96,7 @@ class CensorMatchOut(Schema):
 
 class CensorTimedOutOut(Schema):
     id: UUID
-    severity: str
+    severity: Severity
     why: str
     blocks: bool = Field(description="Whether it keeps the text back: it is a censor of people or the product")
 

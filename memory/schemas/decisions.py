@@ -1,56 +1,69 @@
 """What the API of decisions takes and gives."""
 
 from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
 from ninja import Schema
 from pydantic import Field
 
-from nousweb.lib.schemas import Input
+from memory.policy import MAX_REASONS
+from memory.schemas.types import (
+    Content,
+    DecisionOutcome,
+    PersonaName,
+    RemarkEntry,
+    RequiredContent,
+    ScopeName,
+    Stakes,
+    Tags,
+)
+from nousweb.lib.constrained_types import NextCursor, OptionalWord, UnitInterval
+from nousweb.lib.schemas import Input, optional
 
 
 class DecisionIn(Input):
-    description: str = Field(description="What was decided")
-    context: str = Field("", description="In what situation")
-    category: str = ""
-    confidence: float = Field(0.5, description="0 to 1")
-    stakes: str = Field("medium", description="low, medium, high or critical")
-    reasons: list[str] = []
-    tags: list[str] = []
-    scope: str = Field("global", description="task, project or global")
-    importance: float = Field(0.5, description="0 to 1")
+    description: RequiredContent = Field(description="What was decided")
+    context: Content = Field("", description="In what situation")
+    category: OptionalWord = ""
+    confidence: UnitInterval = 0.5
+    stakes: Stakes = "medium"
+    reasons: Annotated[list[RemarkEntry], Field(max_length=MAX_REASONS)] = []
+    tags: Tags = []
+    scope: ScopeName = "global"
+    importance: UnitInterval = 0.5
     episode: UUID | None = Field(None, description="The episode in which it was made")
 
 
 class DecisionPatch(Input):
     """Fields that are left out stay as they are."""
 
-    category: str = ""
-    tags: list[str] = []
-    scope: str = ""
-    importance: float = Field(0.5, description="0 to 1")
-    active: bool = Field(True, description="Whether search and prompts may show it")
+    category: OptionalWord = optional()
+    tags: Tags = optional()
+    scope: ScopeName = optional()
+    importance: UnitInterval = optional()
+    active: bool = optional("Whether search and prompts may show it")
 
 
 class DecisionReviewIn(Input):
-    outcome: str = Field(description="pending, success, partial or failure")
-    note: str = ""
+    outcome: DecisionOutcome
+    note: Content = ""
 
 
 class DecisionOut(Schema):
     id: UUID
-    persona: str
+    persona: PersonaName
     description: str
     context: str
     category: str
-    confidence: float
-    stakes: str
+    confidence: UnitInterval
+    stakes: Stakes
     reasons: list[str]
     tags: list[str]
-    scope: str
-    importance: float
+    scope: ScopeName
+    importance: UnitInterval
     episode: UUID | None = Field(None, alias="episode_id")
-    outcome: str
+    outcome: DecisionOutcome
     outcome_note: str
     reviewed_at: datetime | None
     reviewed_by: str
@@ -61,4 +74,4 @@ class DecisionOut(Schema):
 
 class DecisionPage(Schema):
     items: list[DecisionOut]
-    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+    next: NextCursor

@@ -7,17 +7,32 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, BeforeValidator, Field
 
+from memory.policy import MAX_EVENTS_PER_APPEND, MAX_LESSONS, MAX_PARTICIPANTS, MAX_TITLE_CHARACTERS
 from memory.schemas.events import Id
-from nousweb.lib.schemas import Input
+from memory.schemas.types import (
+    Content,
+    Detail,
+    EpisodeOutcome,
+    EventKindName,
+    PersonaName,
+    RemarkEntry,
+    ScopeName,
+    SummaryKind,
+    Tags,
+)
+from nousweb.lib.constrained_types import NextCursor, UnitInterval, entry, text
+from nousweb.lib.schemas import Input, optional
+
+Title = Annotated[str, text(MAX_TITLE_CHARACTERS)]
 
 
 class EpisodeIn(Input):
-    title: str = ""
-    detail: str = Field("", description="What was said, for an episode that is not made of logged events")
-    participants: list[str] = []
-    tags: list[str] = []
-    scope: str = Field("global", description="task, project or global")
-    importance: float = Field(0.5, description="0 to 1")
+    title: Title = ""
+    detail: Detail = Field("", description="What was said, for an episode that is not made of logged events")
+    participants: Annotated[list[Annotated[str, entry(100)]], Field(max_length=MAX_PARTICIPANTS)] = []
+    tags: Tags = []
+    scope: ScopeName = "global"
+    importance: UnitInterval = 0.5
     started_at: AwareDatetime | None = Field(None, description="Now, unless it began earlier")
 
 
@@ -31,41 +46,41 @@ EventNumber = Annotated[int, BeforeValidator(_number), Field(strict=True)]
 
 class EpisodeAppendIn(Input):
     event_ids: list[EventNumber] = Field(
-        [], description="As POST /api/events gave them; at most 1,000, each counts once"
+        [], max_length=MAX_EVENTS_PER_APPEND, description="As POST /api/events gave them; each counts once"
     )
-    text: str = Field("", description="Goes to the end of the detail")
+    text: Detail = Field("", description="Goes to the end of the detail")
 
 
 class EpisodeCloseIn(Input):
-    outcome: str = Field("unknown", description="unknown, success, partial, failure or ongoing; never inferred")
-    title: str = ""
-    summary: str = ""
-    lessons: list[str] = []
+    outcome: EpisodeOutcome = Field("unknown", description="Never inferred")
+    title: Title = optional()
+    summary: Content = optional()
+    lessons: Annotated[list[RemarkEntry], Field(max_length=MAX_LESSONS)] = optional()
     ended_at: AwareDatetime | None = Field(None, description="Now, unless it ended earlier")
 
 
 class EpisodePatch(Input):
     """Fields that are left out stay as they are."""
 
-    title: str = ""
-    summary: str = ""
-    tags: list[str] = []
-    importance: float = Field(0.5, description="0 to 1")
-    active: bool = Field(True, description="Whether search and prompts may show it")
+    title: Title = optional()
+    summary: Content = optional()
+    tags: Tags = optional()
+    importance: UnitInterval = optional()
+    active: bool = optional("Whether search and prompts may show it")
 
 
 class EpisodeOut(Schema):
     id: UUID
-    persona: str
+    persona: PersonaName
     title: str
     summary: str
-    summary_kind: str
-    outcome: str
+    summary_kind: SummaryKind
+    outcome: EpisodeOutcome
     lessons: list[str]
     participants: list[str]
     tags: list[str]
-    scope: str
-    importance: float
+    scope: ScopeName
+    importance: UnitInterval
     active: bool
     started_at: datetime
     ended_at: datetime | None
@@ -76,9 +91,9 @@ class EpisodeOut(Schema):
 class TranscriptEvent(Schema):
     id: Id
     ts: datetime
-    kind: str
+    kind: EventKindName
     loop_id: str
-    persona: str
+    persona: PersonaName
     content: str
 
 
@@ -94,7 +109,7 @@ class EpisodeWithTranscript(EpisodeOut):
 
 class EpisodePage(Schema):
     items: list[EpisodeOut]
-    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+    next: NextCursor
 
 
 class AppendedOut(Schema):

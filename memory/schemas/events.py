@@ -6,11 +6,15 @@ from typing import Annotated, Any
 from ninja import Schema
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from memory.layers.event_policy import MAX_EVENT_CHARACTERS, MAX_EVENTS_PER_CALL
+from memory.layers.event_policy import (
+    MAX_EVENT_CHARACTERS,
+    MAX_EVENTS_PER_CALL,
+    MAX_KEY_CHARACTERS,
+    MAX_LOOP_ID_CHARACTERS,
+)
 from memory.models import EventKind
-
-KINDS = ", ".join(EventKind.values)
-
+from memory.schemas.types import EventKindName, PersonaName
+from nousweb.lib.constrained_types import WORD, NextCursor
 
 Id = Annotated[str, BeforeValidator(str)]
 """Of an event, as text, as search gives the ids of memories of every type."""
@@ -21,28 +25,43 @@ class EventIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    kind: str = Field(description=f"One of {KINDS}")
-    content: str = Field(description=f"What happened, word for word; at most {MAX_EVENT_CHARACTERS:,} characters")
-    loop_id: str | None = Field(None, description="The loop it belongs to; events without one share a loop per call")
+    kind: str = Field(json_schema_extra={"enum": [*EventKind.values]})
+    content: str = Field(
+        description="What happened, word for word",
+        json_schema_extra={"minLength": 1, "maxLength": MAX_EVENT_CHARACTERS},
+    )
+    loop_id: str | None = Field(
+        None,
+        description="The loop it belongs to; events without one share a loop per call",
+        json_schema_extra={"minLength": 1, "maxLength": MAX_LOOP_ID_CHARACTERS},
+    )
     ts: AwareDatetime | None = Field(None, description="When it happened; now by default")
-    visibility: str | None = Field(None, description="A word, such as public, internal or private; public by default")
+    visibility: str | None = Field(
+        None,
+        description="A word, such as public, internal or private; public by default",
+        json_schema_extra={"pattern": f"^{WORD.pattern}$"},
+    )
     metadata: dict[str, Any] | None = Field(None, description="Anything about it: at most 64 KB, 10 levels deep")
     key: str | None = Field(
-        None, description="Your own name for the event: recording it again with the same key stores nothing twice"
+        None,
+        description="Your own name for the event: recording it again with the same key stores nothing twice",
+        json_schema_extra={"minLength": 1, "maxLength": MAX_KEY_CHARACTERS},
     )
 
 
 class EventsIn(Schema):
     model_config = ConfigDict(extra="forbid")
 
-    events: list[EventIn] = Field(description=f"1 to {MAX_EVENTS_PER_CALL:,} events, stored together or not at all")
+    events: list[EventIn] = Field(
+        description="Stored together or not at all", json_schema_extra={"minItems": 1, "maxItems": MAX_EVENTS_PER_CALL}
+    )
 
 
 class RecordedOut(BaseModel):
     id: Id
     key: str | None
-    kind: str
-    persona: str
+    kind: EventKindName
+    persona: PersonaName
     loop_id: str
     ts: datetime
     repeated: bool = Field(description="Whether its key was in the log already, and nothing was stored")
@@ -56,9 +75,9 @@ class EventOut(Schema):
     id: Id
     ts: datetime
     recorded_at: datetime
-    persona: str
+    persona: PersonaName
     loop_id: str
-    kind: str
+    kind: EventKindName
     visibility: str
     content: str
     metadata: dict[str, Any]
@@ -67,4 +86,4 @@ class EventOut(Schema):
 
 class EventPage(Schema):
     items: list[EventOut]
-    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+    next: NextCursor

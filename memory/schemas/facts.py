@@ -1,44 +1,46 @@
 """What the memory API takes and gives."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from ninja import Schema
 from pydantic import AwareDatetime, Field, model_validator
 
 from memory.policy import DEFAULT_CATEGORY
-from nousweb.lib.schemas import Input
+from memory.schemas.types import PersonaName, Remark, RequiredContent, ScopeName, Tags
+from nousweb.lib.constrained_types import NextCursor, OptionalWord, UnitInterval, Word, text
+from nousweb.lib.schemas import Input, optional
 
 
 class FactIn(Input):
-    content: str = Field(description="What is believed, as one sentence")
-    subject: str = Field("", description="Whom or what it is about")
-    category: str = Field(
+    content: RequiredContent = Field(description="What is believed, as one sentence")
+    subject: Annotated[str, text(200)] = Field("", description="Whom or what it is about")
+    category: Word = Field(
         DEFAULT_CATEGORY,
         description="person, preference and rule are always in the prompt; others are searched",
     )
-    kind: str = ""
-    scope: str = Field("global", description="task, project or global")
-    tags: list[str] = []
-    confidence: float = Field(1.0, description="0 to 1")
-    importance: float = Field(0.5, description="0 to 1")
-    source: str = ""
+    kind: OptionalWord = ""
+    scope: ScopeName = "global"
+    tags: Tags = []
+    confidence: UnitInterval = 1.0
+    importance: UnitInterval = 0.5
+    source: Annotated[str, text(200)] = ""
     valid_from: AwareDatetime | None = Field(None, description="Since when it is true in the world")
     valid_until: AwareDatetime | None = Field(None, description="Until when it is true in the world")
 
 
 class FactOut(Schema):
     id: UUID
-    persona: str
+    persona: PersonaName
     content: str
     subject: str
     category: str
     kind: str
-    scope: str
+    scope: ScopeName
     tags: list[str]
-    confidence: float
-    importance: float
+    confidence: UnitInterval
+    importance: UnitInterval
     source: str
     active: bool
     confirmation_count: int
@@ -68,11 +70,11 @@ class LearnOut(Schema):
 
 class FactPage(Schema):
     items: list[FactOut]
-    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+    next: NextCursor
 
 
 class FactReasonIn(Input):
-    reason: str = Field("", description="Why; kept in the history")
+    reason: Remark = Field("", description="Why; kept in the history")
 
 
 class SupersedeIn(FactReasonIn):
@@ -103,11 +105,11 @@ class SupersedeOut(Schema):
 class FactPatch(Input):
     """Fields that are left out stay as they are."""
 
-    tags: list[str] = []
-    importance: float = Field(0.5, description="0 to 1")
-    category: str = ""
-    scope: str = ""
-    reason: str = ""
+    tags: Tags = optional()
+    importance: UnitInterval = optional()
+    category: Word = optional()
+    scope: ScopeName = optional()
+    reason: Remark = ""
 
 
 class FactChangeOut(Schema):
@@ -123,4 +125,4 @@ class FactChangeOut(Schema):
 
 class FactHistory(Schema):
     items: list[FactChangeOut]
-    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+    next: NextCursor

@@ -6,11 +6,13 @@ from ninja import Schema
 from pydantic import Field
 
 from memory.schemas.events import EventOut, Id
+from memory.schemas.types import PersonaName
+from nousweb.lib.constrained_types import NextCursor, UnitInterval
 
 
 class LoopOut(Schema):
     loop_id: str
-    persona: str
+    persona: PersonaName
     summary: str = Field(description="Empty until the loop is closed and summarised")
     kind: str
     visibility: str
@@ -25,7 +27,7 @@ class LoopOut(Schema):
 
 class LoopPage(Schema):
     items: list[LoopOut]
-    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+    next: NextCursor
 
 
 class LoopWithEvents(Schema):
@@ -35,8 +37,8 @@ class LoopWithEvents(Schema):
 
 class StmItem(Schema):
     loop: LoopOut
-    similarity: float = Field(description="0 to 1: how well the words of query and summary agree")
-    recency: float = Field(description="0 to 1, halved every half-life")
+    similarity: UnitInterval = Field(description="How well the words of query and summary agree")
+    recency: UnitInterval = Field(description="Halved every half-life")
     boost: float
     score: float = Field(description="(w_similarity × similarity + w_recency × recency) × boost")
 

@@ -1,57 +1,66 @@
 """What the API of procedures takes and gives."""
 
 from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
 from ninja import Schema
 from pydantic import Field
 
-from nousweb.lib.schemas import Input
+from memory.policy import MAX_NAME_CHARACTERS, MAX_STEPS
+from memory.schemas.types import Content, PersonaName, Remark, RemarkEntry, ScopeName, Tags
+from nousweb.lib.constrained_types import NextCursor, OptionalWord, UnitInterval, text
+from nousweb.lib.schemas import Input, optional
+
+Name = Annotated[str, text(MAX_NAME_CHARACTERS, least=1)]
+Steps = Annotated[list[RemarkEntry], Field(max_length=MAX_STEPS)]
 
 
 class ProcedureIn(Input):
-    name: str
-    domain: str = ""
-    description: str = Field("", description="What it is for and when to use it")
-    steps: list[str] = []
-    tags: list[str] = []
-    scope: str = Field("global", description="task, project or global")
-    importance: float = Field(0.5, description="0 to 1")
+    name: Name
+    domain: OptionalWord = ""
+    description: Content = Field("", description="What it is for and when to use it")
+    steps: Steps = []
+    tags: Tags = []
+    scope: ScopeName = "global"
+    importance: UnitInterval = 0.5
 
 
 class ProcedurePatch(Input):
     """Fields that are left out stay as they are."""
 
-    name: str = ""
-    domain: str = ""
-    description: str = ""
-    steps: list[str] = []
-    tags: list[str] = []
-    scope: str = ""
-    importance: float = Field(0.5, description="0 to 1")
-    active: bool = Field(True, description="Whether search and prompts may show it")
+    name: Name = optional()
+    domain: OptionalWord = optional()
+    description: Content = optional()
+    steps: Steps = optional()
+    tags: Tags = optional()
+    scope: ScopeName = optional()
+    importance: UnitInterval = optional()
+    active: bool = optional("Whether search and prompts may show it")
 
 
 class ProcedureReportIn(Input):
     success: bool = Field(strict=True)
-    note: str = ""
+    note: Remark = ""
 
 
 class ProcedureOut(Schema):
     id: UUID
-    persona: str
+    persona: PersonaName
     name: str
     domain: str
     description: str
     steps: list[str]
     tags: list[str]
-    scope: str
-    importance: float
+    scope: ScopeName
+    importance: UnitInterval
     active: bool
     activation_count: int
     success_count: int
     failure_count: int
-    effectiveness: float | None = Field(description="Share of successes among the known ends, null before the first")
+    effectiveness: UnitInterval | None = Field(
+        description="Share of successes among the known ends; null before the first"
+    )
     last_activated_at: datetime | None
     created_at: datetime
     updated_at: datetime
@@ -59,4 +68,4 @@ class ProcedureOut(Schema):
 
 class ProcedurePage(Schema):
     items: list[ProcedureOut]
-    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+    next: NextCursor

@@ -1,18 +1,13 @@
 """What searching over HTTP gives."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from ninja import Schema
 from pydantic import Field
 
-from memory.models import ItemType
-
-if TYPE_CHECKING:
-    ItemTypeName = str
-else:
-    ItemTypeName = Literal[*ItemType.values]
-ScopeName = Literal["task", "project", "global"]
+from memory.schemas.types import ItemTypeName, PersonaName, ScopeName
+from nousweb.lib.constrained_types import UnitInterval
 
 
 class RecallItem(Schema):
@@ -23,14 +18,14 @@ class RecallItem(Schema):
     score: float = Field(description="Fused relevance, 0 to 1")
     cosine: float = Field(description="Of the embedding model; 0 while the item waits for its vector")
     lexical: float = Field(description="Share of the query's rare words that the item holds, 0 to 1")
-    persona: str
+    persona: PersonaName
     kind: str
     category: str
-    scope: str
+    scope: ScopeName
     subject: str
     loop_id: str
     tags: list[str]
-    importance: float
+    importance: UnitInterval
     happened_at: datetime
     recorded_at: datetime
 

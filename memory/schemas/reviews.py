@@ -7,6 +7,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import Field
 
+from memory.schemas.types import Content, JobStatus, PersonaName, Remark, ReviewKind, ReviewStatus
+from nousweb.lib.constrained_types import NextCursor, UnitInterval
 from nousweb.lib.schemas import Input
 
 
@@ -22,7 +24,7 @@ class ReviewFactOut(Schema):
     content: str
     subject: str
     category: str
-    confidence: float
+    confidence: UnitInterval
     source: str
     active: bool
     recorded_at: datetime
@@ -32,9 +34,9 @@ class ReviewFactOut(Schema):
 
 class ReviewOut(Schema):
     id: UUID
-    persona: str
-    kind: str
-    status: str
+    persona: PersonaName
+    kind: ReviewKind
+    status: ReviewStatus
     subject: str
     old: ReviewFactOut | None = Field(None, description="The fact that was known")
     new: ReviewFactOut | None = Field(None, description="The fact that was learned later, or the one in question")
@@ -54,24 +56,24 @@ class ReviewOut(Schema):
 
 class ReviewPage(Schema):
     items: list[ReviewOut]
-    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+    next: NextCursor
 
 
 class ReviewResolveIn(Input):
     resolution: str = Field(
         description="same, replace, old_wrong, new_wrong, both or merge of a pair; keep or reverse of a censor"
     )
-    comment: str = ""
-    content: str = Field("", description="The text of a merge")
+    comment: Remark = ""
+    content: Content = Field("", description="The text of a merge")
 
 
 class RunOut(Schema):
     id: str = Field(alias="key", description="What it reacts to, which it does once")
     handler: str
-    persona: str
+    persona: PersonaName
     subject_type: str
     subject_id: str
-    status: str
+    status: JobStatus
     attempts: int
     queued_at: datetime
     started_at: datetime | None
@@ -87,4 +89,4 @@ class LifecycleOut(Schema):
     counts: dict[str, int] = Field(description="Runs by status")
     waiting: int = Field(description="Questions that wait for people")
     items: list[RunOut]
-    next: str | None = Field(description="Pass as `cursor` for the next page; null on the last")
+    next: NextCursor

@@ -1,34 +1,38 @@
 """What the API of working memory takes and gives."""
 
 from datetime import datetime
+from typing import Annotated
 
 from ninja import Schema
 from pydantic import Field
 
+from memory.policy import MAX_FRAME_CHARACTERS, MAX_THREAD_CHARACTERS, MAX_WORKING_ITEMS
+from memory.schemas.types import PersonaName, Remark, RequiredRemark
+from nousweb.lib.constrained_types import OptionalWord, UnitInterval, Word, text
 from nousweb.lib.schemas import Input
 
 
 class WorkingIn(Input):
-    task: str = Field("", description="What the session is about")
-    frame: str = ""
-    capacity: int = Field(20, description="Most items, 1 to 100")
+    task: Remark = Field("", description="What the session is about")
+    frame: Annotated[OptionalWord, text(MAX_FRAME_CHARACTERS)] = ""
+    capacity: int = Field(20, ge=1, le=MAX_WORKING_ITEMS, description="Most items")
 
 
 class WorkingItemIn(Input):
-    text: str
-    type: str = "note"
-    relevance: float = Field(0.5, description="0 to 1; the least relevant leave first")
+    text: RequiredRemark
+    type: Word = "note"
+    relevance: UnitInterval = Field(0.5, description="The least relevant leave first")
 
 
 class WorkingThreadIn(Input):
-    text: str
+    text: Annotated[str, text(MAX_THREAD_CHARACTERS, least=1)]
 
 
 class WorkingItem(Schema):
     id: str
     type: str
     text: str
-    relevance: float
+    relevance: UnitInterval
     added_at: datetime
 
 
@@ -40,7 +44,7 @@ class WorkingThread(Schema):
 
 class WorkingOut(Schema):
     session_id: str
-    persona: str
+    persona: PersonaName
     task: str
     frame: str
     capacity: int

@@ -20,7 +20,7 @@ from memory.policy import PROFILE_CATEGORIES
 from memory.search.query_context import Counts
 from memory.search.request import SearchRequest
 from memory.search.scoring import Candidates, Flags, rarity
-from nousweb.lib.sql import rows_prepared
+from nousweb.lib.prepared_statements import rows_prepared
 
 LEAST_HITS, MOST_HITS = 30, 50
 """Candidates of each of the two searches, before neighbours: three for each item asked for, within these bounds."""

@@ -11,7 +11,7 @@ from memory.persona import PersonaMemory
 from memory.search.as_of import memories_as_of
 from memory.search.candidates import source_of
 from memory.types import MEMORY_TYPES
-from nousweb.lib.sql import rows_prepared
+from nousweb.lib.prepared_statements import rows_prepared
 
 Loaded = tuple[str, Mapping[str, Any]]
 

@@ -3,15 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from memory.models import ItemType, Scope
-from memory.validation import moment_check
+from memory.validation import choice_check, moment_check, unit_check, whole_check
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unstorable_reason
-
-if TYPE_CHECKING:
-    pass
 
 MAX_LIMIT = 100
 MAX_QUERY_CHARACTERS = 4_000
@@ -50,16 +46,13 @@ class SearchRequest:
     def __post_init__(self) -> None:
         if reason := unstorable_reason(self.query):
             raise Invalid(reason, field="q")
-        if not 1 <= self.limit <= MAX_LIMIT:
-            raise Invalid(f"limit lies between 1 and {MAX_LIMIT}.", field="limit")
-        if self.min_score is not None and not 0.0 <= self.min_score <= 1.0:
-            raise Invalid("min_score lies between 0 and 1.", field="min_score")
-        if not 0.0 <= self.min_importance <= 1.0:
-            raise Invalid("min_importance lies between 0 and 1.", field="min_importance")
+        whole_check("limit", self.limit, 1, MAX_LIMIT)
+        if self.min_score is not None:
+            unit_check("min_score", self.min_score)
+        unit_check("min_importance", self.min_importance)
         for name, values, allowed in (("type", self.types, ItemType.values), ("scope", self.scopes, Scope.values)):
             for value in values:
-                if value not in allowed:
-                    raise Invalid(f"{name} is one of {', '.join(allowed)}, not {value[:60]!r}.", field=name)
+                choice_check(name, value, allowed)
         for name in ("kinds", "categories", "exclude_categories", "tags"):
             for value in getattr(self, name):
                 if reason := unstorable_reason(value):

@@ -20,7 +20,7 @@ from memory.search.query_context import Counts, QueryContext
 from memory.search.request import MAX_LIMIT, MAX_QUERY_CHARACTERS, SearchRequest
 from memory.search.result import SearchHit, SearchResult
 from memory.search.scoring import Query, Ranking, Values, rarest, score
-from nousweb.lib.sql import session_tuned
+from nousweb.lib.prepared_statements import session_tuned
 
 log = structlog.get_logger(__name__)
 

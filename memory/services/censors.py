@@ -25,6 +25,7 @@ from memory.policy import (
     MAX_ACTIVE_CENSORS,
     MAX_ACTIVE_TOKEN_CENSORS,
     MAX_DETAIL_CHARACTERS,
+    MAX_ESCALATION_THRESHOLD,
     MAX_REMARK_CHARACTERS,
 )
 from memory.services.field_changes import fields_change
@@ -35,7 +36,6 @@ from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from nousweb.lib.text import unstorable_reason
 
 Severity = Censor.Severity
-MAX_ESCALATION_THRESHOLD = 1_000
 
 
 @agent_transaction()

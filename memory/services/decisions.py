@@ -8,7 +8,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Decision, Episode, Scope
 from memory.persona import VIEWS, change_check
-from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
+from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
 from memory.search.index_writer import index_put
 from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
@@ -17,8 +17,6 @@ from memory.types import entry_of
 from memory.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
-
-MAX_REASONS = 20
 
 
 @agent_transaction()

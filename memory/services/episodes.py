@@ -13,7 +13,15 @@ from memory.jobs.queue import job_queue
 from memory.lifecycle.episode_extraction import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, ItemType, Scope
 from memory.persona import VIEWS, change_check
-from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_EVENTS_PER_APPEND, MAX_REMARK_CHARACTERS
+from memory.policy import (
+    MAX_CONTENT_CHARACTERS,
+    MAX_DETAIL_CHARACTERS,
+    MAX_EVENTS_PER_APPEND,
+    MAX_LESSONS,
+    MAX_PARTICIPANTS,
+    MAX_REMARK_CHARACTERS,
+    MAX_TITLE_CHARACTERS,
+)
 from memory.search.index_writer import index_put, index_remove
 from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
@@ -23,9 +31,6 @@ from memory.validation import choice_check, past_check, tags_check, text_check, 
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 
-MAX_TITLE_CHARACTERS = 200
-MAX_LESSONS = 20
-MAX_PARTICIPANTS = 50
 LARGEST_EVENT_ID = 2**63 - 1
 EVENTS_READ = 500
 SummaryKind = Episode.SummaryKind

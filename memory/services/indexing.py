@@ -1,13 +1,12 @@
 """Filling the search index with vectors, and healing it.
 
 No model is ever called inside a transaction: rows are claimed, embedded, and written back only if their text is
-still the one that was embedded. A claim is a lease, so what a killed worker had taken comes up again.
+still the one that was embedded. A claim is a lease, so what a killed worker had taken comes up again soon.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 
 import structlog
@@ -20,6 +19,7 @@ from memory.embedding import Embedder, EmbeddingFailed, EmbeddingRefused, embedd
 from memory.embedding.protocol import Vectors
 from memory.embedding.registry import configured_name
 from memory.jobs.messages import message_send
+from memory.lifecycle.policy import EMBEDDING_LEASE
 from memory.models import EmbeddingModel, IndexStatus, SearchItem
 from nousweb.lib import clock
 from nousweb.lib.retrying import transaction_retried
@@ -27,10 +27,6 @@ from nousweb.lib.retrying import transaction_retried
 log = structlog.get_logger(__name__)
 
 BATCH = 64
-MAX_ATTEMPTS = 8
-LEASE = timedelta(minutes=5)
-BACKOFF_INITIAL = timedelta(seconds=15)
-LONGEST_PAUSE = timedelta(minutes=15)
 RUN_SECONDS = 60.0
 """One task works for about so long, well inside the worker's limit, and queues the next one when there is more."""
 
@@ -43,11 +39,6 @@ class Claimed:
     id: int
     text: str
     attempts: int
-
-
-def pause_after(attempts: int) -> timedelta:
-    """How long a row waits after its n-th failed attempt: doubling from BACKOFF_INITIAL to LONGEST_PAUSE."""
-    return min(BACKOFF_INITIAL * 2 ** min(attempts - 1, 20), LONGEST_PAUSE)
 
 
 def embeddings_make(*, seconds: float = RUN_SECONDS) -> int:
@@ -65,13 +56,14 @@ def embeddings_make(*, seconds: float = RUN_SECONDS) -> int:
 def _make(persona: str, deadline: float) -> int:
     made = 0
     while claimed := _claim(persona):
-        try:
-            model = active_model()
-            embedder = embedder_named(model.name)
-        except EmbeddingFailed as error:
-            _postpone(claimed, error)
-            break
-        done, reachable = _embed(claimed, embedder)
+        with EMBEDDING_LEASE.renewal(partial(_renew, claimed), name=f"embedding-{claimed[0].id}"):
+            try:
+                model = active_model()
+                embedder = embedder_named(model.name)
+            except EmbeddingFailed as error:
+                _postpone(claimed, error)
+                break
+            done, reachable = _embed(claimed, embedder)
         made += done
         if not reachable:
             break
@@ -108,15 +100,35 @@ RETURNING item.persona, item.id, item.text, item.attempts
 def _claim(persona: str) -> list[Claimed]:
     now = clock.now()
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIM, [now + LEASE, persona, now, BATCH])
+        cursor.execute(_CLAIM, [now + EMBEDDING_LEASE.lease, persona, now, BATCH])
         return sorted((Claimed(*row) for row in cursor.fetchall()), key=lambda row: row.id)
+
+
+_RENEW = """
+UPDATE memory_searchitem AS item SET due_at = greatest(item.due_at, %s)
+FROM unnest(%s::text[], %s::bigint[], %s::smallint[]) AS held (persona, id, attempts)
+WHERE item.persona = held.persona AND item.id = held.id AND item.attempts = held.attempts AND item.status = 'pending'
+"""
+
+
+def _renew(claimed: Sequence[Claimed]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _RENEW,
+            [
+                clock.now() + EMBEDDING_LEASE.lease,
+                [row.persona for row in claimed],
+                [row.id for row in claimed],
+                [row.attempts for row in claimed],
+            ],
+        )
 
 
 def _give_up() -> None:
     """Rows that were claimed again and again and never came back, because they end the process that embeds them."""
-    SearchItem.objects.filter(status=IndexStatus.PENDING, attempts__gte=MAX_ATTEMPTS, due_at__lte=clock.now()).update(
-        status=IndexStatus.FAILED, error=f"Given up after {MAX_ATTEMPTS} attempts."
-    )
+    most = EMBEDDING_LEASE.max_attempts
+    gone = SearchItem.objects.filter(status=IndexStatus.PENDING, attempts__gte=most, due_at__lte=clock.now())
+    gone.update(status=IndexStatus.FAILED, error=f"Given up after {most} attempts.")
 
 
 def requeue_stale_embeddings() -> int:
@@ -195,10 +207,10 @@ def _postpone(claimed: Sequence[Claimed], error: EmbeddingFailed) -> None:
             " WHERE item.persona = new.persona AND item.id = new.id AND item.status = 'pending'",
             [
                 str(error)[:500],
-                MAX_ATTEMPTS,
+                EMBEDDING_LEASE.max_attempts,
                 [row.persona for row in claimed],
                 [row.id for row in claimed],
-                [now + pause_after(row.attempts) for row in claimed],
+                [now + EMBEDDING_LEASE.backoff(row.attempts) for row in claimed],
             ],
         )
 

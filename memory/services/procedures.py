@@ -10,7 +10,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Procedure, Scope
 from memory.persona import change_check
-from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
+from memory.policy import MAX_CONTENT_CHARACTERS, MAX_NAME_CHARACTERS, MAX_REMARK_CHARACTERS, MAX_STEPS
 from memory.search.index_writer import index_put
 from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
@@ -19,9 +19,6 @@ from memory.types import entry_of
 from memory.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
-
-MAX_NAME_CHARACTERS = 200
-MAX_STEPS = 40
 
 
 @agent_transaction()

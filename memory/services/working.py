@@ -12,14 +12,18 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import WorkingMemory
-from memory.policy import MAX_OPEN_THREADS, MAX_REMARK_CHARACTERS, MAX_WORKING_ITEMS
+from memory.policy import (
+    MAX_FRAME_CHARACTERS,
+    MAX_OPEN_THREADS,
+    MAX_REMARK_CHARACTERS,
+    MAX_SESSION_CHARACTERS,
+    MAX_THREAD_CHARACTERS,
+    MAX_WORKING_ITEMS,
+)
 from memory.validation import text_check, unit_check, whole_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
 
-MAX_SESSION_CHARACTERS = 200
-MAX_THREAD_CHARACTERS = 500
-MAX_FRAME_CHARACTERS = 30
 DEFAULT_CAPACITY = 20
 
 Entry = dict[str, Any]

@@ -4,8 +4,6 @@ import uuid
 from typing import Any, Literal, cast
 
 from django import forms
-from django.core.paginator import Page, Paginator
-from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from identity.models import Agent, ChangeProposal
@@ -13,7 +11,6 @@ from identity.policy import Section
 from identity.principal import Principal
 from nousweb.lib.errors import Invalid, NotFound
 
-PAGE_SIZE = 50
 SELECTED_MOST = 200
 """Rows of a list that one bulk action takes."""
 
@@ -28,18 +25,6 @@ def section_named(name: str) -> Section:
     if name not in Section.values:
         raise NotFound(f"There is no identity section {name[:60]!r}; the sections are {', '.join(Section.values)}.")
     return Section(name)
-
-
-def page_of(request: HttpRequest, rows: QuerySet[Any], size: int = PAGE_SIZE) -> "Page[Any]":
-    """The page that ?page= names; the first or last one for a number that does not exist."""
-    return Paginator(rows, size).get_page(request.GET.get("page"))
-
-
-def query_without_page(request: HttpRequest) -> str:
-    """The query string that keeps filters while pagination moves."""
-    query = request.GET.copy()
-    query.pop("page", None)
-    return query.urlencode()
 
 
 def layout_of(request: HttpRequest) -> Literal["split", "unified"]:

@@ -11,7 +11,7 @@ import unicodedata
 
 from nousweb.lib.characters import shows_all, without_hidden
 from nousweb.lib.chatmarks import escape_chat_marks, escape_markup
-from nousweb.lib.tokens import estimate_tokens, truncate_to_tokens
+from nousweb.lib.token_estimate import estimate_tokens, truncate_to_tokens
 
 _HASHES = "#＃﹟"
 _RULE = re.compile(r"[=＝]+|-+")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from django.http import HttpResponse
 from ninja import Schema
-from pydantic import AwareDatetime, ConfigDict, ValidationInfo, field_validator
+from pydantic import AwareDatetime, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import to_json
 
 from nousweb.lib.text import first_unstorable
@@ -56,6 +56,11 @@ def _other_type(types: frozenset[Any], value: str | float) -> str:
     if bool in types and not isinstance(value, bool) and not types & {int, float, str}:
         return "Input should be true or false."
     return ""
+
+
+def optional(description: str | None = None) -> Any:
+    """A field of a patch: it has no default, and left out it is no part of `dict(exclude_unset=True)`."""
+    return Field(default_factory=lambda: None, description=description)
 
 
 class Problem(Schema):

@@ -19,6 +19,7 @@ from schemathesis.specs.openapi.checks import (
 from identity.policy import Section
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
+from memory.models import Scope
 from memory.services.facts import fact_learn
 from nousweb.api import api as the_api
 from nousweb.wsgi import application
@@ -51,12 +52,31 @@ def test_every_endpoint_says_what_it_is_for_and_how_it_refuses():
         for method, operation in operations.items():
             named = f"{method.upper()} {path}"
             assert operation["summary"], named
+            assert operation.get("description"), named
             assert {"401", "403", "404", "422"} <= operation["responses"].keys(), named
             for status in ("401", "403", "404", "422"):
                 assert list(operation["responses"][status]["content"]) == ["application/problem+json"], named
             for name, body in operation.get("requestBody", {}).get("content", {}).items():
                 assert name == "application/json", named
                 assert body["schema"], named
+
+
+def test_bounds_and_choices_of_inputs_stand_in_the_document():
+    schemas = document()["components"]["schemas"]
+    fact = schemas["FactIn"]["properties"]
+    assert (fact["confidence"]["minimum"], fact["confidence"]["maximum"]) == (0, 1)
+    assert fact["scope"]["enum"] == Scope.values
+    assert (fact["tags"]["maxItems"], fact["tags"]["items"]["maxLength"]) == (20, 50)
+    assert re.fullmatch(fact["category"]["pattern"], "preference")
+    for name, schema in schemas.items():
+        if not name.endswith(("In", "Patch")):
+            continue
+        for field, shape in schema["properties"].items():
+            choices = [shape, *shape.get("anyOf", ())]
+            if any(one.get("type") == "number" for one in choices):
+                assert any("maximum" in one for one in choices), f"{name}.{field}"
+            if name.endswith("Patch") and field not in ("reason", "message"):
+                assert "default" not in shape, f"{name}.{field}: left out, it stays as it is"
 
 
 def test_no_input_takes_fields_that_it_does_not_know():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from context.engine import assembly
 from context.engine.assembly import Assembly, FixedSection, Item
 from nousweb.lib.fencing import fence_block, fence_line
-from nousweb.lib.tokens import estimate_tokens
+from nousweb.lib.token_estimate import estimate_tokens
 from tests.context.engine_inputs import resolved_request
 
 WORDS = st.text(alphabet="abc #-.\n\u2003é👩`", max_size=120)

@@ -72,9 +72,9 @@ def test_pages_of_the_log_follow_each_other_without_a_gap(ada, actor, alice, dja
         with django_assert_num_queries(10):
             page = client.get(LOG, query).context["page"]
         seen += [row.pk for row in page.rows]
-        if not page.onward:
+        if not page.next:
             break
-        query = {"after": page.onward}
+        query = {"after": page.next}
     assert len(seen) == len(set(seen)) == 131
     assert seen == list(ContextRun.objects.values_list("pk", flat=True))
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context.engine.assembly import FixedSection, Item, SearchedSection, assemble
-from nousweb.lib.tokens import estimate_tokens
+from nousweb.lib.token_estimate import estimate_tokens
 from tests.context.engine_inputs import NOW, candidate, candidate_with, resolved_request
 
 KINDS = ("code", "summary", "preference", "plan")

@@ -16,7 +16,7 @@ from memory.models import Fact, MemoryReview
 from memory.services.decisions import decision_record, decision_update
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_invalidate, fact_restore, fact_supersede
-from nousweb.lib.tokens import estimate_tokens
+from nousweb.lib.token_estimate import estimate_tokens
 from tests.context.stories import learn
 
 DREAM = "zqdream"

@@ -12,7 +12,7 @@ from identity.prompt import assemble_prompt
 from nousweb.lib.characters import hidden_indices
 from nousweb.lib.chatmarks import chat_mark_indices
 from nousweb.lib.fencing import fence_block, fence_label, fence_line, plain_text, truncate_block
-from nousweb.lib.tokens import estimate_tokens
+from nousweb.lib.token_estimate import estimate_tokens
 
 BLANKS = "\u115f\u1160\u2800\u3164\uffa0"
 # What texts that try to pass are made of: marks, breaks, and everything that does not show.

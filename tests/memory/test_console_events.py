@@ -100,7 +100,7 @@ def test_what_the_subconscious_does_is_for_those_with_the_right(
 def walked(client: Any, url: str, query: dict[str, str], step: str) -> tuple[list[int], Any]:
     """The keys of a page, and the cursor of the page after it in the direction of `step`."""
     page = client.get(url, query).context["page"]
-    return [row.pk for row in page.rows], page.onward if step == "after" else page.back
+    return [row.pk for row in page.rows], page.next if step == "after" else page.previous
 
 
 def test_pages_go_on_and_back_without_losing_a_row(ada: Agent, alice: User) -> None:

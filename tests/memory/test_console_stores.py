@@ -77,7 +77,7 @@ def test_an_episode_shows_its_transcript_a_page_at_a_time(
     assert "Wait for &lt;Tom&gt;." in text
     assert "Look twice." in text
     assert [row.beginning for row in page.context["page"].rows] == [f"Line {n}." for n in range(50)]
-    onward = client.get(url("agent_episode", episode.pk), {"after": page.context["page"].onward})
+    onward = client.get(url("agent_episode", episode.pk), {"after": page.context["page"].next})
     assert [row.beginning for row in onward.context["page"].rows] == [f"Line {n}." for n in range(50, 60)]
 
 

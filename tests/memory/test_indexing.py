@@ -1,6 +1,7 @@
 """Giving rows of the index their vectors: claims, failures, healing, rebuilding."""
 
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 
@@ -11,10 +12,11 @@ from django_q.models import OrmQ
 
 from identity.principal import Principal
 from memory.embedding import embedder_named
+from memory.lifecycle.policy import EMBEDDING_LEASE
 from memory.models import EmbeddingModel, Fact, SearchItem
 from memory.services import indexing
 from memory.services.facts import Precheck, fact_learn
-from memory.services.indexing import MAX_ATTEMPTS, embeddings_make, index_retry, pause_after
+from memory.services.indexing import embeddings_make, index_retry
 from memory.services.reindexing import index_rebuild
 from nousweb.lib.errors import NotAllowed
 from tests.memory.embedders import endpoint
@@ -78,7 +80,7 @@ def test_a_failing_embedder_never_fails_a_write_and_loses_nothing(served, learn,
     assert embeddings_make() == 0
     assert len(served.requests) == asked, "not due yet"
     served.broken = False
-    later(monkeypatch, pause_after(1) + timedelta(seconds=1))
+    later(monkeypatch, EMBEDDING_LEASE.backoff(1) + timedelta(seconds=1))
     assert embeddings_make() == 1
     assert states() == [("alpha", "ready")]
 
@@ -86,7 +88,7 @@ def test_a_failing_embedder_never_fails_a_write_and_loses_nothing(served, learn,
 def test_after_the_last_attempt_it_has_failed_until_it_is_retried(served, learn, ada, bob, alice, monkeypatch):
     served.broken = True
     learn("alpha")
-    for _ in range(MAX_ATTEMPTS):
+    for _ in range(EMBEDDING_LEASE.max_attempts):
         embeddings_make()
         later(monkeypatch, timedelta(hours=1))
     assert states() == [("alpha", "failed")]
@@ -132,25 +134,54 @@ def test_a_claim_of_a_killed_worker_comes_up_again(served, learn, monkeypatch):
     learn("alpha")
     assert len(indexing._claim("actor")) == 1
     assert embeddings_make() == 0, "still leased"
-    later(monkeypatch, indexing.LEASE + timedelta(seconds=1))
+    later(monkeypatch, EMBEDDING_LEASE.lease + timedelta(seconds=1))
     assert embeddings_make() == 1
 
 
 def test_a_row_that_kills_every_worker_is_given_up(served, learn, monkeypatch):
     learn("alpha")
-    for _ in range(MAX_ATTEMPTS):
+    for _ in range(EMBEDDING_LEASE.max_attempts):
         assert len(indexing._claim("actor")) == 1
-        later(monkeypatch, indexing.LEASE + timedelta(seconds=1))
+        later(monkeypatch, EMBEDDING_LEASE.lease + timedelta(seconds=1))
     assert embeddings_make() == 0
     assert states() == [("alpha", "failed")]
     assert "Given up" in SearchItem.objects.get().error
 
 
 def test_pauses_grow_and_end():
-    pauses = [pause_after(n) for n in range(1, 40)]
+    pauses = [EMBEDDING_LEASE.backoff(n) for n in range(1, 40)]
     assert pauses == sorted(pauses)
-    assert pauses[0] == indexing.BACKOFF_INITIAL
-    assert pauses[-1] == indexing.LONGEST_PAUSE
+    assert pauses[0] == timedelta(seconds=15)
+    assert pauses[-1] == timedelta(minutes=15)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_is_renewed_while_its_model_works(ada, actor, settings, monkeypatch):
+    with endpoint() as running:
+        settings.EMBED_BASE_URL = running.url
+        name = f"openai:slow-{running.url.rpartition(':')[2]}"
+        EmbeddingModel.objects.create(name=name, dimension=running.dimension, state="active")
+        fact_learn(agent=ada, content="alpha", by=actor, probe=Precheck())
+        monkeypatch.setattr(
+            indexing, "EMBEDDING_LEASE", replace(EMBEDDING_LEASE, renew_every=timedelta(milliseconds=20))
+        )
+        seen = []
+
+        class Slow:
+            """An embedder that works until its claim has been renewed twice."""
+
+            name = EmbeddingModel.objects.get().name
+
+            def embed_documents(self, texts):
+                while len(seen) < 3:
+                    due = SearchItem.objects.get().due_at
+                    if due not in seen:
+                        seen.append(due)
+                return embedder_named(self.name).embed_documents(texts)
+
+        monkeypatch.setattr(indexing, "embedder_named", lambda name: Slow())
+        assert embeddings_make() == 1
+    assert seen == sorted(seen)
 
 
 @pytest.mark.django_db(transaction=True)

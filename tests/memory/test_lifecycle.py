@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from django.test import override_settings
 
 from identity.principal import Principal
 from memory.jobs.queue import job_queue
-from memory.jobs.runner import due_jobs_requeue, job_retry, job_run, pause_after
+from memory.jobs.runner import due_jobs_requeue, job_retry, job_run
 from memory.jobs.schedule import dream_queue, judgements_retry, schedule_pause, schedule_resume, schedule_run
 from memory.lifecycle.episode_extraction import MAX_SUMMARY_WORDS, extract_summary, extract_title
 from memory.lifecycle.handler import Defer, Handler
@@ -17,7 +18,7 @@ from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.handlers.censor_escalate import escalated
 from memory.lifecycle.handlers.procedure_flags import flag_of
 from memory.lifecycle.handlers.webhook import signature_of
-from memory.lifecycle.policy import LOST_AFTER, LOST_IN_BACKLOG, MAX_ATTEMPTS, STALE_AFTER
+from memory.lifecycle.policy import JOB_LEASE, LOST_AFTER, LOST_IN_BACKLOG, STALE_AFTER
 from memory.models import Censor, Decision, Episode, Fact, FactChange, Job, MemoryReview, SearchItem
 from memory.services.censors import censor_check, censor_create, censor_false_positive
 from memory.services.decisions import decision_record
@@ -79,13 +80,13 @@ def test_a_message_that_comes_twice_has_one_effect(ada, handler):
 def test_a_failure_is_tried_again_with_growing_pauses_until_it_is_given_up(ada, handler, bob):
     handler(apply=fails)
     run = job_queue("test", agent=ada, persona="actor", subject=ada)
-    for attempt in range(1, MAX_ATTEMPTS + 1):
-        expected = "dead" if attempt == MAX_ATTEMPTS else "failed"
+    for attempt in range(1, JOB_LEASE.max_attempts + 1):
+        expected = "dead" if attempt == JOB_LEASE.max_attempts else "failed"
         assert job_run(run.pk) == expected
     run = run_of(pk=run.pk)
-    assert (run.status, run.attempts) == ("dead", MAX_ATTEMPTS)
+    assert (run.status, run.attempts) == ("dead", JOB_LEASE.max_attempts)
     assert "secret" not in run.error
-    assert [pause_after(n) for n in (1, 2, 3)] == [timedelta(seconds=15), timedelta(seconds=30), timedelta(seconds=60)]
+    assert [JOB_LEASE.backoff(n) for n in (1, 2, 3)] == [timedelta(seconds=pause) for pause in (15, 30, 60)]
     assert job_run(run.pk) == "not ours"
     handler()
     job_retry(job=run, by=Principal.of_user(bob))
@@ -181,7 +182,7 @@ def test_a_lost_message_is_told_later_while_others_wait(ada, handler):
 def test_a_claim_is_renewed_while_its_handler_works(ada, handler, monkeypatch):
     from memory.jobs import runner
 
-    monkeypatch.setattr(runner, "RENEW_EVERY", timedelta(milliseconds=20))
+    monkeypatch.setattr(runner, "JOB_LEASE", replace(JOB_LEASE, renew_every=timedelta(milliseconds=20)))
     seen = []
 
     def wait_for_two_renewals(run):
@@ -234,7 +235,7 @@ def test_one_that_ends_its_worker_again_and_again_is_given_up(ada, handler):
     handler()
     run = job_queue("test", agent=ada, persona="actor", subject=ada)
     Job.objects.filter(pk=run.pk).update(
-        status="running", attempts=MAX_ATTEMPTS, next_attempt_at=clock.now() - timedelta(seconds=1)
+        status="running", attempts=JOB_LEASE.max_attempts, next_attempt_at=clock.now() - timedelta(seconds=1)
     )
     due_jobs_requeue()
     assert run_of(pk=run.pk).status == "dead"

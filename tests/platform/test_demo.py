@@ -16,7 +16,7 @@ def test_the_demo_tells_a_history_of_every_store_and_both_personas(capsys):
     assert IdentityVersion.objects.filter(restores__isnull=False).exists()
     pending = ChangeProposal.objects.pending()
     assert set(pending.values_list("risk", flat=True)) == {"low", "medium", "high"}
-    assert ChangeProposal.objects.to_look_over().exists()
+    assert ChangeProposal.objects.filter(status=ChangeProposal.Status.APPLIED).exists()
     assert set(Fact.objects.profile().values_list("category", flat=True)) == {"person", "preference", "rule"}
     for model in (Event, Fact, LoopSummary):
         assert set(model.objects.values_list("persona", flat=True)) == {"actor", "subconscious"}, model

@@ -7,7 +7,7 @@ from context.engine.assembly.filters import candidates_judge
 from context.engine.assembly.parts import Assembly, Candidate, FixedSection, SearchedSection, Section
 from context.engine.assembly.select import SECTION_BREAK, select
 from context.engine.resolved_request import ResolvedRequest
-from nousweb.lib.tokens import estimate_tokens
+from nousweb.lib.token_estimate import estimate_tokens
 
 
 def assemble(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from context.engine.assembly.parts import FixedSection, Item, Section
 from nousweb.lib.fencing import truncate_block
-from nousweb.lib.tokens import estimate_tokens, tokens_of_length
+from nousweb.lib.token_estimate import estimate_tokens, tokens_of_length
 
 HEADING_BREAK = "\n"
 

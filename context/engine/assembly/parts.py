@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from nousweb.lib.fencing import fence_label, fence_line
-from nousweb.lib.tokens import estimate_tokens
+from nousweb.lib.token_estimate import estimate_tokens
 
 LOGGED_CHARACTERS = 500
 """Of a candidate's text, in the log and in explanations."""

@@ -17,7 +17,7 @@ from context.engine.assembly.fill import HEADING_BREAK, heading_of
 from context.engine.assembly.parts import Item, SearchedSection, Section, Verdict, VerdictCode
 from context.engine.compression import compress
 from context.engine.resolved_request import ResolvedRequest
-from nousweb.lib.tokens import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
+from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
 
 SEPARATOR = "\n"
 SECTION_BREAK = "\n\n"

@@ -1,10 +1,8 @@
 """What each setting of a profile means, for people who change it."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
-
-from context.profiles import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +49,6 @@ SETTINGS: Mapping[str, Setting] = {
     )
 }
 """By name, in the order in which a person meets them."""
-
-DEFAULTS: Mapping[str, Any] = {
-    entry.name: list(entry.default) if isinstance(entry.default, tuple) else entry.default
-    for entry in fields(Profile)
-    if entry.default is not MISSING
-}
 
 
 def setting_words(value: Any) -> str:

@@ -2,27 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from django import forms
 from django.contrib import messages
-from django.core.exceptions import ValidationError
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.filters import StoreFilter
+from memory.filters import MemoryFilter
 from memory.models import IndexStatus, SearchItem
 from memory.persona import VIEW_SUBCONSCIOUS, PersonaMemory, memory_of, subconscious_memory_of
+from nousweb.console.pagination import query_without
 from nousweb.console.requests import form_refuse, principal_of
-from nousweb.lib.cursor import cursor_decode, cursor_encode
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
-PAGE_SIZE = 50
 STATUS_KINDS: dict[str, str] = {IndexStatus.READY: "ok", IndexStatus.PENDING: "warn", IndexStatus.FAILED: "removed"}
 OUTCOME_KINDS = {"success": "ok", "partial": "warn", "failure": "removed"}
 Row = TypeVar("Row", bound=Model)
@@ -67,61 +64,6 @@ def shown_memory(request: HttpRequest, slug: str, permission: str) -> PageScope:
     return PageScope(agent, by, memory, by.may(VIEW_SUBCONSCIOUS))
 
 
-@dataclass(frozen=True, slots=True)
-class Keyset(Generic[Row]):
-    """The rows of one page, and the cursors from which the pages beside it start; "" where there is none."""
-
-    rows: list[Row]
-    back: str
-    onward: str
-
-
-def keyset_page(
-    request: HttpRequest, rows: QuerySet[Row], moment: str, *, latest_first: bool = True, size: int = PAGE_SIZE
-) -> Keyset[Row]:
-    """The page that ?before= or ?after= names, in the order of `moment` and the key. Raises Invalid."""
-    back, onward = request.GET.get("before", ""), request.GET.get("after", "")
-    going_back = bool(back) and not onward
-    # Going back means reading the order from its other side.
-    descending = latest_first != going_back
-    cursor = back if going_back else onward
-    if cursor:
-        rows = rows.filter(_beyond(rows.model, moment, cursor, "lt" if descending else "gt"))
-    sign = "-" if descending else ""
-    found = list(rows.order_by(f"{sign}{moment}", f"{sign}pk")[: size + 1])
-    more = len(found) > size
-    found = found[:size]
-    if going_back:
-        found.reverse()
-    first, last = (_cursor(found[0], moment), _cursor(found[-1], moment)) if found else ("", "")
-    if going_back:
-        return Keyset(found, first if more else "", last)
-    return Keyset(found, first if onward else "", last if more else "")
-
-
-def _beyond(model: type[Model], moment: str, cursor: str, side: str) -> Q:
-    at, key = cursor_decode(cursor)
-    try:
-        value = model._meta.pk.to_python(key)
-    except ValidationError as error:
-        raise Invalid("This cursor is not one that a page gave out.", field="cursor") from error
-    # The first condition alone is one that an index can start from.
-    return Q(**{f"{moment}__{side}e": at}) & (Q(**{f"{moment}__{side}": at}) | Q(**{f"pk__{side}": value}))
-
-
-def _cursor(row: Model, moment: str) -> str:
-    at: datetime = getattr(row, moment)
-    return cursor_encode(at, row.pk)
-
-
-def query_without(request: HttpRequest, *names: str) -> str:
-    """The query string without `names` and without where the page starts."""
-    query = request.GET.copy()
-    for name in ("page", "before", "after", *names):
-        query.pop(name, None)
-    return query.urlencode()
-
-
 def index_state(persona: str, item_type: str, item_id: object) -> dict[str, Any] | None:
     """What the search index holds of one memory, for a badge with its reason; None when it has no row."""
     found = (
@@ -149,7 +91,7 @@ def base_context(request: HttpRequest, shown: PageScope, **more: Any) -> dict[st
     return {"agent": shown.agent, "shown": shown, "persona_tabs": persona_tabs(request, shown), **more}
 
 
-def list_context(request: HttpRequest, shown: PageScope, found: StoreFilter, page: Any, **more: Any) -> dict[str, Any]:
+def list_context(request: HttpRequest, shown: PageScope, found: MemoryFilter, page: Any, **more: Any) -> dict[str, Any]:
     """Template variables of a page that lists what a filter `found`, with `page` the part of it that is shown."""
     return base_context(
         request, shown, form=found.form, is_filtered=found.is_filtered, query=query_without(request), page=page, **more

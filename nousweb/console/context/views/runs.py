@@ -21,7 +21,7 @@ from identity.filters import DateInput
 from identity.selectors import agent_get
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView
-from nousweb.console.memory.page_scope import keyset_page, query_without
+from nousweb.console.pagination import query_without, request_page
 from nousweb.console.requests import principal_of
 from nousweb.lib.errors import Invalid
 
@@ -95,7 +95,7 @@ def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponse:
             "agent": agent,
             "form": form,
             "is_filtered": form.is_filtered,
-            "page": keyset_page(request, runs, "created_at"),
+            "page": request_page(request, runs, "created_at"),
             "query": query_without(request),
         },
     )

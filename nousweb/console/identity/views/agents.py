@@ -14,7 +14,8 @@ from identity.selectors import AgentRow, agent_get, agents_overview
 from identity.services.agents import agent_create, agent_update
 from identity.services.seeding import SeedChange, Seeded, agent_reinitiate, seed_digest, seed_plan
 from nousweb.console.identity.forms import AgentForm, AgentSearchForm, NewAgentForm, ReasonForm
-from nousweb.console.requests import form_refuse, page_of, principal_of, query_without_page
+from nousweb.console.pagination import page_of, query_without
+from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
@@ -32,7 +33,7 @@ def agents(request: HttpRequest) -> HttpResponse:
         "search": search,
         "page": page,
         "rows": [AgentRow.of(agent) for agent in page],
-        "query": query_without_page(request),
+        "query": query_without(request),
     }
     return render(request, "identity/agents.html", context)
 

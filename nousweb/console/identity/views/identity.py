@@ -26,15 +26,8 @@ from identity.services.proposals import REVIEW, ChangeResult, identity_propose, 
 from identity.services.versions import StaleBase, version_current
 from nousweb.console.charts import stacked_bar
 from nousweb.console.identity.forms import CompareForm, ProposeForm, RollbackForm
-from nousweb.console.requests import (
-    applied_offer,
-    form_refuse,
-    layout_of,
-    page_of,
-    principal_of,
-    query_without_page,
-    section_named,
-)
+from nousweb.console.pagination import page_of, query_without
+from nousweb.console.requests import applied_offer, form_refuse, layout_of, principal_of, section_named
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.lookalikes import warnings_of
 from nousweb.lib.textdiff import diff_texts
@@ -74,7 +67,7 @@ def history(request: HttpRequest, slug: str, section: str) -> HttpResponse:
         **_about(agent, named),
         "page": page,
         "rows": [VersionRow.of(version) for version in page],
-        "query": query_without_page(request),
+        "query": query_without(request),
         "tabs": [
             {"label": each.label, "url": reverse("section_history", args=[slug, each]), "active": each == named}
             for each in Section

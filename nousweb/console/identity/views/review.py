@@ -27,11 +27,12 @@ from identity.services.proposals import (
 )
 from identity.services.versions import StaleBase
 from nousweb.console.identity.review_queue import STATUSES, QueueFilter, ReviewItem, review_title, with_texts
-from nousweb.console.requests import SELECTED_MOST, layout_of, page_of, principal_of
+from nousweb.console.pagination import page_of
+from nousweb.console.requests import SELECTED_MOST, layout_of, principal_of
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
 from nousweb.lib.textmerge import merge_texts
-from nousweb.lib.tokens import estimate_tokens
+from nousweb.lib.token_estimate import estimate_tokens
 
 Status = ChangeProposal.Status
 VIEW = "identity.view_changeproposal"

@@ -19,7 +19,7 @@ from memory.models import Censor
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
 from nousweb.console.memory.forms import BenchForm, CensorEditForm, CensorForm, RemarkForm
 from nousweb.console.memory.page_scope import base_context, list_context, shown_memory
-from nousweb.console.page_tokens import BoundedPaginator
+from nousweb.console.pagination import BoundedPaginator
 from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
@@ -40,7 +40,7 @@ def agent_censors(request: HttpRequest, slug: str) -> HttpResponse:
     """The censors, strictest first."""
     shown = shown_memory(request, slug, VIEW)
     found = CensorFilter(request.GET, queryset=shown.memory.censors)
-    paginator = BoundedPaginator(found.found.strictest_first(), PAGE_SIZE)
+    paginator = BoundedPaginator(found.results.strictest_first(), PAGE_SIZE)
     context = list_context(
         request,
         shown,

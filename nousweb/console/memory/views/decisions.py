@@ -12,14 +12,8 @@ from memory.filters import DecisionFilter
 from memory.models import Decision, ItemType
 from memory.services.decisions import decision_review
 from nousweb.console.memory.forms import DecisionReviewForm
-from nousweb.console.memory.page_scope import (
-    OUTCOME_KINDS,
-    base_context,
-    index_state,
-    keyset_page,
-    list_context,
-    shown_memory,
-)
+from nousweb.console.memory.page_scope import OUTCOME_KINDS, base_context, index_state, list_context, shown_memory
+from nousweb.console.pagination import request_page
 from nousweb.console.requests import form_refuse
 from nousweb.lib.errors import Invalid
 
@@ -35,7 +29,7 @@ def agent_decisions(request: HttpRequest, slug: str) -> HttpResponse:
         request,
         shown,
         found,
-        keyset_page(request, found.found, "created_at"),
+        request_page(request, found.results, "created_at"),
         outcome_kinds=OUTCOME_KINDS,
         stakes_kinds=STAKES_KINDS,
     )

@@ -17,12 +17,11 @@ from nousweb.console.memory.page_scope import (
     changed,
     form_page,
     index_state,
-    keyset_page,
     list_context,
-    query_without,
     shown_memory,
 )
 from nousweb.console.memory.views.events import MONO_KINDS, previews
+from nousweb.console.pagination import query_without, request_page
 
 RELATED_SHOWN = 50
 CHANGE_EPISODE = "memory.change_episode"
@@ -38,7 +37,7 @@ def agent_episodes(request: HttpRequest, slug: str) -> HttpResponse:
         request,
         shown,
         found,
-        keyset_page(request, found.found, "started_at"),
+        request_page(request, found.results, "started_at"),
         outcome_kinds=OUTCOME_KINDS,
         summary_kinds=SUMMARY_KINDS,
     )
@@ -56,7 +55,7 @@ def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         shown,
         episode=episode,
         event_count=events.order_by().count(),
-        page=keyset_page(request, previews(events), "ts", latest_first=False),
+        page=request_page(request, previews(events), "ts", latest_first=False),
         query=query_without(request),
         decisions=shown.memory.decisions.filter(episode=episode)[:RELATED_SHOWN],
         facts=shown.memory.facts.filter(source_episode=episode)[:RELATED_SHOWN],

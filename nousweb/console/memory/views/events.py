@@ -14,7 +14,8 @@ from memory.layers.event_policy import OUTPUT_KINDS
 from memory.models import Event, EventKind, ItemType, LongTermEntry, LoopSummary
 from memory.models.events import EventQuerySet
 from memory.persona import PersonaMemory
-from nousweb.console.memory.page_scope import base_context, index_state, keyset_page, query_without, shown_memory
+from nousweb.console.memory.page_scope import base_context, index_state, shown_memory
+from nousweb.console.pagination import query_without, request_page
 from nousweb.lib.errors import NotFound
 
 VIEW = "memory.view_event"
@@ -42,7 +43,7 @@ def agent_events(request: HttpRequest, slug: str) -> HttpResponse:
         layouts=_layouts(request, flat),
     )
     if flat:
-        page = keyset_page(request, previews(found.found), "ts")
+        page = request_page(request, previews(found.results), "ts")
         return render(request, "memory/events.html", {**context, "page": page, "mono_kinds": MONO_KINDS})
     loops = shown.memory.loops
     if found.form.errors:
@@ -50,7 +51,7 @@ def agent_events(request: HttpRequest, slug: str) -> HttpResponse:
     elif found.is_filtered:
         of_loop = {name: OuterRef(name) for name in ("agent", "persona", "loop_id")}
         loops = loops.filter(Exists(found.qs.filter(**of_loop)))
-    loop_page = keyset_page(request, loops.defer("long_term_ids"), "last_event_at", size=LOOPS_A_PAGE)
+    loop_page = request_page(request, loops.defer("long_term_ids"), "last_event_at", size=LOOPS_A_PAGE)
     counts = _kind_counts(shown.memory, loop_page.rows)
     rows = [(loop, counts.get((loop.persona, loop.loop_id), [])) for loop in loop_page.rows]
     return render(request, "memory/events.html", {**context, "page": loop_page, "rows": rows})
@@ -109,7 +110,7 @@ def agent_loop(request: HttpRequest, slug: str, loop_id: str) -> HttpResponse:
     loops = list(shown.memory.loops.filter(loop_id=loop_id).defer("long_term_ids").order_by("persona"))
     if not loops:
         raise NotFound("There is no such loop.")
-    page = keyset_page(request, previews(events), "ts", latest_first=False)
+    page = request_page(request, previews(events), "ts", latest_first=False)
     counts = _kind_counts(shown.memory, loops)
     return render(
         request,

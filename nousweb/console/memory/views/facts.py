@@ -17,8 +17,8 @@ from memory.services.facts import fact_learn
 from nousweb.console.memory.bitemporal_chart import clocks_of
 from nousweb.console.memory.forms import FactForm
 from nousweb.console.memory.page_scope import base_context, index_state, shown_memory
-from nousweb.console.page_tokens import BoundedPaginator
-from nousweb.console.requests import form_refuse, principal_of, query_without_page
+from nousweb.console.pagination import BoundedPaginator, query_without
+from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Invalid
 
 VIEW = "memory.view_fact"
@@ -41,7 +41,7 @@ def agent_facts(request: HttpRequest, slug: str) -> HttpResponse:
     # Agents may use categories of their own; a link may name one that the list does not offer.
     categories = list(dict.fromkeys([*KNOWN_CATEGORIES, *([given] if given.isidentifier() else [])]))
     found = FactFilter(request.GET, categories=categories, queryset=shown.memory.facts)
-    paginator = BoundedPaginator(found.qs if found.form.is_valid() else shown.memory.facts.none(), PAGE_SIZE)
+    paginator = BoundedPaginator(found.results, PAGE_SIZE)
     page = paginator.get_page(request.GET.get("page"))
     context = base_context(
         request,
@@ -50,7 +50,7 @@ def agent_facts(request: HttpRequest, slug: str) -> HttpResponse:
         is_filtered=found.is_filtered,
         page=page,
         full=paginator.is_full,
-        query=query_without_page(request),
+        query=query_without(request),
         profile_categories=PROFILE_CATEGORIES,
         may_add=shown.by.may("memory.add_fact"),
         may_erase=shown.by.may("memory.erase_memory"),

@@ -16,8 +16,9 @@ from memory.models import EmbeddingModel, IndexStatus, ItemType, SearchItem, Sea
 from memory.search.index_statistics import COUNT_FROM
 from memory.search.vector_indexes import INDEX_FROM
 from memory.services.indexing import index_retry
-from nousweb.console.memory.page_scope import PageScope, base_context, keyset_page, query_without, shown_memory
+from nousweb.console.memory.page_scope import PageScope, base_context, shown_memory
 from nousweb.console.memory_types import memory_url
+from nousweb.console.pagination import query_without, request_page
 from nousweb.console.requests import principal_of
 
 
@@ -42,7 +43,7 @@ def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
         {"label": kind.label, **by_type.get(kind, {"total": 0, "ready": 0, "pending": 0, "failed": 0, "oldest": None})}
         for kind in ItemType
     ]
-    failed = keyset_page(
+    failed = request_page(
         request,
         items.filter(status=IndexStatus.FAILED).only(
             "id", "persona", "item_type", "item_id", "text", "attempts", "error", "recorded_at"

@@ -15,6 +15,7 @@ from django_q.models import Schedule
 
 from identity.models import Persona
 from identity.principal import Principal
+from memory.filters import JobFilter
 from memory.jobs.messages import messages_waiting
 from memory.jobs.runner import CHANGE, job_retry
 from memory.jobs.schedule import PAUSED, schedule_pause, schedule_resume, schedule_run
@@ -22,10 +23,11 @@ from memory.models import FactChange, Job, JudgeCall
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.undo import supersession_undo
-from nousweb.console.memory.page_scope import keyset_page, query_without, shown_memory
+from nousweb.console.memory.page_scope import shown_memory
 from nousweb.console.memory.review_queue import visible_reviews
 from nousweb.console.memory.supersession_timeline import timeline_of
-from nousweb.console.requests import page_of, principal_of
+from nousweb.console.pagination import page_of, query_without, request_page
+from nousweb.console.requests import principal_of
 from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -56,7 +58,7 @@ def agent_supersessions(request: HttpRequest, slug: str) -> HttpResponse:
         changes = changes.filter(at__gte=since)
     if until := _day(given["until"]):
         changes = changes.filter(at__lt=until + timedelta(days=1))
-    page = keyset_page(request, changes.select_related("fact", "other"), "at")
+    page = request_page(request, changes.select_related("fact", "other"), "at")
     rows = [
         (change, diff_texts(change.fact.content, change.other.content if change.other else ""), _undoable(change))
         for change in page.rows
@@ -133,9 +135,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
     runs = _runs_of(by).select_related("agent")
     counts = dict.fromkeys(Job.Status.values, 0)
     counts |= dict(runs.order_by().values_list("status").annotate(Count("pk")))
-    if status:
-        runs = runs.filter(status=status)
-    page = page_of(request, runs)
+    page = page_of(request, JobFilter.narrow(runs, status=status))
     spend = _spend(by)
     return render(
         request,

@@ -13,7 +13,7 @@ from memory.models import ItemType, Procedure
 from memory.services.procedures import procedure_update
 from nousweb.console.memory.forms import ProcedureForm
 from nousweb.console.memory.page_scope import base_context, form_page, index_state, list_context, shown_memory
-from nousweb.console.page_tokens import BoundedPaginator
+from nousweb.console.pagination import BoundedPaginator
 
 PAGE_SIZE = 50
 
@@ -23,7 +23,7 @@ def agent_procedures(request: HttpRequest, slug: str) -> HttpResponse:
     """Ways of doing things, by name."""
     shown = shown_memory(request, slug, "memory.view_procedure")
     found = ProcedureFilter(request.GET, queryset=shown.memory.procedures)
-    paginator = BoundedPaginator(found.found, PAGE_SIZE)
+    paginator = BoundedPaginator(found.results, PAGE_SIZE)
     context = list_context(
         request,
         shown,

@@ -24,7 +24,8 @@ from nousweb.console.memory.review_queue import (
     uuids_of,
     visible_reviews,
 )
-from nousweb.console.requests import SELECTED_MOST, page_of, principal_of
+from nousweb.console.pagination import page_of
+from nousweb.console.requests import SELECTED_MOST, principal_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts

@@ -13,8 +13,9 @@ from memory.models import EmbeddingModel, ItemType
 from memory.search import SearchHit, SearchRequest, SearchResult, search
 from memory.search.request import MAX_QUERY_CHARACTERS
 from memory.types import MEMORY_TYPES
-from nousweb.console.memory.page_scope import PageScope, base_context, query_without, shown_memory
+from nousweb.console.memory.page_scope import PageScope, base_context, shown_memory
 from nousweb.console.memory_types import memory_url
+from nousweb.console.pagination import query_without
 from nousweb.console.requests import form_refuse
 from nousweb.lib.errors import Invalid
 

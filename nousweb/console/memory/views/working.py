@@ -6,7 +6,8 @@ from django.views.decorators.http import require_safe
 
 from memory.filters import WorkingFilter
 from memory.models import WorkingMemory
-from nousweb.console.memory.page_scope import keyset_page, list_context, shown_memory
+from nousweb.console.memory.page_scope import list_context, shown_memory
+from nousweb.console.pagination import request_page
 
 
 @require_safe
@@ -14,7 +15,7 @@ def agent_working(request: HttpRequest, slug: str) -> HttpResponse:
     """What the agent has in mind, session by session."""
     shown = shown_memory(request, slug, "memory.view_workingmemory")
     found = WorkingFilter(request.GET, queryset=shown.memory.working)
-    page = keyset_page(request, found.found, "updated_at", size=20)
+    page = request_page(request, found.results, "updated_at", size=20)
     context = list_context(
         request,
         shown,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nousweb.lib.tokens import estimate_tokens, truncate_to_tokens
+from nousweb.lib.token_estimate import estimate_tokens, truncate_to_tokens
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("abcd", 1), ("abc", 1), ("abcde", 2), ("x" * 400, 100)])

@@ -7,7 +7,14 @@ from django.test.utils import CaptureQueriesContext
 from identity.models import Agent, ApiToken
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create
-from nousweb.lib.sql import CachedQuery, columns_of, instance_insert, instance_of, rows_prepared, session_tuned
+from nousweb.lib.prepared_statements import (
+    CachedQuery,
+    columns_of,
+    instance_insert,
+    instance_of,
+    rows_prepared,
+    session_tuned,
+)
 from tests.database import as_the_owner
 
 BY_KIND = CachedQuery(

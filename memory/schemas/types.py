@@ -1,0 +1,43 @@
+"""The constrained types that the schemas of several memories share; memory/policy.py has their limits."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from identity.models import Persona
+from memory.models import Censor, Decision, Episode, EventKind, ItemType, Job, MemoryReview, Scope
+from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_REMARK_CHARACTERS, MAX_TAGS
+from nousweb.lib.constrained_types import OneOf, entry, text
+
+PersonaName = Annotated[str, OneOf(*Persona.values)]
+ScopeName = Annotated[str, OneOf(*Scope.values), Field(description="How far it reaches")]
+ItemTypeName = Annotated[str, OneOf(*ItemType.values)]
+EventKindName = Annotated[str, OneOf(*EventKind.values)]
+EpisodeOutcome = Annotated[str, OneOf(*Episode.Outcome.values)]
+SummaryKind = Annotated[str, OneOf(*Episode.SummaryKind.values)]
+DecisionOutcome = Annotated[str, OneOf(*Decision.Outcome.values)]
+Stakes = Annotated[str, OneOf(*Decision.Stakes.values)]
+CensorMatch = Annotated[str, OneOf(*Censor.Match.values)]
+Severity = Annotated[str, OneOf(*Censor.Severity.values)]
+ReviewKind = Annotated[str, OneOf(*MemoryReview.Kind.values)]
+ReviewStatus = Annotated[str, OneOf(*MemoryReview.Status.values)]
+JobStatus = Annotated[str, OneOf(*Job.Status.values)]
+
+# Of filters, where nothing said lets everything pass.
+AnyPersona = Annotated[str, OneOf("", *Persona.values)]
+AnyScope = Annotated[str, OneOf("", *Scope.values)]
+AnyEpisodeOutcome = Annotated[str, OneOf("", *Episode.Outcome.values)]
+AnyDecisionOutcome = Annotated[str, OneOf("", *Decision.Outcome.values)]
+AnyStakes = Annotated[str, OneOf("", *Decision.Stakes.values)]
+AnySeverity = Annotated[str, OneOf("", *Censor.Severity.values)]
+AnyReviewKind = Annotated[str, OneOf("", *MemoryReview.Kind.values)]
+AnyJobStatus = Annotated[str, OneOf("", *Job.Status.values)]
+
+Content = Annotated[str, text(MAX_CONTENT_CHARACTERS)]
+RequiredContent = Annotated[str, text(MAX_CONTENT_CHARACTERS, least=1)]
+Detail = Annotated[str, text(MAX_DETAIL_CHARACTERS)]
+Remark = Annotated[str, text(MAX_REMARK_CHARACTERS)]
+RequiredRemark = Annotated[str, text(MAX_REMARK_CHARACTERS, least=1)]
+RemarkEntry = Annotated[str, entry(MAX_REMARK_CHARACTERS)]
+Tag = Annotated[str, entry(50)]
+Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
