@@ -16,6 +16,8 @@ ASK = "Ask Ann before each deploy. Always approved by Ann."
 AGENT = {"agent": "ada"}
 DECIDES = {"censor", "contextprofile", "contextprofileversion"}
 """Models of memory and contexts whose records are decisions of people."""
+FORMER = {"lifecyclerun"}
+"""Names that older records have: of jobs."""
 
 
 @pytest.fixture
@@ -82,6 +84,7 @@ def test_a_record_about_memory_that_quotes_it_since_is_blanked(api, ada, actor_t
     assert {row.after for row in AuditEvent.objects.filter(action="episode.open")} == {None}
 
 
+@pytest.mark.django_db
 def test_the_owner_knows_which_records_are_about_memory():
     """A new model has to be thought of in nous_erase_facts: a new migration, or a decision of people."""
     with connection.cursor() as cursor:
@@ -92,7 +95,7 @@ def test_the_owner_knows_which_records_are_about_memory():
     told = source.partition("a.object_type IN (")[2].partition(")")[0]
     models = [model for name in ("memory", "context") for model in apps.get_app_config(name).get_models()]
     names = {model._meta.model_name for model in models}
-    assert {name.strip(" \n'") for name in told.split(",")} == names - DECIDES
+    assert {name.strip(" \n'") for name in told.split(",")} == (names - DECIDES) | FORMER
 
 
 @pytest.mark.parametrize(
