@@ -1,0 +1,38 @@
+"""A type of memory is declared in each layer, or in none."""
+
+from django.urls import get_resolver
+
+from context.engine.memory_sections import MEMORY_SECTIONS
+from identity.policy import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
+from memory.models import ItemType, SearchItem
+from memory.transfer.export_tables import TABLES
+from memory.types import MEMORY_TYPES
+from nousweb.console.memory_types import TYPE_PAGES
+from nousweb.roles import ROLE_PERMISSIONS
+
+
+def test_each_layer_knows_every_type():
+    assert list(MEMORY_TYPES) == ItemType.values
+    assert MEMORY_SECTIONS.keys() - {"loop"} == MEMORY_TYPES.keys()
+    assert TYPE_PAGES.keys() == MEMORY_TYPES.keys()
+    assert {one.model for one in MEMORY_TYPES.values()} <= set(TABLES)
+
+
+def test_each_type_has_its_pages():
+    names = get_resolver().reverse_dict
+    assert all(one.page in names and one.list_page in names for one in TYPE_PAGES.values())
+    assert all(name in names for one in TYPE_PAGES.values() for name in one.sub_pages)
+
+
+def test_rights_follow_from_the_types():
+    for one in MEMORY_TYPES.values():
+        assert one.permission("view") in ROLE_PERMISSIONS["Viewer"]
+        assert one.permission("view") in SCOPE_PERMISSIONS["memory:read"]
+        assert {one.permission(action) for action in one.reviewers_may} <= set(ROLE_PERMISSIONS["Reviewer"])
+        given = {one.permission(action) for action in one.tokens_may}
+        assert given <= SCOPE_PERMISSIONS["memory:read"] | SCOPE_PERMISSIONS["memory:write"]
+        assert not given & PEOPLE_ONLY_PERMISSIONS
+
+
+def test_no_key_is_too_long_for_the_index():
+    assert max(map(len, ItemType.values)) <= SearchItem._meta.get_field("item_type").max_length
