@@ -11,7 +11,7 @@ from typing import Any
 import hypothesis
 import pytest
 from django.conf import settings
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
@@ -24,13 +24,12 @@ from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create, token_revoke
 from tests.database import product_rights
+from tests.factories import make_person, make_principal, make_token
 from tests.http import ApiClient
 
 # The same examples on every run: a suite that fails by chance teaches people to run it again.
 hypothesis.settings.register_profile("nous", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("nous")
-
-PASSWORD = "correct horse battery staple"
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -71,33 +70,33 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
         )
 
 
-def _person(name: str, *roles: str) -> User:
-    user = User.objects.create_user(name, f"{name}@example.org", PASSWORD)
-    user.groups.set([Group.objects.get(name=role) for role in roles])
-    return user
-
-
 @pytest.fixture
 def alice(db: None) -> User:
     """May look at everything but the tokens, and change nothing."""
-    return _person("alice", "Viewer")
+    return make_person("alice", "Viewer")
 
 
 @pytest.fixture
 def bob(db: None) -> User:
     """May also propose, approve, reject, roll back and undo."""
-    return _person("bob", "Reviewer")
+    return make_person("bob", "Reviewer")
 
 
 @pytest.fixture
 def charlie(db: None) -> User:
     """May also make agents and tokens, and seed identities anew."""
-    return _person("charlie", "Administrator")
+    return make_person("charlie", "Administrator")
 
 
 @pytest.fixture
 def system() -> Principal:
     return Principal.of_system("tests")
+
+
+@pytest.fixture
+def reviewer(bob: User) -> Principal:
+    """Bob, as services see him."""
+    return Principal.of_user(bob)
 
 
 @pytest.fixture
@@ -115,31 +114,31 @@ def bruno(db: None, system: Principal) -> Agent:
 @pytest.fixture
 def actor(ada: Agent, system: Principal) -> Principal:
     """Ada herself, as services see her."""
-    return Principal.of_token(token_create(agent=ada, persona="actor", name="actor", by=system)[0])
+    return make_principal(ada)
 
 
 @pytest.fixture
 def actor_token(ada: Agent, system: Principal) -> str:
     """Secret of Ada's actor token with the default scopes."""
-    return token_create(agent=ada, persona="actor", name="actor", by=system)[1]
+    return make_token(ada)
 
 
 @pytest.fixture
 def subconscious_token(ada: Agent, system: Principal) -> str:
     """Secret of the token of Ada's subconscious."""
-    return token_create(agent=ada, persona="subconscious", name="subconscious", by=system)[1]
+    return make_token(ada, "subconscious")
 
 
 @pytest.fixture
 def all_scopes_token(ada: Agent, system: Principal) -> str:
     """Secret of an actor token of Ada's that holds every scope there is."""
-    return token_create(agent=ada, persona="actor", name="everything", scopes=list(SCOPE_PERMISSIONS), by=system)[1]
+    return make_token(ada, name="everything", scopes=list(SCOPE_PERMISSIONS))
 
 
 @pytest.fixture
 def other_token(bruno: Agent, system: Principal) -> str:
     """Secret of Bruno's actor token."""
-    return token_create(agent=bruno, persona="actor", name="other", by=system)[1]
+    return make_token(bruno, name="other")
 
 
 @pytest.fixture

@@ -60,3 +60,10 @@ def signed_in(user: User) -> Client:
     client.force_login(user)
     client.cookies["csrftoken"] = _get_new_csrf_string()
     return client
+
+
+def browser(user: User) -> Client:
+    """A client of `user` without CSRF checks, which are tested for every page at once elsewhere."""
+    client = Client()
+    client.force_login(user)
+    return client

@@ -22,7 +22,7 @@ LONGEST = (
     "tests/security/test_erasure_under_load.py",
     "tests/security/test_bad_input.py",
     "tests/platform/test_command_line.py",
-    "tests/platform/test_benchmarks_end.py",
+    "tests/platform/test_benchmark_cleanup.py",
     "tests/api/test_openapi.py",
     "tests/e2e/test_review_console.py",
     "tests/api/test_access_matrix.py",

@@ -6,15 +6,10 @@ import pytest
 from django.utils import timezone
 
 from identity.models import ChangeProposal, IdentityVersion
-from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from nousweb.lib import clock
 from tests.api.problems import assert_problem, rows
-
-
-@pytest.fixture
-def by_bob(bob):
-    return Principal.of_user(bob)
+from tests.factories import make_token
 
 
 def test_ada_applies_a_preference_herself(api, ada, actor_token):
@@ -114,9 +109,8 @@ def test_alice_may_not_even_propose(api, ada, alice):
 
 
 def test_a_token_without_the_scope_is_told_which(api, ada, system):
-    from identity.services.tokens import token_create
 
-    _, secret = token_create(agent=ada, persona="actor", name="reader", scopes=["identity:read"], by=system)
+    secret = make_token(ada, name="reader", scopes=["identity:read"])
     refused = api.as_token(secret).put("/identity/preferences", {"content": "Tea."})
     assert_problem(refused, 403, "not_allowed", detail="identity:propose")
 
@@ -203,8 +197,8 @@ def test_an_edit_of_what_is_current_is_taken(api, ada, bob, how):
     ],
 )
 @pytest.mark.parametrize("who", ["token", "person"])
-def test_an_edit_of_a_stale_base_is_answered_with_the_three_texts(api, ada, bob, by_bob, actor_token, how, who):
-    identity_propose(agent=ada, section="character", content="You are Ada, brisk.", by=by_bob)
+def test_an_edit_of_a_stale_base_is_answered_with_the_three_texts(api, ada, bob, reviewer, actor_token, how, who):
+    identity_propose(agent=ada, section="character", content="You are Ada, brisk.", by=reviewer)
     before = rows()
     caller = api.as_person(bob) if who == "person" else api.as_token(actor_token)
     body = assert_problem(_edit(caller, "character", how), 409, "stale_base")
@@ -262,8 +256,8 @@ def test_what_an_agent_wrote_cannot_open_a_section_of_the_prompt(api, ada, actor
     ]  # fmt: skip
 
 
-def test_a_proposal_names_the_base_it_was_written_against(api, ada, by_bob, actor_token):
-    identity_propose(agent=ada, section="character", content="You are Ada, brisk.", by=by_bob)
+def test_a_proposal_names_the_base_it_was_written_against(api, ada, reviewer, actor_token):
+    identity_propose(agent=ada, section="character", content="You are Ada, brisk.", by=reviewer)
     answer = api.as_token(actor_token).put("/identity/character", {"content": "You are Ada, slow."})
     assert answer.json()["proposal"]["base_version"] == 2
     assert ChangeProposal.objects.pending().get().base_version == 2

@@ -4,8 +4,8 @@ import pytest
 
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
-from identity.services.tokens import token_create
 from tests.api.problems import assert_problem
+from tests.factories import make_token
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_bruno_does_not_learn_that_it_is_there(api, proposal, other_token):
 
 
 def test_a_token_without_the_scope_is_refused(api, ada, proposal, system):
-    _, secret = token_create(agent=ada, persona="actor", name="memory", scopes=["memory:read"], by=system)
+    secret = make_token(ada, name="memory", scopes=["memory:read"])
     refused = api.as_token(secret).get(f"/proposals/{proposal.pk}")
     assert_problem(refused, 403, "not_allowed", detail="identity:read")
 

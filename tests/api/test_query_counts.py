@@ -11,7 +11,7 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from memory.models import Fact
 from memory.services.facts import fact_learn
-from tests.many import multiply
+from tests.factories import make_copies
 
 AUTHENTICATION = 1
 """The token with its agent; its time of use is noted at most once a minute."""
@@ -33,7 +33,7 @@ def large(small, ada):
     """The same with 10,000 facts and 1,000 versions of one section."""
     for category in ("person", "concept"):
         first = Fact.objects.create(agent=ada, content="Fact.", category=category)
-        multiply(first, 4_999, content="'Fact ' || n || '.'")
+        make_copies(first, 4_999, content="'Fact ' || n || '.'")
     current = IdentityVersion.objects.current().get(agent=ada, section="protocols")
     IdentityVersion.objects.bulk_create([
         IdentityVersion(

@@ -38,8 +38,9 @@ from memory.services.indexing import embeddings_make
 from memory.services.loops import derived_backfill
 from memory.services.procedures import procedure_create, procedure_report, procedure_update
 from nousweb.lib import clock
-from tests.context.stories import browser, learn
 from tests.database import as_the_owner
+from tests.factories import make_fact
+from tests.http import browser
 
 NOW = clock.now().replace(microsecond=0)
 ASKED = "How did the ledger export go?"
@@ -83,9 +84,9 @@ def _retired(service, name):
 TEXT = "The ledger export is checked by hand."
 KINDS = {
     "fact": Kind(
-        lambda agent, by: learn(agent, TEXT, by),
+        lambda agent, by: make_fact(agent, TEXT, by),
         lambda row, by: fact_supersede(
-            old=row, new=learn(row.agent, f"Robots check the ledger export of {row.pk}.", by), by=by
+            old=row, new=make_fact(row.agent, f"Robots check the ledger export of {row.pk}.", by), by=by
         ),
         lambda row, by: fact_restore(fact=row, by=by),
     ),
@@ -223,8 +224,8 @@ def test_a_procedure_is_as_it_was_written_then(old_ada, system):
 def test_what_was_not_true_then_takes_no_place_of_what_was(old_ada, system):
     with clock.at(ago(30)):
         for number in range(30):
-            learn(old_ada, f"How did the ledger export go? Case {number}.", system, valid_from=ago(5))
-        learn(old_ada, "Of the ledger export Tim told much, and of giraffes.", system)
+            make_fact(old_ada, f"How did the ledger export go? Case {number}.", system, valid_from=ago(5))
+        make_fact(old_ada, "Of the ledger export Tim told much, and of giraffes.", system)
     assert "giraffes" in prompt(old_ada, system, 20)
     request = ContextRequest("s", ASKED, as_of=ago(20))
     assert "giraffes" in context_assemble(agent=old_ada, request=request, by=system).system_prompt
@@ -263,7 +264,7 @@ def test_what_came_of_a_decision_is_not_known_before(old_ada, system):
 
 def test_a_fact_is_where_it_was_filed_then(old_ada, system):
     with clock.at(ago(30)):
-        fact = learn(old_ada, TEXT, system, category="technical", subject="Ledger")
+        fact = make_fact(old_ada, TEXT, system, category="technical", subject="Ledger")
     with clock.at(ago(20)):
         fact_edit(fact=fact, by=system, category="rule", importance=0.9)
     with clock.at(ago(10)):
@@ -281,7 +282,7 @@ def test_a_fact_is_where_it_was_filed_then(old_ada, system):
 def test_what_is_always_told_comes_by_how_sure_it_was_then(old_ada, system):
     with clock.at(ago(30)):
         facts = [
-            learn(old_ada, f"Tim likes {what}.", system, category="preference", confidence=sure)
+            make_fact(old_ada, f"Tim likes {what}.", system, category="preference", confidence=sure)
             for what, sure in (("tea", 0.6), ("figs", 0.5))
         ]
     with clock.at(ago(10)):
@@ -299,7 +300,7 @@ def test_of_very_many_that_were_always_told_the_pinned_are_read_too(old_ada, sys
     monkeypatch.setattr("context.engine.sections.PROFILE_FACTS_READ", 1)
     with clock.at(ago(30)):
         for content, confidence in (("Tim likes tea.", 0.9), ("Tim likes figs.", 0.6)):
-            fact = learn(old_ada, content, system, category="person", confidence=confidence)
+            fact = make_fact(old_ada, content, system, category="person", confidence=confidence)
         context_pin(agent=old_ada, item_type="fact", item_id=str(fact.pk), by=Principal.of_user(bob))
     lines = [line for line in prompt(old_ada, system, 20, "hello").split("\n") if "Tim" in line]
     assert lines == ["- Tim likes figs.", "- Tim likes tea."]
@@ -307,7 +308,7 @@ def test_of_very_many_that_were_always_told_the_pinned_are_read_too(old_ada, sys
 
 def test_of_very_many_filed_anew_the_last_are_searched_as_they_were_filed(old_ada, system, monkeypatch):
     with clock.at(ago(30)):
-        facts = [learn(old_ada, f"The ledger export is checked by robot {n}.", system) for n in range(4)]
+        facts = [make_fact(old_ada, f"The ledger export is checked by robot {n}.", system) for n in range(4)]
     # In an order that is that of no key.
     for days, place in ((9, 2), (8, 0), (7, 3), (6, 1)):
         with clock.at(ago(days)):
@@ -338,7 +339,7 @@ def test_a_trail_that_no_service_has_written_takes_nothing_back(old_ada, system,
     words = isinstance(said, str)
     with clock.at(ago(30)):
         decision = decision_record(agent=old_ada, description=TEXT, reasons=["r"], importance=0.8, by=system)
-        fact = learn(old_ada, "The ledger export is a giraffe.", system)
+        fact = make_fact(old_ada, "The ledger export is a giraffe.", system)
     names = ("persona", "id", "created_at", "importance", "tags", "reasons", "outcome", "reviewed_at", "confidence")
     states = [said, dict.fromkeys(names if words else (*names, "description", "category"), said)]
     for state in states:
@@ -370,8 +371,8 @@ def test_what_a_profile_leaves_out_was_not_always_told_then_either(old_ada, syst
     with clock.at(ago(30)):
         values = {"excluded_kinds": ["noise"]}
         profile_create(slug="quiet", name="Quiet", base=None, values=values, by=Principal.of_user(charlie))
-        learn(old_ada, "Bananas are yellow.", system, category="rule", kind="noise")
-        learn(old_ada, "Never guess.", system, category="rule")
+        make_fact(old_ada, "Bananas are yellow.", system, category="rule", kind="noise")
+        make_fact(old_ada, "Never guess.", system, category="rule")
     for profile, shown in ((None, [True, True]), ("quiet", [False, True])):
         then = prompt(old_ada, system, 20, "hello", profile=profile)
         assert [text in then for text in ("Bananas", "Never guess")] == shown
@@ -434,7 +435,7 @@ def test_what_is_retired_of_the_subconscious_is_led_to_for_those_who_may_see_it(
 
 def test_a_fact_found_wrong_since_does_not_come_back(old_ada, system):
     with clock.at(ago(30)):
-        fact = learn(old_ada, TEXT, system)
+        fact = make_fact(old_ada, TEXT, system)
     with clock.at(ago(10)):
         fact_invalidate(fact=fact, by=system)
     assert TEXT not in prompt(old_ada, system, 20)
@@ -443,8 +444,8 @@ def test_a_fact_found_wrong_since_does_not_come_back(old_ada, system):
 def test_pins_are_those_of_the_time(old_ada, system, bob):
     reviewer = Principal.of_user(bob)
     with clock.at(ago(30)):
-        fact = learn(old_ada, "Bananas are yellow.", system)
-        always = learn(old_ada, "Tim likes tea.", system, category="preference")
+        fact = make_fact(old_ada, "Bananas are yellow.", system)
+        always = make_fact(old_ada, "Tim likes tea.", system, category="preference")
     key = {"agent": old_ada, "item_type": "fact", "item_id": str(fact.pk), "by": reviewer}
     with clock.at(ago(25)):
         context_pin(**key)

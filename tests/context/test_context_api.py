@@ -15,7 +15,6 @@ from context.services.pins import context_pin, context_unpin
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose
-from identity.services.tokens import token_create
 from memory.models import Fact
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
@@ -23,7 +22,7 @@ from memory.services.facts import fact_learn
 from memory.services.indexing import embeddings_make
 from nousweb.lib import clock
 from tests.api.problems import assert_problem, rows
-from tests.context.stories import learn
+from tests.factories import make_fact, make_token
 
 SEPARATORS = {"identity": "\n\n"}
 WORDS = ["she", "he", "likes", "went", "sea", "tea", "work", "home"]
@@ -123,7 +122,7 @@ def test_two_hundred_observations_stay_within_budget(api, ada, actor_token):
 
 def test_a_new_agent_falls_back_to_the_prompt_of_the_environment(api, system, settings):
     agent = agent_create(slug="newborn", prompt="", by=system)
-    _, secret = token_create(agent=agent, persona="actor", name="t", by=system)
+    secret = make_token(agent, name="t")
     body = api.as_token(secret).post("/context", ASK).json()
     assert body["system_prompt"] == SESSION
     settings.IDENTITY_PROMPT = "You are Nous."
@@ -179,7 +178,7 @@ def test_people_may_ask_for_the_actor(api, ada, request, name):
 
 
 def test_a_token_without_the_scope_is_refused(api, ada, system):
-    _, secret = token_create(agent=ada, persona="actor", name="t", scopes=["memory:read"], by=system)
+    secret = make_token(ada, name="t", scopes=["memory:read"])
     before = rows()
     assert_problem(api.as_token(secret).post("/context", ASK), 403, "not_allowed", detail="context:read")
     assert rows() == before
@@ -242,7 +241,7 @@ def test_the_number_of_queries_holds_however_much_there_is(api, ada, system, act
 
 def test_each_assembly_is_told_to_the_log_in_the_form_that_was_agreed(api, ada, system, actor_token):
     """Source: seed "Context Profiles and Retrieval Policies", section 8."""
-    learn(ada, "Null pointers in src/parser.py come from empty lines.", system, tags=["parser"])
+    make_fact(ada, "Null pointers in src/parser.py come from empty lines.", system, tags=["parser"])
     task = {"mode": "implement", "tags": ["bugfix", "parser"]}
     asked = {"session_id": "fix-parser-bug", "input": "Fix null pointer in src/parser.py line 42", "task": task}
     with capture_logs() as lines:
@@ -262,8 +261,8 @@ def test_each_assembly_is_told_to_the_log_in_the_form_that_was_agreed(api, ada, 
 
 
 def test_a_kind_that_the_profile_excludes_is_not_always_told_either(api, ada, system, actor_token):
-    learn(ada, "Tim prefers tea.", system, category="preference")
-    learn(ada, "Ask before a deployment.", system, category="rule")
+    make_fact(ada, "Tim prefers tea.", system, category="preference")
+    make_fact(ada, "Ask before a deployment.", system, category="rule")
     asked = {"session_id": "s", "input": "hello"}
     squire, knight = (
         api.as_token(actor_token).post("/context", asked | {"profile": f"{kind}_default"}).json()["system_prompt"]
@@ -283,8 +282,8 @@ def test_a_prompt_takes_the_same_statements_however_much_there_is(
     ask = ASK | {"input": "Why did the ledger export fail?"}
     for place in range(2):
         for number in range(20):
-            learn(ada, f"The ledger export {place}.{number} failed on a {number}th of the month.", system)
-        learn(ada, f"Likes tea number {place}.", system, category="preference")
+            make_fact(ada, f"The ledger export {place}.{number} failed on a {number}th of the month.", system)
+        make_fact(ada, f"Likes tea number {place}.", system, category="preference")
         embeddings_make()
         assert caller.post("/context", ask).status_code == 200
         # The token, the profile, pins, four fixed sections, the last loops, four of the search, usage, and the log.
@@ -295,7 +294,7 @@ def test_a_prompt_takes_the_same_statements_however_much_there_is(
 
 def test_of_each_type_three_times_what_is_shown_is_considered(api, ada, actor_token, system):
     for number in range(40):
-        learn(ada, f"The ledger export failed on day {number} since {WORDS[number % 8]} was late.", system)
+        make_fact(ada, f"The ledger export failed on day {number} since {WORDS[number % 8]} was late.", system)
     for number in range(20):
         episode = episode_open(agent=ada, title=f"Ledger export, try {number}", by=system)
         told = f"The export failed for the {number}th time."

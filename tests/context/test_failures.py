@@ -7,8 +7,8 @@ from context.engine.dedup import _embedded, duplicates_of
 from context.engine.request import Message
 from memory.embedding import EmbeddingFailed
 from memory.models import WorkingMemory
-from tests.context.stories import learn
 from tests.database import as_the_owner
+from tests.factories import make_fact
 
 ASK = {"session_id": "s", "input": "Why did the ledger export fail?"}
 
@@ -29,7 +29,7 @@ def labels(body):
     ],
 )
 def test_a_table_that_cannot_be_read_costs_its_section_alone(api, ada, actor_token, system, table, label):
-    learn(ada, "Prefers tea.", system, category="preference")
+    make_fact(ada, "Prefers tea.", system, category="preference")
     caller = api.as_token(actor_token)
     with as_the_owner(), connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {table} RENAME TO gone")
@@ -74,7 +74,7 @@ def test_the_same_text_is_said_already_with_and_without_embeddings(embedder, mon
 
 def test_what_the_conversation_says_already_is_not_told_again(api, ada, actor_token, system):
     text = "The ledger export failed because the replica lagged."
-    fact = learn(ada, text, system)
+    fact = make_fact(ada, text, system)
     body = api.as_token(actor_token).post(
         "/context", {**ASK, "explain": True, "conversation": [{"role": "user", "content": text}]}
     ).json()  # fmt: skip

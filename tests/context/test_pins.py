@@ -13,24 +13,19 @@ from identity.principal import Principal
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_invalidate
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
-from tests.context.stories import EXPORT, learn, told
+from tests.factories import EXPORT, make_fact
 
 
 def ask(agent, by, text=EXPORT, **more):
     return context_assemble(agent=agent, request=ContextRequest("s", text, **more), by=by, log=False)
 
 
-@pytest.fixture
-def reviewer(bob):
-    return Principal.of_user(bob)
-
-
 def test_what_is_pinned_is_told_though_nothing_asks_for_it(ada, system, reviewer):
-    fact = learn(ada, "Bananas are yellow.", system)
+    fact = make_fact(ada, "Bananas are yellow.", system)
     assert "Bananas" not in ask(ada, system).system_prompt
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     assembly = ask(ada, system)
-    assert "- Bananas are yellow." in told(assembly.system_prompt)
+    assert "- Bananas are yellow." in assembly.system_prompt.splitlines()
     (verdict,) = [one for one in assembly.candidates if one["id"] == str(fact.pk)]
     assert (verdict["verdict"], verdict["place"]) == ("included", "pinned")
     context_unpin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
@@ -43,8 +38,8 @@ def test_what_is_pinned_is_told_though_nothing_asks_for_it(ada, system, reviewer
 
 def test_a_pin_comes_before_the_best(ada, system, reviewer):
     for number in range(6):
-        learn(ada, f"The ledger export failed for reason {number}, as the ledger export does.", system)
-    fact = learn(ada, "Bananas are yellow.", system)
+        make_fact(ada, f"The ledger export failed for reason {number}, as the ledger export does.", system)
+    fact = make_fact(ada, "Bananas are yellow.", system)
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     assembly = ask(ada, system, budgets={"facts": 12})
     facts = next(section for section in assembly.sections if section["key"] == "facts")
@@ -53,8 +48,8 @@ def test_a_pin_comes_before_the_best(ada, system, reviewer):
 
 def test_a_pinned_fact_of_the_profile_is_the_first_of_its_section(ada, system, reviewer):
     for number in range(120):
-        learn(ada, f"Likes number {number} very much indeed, and says so.", system, category="preference")
-    last = learn(ada, "Likes tea.", system, category="preference", confidence=0.1)
+        make_fact(ada, f"Likes number {number} very much indeed, and says so.", system, category="preference")
+    last = make_fact(ada, "Likes tea.", system, category="preference", confidence=0.1)
     assert "Likes tea." not in ask(ada, system).system_prompt
     context_pin(agent=ada, item_type="fact", item_id=str(last.pk), by=reviewer)
     profile = next(section for section in ask(ada, system).sections if section["key"] == "user_profile")
@@ -62,7 +57,7 @@ def test_a_pinned_fact_of_the_profile_is_the_first_of_its_section(ada, system, r
 
 
 def test_a_profile_that_excludes_its_kind_has_the_last_word(ada, system, reviewer):
-    fact = learn(ada, "Bananas are yellow.", system, kind="tool_output")
+    fact = make_fact(ada, "Bananas are yellow.", system, kind="tool_output")
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     assembly = ask(ada, system)
     assert "Bananas" not in assembly.system_prompt
@@ -70,7 +65,7 @@ def test_a_profile_that_excludes_its_kind_has_the_last_word(ada, system, reviewe
 
 
 def test_a_retired_memory_stays_out_though_it_is_pinned(ada, system, reviewer):
-    fact = learn(ada, "Bananas are yellow.", system)
+    fact = make_fact(ada, "Bananas are yellow.", system)
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     fact_invalidate(fact=fact, by=reviewer)
     assert "Bananas" not in ask(ada, system).system_prompt
@@ -82,7 +77,7 @@ def test_a_pin_does_not_carry_the_subconscious_across(ada, system, actor, subcon
     from identity.models import ApiToken
 
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
-    dream = learn(ada, "A dream of bananas.", dreamer)
+    dream = make_fact(ada, "A dream of bananas.", dreamer)
     with pytest.raises(NotFound):
         context_pin(agent=ada, item_type="fact", item_id=str(dream.pk), by=reviewer)
     admin = Principal.of_user(charlie)
@@ -92,7 +87,7 @@ def test_a_pin_does_not_carry_the_subconscious_across(ada, system, actor, subcon
 
 
 def test_of_another_agent_nothing_is_pinned(ada, bruno, system, reviewer):
-    fact = learn(bruno, "Bananas are yellow.", system)
+    fact = make_fact(bruno, "Bananas are yellow.", system)
     with pytest.raises(NotFound):
         context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
 
@@ -108,7 +103,7 @@ def test_an_id_of_another_form_is_not_there(ada, reviewer, item_type, item_id):
 
 def test_pinning_twice_is_pinning_once_and_there_is_a_limit(ada, system, reviewer, monkeypatch):
     monkeypatch.setattr(pins_module, "MAX_PINS", 2)
-    facts = [learn(ada, f"Fact {number}.", system) for number in range(3)]
+    facts = [make_fact(ada, f"Fact {number}.", system) for number in range(3)]
     for fact in (facts[0], facts[0], facts[1]):
         context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     assert ContextPin.objects.count() == 2
@@ -117,7 +112,7 @@ def test_pinning_twice_is_pinning_once_and_there_is_a_limit(ada, system, reviewe
 
 
 def test_who_may_pin(ada, system, alice, actor):
-    fact = learn(ada, "Bananas are yellow.", system)
+    fact = make_fact(ada, "Bananas are yellow.", system)
     for by in (Principal.of_user(alice), actor):
         with pytest.raises(NotAllowed):
             context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=by)
@@ -125,14 +120,14 @@ def test_who_may_pin(ada, system, alice, actor):
 
 
 def test_the_pin_of_an_erased_fact_goes_with_it(ada, system, reviewer, charlie):
-    fact = learn(ada, "Bananas are yellow.", system)
+    fact = make_fact(ada, "Bananas are yellow.", system)
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     fact_erase(fact=fact, by=Principal.of_user(charlie), reason="Asked to.")
     assert not ContextPin.objects.exists()
 
 
 def test_a_past_context_has_the_pins_of_its_time(ada, system, reviewer):
-    fact = learn(ada, "Bananas are yellow.", system)
+    fact = make_fact(ada, "Bananas are yellow.", system)
     pin = context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     assert "Bananas" in ask(ada, system, as_of=pin.created_at).system_prompt
     with connection.cursor() as cursor:

@@ -16,11 +16,6 @@ from identity.principal import Principal
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 
 
-@pytest.fixture
-def reviewer(bob):
-    return Principal.of_user(bob)
-
-
 def of(profile, name):
     return next(one for one in profile_effective(profile) if one.name == name)
 

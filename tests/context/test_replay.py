@@ -11,13 +11,13 @@ from identity.models import AuditEvent
 from identity.principal import Principal
 from nousweb.lib import clock
 from nousweb.lib.errors import NotAllowed, NotFound
-from tests.context.stories import EXPORT, learn, send
+from tests.factories import EXPORT, make_fact, make_run
 
 
 def test_a_replay_knows_what_was_learned_since_and_leaves_no_trace(ada, actor, system, bob):
-    run = send(ada, actor)
+    run = make_run(ada, actor)
     then = clock.now()
-    learn(ada, "The ledger export failed because the replica lagged.", system)
+    make_fact(ada, "The ledger export failed because the replica lagged.", system)
     before = ContextRun.objects.count(), AuditEvent.objects.count()
     by = Principal.of_user(bob)
     now = context_replay(run=run, by=by).system_prompt
@@ -29,14 +29,14 @@ def test_a_replay_knows_what_was_learned_since_and_leaves_no_trace(ada, actor, s
 
 def test_nothing_changed_gives_the_same_prompt_token_for_token(ada, actor, system, bob):
     for number in range(5):
-        learn(ada, f"The ledger export writes file {number} at night.", system)
-    run = send(ada, actor, conversation=(), tags=("export",), mode="plan")
+        make_fact(ada, f"The ledger export writes file {number} at night.", system)
+    run = make_run(ada, actor, conversation=(), tags=("export",), mode="plan")
     again = context_replay(run=run, by=Principal.of_user(bob))
     assert (again.system_prompt, again.tokens) == (run.system_prompt, run.tokens)
 
 
 def test_another_frame_or_profile_may_be_tried(ada, actor, bob):
-    run = send(ada, actor)
+    run = make_run(ada, actor)
     replayed = context_replay(run=run, by=Principal.of_user(bob), frame="decision", profile="peasant_default")
     assert (replayed.frame_id, replayed.profile_id) == (
         "decision",
@@ -50,8 +50,8 @@ def test_of_the_subconscious_only_with_the_right_to_it(ada, subconscious_token, 
     from identity.models import ApiToken
 
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
-    learn(ada, "A dream.", dreamer, category="preference")
-    run = send(ada, dreamer)
+    make_fact(ada, "A dream.", dreamer, category="preference")
+    run = make_run(ada, dreamer)
     with pytest.raises(NotAllowed):
         context_replay(run=run, by=Principal.of_user(bob))
     assert "A dream." in context_replay(run=run, by=Principal.of_user(charlie)).system_prompt
@@ -59,20 +59,20 @@ def test_of_the_subconscious_only_with_the_right_to_it(ada, subconscious_token, 
 
 def test_a_token_replays_nothing(ada, actor):
     with pytest.raises(NotAllowed):
-        context_replay(run=send(ada, actor), by=actor)
+        context_replay(run=make_run(ada, actor), by=actor)
 
 
 def test_a_logged_run_gives_the_very_record_that_was_answered(ada, actor, system):
-    learn(ada, "The ledger export failed because the replica lagged.", system, subject="Ledger")
-    learn(ada, "Bananas are yellow.", system)
+    make_fact(ada, "The ledger export failed because the replica lagged.", system, subject="Ledger")
+    make_fact(ada, "Bananas are yellow.", system)
     record = context_assemble(agent=ada, request=ContextRequest("s", EXPORT, tags=("export",), mode="plan"), by=actor)
     assert {one["verdict"] for one in record.candidates} > {"included"}
     assert ContextRecord.of_run(ContextRun.objects.get(pk=record.id)) == record
 
 
 def test_runs_of_an_earlier_version_keep_their_hints(ada, actor, system):
-    learn(ada, "Bananas are yellow.", system)
-    run = send(ada, actor)
+    make_fact(ada, "Bananas are yellow.", system)
+    run = make_run(ada, actor)
     (refused,) = [one for one in run.candidates if one["verdict"] != "included"]
     hint = refused.pop("hint")
     refused["remedy"] = hint

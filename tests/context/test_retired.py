@@ -20,8 +20,8 @@ from memory.services.erasure import fact_erase
 from memory.services.facts import fact_invalidate, fact_supersede
 from memory.services.indexing import embeddings_make
 from nousweb.lib import clock
-from tests.context.stories import EXPORT, browser, learn
-from tests.http import ApiClient
+from tests.factories import EXPORT, make_fact
+from tests.http import ApiClient, browser
 
 OLD = "The ledger export failed because the disk was full."
 NEW = "The ledger export failed because the replica lagged."
@@ -30,7 +30,7 @@ URL = "/agents/ada/context/"
 
 def replace(agent, old, content, by, **more):
     """Learn `content` in the place of a fact; nobody is asked about the two any more."""
-    new = learn(agent, content, by, **more)
+    new = make_fact(agent, content, by, **more)
     MemoryReview.objects.pending().update(status="expired")
     _, new = fact_supersede(old=old, new=new, by=by)
     old.refresh_from_db()
@@ -40,7 +40,7 @@ def replace(agent, old, content, by, **more):
 @pytest.fixture
 def replaced(ada, system):
     """A fact and the one that took its place, with their vectors."""
-    old = learn(ada, OLD, system)
+    old = make_fact(ada, OLD, system)
     new = replace(ada, old, NEW, system)
     embeddings_make()
     return old, new
@@ -99,7 +99,7 @@ def test_a_call_that_asks_for_no_explanation_gets_none(api, ada, replaced, actor
 
 
 def test_a_fact_that_is_always_told_is_explained_too(ada, system, actor):
-    old = learn(ada, "Tim drinks tea in the morning.", system, category="preference", subject="Tim")
+    old = make_fact(ada, "Tim drinks tea in the morning.", system, category="preference", subject="Tim")
     new = replace(ada, old, "Tim drinks coffee in the morning.", system, category="preference", subject="Tim")
     result, found = explained(ada, actor, "What does Tim drink in the morning?")
     assert found[str(old.pk)]["superseded_by"] == str(new.pk)
@@ -107,7 +107,7 @@ def test_a_fact_that_is_always_told_is_explained_too(ada, system, actor):
 
 
 def test_what_was_found_wrong_has_no_date_that_lets_it_in_and_what_was_retired_has_one(ada, system, actor):
-    wrong = learn(ada, OLD, system)
+    wrong = make_fact(ada, OLD, system)
     fact_invalidate(fact=wrong, by=system, reason="It was not.")
     decision = decision_record(agent=ada, description="Export the ledger by night.", by=system)
     decision_update(decision=decision, by=system, active=False)
@@ -119,7 +119,7 @@ def test_what_was_found_wrong_has_no_date_that_lets_it_in_and_what_was_retired_h
 
 
 def test_a_pin_does_not_bring_back_what_was_replaced(ada, system, actor, bob):
-    old = learn(ada, OLD, system)
+    old = make_fact(ada, OLD, system)
     context_pin(agent=ada, item_type=ItemType.FACT, item_id=str(old.pk), by=Principal.of_user(bob))
     replace(ada, old, NEW, system)
     result, found = explained(ada, actor)
@@ -129,9 +129,9 @@ def test_a_pin_does_not_bring_back_what_was_replaced(ada, system, actor, bob):
 
 def test_of_the_subconscious_and_of_others_nothing_is_explained(ada, bruno, system, actor, subconscious_token):
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
-    dream = learn(ada, OLD, dreamer)
+    dream = make_fact(ada, OLD, dreamer)
     replace(ada, dream, "The ledger export failed in a dream.", dreamer)
-    other = learn(bruno, OLD, system)
+    other = make_fact(bruno, OLD, system)
     replace(bruno, other, "The ledger export failed at Bruno's.", system)
     _, found = explained(ada, actor)
     assert not {str(dream.pk), str(other.pk)} & found.keys()
@@ -143,7 +143,7 @@ def test_of_the_subconscious_and_of_others_nothing_is_explained(ada, bruno, syst
 def test_of_very_much_that_was_retired_the_last_is_read_and_what_holds_the_words(ada, system, actor, monkeypatch):
     monkeypatch.setattr(retired_matches, "LATEST", 2)
     texts = ["The ledger export failed.", "Books went missing from a shelf.", "Whales sing.", "Whales dive."]
-    facts = [learn(ada, text, system) for text in texts]
+    facts = [make_fact(ada, text, system) for text in texts]
     for place, fact in enumerate(facts):
         with clock.at(clock.now() - timedelta(days=9 - place)):
             fact_invalidate(fact=fact, by=system)

@@ -17,7 +17,7 @@ from memory.services.decisions import decision_record, decision_update
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_invalidate, fact_restore, fact_supersede
 from nousweb.lib.token_estimate import estimate_tokens
-from tests.context.stories import learn
+from tests.factories import make_fact
 
 DREAM = "zqdream"
 HOSTILE = st.sampled_from(
@@ -72,11 +72,11 @@ def store(agent, facts, personas, system, reviewer):
         # Rules are for people to set.
         category = "preference" if dream and one["category"] == "rule" else one["category"]
         said = {"category": category, "scope": one["scope"], "tags": ["ledger"]}
-        fact = learn(agent, f"The ledger export failed, says {word}.{one['hostile']}", by, **said)
+        fact = make_fact(agent, f"The ledger export failed, says {word}.{one['hostile']}", by, **said)
         if one["pinned"] and not dream:
             context_pin(agent=agent, item_type="fact", item_id=str(fact.pk), by=reviewer)
         if one["fate"] == "superseded":
-            new = learn(agent, f"The ledger export failed, {word[:-3]}new says otherwise.", by, **said)
+            new = make_fact(agent, f"The ledger export failed, {word[:-3]}new says otherwise.", by, **said)
             if new.pk != fact.pk and Fact.objects.get(pk=fact.pk).active:
                 # While people are being asked about it, only they replace it.
                 MemoryReview.objects.pending().update(status="expired")

@@ -8,7 +8,7 @@ from context.models import ContextRun, MemoryUsage
 from context.usage import usage_stats
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
-from tests.context.stories import EXPORT, learn, send
+from tests.factories import EXPORT, make_fact, make_run
 
 KEY = ("fact", "f")
 
@@ -17,7 +17,7 @@ def observed(ada, actor, *references, days=0.0):
     """Observations of one memory, each in a run of its own."""
     for referenced in references:
         MemoryUsage.objects.create(
-            run=send(ada, actor, "hello"), agent=ada, persona="actor", item_type=KEY[0], item_id=KEY[1],
+            run=make_run(ada, actor, "hello"), agent=ada, persona="actor", item_type=KEY[0], item_id=KEY[1],
             referenced=referenced, overlap=0.5, at=clock.now() - timedelta(days=days),
         )  # fmt: skip
 
@@ -45,8 +45,8 @@ def test_the_boost_by_the_share_of_references(ada, actor, references, boost):
 
 
 def test_an_answer_teaches_the_next_context(api, ada, actor_token, system):
-    used = learn(ada, "The ledger export failed because the replica lagged behind.", system)
-    unused = learn(ada, "The ledger export fail counter is shown on the wall display.", system)
+    used = make_fact(ada, "The ledger export failed because the replica lagged behind.", system)
+    unused = make_fact(ada, "The ledger export fail counter is shown on the wall display.", system)
     caller = api.as_token(actor_token)
     ask = {"session_id": "s", "input": EXPORT, "explain": True}
     answer = "It failed because the replica lagged behind the primary by hours."
@@ -73,7 +73,7 @@ def test_an_answer_teaches_the_next_context(api, ada, actor_token, system):
 
 
 def test_a_long_context_does_not_hide_what_was_quoted(api, ada, actor_token, system):
-    quoted = learn(ada, "The ledger export reads from the replica at night.", system)
+    quoted = make_fact(ada, "The ledger export reads from the replica at night.", system)
     caller = api.as_token(actor_token)
     body = caller.post("/context", {"session_id": "s", "input": EXPORT}).json()
     long = "word " * 5_000 + "the ledger export reads from the replica at night"
@@ -109,7 +109,7 @@ def test_people_without_the_right_do_not_reach_the_subconscious(api, ada, subcon
 @pytest.mark.parametrize(("repeated", "referenced"), [(2, False), (3, True)])
 def test_a_memory_is_referenced_from_15_percent_of_its_words_on(api, ada, actor_token, system, repeated, referenced):
     words = [f"word{letter}{letter}" for letter in "abcdefghijklmnopqrst"]
-    learn(ada, " ".join(words), system, category="preference")
+    make_fact(ada, " ".join(words), system, category="preference")
     caller = api.as_token(actor_token)
     run = caller.post("/context", {"session_id": "s", "input": "hello"}).json()["id"]
     (use,) = caller.post(f"/context/{run}/response", {"response": " ".join(words[:repeated])}).json()["items"]

@@ -16,7 +16,7 @@ from identity.services.proposals import identity_propose
 from memory.models import Censor, Fact, MemoryReview
 from memory.services.censors import censor_create
 from memory.services.facts import fact_learn, fact_supersede
-from tests.context.stories import EXPORT, learn, send
+from tests.factories import EXPORT, make_fact, make_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -25,8 +25,8 @@ REPLICA = "The ledger export failed because the replica lagged."
 
 @pytest.fixture
 def ledger(ada: Agent, system: Principal) -> Fact:
-    learn(ada, "Traders export bananas by ship.", system, kind="")
-    return learn(ada, REPLICA, system)
+    make_fact(ada, "Traders export bananas by ship.", system, kind="")
+    return make_fact(ada, REPLICA, system)
 
 
 def test_the_preview_follows_what_is_typed_and_leaves_no_trace(
@@ -56,7 +56,7 @@ def test_the_preview_follows_what_is_typed_and_leaves_no_trace(
 def test_a_candidate_is_explained_pinned_and_tried_again(
     ada: Agent, system: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
-    fact = learn(ada, REPLICA, system, importance=0.1)
+    fact = make_fact(ada, REPLICA, system, importance=0.1)
     page = log_in(charlie)
     page.goto(reverse("agent_context", args=["ada"]) + "?input=Why+did+the+ledger+export+fail%3F")
     row = page.get_by_role("row").filter(has_text="replica lagged").filter(has_text="low importance")
@@ -75,8 +75,10 @@ def test_what_was_considered_is_filtered_ordered_and_paged(
     ledger: Fact, ada: Agent, actor: Principal, system: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
     for number in range(20):
-        learn(ada, f"Export number {number} of the ledger failed at noon.", system)
-    _, new = fact_supersede(old=ledger, new=learn(ada, "The ledger export failed at a full disk.", system), by=system)
+        make_fact(ada, f"Export number {number} of the ledger failed at noon.", system)
+    _, new = fact_supersede(
+        old=ledger, new=make_fact(ada, "The ledger export failed at a full disk.", system), by=system
+    )
     page = log_in(charlie)
     page.goto(reverse("agent_context", args=["ada"]))
     page.get_by_label("Input").fill(EXPORT)
@@ -100,7 +102,7 @@ def test_what_was_considered_is_filtered_ordered_and_paged(
     considered.get_by_role("button", name="Superseded 1").click()
     considered.get_by_role("link", name="Open what replaced it").click()
     page.wait_for_url(f"**/facts/{new.pk}/")
-    run = send(ada, actor)
+    run = make_run(ada, actor)
     page.goto(reverse("agent_context_run", args=["ada", run.pk]))
     considered.get_by_role("link", name="Included").click()
     page.wait_for_url("**verdict=included*")
@@ -110,8 +112,8 @@ def test_what_was_considered_is_filtered_ordered_and_paged(
 def test_then_and_now_and_as_of(
     ada: Agent, actor: Principal, system: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
-    run = send(ada, actor)
-    learn(ada, REPLICA, system)
+    run = make_run(ada, actor)
+    make_fact(ada, REPLICA, system)
     page = log_in(charlie)
     page.goto(reverse("agent_context_runs", args=["ada"]))
     page.get_by_role("link", name=EXPORT).click()
@@ -130,7 +132,7 @@ def test_the_blast_radius_is_worked_out_on_the_review_page(
     ada: Agent, actor: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
     for text in ("hello", EXPORT):
-        send(ada, actor, text)
+        make_run(ada, actor, text)
     proposal = identity_propose(agent=ada, section="values", content="Truth first.", by=actor).proposal
     page = log_in(charlie)
     page.goto(reverse("proposal", args=[proposal.pk]))
@@ -145,7 +147,7 @@ def test_the_blast_radius_is_worked_out_where_a_fact_or_a_censor_is_changed(
     ledger: Fact, ada: Agent, actor: Principal, system: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
     for text in ("hello", EXPORT):
-        send(ada, actor, text)
+        make_run(ada, actor, text)
     censor = censor_create(agent=ada, pattern="coffee", severity="block", by=system)
     page = log_in(charlie)
     page.goto(reverse("agent_fact_change", args=["ada", ledger.pk, "supersede"]))
@@ -169,12 +171,12 @@ def test_the_blast_radius_is_worked_out_where_a_fact_or_a_censor_is_changed(
 def test_the_blast_radius_is_worked_out_for_each_answer_to_a_question(
     ada: Agent, actor: Principal, system: Principal, bob: User, log_in: Callable[..., Page]
 ) -> None:
-    learn(ada, "The nightly job never touches the archive.", system, subject="nightly job")
+    make_fact(ada, "The nightly job never touches the archive.", system, subject="nightly job")
     text = "The nightly job sometimes touches the archive."
     asked = fact_learn(
         agent=ada, content=text, subject="nightly job", category="technical", importance=0.8, by=system
     ).review
-    send(ada, actor, "Does the nightly job touch the archive?")
+    make_run(ada, actor, "Does the nightly job touch the archive?")
     page = log_in(bob)
     page.goto(reverse("memory_question", args=[asked]))
     offer = page.get_by_role("region", name="Blast radius")
@@ -207,7 +209,7 @@ def test_the_blast_radius_of_a_category_is_worked_out_where_it_is_changed(
     ledger: Fact, ada: Agent, actor: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
     for text in ("hello", EXPORT):
-        send(ada, actor, text)
+        make_run(ada, actor, text)
     page = log_in(charlie)
     page.goto(reverse("agent_fact_change", args=["ada", ledger.pk, "edit"]))
     page.get_by_label("Category").fill("rule")
@@ -229,10 +231,10 @@ def test_the_blast_radius_of_a_category_is_worked_out_where_it_is_changed(
 def test_the_blast_radius_of_all_that_is_selected_is_one_replay(
     ada: Agent, actor: Principal, system: Principal, bob: User, log_in: Callable[..., Page]
 ) -> None:
-    learn(ada, "The nightly job never touches the archive.", system, subject="nightly job")
-    learn(ada, "The nightly job sometimes touches the archive.", system, subject="nightly job")
+    make_fact(ada, "The nightly job never touches the archive.", system, subject="nightly job")
+    make_fact(ada, "The nightly job sometimes touches the archive.", system, subject="nightly job")
     for text in ("hello", "Does the nightly job touch the archive?"):
-        send(ada, actor, text)
+        make_run(ada, actor, text)
     for section, text in (("values", "Truth first."), ("protocols", "Check twice.")):
         identity_propose(agent=ada, section=section, content=text, by=actor, wait=True)
     page = log_in(bob)
@@ -254,7 +256,7 @@ def test_the_blast_radius_of_all_that_is_selected_is_one_replay(
 @pytest.fixture
 def considered(ledger: Fact, ada: Agent, system: Principal, charlie: User, log_in: Callable[..., Page]) -> Locator:
     """The candidates of a preview whose page is open."""
-    learn(ada, "The ledger export ran at noon.", system, importance=0.1)
+    make_fact(ada, "The ledger export ran at noon.", system, importance=0.1)
     page = log_in(charlie)
     page.goto(reverse("agent_context", args=["ada"]) + "?input=Why+did+the+ledger+export+fail%3F")
     return page.locator("#candidates")

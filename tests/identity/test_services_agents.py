@@ -8,6 +8,7 @@ from identity.services.agents import agent_create, agent_update
 from identity.services.seeding import agent_reinitiate, identity_seed
 from memory.services.facts import fact_learn
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+from tests.factories import make_principal
 
 
 def test_an_agent_begins_with_its_prompt(db, system):
@@ -31,9 +32,8 @@ def test_without_a_prompt_it_stays_new_and_can_be_seeded_later(db, system, setti
 
 
 def test_seeding_takes_the_facts_about_people_and_of_the_actor_only(system, ada, bruno):
-    from identity.services.tokens import token_create
 
-    dreamer = Principal.of_token(token_create(agent=ada, persona="subconscious", name="t", by=system)[0])
+    dreamer = make_principal(ada, "subconscious", name="t")
     fact_learn(agent=ada, content="Tim is a pilot.", category="person", by=system)
     fact_learn(agent=ada, content="A dream.", category="person", by=dreamer)
     fact_learn(agent=bruno, content="Ann sails.", category="person", by=system)

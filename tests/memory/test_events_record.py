@@ -9,13 +9,13 @@ from django.utils import timezone
 
 from identity.models import AuditEvent
 from identity.principal import Principal
-from identity.services.tokens import token_create
 from memory.layers.event_policy import MAX_EVENT_CHARACTERS
 from memory.models import Event, EventKind, LongTermEntry, LoopSummary, SearchItem
 from memory.services.events import events_record
 from nousweb.lib.errors import Invalid, NotAllowed
 from tests.api.problems import assert_problem
 from tests.database import as_the_owner
+from tests.factories import make_token
 
 
 def post(api, token, *events):
@@ -250,7 +250,7 @@ def test_metadata_never_becomes_a_trusted_field(api, actor_token, ada, bruno):
 
 
 def test_only_the_scope_to_write_records(api, ada, alice, charlie, system):
-    reader = token_create(agent=ada, persona="actor", name="r", scopes=["memory:read"], by=system)[1]
+    reader = make_token(ada, name="r", scopes=["memory:read"])
     assert_problem(post(api, reader, GOOD), 403, "not_allowed", detail="memory:write")
     for person in (alice, charlie):
         refused = api.as_person(person).post("/events", {"events": [GOOD]}, query={"agent": "ada"})

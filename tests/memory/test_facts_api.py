@@ -12,11 +12,11 @@ from django.utils import timezone
 
 from identity.models import AuditEvent
 from identity.principal import Principal
-from identity.services.tokens import token_create
 from memory.models import Fact, FactChange
 from memory.services.facts import fact_learn
 from nousweb.lib.characters import without_hidden
 from tests.api.problems import assert_problem, rows
+from tests.factories import make_token
 
 FACT_FIELDS = [
     "id", "persona", "content", "subject", "category", "kind", "scope", "tags", "confidence", "importance", "source",
@@ -71,7 +71,7 @@ def test_a_rule_needs_a_scope_of_its_own(api, ada, actor_token, all_scopes_token
 
 @pytest.mark.parametrize("path", ["/facts", "/facts/00000000-0000-0000-0000-000000000000"])
 def test_a_token_that_may_only_write_cannot_read(api, ada, system, path):
-    _, secret = token_create(agent=ada, persona="actor", name="writer", scopes=["memory:write"], by=system)
+    secret = make_token(ada, name="writer", scopes=["memory:write"])
     assert_problem(api.as_token(secret).get(path), 403, "not_allowed", detail="memory:read")
     assert api.as_token(secret).post("/facts", {"content": "x"}).status_code == 201
 

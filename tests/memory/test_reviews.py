@@ -7,16 +7,14 @@ from memory.models import Fact, FactChange, MemoryReview
 from memory.services.facts import fact_confirm, fact_learn
 from memory.services.reviews.expiry import reviews_expire
 from memory.services.reviews.resolve import review_resolve
+from tests.factories import make_review
 
 OLD, NEW = "Tim never goes to the gym on Mondays with Ann.", "Tim sometimes goes to the gym on Mondays with Ann."
 
 
 @pytest.fixture
 def review(ada, actor):
-    fact_learn(agent=ada, content=OLD, subject="Tim", by=actor)
-    result = fact_learn(agent=ada, content=NEW, subject="Tim", by=actor)
-    assert result.action == "queued"
-    return MemoryReview.objects.get(pk=result.review)
+    return make_review(ada, actor, OLD, NEW)
 
 
 @pytest.fixture

@@ -7,15 +7,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from identity.models import Agent
-from identity.principal import Principal
 from identity.services.agents import agent_create
-from identity.services.tokens import token_create
 from memory.models import EmbeddingModel, Event, SearchItem
 from memory.persona import ActorMemory, SubconsciousMemory
 from memory.search import SearchRequest, search
 from memory.search.candidates import candidates_explain, counts_read
 from memory.services.events import events_record
 from memory.services.indexing import embeddings_make
+from tests.factories import make_principal
 
 
 def tables_of(plan):
@@ -34,7 +33,7 @@ def tables_of(plan):
 
 @pytest.fixture
 def both(ada, actor, system):
-    subconscious = Principal.of_token(token_create(agent=ada, persona="subconscious", name="s", by=system)[0])
+    subconscious = make_principal(ada, "subconscious", name="s")
     say(ada, actor, "The launch code of the demo is swordfish")
     say(ada, subconscious, "The secret suspicion is that the launch will slip")
     embeddings_make()
@@ -115,9 +114,9 @@ WORDS = st.lists(
 def test_nothing_that_is_written_or_asked_widens_the_view(
     ada, actor, system, api, actor_token, mine, hidden, foreign, loop, metadata, query, more, vectors
 ):
-    subconscious = Principal.of_token(token_create(agent=ada, persona="subconscious", name="s", by=system)[0])
+    subconscious = make_principal(ada, "subconscious", name="s")
     other = Agent.objects.filter(slug="other").first() or agent_create(slug="other", name="O", prompt="O.", by=system)
-    stranger = Principal.of_token(token_create(agent=other, persona="actor", name="o", by=system)[0])
+    stranger = make_principal(other, name="o")
     for by, agent, texts in ((actor, ada, mine), (subconscious, ada, hidden), (stranger, other, foreign)):
         events_record(
             agent=agent,

@@ -17,7 +17,6 @@ from django.utils import timezone
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
-from identity.services.tokens import token_create
 from memory.models import (
     Censor,
     Decision,
@@ -40,6 +39,7 @@ from memory.transfer.export_tables import AUDIT_TABLE, LEFT_OUT, TABLES, columns
 from memory.transfer.exporting import agent_export
 from memory.types import entry_of
 from nousweb.lib.errors import NotAllowed
+from tests.factories import make_principal
 from tests.security.scale import scaled
 
 HARD = 'Zoë said "no"\\n\n\ttab — \u2028 \U0001f600'
@@ -53,7 +53,7 @@ def full(ada, actor, bruno, system):
     """Ada with rows of every table and of both personas."""
     # Events of somebody else first, so that ids differ when hers come back.
     events_record(agent=bruno, events=[{"kind": "error", "content": "x"}] * 3, by=system)
-    subconscious = Principal.of_token(token_create(agent=ada, persona="subconscious", name="s", by=system)[0])
+    subconscious = make_principal(ada, "subconscious", name="s")
     made = []
     for by in (actor, subconscious):
         said = [

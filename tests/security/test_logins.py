@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.test import Client, override_settings
 
 from identity.models import AuditEvent
-from tests.conftest import PASSWORD
+from tests.factories import PASSWORD
 
 pytestmark = pytest.mark.django_db
 LOGINS = ("/login/", "/admin/login/")

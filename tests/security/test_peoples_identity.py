@@ -39,11 +39,6 @@ def person(api: ApiClient, ada: Agent, bob: User) -> ApiClient:
     return api.as_person(bob)
 
 
-@pytest.fixture
-def by_bob(bob: User) -> Principal:
-    return Principal.of_user(bob)
-
-
 def wish(caller: ApiClient, content: str, section: str = "protocols", **more: Any) -> Any:
     return caller.put(f"/identity/{section}", {"content": content, **more})
 
@@ -77,23 +72,23 @@ def test_what_a_person_emptied_stays_empty(agent: ApiClient, person: ApiClient) 
 
 
 @pytest.mark.parametrize("edited", [None, "Ask Ann or Bob before each deploy."])
-def test_what_a_person_approved_is_not_replaced(agent: ApiClient, by_bob: Principal, edited: str | None) -> None:
-    proposal_approve(proposal=proposal_of(wish(agent, ASK, mode="propose")), by=by_bob, content=edited)
+def test_what_a_person_approved_is_not_replaced(agent: ApiClient, reviewer: Principal, edited: str | None) -> None:
+    proposal_approve(proposal=proposal_of(wish(agent, ASK, mode="propose")), by=reviewer, content=edited)
     assert_waits(agent, HELD)
 
 
-def test_what_a_person_kept_is_not_replaced_until_that_is_undone(agent: ApiClient, by_bob: Principal) -> None:
-    kept = proposal_keep(proposal=proposal_of(wish(agent, ASK)), by=by_bob)
+def test_what_a_person_kept_is_not_replaced_until_that_is_undone(agent: ApiClient, reviewer: Principal) -> None:
+    kept = proposal_keep(proposal=proposal_of(wish(agent, ASK)), by=reviewer)
     long_ago(timedelta(days=2))
     assert_waits(agent, HELD)
-    proposal_undo(proposal=kept, by=by_bob)
+    proposal_undo(proposal=kept, by=reviewer)
     assert wish(agent, BOLD).json()["action"] == "applied"
 
 
-def test_what_a_person_restored_is_not_replaced(agent: ApiClient, by_bob: Principal) -> None:
+def test_what_a_person_restored_is_not_replaced(agent: ApiClient, reviewer: Principal) -> None:
     wish(agent, ASK)
     long_ago(timedelta(days=2))
-    proposal_revert(proposal=proposal_of(wish(agent, "Deploy on Fridays.")), by=by_bob)
+    proposal_revert(proposal=proposal_of(wish(agent, "Deploy on Fridays.")), by=reviewer)
     long_ago(REJECTION_STANDS)
     assert_waits(agent, HELD)
 
@@ -114,17 +109,17 @@ def test_what_the_system_seeded_stays_the_agents(agent: ApiClient, ada: Agent, s
 @pytest.mark.parametrize("again", [BOLD, f"{BOLD[:-1]}!", f"- **{BOLD.upper()}**", "Deploy with-out asking anybody"])
 @pytest.mark.parametrize("section", ["protocols", "preferences", "values"])
 def test_rejected_words_are_refused_in_every_section(
-    agent: ApiClient, by_bob: Principal, again: str, section: str
+    agent: ApiClient, reviewer: Principal, again: str, section: str
 ) -> None:
     rejected = proposal_of(wish(agent, BOLD, "boundaries"))
-    proposal_reject(proposal=rejected, by=by_bob, comment="Never.")
+    proposal_reject(proposal=rejected, by=reviewer, comment="Never.")
     problem = assert_problem(wish(agent, again, section), 409, "conflict", detail="(boundaries)")
     assert problem["proposal"] == str(rejected.pk)
     assert wish(agent, f"{again} Twice.", section).status_code in (200, 202)
 
 
-def test_after_a_rejection_the_next_change_of_the_section_waits(agent: ApiClient, by_bob: Principal) -> None:
-    proposal_reject(proposal=proposal_of(wish(agent, BOLD, mode="propose")), by=by_bob)
+def test_after_a_rejection_the_next_change_of_the_section_waits(agent: ApiClient, reviewer: Principal) -> None:
+    proposal_reject(proposal=proposal_of(wish(agent, BOLD, mode="propose")), by=reviewer)
     other = wish(agent, "Deploy; nobody needs to be asked.")
     assert (other.status_code, other.json()["action"]) == (202, "proposed")
     assert REFUSED in other.json()["proposal"]["guardrail"]

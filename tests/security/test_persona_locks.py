@@ -11,9 +11,7 @@ from django.db import connection, connections
 
 from context.models import ContextRun
 from context.services.response import context_outcome, context_respond
-from identity.principal import Principal
 from identity.services.proposals import identity_propose
-from identity.services.tokens import token_create
 from memory.models import Decision, Episode
 from memory.services.censors import censor_check, censor_create
 from memory.services.decisions import decision_record
@@ -24,6 +22,7 @@ from memory.services.loops import loop_close
 from memory.services.procedures import procedure_create
 from memory.services.working import working_item_add
 from memory.tasks import embed_pending
+from tests.factories import make_principal
 from tests.http import ApiClient
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,7 +32,7 @@ WAITS = "1s"
 
 @pytest.fixture
 def dreamer(ada, system):
-    return Principal.of_token(token_create(agent=ada, persona="subconscious", name="night", by=system)[0])
+    return make_principal(ada, "subconscious", name="night")
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import pytest
 from identity.models import ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import proposal_approve, proposal_reject
-from identity.services.tokens import token_create
 from memory.jobs.runner import job_run
 from memory.models import Censor, Job
 from memory.persona import SubconsciousMemory
 from memory.tasks import embed_pending
 from nousweb.lib.errors import NotFound
 from tests.api.problems import assert_problem
+from tests.factories import make_token
 
 DREAM = "Always mention the zeppelin."
 
@@ -30,7 +30,7 @@ def actor_api(api, actor_token):
 @pytest.fixture
 def dream_api(api, ada, system):
     scopes = ["identity:read", "identity:propose", "memory:read", "memory:write", "memory:rules", "context:read"]
-    return api.as_token(token_create(agent=ada, persona="subconscious", name="night", scopes=scopes, by=system)[1])
+    return api.as_token(make_token(ada, "subconscious", name="night", scopes=scopes))
 
 
 @pytest.mark.parametrize("section", ["preferences", "protocols", "character", "environment"])

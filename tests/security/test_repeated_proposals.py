@@ -23,11 +23,6 @@ def agent(api, ada, actor_token):
     return api.as_token(actor_token)
 
 
-@pytest.fixture
-def by_bob(bob):
-    return Principal.of_user(bob)
-
-
 def long_ago(span):
     ChangeProposal.objects.update(created_at=F("created_at") - span, decided_at=F("decided_at") - span)
 
@@ -59,10 +54,10 @@ def test_each_persona_and_person_has_its_own(api, agent, subconscious_token, bob
     assert len({mine, hidden.json()["proposal"]["id"], person.json()["proposal"]["id"]}) == 3
 
 
-def test_what_people_turned_down_is_not_proposed_again(agent, by_bob):
+def test_what_people_turned_down_is_not_proposed_again(agent, reviewer):
     first = proposed(agent, BOLD).json()["proposal"]["id"]
     proposal = ChangeProposal.objects.get(pk=first)
-    proposal_reject(proposal=proposal, by=by_bob, comment="Never without asking.")
+    proposal_reject(proposal=proposal, by=reviewer, comment="Never without asking.")
     refused = proposed(agent, BOLD.lower())
     problem = assert_problem(refused, 409, "conflict", detail="Never without asking.")
     assert problem["proposal"] == first
@@ -71,17 +66,17 @@ def test_what_people_turned_down_is_not_proposed_again(agent, by_bob):
     assert proposed(agent, BOLD).status_code == 202
 
 
-def test_a_rejection_taken_back_is_none(agent, by_bob):
+def test_a_rejection_taken_back_is_none(agent, reviewer):
     first = proposed(agent, BOLD).json()["proposal"]["id"]
-    proposal_reject(proposal=ChangeProposal.objects.get(pk=first), by=by_bob)
-    proposal_undo(proposal=ChangeProposal.objects.get(pk=first), by=by_bob)
+    proposal_reject(proposal=ChangeProposal.objects.get(pk=first), by=reviewer)
+    proposal_undo(proposal=ChangeProposal.objects.get(pk=first), by=reviewer)
     answer = proposed(agent, BOLD)
     assert (answer.status_code, answer.json()["proposal"]["id"]) == (200, first)
 
 
-def test_what_people_took_back_is_not_applied_again(agent, ada, by_bob):
+def test_what_people_took_back_is_not_applied_again(agent, ada, reviewer):
     applied = agent.put("/identity/preferences", {"content": "Short answers."}).json()["proposal"]
-    proposal_revert(proposal=ChangeProposal.objects.get(pk=applied["id"]), by=by_bob)
+    proposal_revert(proposal=ChangeProposal.objects.get(pk=applied["id"]), by=reviewer)
     long_ago(timedelta(days=2))
     refused = agent.put("/identity/preferences", {"content": "short  answers."})
     assert_problem(refused, 409, "conflict", detail="reverted")
@@ -96,9 +91,9 @@ def test_the_actor_learns_nothing_of_what_the_subconscious_was_refused(api, agen
     assert proposed(agent, BOLD).status_code == 202
 
 
-def test_a_person_may_propose_what_was_turned_down(api, agent, bob, by_bob):
+def test_a_person_may_propose_what_was_turned_down(api, agent, bob, reviewer):
     first = proposed(agent, BOLD).json()["proposal"]["id"]
-    proposal_reject(proposal=ChangeProposal.objects.get(pk=first), by=by_bob)
+    proposal_reject(proposal=ChangeProposal.objects.get(pk=first), by=reviewer)
     body = {"content": BOLD, "mode": "propose"}
     answer = api.as_person(bob).request("PUT", "/identity/character", body=body, query={"agent": "ada"})
     assert answer.status_code == 202
@@ -112,11 +107,11 @@ def test_only_so_many_wait(api, ada, agent, all_scopes_token):
     assert proposed(api.as_token(all_scopes_token), "Of another token.").status_code == 202
 
 
-def test_only_so_many_come_in_a_day(ada, agent, by_bob):
+def test_only_so_many_come_in_a_day(ada, agent, reviewer):
     for place in range(MAX_PROPOSALS_PER_TOKEN_AND_DAY):
         answer = proposed(agent, f"{BOLD} {place}")
         assert answer.status_code == 202, answer.content
-        proposal_reject(proposal=ChangeProposal.objects.get(pk=answer.json()["proposal"]["id"]), by=by_bob)
+        proposal_reject(proposal=ChangeProposal.objects.get(pk=answer.json()["proposal"]["id"]), by=reviewer)
     refused = proposed(agent, "One more.")
     assert_problem(refused, 429, "too_many_requests", detail="50")
     assert 0 < int(refused.headers["Retry-After"]) <= 86_401

@@ -34,20 +34,16 @@ from memory.services.facts import fact_edit, fact_invalidate, fact_learn
 from memory.services.reviews.resolve import review_resolve
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.api.problems import rows
-from tests.context.stories import browser, learn, send
-
-
-@pytest.fixture
-def reviewer(bob):
-    return Principal.of_user(bob)
+from tests.factories import make_fact, make_run
+from tests.http import browser
 
 
 @pytest.fixture
 def asked(ada, actor, system):
     """Three logged requests, of which one is about the ledger."""
-    fact = learn(ada, "The ledger export failed because the replica lagged.", system)
+    fact = make_fact(ada, "The ledger export failed because the replica lagged.", system)
     for text in ("hello", "Why did the ledger export fail?", "What is the weather like?"):
-        send(ada, actor, text)
+        make_run(ada, actor, text)
     return fact
 
 
@@ -88,7 +84,7 @@ def test_a_text_in_a_facts_place_is_told_in_its_place(ada, asked, reviewer):
 
 
 def test_a_fact_of_the_profile_reaches_every_prompt(ada, asked, system, reviewer):
-    rule = learn(ada, "Never guess.", system, category="rule", subject="Tim")
+    rule = make_fact(ada, "Never guess.", system, category="rule", subject="Tim")
     blast = blast_radius(agent=ada, overrides=fact_overrides(rule, "Always ask."), by=reviewer)
     assert len(blast.changed) == 3
     assert all("- [Tim] Always ask." in row.after for row in blast.rows)
@@ -168,9 +164,9 @@ def test_the_page_and_the_part_of_a_page(ada, asked, alice, actor):
 @pytest.fixture
 def question(ada, system, actor):
     """Two facts that seem to contradict each other, and a logged request about them."""
-    learn(ada, "The nightly job never touches the archive.", system, subject="nightly job")
+    make_fact(ada, "The nightly job never touches the archive.", system, subject="nightly job")
     key = learn_review(ada, "The nightly job sometimes touches the archive.", system)
-    send(ada, actor, "Does the nightly job touch the archive?")
+    make_run(ada, actor, "Does the nightly job touch the archive?")
     return MemoryReview.objects.select_related("old", "new", "censor").get(pk=key)
 
 
@@ -260,14 +256,14 @@ def _place(agent, by, fact, text="Why did the ledger export fail?"):
 def test_a_fact_filed_anew_is_told_where_its_blast_radius_says(
     ada, actor, system, reviewer, bob, was, category, pinned
 ):
-    fact = learn(ada, "The ledger export failed because the replica lagged.", system, category=was, confidence=0.7)
+    fact = make_fact(ada, "The ledger export failed because the replica lagged.", system, category=was, confidence=0.7)
     for number, confidence in enumerate((0.9, 0.8, 0.7, 0.6)):
-        learn(ada, f"Rule {number} of the house.", system, category="rule", confidence=confidence)
-    learn(ada, "The ledger export failed at noon.", system)
+        make_fact(ada, f"Rule {number} of the house.", system, category="rule", confidence=confidence)
+    make_fact(ada, "The ledger export failed at noon.", system)
     if pinned:
         context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     for text in ("hello", "Why did the ledger export fail?", "What is the weather like?"):
-        send(ada, actor, text)
+        make_run(ada, actor, text)
     blast = blast_radius(agent=ada, overrides=filing_overrides(fact, category=category), by=reviewer)
     moved = (was in PROFILE_CATEGORIES) != (category in PROFILE_CATEGORIES)
     assert bool(blast.changed) == moved
@@ -284,11 +280,11 @@ def test_a_fact_filed_anew_is_told_where_its_blast_radius_says(
 
 
 def test_a_pinned_fact_that_no_search_finds_is_told_where_its_blast_radius_says(ada, actor, system, reviewer):
-    fact = learn(ada, "Bananas are yellow.", system, category="rule")
+    fact = make_fact(ada, "Bananas are yellow.", system, category="rule")
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     for number in range(40):
-        learn(ada, f"The ledger export failed because of case {number}.", system)
-    send(ada, actor, "Why did the ledger export fail?")
+        make_fact(ada, f"The ledger export failed because of case {number}.", system)
+    make_run(ada, actor, "Why did the ledger export fail?")
     (row,) = blast_radius(agent=ada, overrides=filing_overrides(fact, category="technical"), by=reviewer).rows
     assert [labels for text, *labels in row.moved if "Bananas" in text] == [["User Profile", "Relevant Facts"]]
     fact_edit(fact=fact, by=reviewer, category="technical")
@@ -300,18 +296,18 @@ def test_a_filing_says_what_a_profile_and_a_persona_leave_out(
     ada, system, reviewer, actor, charlie, subconscious_token
 ):
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
-    dream = learn(ada, "A dream of the ledger export.", dreamer)
+    dream = make_fact(ada, "A dream of the ledger export.", dreamer)
     censor = censor_create(agent=ada, pattern="nightmare", by=dreamer)
-    send(ada, actor)
-    send(ada, dreamer)
+    make_run(ada, actor)
+    make_run(ada, dreamer)
     admin = Principal.of_user(charlie)
     for overrides in (filing_overrides(dream, category="rule"), censor_overrides(censor, severity="block")):
         told = {row.run.persona: row.changed for row in blast_radius(agent=ada, overrides=overrides, by=admin).rows}
         assert told == {"actor": False, "subconscious": True}
-    picky = learn(ada, "Bananas are yellow.", system, kind="noise")
+    picky = make_fact(ada, "Bananas are yellow.", system, kind="noise")
     profile_create(slug="quiet", name="Quiet", base=None, values={"excluded_kinds": ["noise"]}, by=admin)
     ContextRun.objects.all().delete()
-    send(ada, actor, profile="quiet")
+    make_run(ada, actor, profile="quiet")
     overrides = filing_overrides(picky, category="rule")
     assert not blast_radius(agent=ada, overrides=overrides, by=reviewer).changed
 
@@ -402,7 +398,7 @@ def test_of_several_agents_each_has_its_own(ada, bruno, asked, proposals, alice,
 
 
 def test_several_agents_share_the_time_that_one_has(ada, bruno, asked, proposals, alice, system, monkeypatch):
-    send(bruno, system, "hello")
+    make_run(bruno, system, "hello")
     other = identity_propose(agent=bruno, section="values", content="Speed.", by=system, wait=True).proposal
     # The deadline is set, the first agent begins at once, and the second long after it.
     moments = iter([0.0, 0.0, 1_000.0])

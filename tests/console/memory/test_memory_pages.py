@@ -29,8 +29,8 @@ from memory.services.indexing import embeddings_make
 from memory.services.procedures import procedure_create, procedure_report
 from memory.services.working import working_item_add, working_thread_open
 from memory.types import IndexEntry
-from tests.many import multiply
-from tests.memory.console import browser
+from tests.factories import make_copies
+from tests.http import browser
 
 
 def url(name: str, *more: Any) -> str:
@@ -348,7 +348,7 @@ def test_lists_of_ten_thousand_take_as_many_queries(
         row, changed = rows[name]
         row.agent = ada
         row.save()
-        multiply(row, 9_999, **changed)
+        make_copies(row, 9_999, **changed)
     client = browser(charlie)
     client.get("/login/")
     with django_assert_max_num_queries(12 if name == "agent_index" else 10):

@@ -9,7 +9,6 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.http import QueryDict
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django_q.models import OrmQ
@@ -26,6 +25,7 @@ from nousweb.console.home.dashboard import Dashboard, dashboard
 from nousweb.console.home.health import ERROR_CHARACTERS
 from nousweb.console.home.period import Period, Trend
 from nousweb.lib import clock
+from tests.http import browser
 
 NOON = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 """A Tuesday. All that is told here ends there."""
@@ -49,12 +49,6 @@ def board(user: User, **query: str) -> Dashboard:
     asked.update(query)
     with noon():
         return dashboard(Principal.of_user(user), asked)
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def run(agent: Agent, at: datetime, tokens: int = 100, **fields: Any) -> ContextRun:

@@ -11,15 +11,10 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.models import Fact
 from memory.services.facts import fact_learn
-from tests.many import multiply
+from tests.factories import make_copies
+from tests.http import browser
 
 FACTS = ("agent_facts", ["ada"])
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def shown(client: Client, **query: str) -> list[str]:
@@ -60,7 +55,7 @@ def test_filters_live_in_the_address(ada: Agent, actor: Principal, alice: User) 
 def test_the_number_of_queries_holds_at_ten_thousand_facts(
     ada: Agent, alice: User, query: dict[str, str], django_assert_num_queries: Any
 ) -> None:
-    multiply(Fact.objects.create(agent=ada, content="Fact."), 9_999, content="'Fact ' || n || '.'")
+    make_copies(Fact.objects.create(agent=ada, content="Fact."), 9_999, content="'Fact ' || n || '.'")
     client = browser(alice)
     client.get("/login/")
     with django_assert_num_queries(10):

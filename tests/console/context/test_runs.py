@@ -11,7 +11,8 @@ from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import Fact
 from nousweb.lib import clock
-from tests.context.stories import EXPORT, browser, learn, send
+from tests.factories import EXPORT, make_fact, make_run
+from tests.http import browser
 
 LOG = "/agents/ada/context/runs/"
 COMPARE = "/agents/ada/context/compare/"
@@ -19,7 +20,7 @@ COMPARE = "/agents/ada/context/compare/"
 
 @pytest.fixture
 def ledger(ada, system):
-    return learn(ada, "The ledger export failed because the replica lagged.", system, subject="Ledger")
+    return make_fact(ada, "The ledger export failed because the replica lagged.", system, subject="Ledger")
 
 
 @pytest.fixture
@@ -39,8 +40,8 @@ def shown(client, **query):
 
 
 def test_the_log_is_filtered_by_its_address(ada, actor, alice):
-    send(ada, actor, "hello", "s-1")
-    run = send(ada, actor, EXPORT, "s-2")
+    make_run(ada, actor, "hello", "s-1")
+    run = make_run(ada, actor, EXPORT, "s-2")
     ContextRun.objects.filter(pk=run.pk).update(outcome="failure")
     client = browser(alice)
     today = f"{clock.now():%Y-%m-%d}"
@@ -58,7 +59,7 @@ def test_the_log_is_filtered_by_its_address(ada, actor, alice):
 
 
 def test_pages_of_the_log_follow_each_other_without_a_gap(ada, actor, alice, django_assert_num_queries):
-    first = send(ada, actor, "hello")
+    first = make_run(ada, actor, "hello")
     base = ContextRun.objects.values().get(pk=first.pk)
     base.pop("id")
     ContextRun.objects.bulk_create(
@@ -80,7 +81,7 @@ def test_pages_of_the_log_follow_each_other_without_a_gap(ada, actor, alice, dja
 
 
 def test_runs_of_the_subconscious_are_for_those_with_the_right(ada, dreamer, alice, charlie):
-    run = send(ada, dreamer, "I dream")
+    run = make_run(ada, dreamer, "I dream")
     assert "I dream" not in text(browser(alice).get(LOG))
     assert "I dream" in text(browser(charlie).get(LOG))
     for url, refused in (
@@ -93,7 +94,7 @@ def test_runs_of_the_subconscious_are_for_those_with_the_right(ada, dreamer, ali
 
 
 def test_a_run_is_shown_from_what_was_kept(ada, ledger, actor, bob, django_assert_num_queries):
-    run = send(ada, actor)
+    run = make_run(ada, actor)
     client = browser(bob)
     url = f"/agents/ada/context/{run.pk}/"
     client.get(url)
@@ -118,7 +119,7 @@ def test_what_was_referenced_is_shown(api, ada, ledger, actor_token, alice):
 
 
 def test_people_say_how_it_ended(ada, actor, alice, bob):
-    run = send(ada, actor)
+    run = make_run(ada, actor)
     url = reverse("agent_context_outcome", args=["ada", run.pk])
     assert browser(alice).post(url, {"outcome": "success"}).status_code == 403
     assert browser(bob).post(url, {"outcome": "success", "note": "Good."}).status_code == 302
@@ -129,7 +130,7 @@ def test_people_say_how_it_ended(ada, actor, alice, bob):
 
 
 def test_old_runs_without_structure_still_have_a_page(ada, actor, alice):
-    run = send(ada, actor)
+    run = make_run(ada, actor)
     ContextRun.objects.filter(pk=run.pk).update(
         decisions={}, candidates=[], fingerprint={}, timings={}, sections=[], fingerprint_id="", frame="", profile=""
     )
@@ -139,8 +140,8 @@ def test_old_runs_without_structure_still_have_a_page(ada, actor, alice):
 
 
 def test_then_and_now(ada, actor, system, alice):
-    run = send(ada, actor)
-    fact = learn(ada, "The ledger export failed because the replica lagged.", system)
+    run = make_run(ada, actor)
+    fact = make_fact(ada, "The ledger export failed because the replica lagged.", system)
     page = browser(alice).get(COMPARE, {"a": str(run.pk), "b": "now"})
     (item,) = page.context["comparison"].items
     assert (item.change, item.id) == ("added", str(fact.pk))
@@ -151,7 +152,7 @@ def test_then_and_now(ada, actor, system, alice):
 
 
 def test_variations_of_one_run(ada, ledger, actor, alice):
-    run = send(ada, actor)
+    run = make_run(ada, actor)
     client = browser(alice)
     same = client.get(COMPARE, {"a": str(run.pk), "b": "now"}).context["comparison"]
     assert (same.items, same.diff.identical, same.tokens_change) == ((), True, 0)
@@ -173,7 +174,7 @@ def test_what_cannot_be_compared_is_said(ada, alice, query):
 
 
 def test_the_runs_to_compare_can_be_chosen_from_the_latest(ada, actor, dreamer, alice):
-    run, hidden = send(ada, actor), send(ada, dreamer)
+    run, hidden = make_run(ada, actor), make_run(ada, dreamer)
     page = text(browser(alice).get(COMPARE))
     assert f'<option value="{run.pk}">' in page
     assert '<option value="now">' in page
@@ -181,7 +182,7 @@ def test_the_runs_to_compare_can_be_chosen_from_the_latest(ada, actor, dreamer, 
 
 
 def test_what_a_time_was_spent_on_is_told_in_order(ada, actor, alice):
-    run = send(ada, actor)
+    run = make_run(ada, actor)
     page = text(browser(alice).get(f"/agents/ada/context/{run.pk}/"))
     places = [page.index(f"<dt>{word}</dt>") for word in ("Plan", "Search", "· words", "· scores", "Assembly")]
     assert places == sorted(places)
@@ -254,7 +255,7 @@ def test_a_viewer_changes_nothing(ada, ledger, alice):
 
 
 def test_another_agents_memory_is_not_there(ada, bruno, ledger, alice, dreamer):
-    dream = learn(ada, "A dream.", dreamer)
+    dream = make_fact(ada, "A dream.", dreamer)
     for url in (
         f"/agents/bruno/context/items/fact/{ledger.pk}/",
         f"/agents/ada/context/items/fact/{dream.pk}/",
@@ -264,7 +265,7 @@ def test_another_agents_memory_is_not_there(ada, bruno, ledger, alice, dreamer):
 
 
 def test_fingerprints_say_how_sure_they_are(ada, actor, alice, django_assert_num_queries):
-    runs = [send(ada, actor) for _ in range(4)]
+    runs = [make_run(ada, actor) for _ in range(4)]
     for run, outcome in zip(runs, ("success", "success", "failure"), strict=False):
         ContextRun.objects.filter(pk=run.pk).update(outcome=outcome)
     client = browser(alice)

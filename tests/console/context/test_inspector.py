@@ -10,7 +10,8 @@ from identity.principal import Principal
 from memory.services.decisions import decision_record
 from nousweb.console.context.forms import conversation_read, conversation_write, inspector_values
 from nousweb.lib.errors import Invalid
-from tests.context.stories import EXPORT, browser, learn, send
+from tests.factories import EXPORT, make_fact, make_run
+from tests.http import browser
 
 URL = "/agents/ada/context/"
 HTMX = {"HX-Request": "true"}
@@ -18,10 +19,10 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture
 def ledger(ada, system):
-    learn(
+    make_fact(
         ada, "Bananas, which grow in bunches on tall plants, are what traders export by ship.", system, subject="Fruit"
     )
-    return learn(ada, "The ledger export failed because the replica lagged.", system, subject="Ledger")
+    return make_fact(ada, "The ledger export failed because the replica lagged.", system, subject="Ledger")
 
 
 def text(answer):
@@ -102,7 +103,7 @@ def test_candidates_are_sorted_and_filtered_by_the_address(ada, ledger, alice):
 
 def test_candidates_come_by_the_page_the_included_first(ada, ledger, system, actor, alice):
     for number in range(30):
-        learn(ada, f"Export number {number} of the ledger failed at noon.", system)
+        make_fact(ada, f"Export number {number} of the ledger failed at noon.", system)
     client = browser(alice)
     first, second = (client.get(URL, {"input": EXPORT, "page": page}) for page in ("1", "2"))
     assert (first.context["candidates"].paginator.count, len(first.context["candidates"])) == (32, 12)
@@ -116,7 +117,7 @@ def test_candidates_come_by_the_page_the_included_first(ada, ledger, system, act
         assert client.get(URL, {"input": EXPORT, "page": wrong}).status_code == 200
     live = client.post(URL, {"input": EXPORT, "page": "2"}, headers=HTMX)
     assert live["HX-Replace-Url"].endswith("&page=2")
-    run = send(ada, actor)
+    run = make_run(ada, actor)
     logged = client.get(f"{URL}{run.pk}/", {"page": "2", "sort": "score"})
     assert logged.context["candidates"].number == 2
     assert "sort=score&amp;page=1#candidates" in text(logged)
@@ -124,7 +125,7 @@ def test_candidates_come_by_the_page_the_included_first(ada, ledger, system, act
 
 def test_the_subconscious_is_for_those_with_the_right(ada, subconscious_token, alice, charlie):
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
-    learn(ada, "A dream.", dreamer, category="preference")
+    make_fact(ada, "A dream.", dreamer, category="preference")
     asked = {"input": "hello", "persona": "subconscious"}
     page = text(browser(alice).get(URL, asked))
     assert "A dream." not in page
@@ -137,7 +138,7 @@ def test_whoever_may_see_the_subconscious_gets_to_its_memories(ada, actor, subco
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
     client = browser(charlie)
     for by, shown_with in ((dreamer, "?persona=subconscious"), (actor, "")):
-        fact = learn(ada, "A dream.", by)
+        fact = make_fact(ada, "A dream.", by)
         decision = decision_record(agent=ada, description="Dream on.", by=by)
         for item_type, row in (("fact", fact), ("decision", decision)):
             page = client.get(reverse("agent_context_item", args=["ada", item_type, row.pk]))
@@ -147,7 +148,7 @@ def test_whoever_may_see_the_subconscious_gets_to_its_memories(ada, actor, subco
 
 
 def test_a_logged_call_is_a_starting_point(ada, ledger, actor, alice):
-    run = send(ada, actor, conversation=(Message("user", "Hi\nthere"),), tags=("a", "b"), mode="plan", budget=500)
+    run = make_run(ada, actor, conversation=(Message("user", "Hi\nthere"),), tags=("a", "b"), mode="plan", budget=500)
     page = browser(alice).get(URL, {"run": str(run.pk)})
     form = page.context["form"]
     assert form.is_valid(), form.errors
@@ -174,7 +175,7 @@ def test_the_live_part_follows_the_form(ada, ledger, alice):
 
 
 def test_markup_in_memories_stays_text(ada, system, alice):
-    learn(ada, "<script>ledger</script> export <b>fail</b>", system, subject="<i>x</i>")
+    make_fact(ada, "<script>ledger</script> export <b>fail</b>", system, subject="<i>x</i>")
     page = text(browser(alice).get(URL, {"input": EXPORT}))
     assert "<script>ledger" not in page
     assert "&lt;script&gt;ledger" in page
@@ -200,11 +201,11 @@ def test_a_line_without_a_speaker_is_named():
 
 def test_the_number_of_queries_holds(ada, system, actor, alice, django_assert_num_queries):
     client = browser(alice)
-    learn(ada, "The ledger export failed.", system)
+    make_fact(ada, "The ledger export failed.", system)
     client.get(URL, {"input": EXPORT})
     for number in (0, 40):
         for place in range(number):
-            learn(ada, f"The ledger export failed {place} times.", system)
+            make_fact(ada, f"The ledger export failed {place} times.", system)
         with django_assert_num_queries(23):
             client.get(URL, {"input": EXPORT})
 

@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from memory.models import Fact, MemoryReview
 from memory.services.facts import fact_invalidate, fact_learn
-from tests.memory.console import browser
+from tests.http import browser
 
 pytestmark = pytest.mark.django_db
 

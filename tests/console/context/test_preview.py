@@ -4,29 +4,16 @@ from typing import Any
 from uuid import uuid4
 
 from django.contrib.auth.models import User
-from django.test import Client
 from django.urls import reverse
 
-from context.engine.request import ContextRequest
 from context.models import ContextRun
-from context.services.context import context_assemble
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Fact
-from tests.many import multiply
+from tests.factories import make_copies, make_run
+from tests.http import browser
 
 PREVIEW = ("agent_context", ["ada"])
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def send(agent: Agent, by: Principal, text: str = "Hello") -> ContextRun:
-    found = context_assemble(agent=agent, request=ContextRequest("s", text), by=by)
-    return ContextRun.objects.get(pk=found.id)
 
 
 def test_a_preview_shows_the_prompt_and_leaves_no_trace(ada: Agent, actor: Principal, alice: User) -> None:
@@ -58,15 +45,15 @@ def test_the_number_of_queries_of_the_preview_holds(
     for number in (0, 10_000):
         if number:
             first = Fact.objects.create(agent=ada, content="Fact.", category="person")
-            multiply(first, number - 1, content="'Fact ' || n || '.'")
+            make_copies(first, number - 1, content="'Fact ' || n || '.'")
         for _ in range(number // 400):
-            send(ada, actor)
+            make_run(ada, actor, "Hello")
         with django_assert_num_queries(15):
             client.get(url, {"input": "Hello"})
 
 
 def test_a_logged_run_shows_what_was_sent(ada: Agent, bruno: Agent, actor: Principal, alice: User) -> None:
-    run = send(ada, actor, "When is tea?")
+    run = make_run(ada, actor, "When is tea?")
     client = browser(alice)
     assert "When is tea?" in client.get(reverse("agent_context_runs", args=["ada"])).content.decode()
     page = client.get(reverse("agent_context_run", args=["ada", run.pk])).content.decode()

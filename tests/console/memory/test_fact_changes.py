@@ -14,8 +14,8 @@ from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_restore, fact_supersede
 from nousweb.console.memory.bitemporal_chart import clocks_of, known_spans
 from nousweb.lib import clock
-from tests.many import multiply
-from tests.memory.console import browser
+from tests.factories import make_copies
+from tests.http import browser
 
 URL = "agent_fact"
 
@@ -166,7 +166,7 @@ def test_both_clocks_follow_what_happened(ada: Agent, actor: Principal, bob: Use
 def test_a_list_of_ten_thousand_takes_as_many_queries(
     ada: Agent, charlie: User, query: dict[str, str], django_assert_num_queries: Any
 ) -> None:
-    multiply(Fact.objects.create(agent=ada, content="Fact.", tags=["t"]), 9_999, content="'Fact ' || n || '.'")
+    make_copies(Fact.objects.create(agent=ada, content="Fact.", tags=["t"]), 9_999, content="'Fact ' || n || '.'")
     client = browser(charlie)
     client.get("/login/")
     with django_assert_num_queries(10):

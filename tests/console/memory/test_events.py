@@ -12,8 +12,8 @@ from identity.principal import Principal
 from memory.models import Event, LoopSummary
 from memory.services.events import events_record
 from nousweb.console.memory.page_scope import query_without
-from tests.many import multiply
-from tests.memory.console import browser
+from tests.factories import make_copies
+from tests.http import browser
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -147,11 +147,11 @@ def test_the_number_of_queries_holds_at_ten_thousand_events(
 ) -> None:
     said = {"agent": ada, "persona": "actor", "kind": "error"}
     event = Event.objects.create(**said, ts=START, loop_id="l0", content="0", visibility="public")
-    multiply(event, 9_999, content="n::text", loop_id="'l' || n / 10")
+    make_copies(event, 9_999, content="n::text", loop_id="'l' || n / 10")
     summary = LoopSummary.objects.create(
         **said, loop_id="l", event_count=10, first_event_at=START, last_event_at=START
     )  # fmt: skip
-    multiply(summary, 999, loop_id="'l' || n")
+    make_copies(summary, 999, loop_id="'l' || n")
     client = browser(charlie)
     client.get("/login/")
     with django_assert_max_num_queries(10):

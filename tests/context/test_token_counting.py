@@ -10,7 +10,8 @@ from context.models import ContextRun
 from context.services.token_counting import TRIED_FOR, context_runs_count
 from nousweb.lib import clock
 from nousweb.queue.schedules import SCHEDULES
-from tests.context.stories import EXPORT, browser, learn, send
+from tests.factories import EXPORT, make_fact, make_run
+from tests.http import browser
 from tests.judge_server import JudgeServer, Reply
 
 URL = "/agents/ada/context/"
@@ -30,7 +31,7 @@ def words(text: str) -> int:
 
 
 def test_what_was_sent_is_counted_afterwards(ada, actor, endpoint, alice):
-    run = send(ada, actor)
+    run = make_run(ada, actor)
     assert not endpoint.counts, "no agent waits for a count"
     assert context_runs_count() == 1
     run.refresh_from_db()
@@ -47,7 +48,7 @@ def test_what_was_sent_is_counted_afterwards(ada, actor, endpoint, alice):
 
 def test_equal_prompts_are_asked_about_once(ada, actor, endpoint):
     for _ in range(3):
-        send(ada, actor)
+        make_run(ada, actor)
     assert context_runs_count() == 3
     assert len(endpoint.counts) == 2, "one for the prompt and one for the message beside it"
 
@@ -64,7 +65,7 @@ def test_equal_prompts_are_asked_about_once(ada, actor, endpoint):
     ids=["overloaded", "wrong key", "no json", "no number", "below nothing"],
 )
 def test_an_endpoint_that_fails_leaves_the_estimate_and_is_asked_again(ada, actor, endpoint, alice, reply):
-    first, second = send(ada, actor, "hello"), send(ada, actor)
+    first, second = make_run(ada, actor, "hello"), make_run(ada, actor)
     endpoint.count_replies.append(reply)
     assert context_runs_count() == 0
     assert len(endpoint.counts) == 1, "the next prompt would fare no better"
@@ -75,8 +76,8 @@ def test_an_endpoint_that_fails_leaves_the_estimate_and_is_asked_again(ada, acto
 
 
 def test_a_prompt_that_is_refused_does_not_keep_the_others_waiting(ada, actor, endpoint):
-    send(ada, actor, "hello")
-    refused = send(ada, actor)
+    make_run(ada, actor, "hello")
+    refused = make_run(ada, actor)
     endpoint.count_replies.append(Reply(status=413, raw=b"{}"))
     assert context_runs_count() == 1
     refused.refresh_from_db()
@@ -84,13 +85,13 @@ def test_a_prompt_that_is_refused_does_not_keep_the_others_waiting(ada, actor, e
 
 
 def test_what_could_not_be_counted_in_its_time_keeps_its_estimate(ada, actor, endpoint):
-    run = send(ada, actor)
+    run = make_run(ada, actor)
     ContextRun.objects.filter(pk=run.pk).update(created_at=clock.now() - TRIED_FOR - timedelta(minutes=1))
     assert context_runs_count() == 0
 
 
 def test_without_an_endpoint_nothing_is_asked(ada, actor):
-    send(ada, actor)
+    make_run(ada, actor)
     with JudgeServer() as server, server.in_force(COUNTER="estimate"):
         assert context_runs_count() == 0
         assert not server.counts
@@ -98,7 +99,7 @@ def test_without_an_endpoint_nothing_is_asked(ada, actor):
 
 
 def test_a_preview_is_counted_after_it_is_shown(ada, system, endpoint, alice):
-    learn(ada, "The ledger export failed because the replica lagged.", system)
+    make_fact(ada, "The ledger export failed because the replica lagged.", system)
     client = browser(alice)
     page = client.get(URL, {"input": EXPORT})
     shown = page.context["shown"]

@@ -1,7 +1,7 @@
 """The pages of profiles: the difference comes before the saving."""
 
 from context.models import ContextProfile
-from tests.context.stories import browser
+from tests.http import browser
 
 URL = "/context/profiles/"
 

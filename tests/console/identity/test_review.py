@@ -7,28 +7,16 @@ from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
-from tests.http import signed_in
+from tests.factories import make_proposal
+from tests.http import browser, signed_in
 
 Status = ChangeProposal.Status
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def wish(agent: Agent, by: Principal, section: str = "values", content: str = "Truth first.") -> ChangeProposal:
-    found = identity_propose(agent=agent, section=section, content=content, reason="Because.", by=by, wait=True)
-    assert found.proposal is not None
-    return found.proposal
 
 
 def applied(agent: Agent, by: Principal, content: str = "Tables, not prose.") -> ChangeProposal:
@@ -67,8 +55,8 @@ def many(agent: Agent, number: int) -> Sequence[ChangeProposal]:
 
 
 def test_the_queue_starts_on_pending_and_riskiest_first(ada: Agent, actor: Principal, bob: User) -> None:
-    low = wish(ada, actor, "protocols", "Ask first.")
-    high = wish(ada, actor, "values")
+    low = make_proposal(ada, actor, "protocols", "Ask first.")
+    high = make_proposal(ada, actor, "values")
     done = applied(ada, actor)
     page = browser(bob).get(reverse("review"))
     assert [item.proposal.pk for item in page.context["items"]] == [high.pk, low.pk]
@@ -86,7 +74,7 @@ def test_the_queue_reads_any_address(ada: Agent, bob: User) -> None:
 def test_the_number_of_queries_does_not_grow_with_the_queue(
     ada: Agent, actor: Principal, bob: User, django_assert_num_queries: Any
 ) -> None:
-    first = wish(ada, actor)
+    first = make_proposal(ada, actor)
     client = browser(bob)
     pages = (reverse("review"), reverse("proposal", args=[first.pk]))
     for url in pages:
@@ -100,7 +88,7 @@ def test_the_number_of_queries_does_not_grow_with_the_queue(
 
 
 def test_alice_sees_but_cannot_decide(ada: Agent, actor: Principal, alice: User) -> None:
-    proposal = wish(ada, actor)
+    proposal = make_proposal(ada, actor)
     page = browser(alice).get(reverse("proposal", args=[proposal.pk]))
     assert page.status_code == 200
     assert b'value="approve"' not in page.content
@@ -113,14 +101,14 @@ def test_alice_sees_but_cannot_decide(ada: Agent, actor: Principal, alice: User)
 
 
 def test_a_decision_needs_its_csrf_token(ada: Agent, actor: Principal, bob: User) -> None:
-    proposal = wish(ada, actor)
+    proposal = make_proposal(ada, actor)
     refused = signed_in(bob).post(reverse("proposal_decide", args=[proposal.pk]), {"action": "approve"})
     assert refused.status_code == 403
     assert now(proposal).status == Status.PENDING
 
 
 def test_approving_advances_to_the_next_with_an_offer_to_undo(ada: Agent, actor: Principal, bob: User) -> None:
-    first, second = wish(ada, actor), wish(ada, actor, "boundaries", "Never lie.")
+    first, second = make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")
     answer = decide(bob, first, "approve", base_version="0")
     assert answer.url == f"{reverse('proposal', args=[second.pk])}?done={first.pk}"
     page = browser(bob).get(answer.url)
@@ -132,7 +120,7 @@ def test_approving_advances_to_the_next_with_an_offer_to_undo(ada: Agent, actor:
 
 
 def test_the_last_decision_leads_back_to_the_queue(ada: Agent, actor: Principal, bob: User) -> None:
-    proposal = wish(ada, actor)
+    proposal = make_proposal(ada, actor)
     answer = decide(bob, proposal, "reject", comment="Not now.")
     assert answer.url == f"{reverse('review')}?done={proposal.pk}"
     assert (now(proposal).status, now(proposal).comment) == (Status.REJECTED, "Not now.")
@@ -140,7 +128,7 @@ def test_the_last_decision_leads_back_to_the_queue(ada: Agent, actor: Principal,
 
 
 def test_what_charlie_decided_bob_cannot_decide_again(ada: Agent, actor: Principal, bob: User, charlie: User) -> None:
-    proposal = wish(ada, actor)
+    proposal = make_proposal(ada, actor)
     assert decide(charlie, proposal, "approve").status_code == 302
     answer = decide(bob, proposal, "approve", comment="Fine.")
     assert answer.status_code == 409
@@ -148,7 +136,7 @@ def test_what_charlie_decided_bob_cannot_decide_again(ada: Agent, actor: Princip
 
 
 def test_the_same_decision_sent_twice_is_one(ada: Agent, actor: Principal, bob: User) -> None:
-    proposal = wish(ada, actor)
+    proposal = make_proposal(ada, actor)
     assert decide(bob, proposal, "approve").status_code == 302
     assert decide(bob, proposal, "approve").status_code == 302
     assert IdentityVersion.objects.filter(section="values").count() == 1
@@ -160,7 +148,7 @@ def test_a_stale_proposal_shows_three_texts_and_is_approved_on_top_of_the_curren
 ) -> None:
     base = "One.\nTwo.\nThree.\nFour."
     identity_propose(agent=ada, section="values", content=base, by=Principal.of_user(bob))
-    proposal = wish(ada, actor, content=base.replace("One", "Uno"))
+    proposal = make_proposal(ada, actor, content=base.replace("One", "Uno"))
     moved = base.replace("Four", "Cuatro")
     identity_propose(agent=ada, section="values", content=moved, by=Principal.of_user(bob))
     refused = decide(bob, proposal, "approve", base_version="1")
@@ -175,7 +163,7 @@ def test_a_stale_proposal_shows_three_texts_and_is_approved_on_top_of_the_curren
 
 
 def test_an_edit_refused_as_stale_keeps_what_was_typed(ada: Agent, actor: Principal, bob: User) -> None:
-    proposal = wish(ada, actor)
+    proposal = make_proposal(ada, actor)
     identity_propose(agent=ada, section="values", content="Speed first.", by=Principal.of_user(bob))
     answer = decide(bob, proposal, "approve_edited", base_version="0", content="My own <words>.", comment="Hm.")
     assert answer.status_code == 409
@@ -184,7 +172,7 @@ def test_an_edit_refused_as_stale_keeps_what_was_typed(ada: Agent, actor: Princi
 
 
 def test_a_version_with_the_same_text_makes_nothing_stale(ada: Agent, actor: Principal, bob: User) -> None:
-    first, second = wish(ada, actor, content="A."), wish(ada, actor, content="B.")
+    first, second = make_proposal(ada, actor, content="A."), make_proposal(ada, actor, content="B.")
     decide(bob, first, "approve")
     browser(bob).post(reverse("proposal_undo", args=[first.pk]))
     answer = browser(bob).post(reverse("review_bulk"), {"approve": str(second.pk)})
@@ -195,12 +183,12 @@ def test_a_version_with_the_same_text_makes_nothing_stale(ada: Agent, actor: Pri
 def test_bulk_approval_names_each_refusal_and_one_undo_takes_all_back(
     ada: Agent, bruno: Agent, actor: Principal, bob: User, charlie: User
 ) -> None:
-    good = [wish(ada, actor), wish(ada, actor, "boundaries", "Never lie.")]
-    decided = wish(ada, actor, "character", "You are Ada, brisk.")
+    good = [make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")]
+    decided = make_proposal(ada, actor, "character", "You are Ada, brisk.")
     proposal_approve(proposal=decided, by=Principal.of_user(charlie))
-    expired = wish(bruno, Principal.of_user(bob), "protocols", "Ask first.")
+    expired = make_proposal(bruno, Principal.of_user(bob), "protocols", "Ask first.")
     ChangeProposal.objects.filter(pk=expired.pk).update(expires_at=timezone.now())
-    stale = wish(bruno, Principal.of_user(bob), content="X.")
+    stale = make_proposal(bruno, Principal.of_user(bob), content="X.")
     identity_propose(agent=bruno, section="values", content="Moved on.", by=Principal.of_user(bob))
     chosen = [str(proposal.pk) for proposal in (*good, decided, expired, stale)]
     page = browser(bob).post(
@@ -220,7 +208,7 @@ def test_bulk_approval_names_each_refusal_and_one_undo_takes_all_back(
 
 
 def test_an_undo_of_a_batch_names_what_it_could_not_take_back(ada: Agent, actor: Principal, bob: User) -> None:
-    proposals = [wish(ada, actor), wish(ada, actor, "boundaries", "Never lie.")]
+    proposals = [make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")]
     browser(bob).post(
         reverse("review_bulk"), {"action": "approve", "selected": [str(proposal.pk) for proposal in proposals]}
     )
@@ -245,7 +233,7 @@ def test_what_the_agent_applied_is_kept_or_reverted(ada: Agent, actor: Principal
 
 
 def test_bob_withdraws_his_own_and_nobody_elses(ada: Agent, actor: Principal, bob: User) -> None:
-    own, other = wish(ada, Principal.of_user(bob)), wish(ada, actor, "boundaries", "Never lie.")
+    own, other = make_proposal(ada, Principal.of_user(bob)), make_proposal(ada, actor, "boundaries", "Never lie.")
     assert decide(bob, other, "withdraw").status_code == 403
     assert decide(bob, own, "withdraw").status_code == 302
     assert now(own).status == Status.WITHDRAWN
@@ -253,7 +241,7 @@ def test_bob_withdraws_his_own_and_nobody_elses(ada: Agent, actor: Principal, bo
 
 def test_four_eyes_says_why_ones_own_cannot_be_approved(ada: Agent, bob: User, settings: Any) -> None:
     settings.FOUR_EYES = True
-    own = wish(ada, Principal.of_user(bob))
+    own = make_proposal(ada, Principal.of_user(bob))
     page = browser(bob).get(reverse("proposal", args=[own.pk])).content.decode()
     assert "another person must approve it" in page
     assert 'value="approve"' not in page
@@ -261,20 +249,20 @@ def test_four_eyes_says_why_ones_own_cannot_be_approved(ada: Agent, bob: User, s
 
 
 def test_the_preview_shows_the_change_that_typing_makes(ada: Agent, actor: Principal, bob: User) -> None:
-    proposal = wish(ada, actor)
+    proposal = make_proposal(ada, actor)
     answer = browser(bob).post(reverse("proposal_preview", args=[proposal.pk]), {"content": "<b>Bold</b>"})
     assert "&lt;b&gt;Bold&lt;/b&gt;" in answer.content.decode()
 
 
 def test_unknown_proposals_and_decisions_are_not_found(ada: Agent, actor: Principal, bob: User) -> None:
     assert browser(bob).get(reverse("proposal", args=[uuid4()])).status_code == 404
-    assert decide(bob, wish(ada, actor), "bless").status_code == 404
+    assert decide(bob, make_proposal(ada, actor), "bless").status_code == 404
 
 
 def test_the_audit_trail_filters_pages_and_unfolds(
     ada: Agent, actor: Principal, alice: User, bob: User, django_assert_num_queries: Any
 ) -> None:
-    proposal = wish(ada, actor)
+    proposal = make_proposal(ada, actor)
     decide(bob, proposal, "approve", comment="Agreed.")
     client = browser(alice)
     url = reverse("audit")
