@@ -44,11 +44,7 @@ def facts_post(request: HttpRequest, payload: FactIn, agent: AgentSlug = "") -> 
     What may be a duplicate or a contradiction is stored with a review for people, or for the judge.
     """
     found, by, _ = caller(request, agent, "memory.add_fact")
-    result = fact_learn(agent=found, by=by, **payload.dict())
-    superseded = [fact.pk for fact in result.superseded]
-    return Status(
-        201, {"action": result.action, "fact": result.fact, "review": result.review, "superseded": superseded}
-    )
+    return Status(201, fact_learn(agent=found, by=by, **payload.dict()))
 
 
 @router.get("/facts", response={200: FactPage, **REFUSALS}, summary="List facts")
@@ -131,9 +127,8 @@ def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeI
     old = row_of(memory.facts, fact_id, "fact")
     new = None if payload.fact_id is None else row_of(memory.facts, payload.fact_id, "fact")
     fields = None if payload.by is None else payload.by.dict(exclude_unset=True)
-    replaced = fact_replace(old=old, new=new, fields=fields, by=by, reason=payload.reason, at=payload.at)
-    body = {"action": replaced.action, "old": replaced.old, "new": replaced.new, "review": replaced.review}
-    return Status(202 if replaced.action == "queued" else 200, body)
+    replacement = fact_replace(old=old, new=new, fields=fields, by=by, reason=payload.reason, at=payload.at)
+    return Status(202 if replacement.action == "queued" else 200, replacement)
 
 
 @router.post(

@@ -77,12 +77,12 @@ class MemoryReviewQuerySet(models.QuerySet["MemoryReview"]):
 
 
 class MemoryReview(models.Model):
-    """A question about memories that waits for a person, and the answer.
+    """Something about memories that waits for a person, and how it was resolved.
 
-    `old` and `new` are a pair of facts, `new` learned later; a fact that is questioned alone is `new`. A pair is asked
-    about once: its answer is remembered. `facts` are those of a compaction, or the one that was found wrong and is
+    `old` and `new` are a pair of facts, `new` learned later; a fact that is reviewed alone is `new`. A pair is reviewed
+    once: its resolution is remembered. `facts` are those of a compaction, or the one that was found wrong and is
     learned again, in the words of `proposal`. `reasons` is what the comparison found, `verdict` what a judge said.
-    `before` is what the answer changed, so that it can be taken back.
+    `before` is what the resolution changed, so that it can be undone.
     """
 
     class Kind(models.TextChoices):
@@ -119,7 +119,7 @@ class MemoryReview(models.Model):
     censor = models.ForeignKey(Censor, on_delete=models.PROTECT, null=True, related_name="reviews")
     subject = models.CharField(max_length=200, blank=True)
     facts = ArrayField(models.UUIDField(), default=list)
-    # What it is about, in a form that is the same whenever the same is asked; one question each.
+    # What it is about, in a form that is the same whenever the same comes up; one review each.
     about = models.CharField(max_length=200, unique=True)
     score = models.FloatField(null=True)
     reasons = models.JSONField(default=list)

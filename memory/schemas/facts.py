@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from memory.policy import DEFAULT_CATEGORY
 from memory.schemas.types import PersonaName, Remark, RequiredContent, ScopeName, Tags
+from memory.services.facts import LearnResult
 from nousweb.lib.constrained_types import NextCursor, OptionalWord, UnitInterval, Word, text
 from nousweb.lib.schemas import Input, optional
 
@@ -66,6 +67,10 @@ class LearnOut(Schema):
     fact: FactOut
     review: UUID | None = Field(None, description="The pending review of it, if there is one")
     superseded: list[UUID] = Field([], description="The facts whose place it took")
+
+    @staticmethod
+    def resolve_superseded(result: LearnResult) -> list[UUID]:
+        return [fact.pk for fact in result.superseded]
 
 
 class FactPage(Schema):
