@@ -54,7 +54,7 @@ def fingerprint_of(
     tags: Sequence[str],
 ) -> Fingerprint:
     """Characterise a prompt of so many tokens by what is included, and the task that it is for."""
-    scopes = Counter(candidate.scope for candidate in included)
+    scopes = Counter(candidate.hit.scope for candidate in included)
     kinds = sorted({kind for candidate in included for kind in candidate.kinds})
     count = len(files)
     return Fingerprint(

@@ -17,17 +17,16 @@ from context.engine.request import ContextRequest
 from context.engine.resolved_request import ResolvedRequest
 from context.usage import UsageStats, usage_stats
 from memory.embedding.query_prefetch import EmbeddingAhead
-from memory.layers.short_term_search import stm_search
+from memory.layers.short_term_search import StmHit, stm_search
 from memory.models import SearchItem
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.as_of import memories_as_of, rows_as_of
 from memory.search.memory_loader import memories_load
 from memory.search.request import MAX_LIMIT, SearchRequest
-from memory.search.result import SearchHit, SearchResult
-from memory.search.retired_matches import RetiredHit
+from memory.search.result import HIT_COLUMNS, SearchHit, SearchResult, hit_of_entry
 from memory.search.search import search
-from memory.types import IndexEntry, text_of
+from memory.types import IndexEntry, entry_of, text_of
 
 THRESHOLDS: Mapping[str, float] = {key: one.threshold for key, one in MEMORY_SECTIONS.items()}
 """Least relevance by type."""
@@ -50,10 +49,6 @@ KIND_ALIASES: Mapping[str, frozenset[str]] = {
     **{key: one.kind_aliases for key, one in MEMORY_SECTIONS.items()},
 }
 """What profiles call the kinds that memories have by themselves."""
-
-
-Filed = SearchItem | IndexEntry
-"""How a memory is filed: as the index has it, or as it was."""
 
 
 NOTHING_SEARCHED = SearchResult([], 0.0)
@@ -108,8 +103,8 @@ def candidates_find(
         span = timedelta(days=plan.days_back)
         since = max(resolved.now, EARLIEST + span) - span
         found = _with_recent_episodes(view, found, since=since, now=resolved.now, as_of=request.as_of)
-    stats = usage_stats(view.agent, view.persona, [(one.type, one.id) for one in found], now=resolved.now)
-    texts = [one.text for one in found]
+    stats = usage_stats(view.agent, view.persona, [one.key for one in found], now=resolved.now)
+    texts = [one.hit.content for one in found]
     said = duplicates_of(texts, request.conversation, resolved.budget.window) if plan.queries else {}
     candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))
     pinned = _pinned(view, request, pins, candidates, force_include)
@@ -124,7 +119,7 @@ def _candidates_of(hits: Sequence[SearchHit], most: Mapping[str, int], pins: Pin
         outranked = of_type[hit.type] > most[hit.type]
         # What is pinned is there anyway, as it is when nobody asks for what was outranked.
         if not outranked or (hit.type, hit.id) not in pins:
-            found.append(candidate_of(hit, source=str(hit.metadata.get("source", "")), outranked=outranked))
+            found.append(candidate_of(hit, outranked=outranked))
     return found
 
 
@@ -132,7 +127,7 @@ def _noted(
     one: Candidate, pins: Pins, stats: Mapping[tuple[str, str], UsageStats], duplicate_of: int | None
 ) -> Candidate:
     """`one` with what is known of it besides; most candidates have nothing of the kind."""
-    key = (one.type, one.id)
+    key = one.key
     if key not in pins and key not in stats and duplicate_of is None:
         return one
     boost = stats[key].boost if key in stats else 1.0
@@ -145,50 +140,36 @@ def _widened(found: list[Candidate], scale: float) -> list[Candidate]:
     Who pays for more tokens wants what is less certain too, so thresholds fall in proportion; but only when something
     passes its full threshold. Else the memory holds nothing about the input, and more of it would not help.
     """
-    if scale <= 1.0 or not any(one.relevance >= one.threshold for one in found):
+    if scale <= 1.0 or not any(one.hit.score >= one.threshold for one in found):
         return found
-    return [replace(one, threshold=one.threshold / scale, weak=one.relevance < one.threshold) for one in found]
+    return [replace(one, threshold=one.threshold / scale, weak=one.hit.score < one.threshold) for one in found]
 
 
 def _pinned(
     view: PersonaMemory, request: ContextRequest, pins: Pins, found: Sequence[Candidate], force_include: Sequence[str]
 ) -> tuple[Candidate, ...]:
     """What is pinned and was not found, read through the view like anything else."""
-    missing = sorted(pins - {(one.type, one.id) for one in found})
+    missing = sorted(pins - {one.key for one in found})
     if not missing:
         return ()
     rows = SearchItem.objects.filter(
         agent=view.agent, persona__in=view.personas, item_id__in=[item_id for _, item_id in missing]
     )
-    columns = ("item_type", "item_id", "subject", "kind", "category", "scope", "tags", "importance", "happened_at")
-    filed: dict[tuple[str, str], Filed] = {(row.item_type, row.item_id): row for row in rows.only(*columns)}
-    keys = [key for key in missing if key in filed]
+    entries: dict[tuple[str, str], SearchItem | IndexEntry] = {
+        (row.item_type, row.item_id): row for row in rows.only("item_type", "item_id", *HIT_COLUMNS)
+    }
+    keys = [key for key in missing if key in entries]
     if request.as_of:
-        then = memories_as_of(view, keys, request.as_of)
-        filed |= {key: known.entry for key, known in then.items() if known.entry is not None}
-        said = {key: known.content for key, known in then.items()}
+        snapshots = memories_as_of(view, keys, request.as_of)
+        entries |= {key: snapshot.entry for key, snapshot in snapshots.items() if snapshot.entry is not None}
+        contents = {key: snapshot.content for key, snapshot in snapshots.items()}
     else:
-        said = {key: content for key, (content, _) in memories_load(view, keys).items()}
+        contents = {key: content for key, (content, _) in memories_load(view, keys).items()}
     return tuple(
-        Candidate(
-            section=SECTION_OF[row.item_type],
-            type=row.item_type,
-            id=row.item_id,
-            text=said[key],
-            label=_label(row.item_type, row.subject, row.happened_at),
-            relevance=0.0,
-            threshold=THRESHOLDS[row.item_type],
-            happened_at=row.happened_at,
-            kinds=kinds_of(row.item_type, row.kind, row.category),
-            scope=row.scope,
-            tags=frozenset(row.tags),
-            importance=row.importance,
-            pinned=True,
-        )
+        candidate_of(hit_of_entry(entries[key], contents[key]), pinned=True)
         for key in keys
         # Core memory has its own section.
-        if key in said and (filed[key].category not in PROFILE_CATEGORIES or key[1] in force_include)
-        for row in (filed[key],)
+        if key in contents and (entries[key].category not in PROFILE_CATEGORIES or key[1] in force_include)
     )
 
 
@@ -201,23 +182,14 @@ def _label(item_type: str, subject: str, happened_at: datetime) -> str:
     return ""
 
 
-def candidate_of(hit: SearchHit | RetiredHit, **more: Any) -> Candidate:
-    """What a search found, for the filters; `more` is what only some hits have."""
+def candidate_of(hit: SearchHit, **more: Any) -> Candidate:
+    """What a search found, for the filters; `more` is what only some candidates have."""
     return Candidate(
+        hit,
         section=SECTION_OF[hit.type],
-        type=hit.type,
-        id=hit.id,
-        text=hit.content,
-        label=_label(hit.type, hit.subject, hit.happened_at),
-        relevance=hit.score,
-        cosine=hit.cosine,
-        lexical=hit.lexical,
         threshold=THRESHOLDS[hit.type],
-        happened_at=hit.happened_at,
+        label=_label(hit.type, hit.subject, hit.happened_at),
         kinds=kinds_of(hit.type, hit.kind, hit.category),
-        scope=hit.scope,
-        tags=frozenset(hit.tags),
-        importance=hit.importance,
         **more,
     )
 
@@ -227,23 +199,35 @@ def _loops(view: PersonaMemory, request: ContextRequest, limits: Mapping[str, in
     if not limits.get("loop"):
         return []
     return [
-        Candidate(
-            section=SECTION_OF["loop"],
-            type="loop",
-            id=hit.loop.loop_id,
-            text=hit.loop.summary,
-            label=f"{hit.loop.last_event_at:%Y-%m-%d}",
-            # How alike the words are; its age has a say in the score by the plan's recency.
-            relevance=hit.score.similarity,
-            lexical=hit.score.similarity,
-            threshold=THRESHOLDS["loop"],
-            happened_at=hit.loop.last_event_at,
-            kinds=kinds_of("loop", hit.loop.kind, ""),
-        )
-        for hit in stm_search(view, request.input, now=now, as_of=request.as_of)[:LOOPS_SEEN]
+        candidate_of(_loop_hit(found))
+        for found in stm_search(view, request.input, now=now, as_of=request.as_of)[:LOOPS_SEEN]
         # The loop that is going on is the conversation itself.
-        if hit.loop.loop_id != request.session_id
+        if found.loop.loop_id != request.session_id
     ]
+
+
+def _loop_hit(found: StmHit) -> SearchHit:
+    loop = found.loop
+    return SearchHit(
+        type="loop",
+        id=loop.loop_id,
+        content=loop.summary,
+        metadata={},
+        # How alike the words are; its age has a say in the score by the plan's recency.
+        score=found.score.similarity,
+        cosine=None,
+        lexical=found.score.similarity,
+        persona=loop.persona,
+        kind=loop.kind,
+        category="",
+        scope="global",
+        subject="",
+        loop_id=loop.loop_id,
+        tags=(),
+        importance=0.5,
+        happened_at=loop.last_event_at,
+        recorded_at=loop.last_event_at,
+    )
 
 
 def _with_recent_episodes(
@@ -256,31 +240,17 @@ def _with_recent_episodes(
     else:
         possible = recent.filter(Q(active=True) | Q(retired_at__gt=as_of), created_at__lte=as_of)
         # A few more, since some may have been retired then and brought back.
-        then = rows_as_of(list(possible[: 2 * EPISODES_BY_TIME]), as_of)
-        episodes = [episode for episode in then if episode.active and text_of(episode)][:EPISODES_BY_TIME]
-    by_id = {episode.pk: episode for episode in episodes}
+        rows = rows_as_of(list(possible[: 2 * EPISODES_BY_TIME]), as_of)
+        episodes = [episode for episode in rows if episode.active and text_of(episode)][:EPISODES_BY_TIME]
+    by_key = {("episode", str(episode.pk)): episode for episode in episodes}
     # As when nobody asks for what was outranked.
-    found = [one for one in found if not (one.outranked and one.id in map(str, by_id))]
-    known = {one.id for one in found if one.type == "episode"}
-    marked = [replace(one, by_time=one.type == "episode" and one.id in map(str, by_id)) for one in found]
+    found = [one for one in found if not (one.outranked and one.key in by_key)]
+    known = {one.key for one in found}
+    marked = [replace(one, by_time=one.key in by_key) for one in found]
     return marked + [
-        Candidate(
-            section=SECTION_OF["episode"],
-            type="episode",
-            id=str(episode.pk),
-            text=text_of(episode),
-            label=f"{episode.started_at:%Y-%m-%d}",
-            relevance=0.0,
-            threshold=THRESHOLDS["episode"],
-            happened_at=episode.started_at,
-            kinds=kinds_of("episode", "summary", episode.outcome),
-            scope=episode.scope,
-            tags=frozenset(episode.tags),
-            importance=episode.importance,
-            by_time=True,
-        )
-        for episode in by_id.values()
-        if str(episode.pk) not in known
+        candidate_of(hit_of_entry(entry_of(episode), text_of(episode)), by_time=True)
+        for key, episode in by_key.items()
+        if key not in known
     ]
 
 

@@ -91,6 +91,7 @@ MEMORY_SECTIONS: Mapping[str, MemorySection] = MappingProxyType(
                 200,
                 # Fuzzy similarity is no relevance: any two English sentences share a third of their words.
                 threshold=0.6,
+                item_label="date",
                 kind_aliases=frozenset({"summary"}),
                 layer="short_term",
                 layer_limit=3,

@@ -115,21 +115,26 @@ class Overrides:
         """The candidates as they would be."""
         kept: list[Candidate] = []
         for candidate in found:
-            if candidate.type == "fact" and (filing := self.filed.get(candidate.id)):
+            hit = candidate.hit
+            if hit.type == "fact" and (filing := self.filed.get(hit.id)):
                 if not filing.is_core_memory:
                     kinds = kinds_of("fact", filing.kind, filing.category)
-                    kept.append(
-                        replace(
-                            candidate, kinds=kinds, scope=filing.scope, tags=filing.tags, importance=filing.importance
-                        )
+                    changed = replace(
+                        hit,
+                        kind=filing.kind,
+                        category=filing.category,
+                        scope=filing.scope,
+                        tags=sorted(filing.tags),
+                        importance=filing.importance,
                     )
+                    kept.append(replace(candidate, hit=changed, kinds=kinds))
                 continue
-            if candidate.type != "fact" or candidate.id not in self.facts:
+            if hit.type != "fact" or hit.id not in self.facts:
                 kept.append(candidate)
                 continue
-            text = self.facts[candidate.id]
+            text = self.facts[hit.id]
             if text is not None:
-                kept.append(replace(candidate, id=PROPOSED, text=text))
+                kept.append(replace(candidate, hit=replace(hit, id=PROPOSED, content=text)))
         return kept
 
     def _identity(self, items: Sequence[Item]) -> list[Item]:

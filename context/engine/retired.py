@@ -9,7 +9,7 @@ from context.engine.assembly import Candidate
 from context.engine.candidates import NEAR_MISS, candidate_of
 from memory.persona import PersonaMemory
 from memory.search.query_context import QueryContext
-from memory.search.retired_matches import RetiredHit, retired_search
+from memory.search.retired_matches import retired_search
 
 logger = structlog.get_logger(__name__)
 
@@ -31,18 +31,6 @@ def with_retired(
         # An explanation less is no reason to answer nothing.
         logger.exception("context.retired_failed")
         return candidates
-    known = {(one.type, one.id) for one in candidates}
-    gone = [_candidate(hit) for hit in hits if hit.score >= NEAR_MISS and (hit.type, hit.id) not in known]
+    known = {one.key for one in candidates}
+    gone = [candidate_of(hit) for hit in hits if hit.score >= NEAR_MISS and (hit.type, hit.id) not in known]
     return (*candidates, *gone[:MAX_RETIRED])
-
-
-def _candidate(hit: RetiredHit) -> Candidate:
-    return candidate_of(
-        hit,
-        active=False,
-        superseded_by=hit.successor,
-        successor_text=hit.successor_text,
-        retired_at=hit.retired_at,
-        found_wrong=hit.found_wrong,
-        included_until=hit.included_until,
-    )

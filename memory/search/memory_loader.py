@@ -10,6 +10,7 @@ from typing import Any
 from memory.persona import PersonaMemory
 from memory.search.as_of import memories_as_of
 from memory.search.candidates import source_of
+from memory.search.result import HIT_COLUMNS
 from memory.types import MEMORY_TYPES
 from nousweb.lib.prepared_statements import rows_prepared
 
@@ -36,9 +37,7 @@ def memories_load(
 
 _MOMENTS = {key: own.moments for key, own in MEMORY_TYPES.items()}
 """What JSON has as text, by type."""
-_ITEM = (
-    "item_type, item_id, persona, kind, category, scope, subject, loop_id, tags, importance, happened_at, recorded_at"
-)
+_ITEM = ", ".join(("item_type", "item_id", *HIT_COLUMNS))
 
 
 def hits_load(
@@ -69,7 +68,7 @@ def hits_load(
         # One row is all there is; told so, the planner looks each up by its key, also in a table it knows nothing of.
         f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)} LIMIT 1) AS own (content, metadata)"
     )
-    names = ("content", "metadata", "type", "id", *_ITEM.split(", ")[2:])
+    names = ("content", "metadata", "type", "id", *HIT_COLUMNS)
     rows = rows_prepared(statement, {"ids": list(items)}, binary=True)
     found = {key: dict(zip(names, row, strict=True)) for key, *row in rows}
     for hit in found.values():

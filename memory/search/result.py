@@ -5,16 +5,35 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from memory.models import SearchItem
 from memory.search.query_context import QueryContext
+from memory.types import IndexEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """When and why a memory that was found is no longer included.
+
+    `successor` is the id of the fact that replaced it and `successor_text` what that says; both are empty for what was
+    only retired. `included_until` is the moment before which a search as of the past still finds it; None when there is
+    none, as for what was found wrong.
+    """
+
+    at: datetime | None
+    successor: str = ""
+    successor_text: str = ""
+    found_wrong: bool = False
+    included_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
     """One memory that was found.
 
-    `score` is the fused relevance in [0, 1]. `cosine` is the model's own, 0 while the item has no vector; `lexical`
-    the share of the query's rare words that the item holds, in [0, 1]. `metadata` is of an event as it was posted,
-    and of other types what describes them.
+    `score` is the fused relevance in [0, 1]; of one that is retired, what it would be, had it been alone. `cosine` is
+    the model's own, 0 while the item has no vector and None where no vectors were compared; `lexical` the share of the
+    query's rare words that the item holds, in [0, 1]. `metadata` is of an event as it was posted, and of other types
+    what describes them.
     """
 
     type: str
@@ -22,7 +41,7 @@ class SearchHit:
     content: str
     metadata: Mapping[str, Any]
     score: float
-    cosine: float
+    cosine: float | None
     lexical: float
     persona: str
     kind: str
@@ -34,6 +53,27 @@ class SearchHit:
     importance: float
     happened_at: datetime
     recorded_at: datetime
+    retirement: Retirement | None = None
+
+
+HIT_COLUMNS = (
+    "persona", "kind", "category", "scope", "subject", "loop_id", "tags", "importance", "happened_at", "recorded_at",
+)  # fmt: skip
+"""What a hit has of its row in the index, by the same names; besides it has type, id, content, metadata and scores."""
+
+
+def hit_of_entry(entry: IndexEntry | SearchItem, content: str) -> SearchHit:
+    """A memory as the index has it, or had it, that is there for another reason than a query: its scores are 0."""
+    return SearchHit(
+        type=entry.item_type,
+        id=entry.item_id,
+        content=content,
+        metadata={},
+        score=0.0,
+        cosine=None,
+        lexical=0.0,
+        **{name: getattr(entry, name) for name in HIT_COLUMNS},
+    )
 
 
 @dataclass(frozen=True, slots=True)

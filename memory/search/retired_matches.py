@@ -1,8 +1,7 @@
 """What would have been found, had it not been replaced or retired: for explanations, and never for a prompt."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from memory.search.candidates import (
     wanted_of,
 )
 from memory.search.query_context import QueryContext
+from memory.search.result import HIT_COLUMNS, Retirement, SearchHit
 from memory.search.scoring import Candidates, Query, score
 from memory.search.search import ASKS_TIME, calibrated
 
@@ -31,36 +31,7 @@ LATEST = 1_000
 """So many of what was retired last are looked at by meaning; what was retired before, if it holds the query's words."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetiredHit:
-    """A memory that is no longer included, with its relevance to the query in [0, 1], had it been alone.
-
-    `successor` is the id of the fact that replaced it and `successor_text` what that says; both are empty for what was
-    only retired. `included_until` is the moment before which a search as of the past still finds it; None when there is
-    none, as for what was found wrong.
-    """
-
-    type: str
-    id: str
-    content: str
-    score: float
-    cosine: float | None
-    lexical: float
-    kind: str
-    category: str
-    scope: str
-    subject: str
-    tags: Sequence[str]
-    importance: float
-    happened_at: datetime
-    retired_at: datetime | None
-    successor: str = ""
-    successor_text: str = ""
-    found_wrong: bool = False
-    included_until: datetime | None = None
-
-
-def retired_search(view: PersonaMemory, context: QueryContext) -> list[RetiredHit]:
+def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit]:
     """The replaced and retired memories of `view` that match a query, best first, in one statement."""
     rows = _fetch(view, context)
     counts = context.counts
@@ -112,8 +83,9 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
         values["vector"] = vector_text(vector)
         cosine = f"CASE WHEN model = %(model)s THEN -({distance_of(vector)}) END"
     columns = f"""
-        id, item_type, item_id, kind, category, scope, subject, tags::json AS tags, importance, happened_at,
-        recorded_at, retired_at, text, words, names, says_time, {cosine} AS cosine, {held} AS held, {named} AS named"""
+        id, item_type, item_id, persona, kind, category, scope, subject, loop_id, tags::json AS tags, importance,
+        happened_at, recorded_at, retired_at, text, words, names, says_time,
+        {cosine} AS cosine, {held} AS held, {named} AS named"""
     last = source_of(view, "id, retired_at", gone)
     likely = f"(SELECT id FROM {last} AS last ORDER BY retired_at DESC NULLS LAST LIMIT {LATEST})"  # noqa: S608
     if context.lexemes:
@@ -143,27 +115,24 @@ ORDER BY gone.id
     return statement, values
 
 
-def _hit(row: Mapping[str, Any], relevance: float, lexical: float) -> RetiredHit:
+def _hit(row: Mapping[str, Any], relevance: float, lexical: float) -> SearchHit:
     ends = [moment for moment in (row["retired_at"], row["valid_until"]) if moment is not None]
     begins = [moment for moment in (row["recorded_at"], row["valid_from"]) if moment is not None]
     was_included = not row["found_wrong"] and ends and max(begins) < min(ends)
-    return RetiredHit(
+    return SearchHit(
         type=row["item_type"],
         id=row["item_id"],
         content=row["content"] or row["text"],
+        metadata={},
         score=round(relevance, 6),
         cosine=None if row["cosine"] is None else round(row["cosine"], 6),
         lexical=round(lexical, 6),
-        kind=row["kind"],
-        category=row["category"],
-        scope=row["scope"],
-        subject=row["subject"],
-        tags=row["tags"],
-        importance=row["importance"],
-        happened_at=row["happened_at"],
-        retired_at=row["retired_at"],
-        successor=str(row["successor"] or ""),
-        successor_text=row["successor_text"] or "",
-        found_wrong=bool(row["found_wrong"]),
-        included_until=min(ends) if was_included else None,
+        **{name: row[name] for name in HIT_COLUMNS},
+        retirement=Retirement(
+            row["retired_at"],
+            successor=str(row["successor"] or ""),
+            successor_text=row["successor_text"] or "",
+            found_wrong=bool(row["found_wrong"]),
+            included_until=min(ends) if was_included else None,
+        ),
     )

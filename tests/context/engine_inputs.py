@@ -1,7 +1,7 @@
 """What the pure parts of the engine take, made by hand."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +11,7 @@ from context.engine.budget import ContextBudget
 from context.engine.request import ContextRequest
 from context.engine.resolved_request import ResolvedRequest, query_analyse
 from context.profiles import Profile
+from memory.search.result import SearchHit
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 WEIGHTS = MappingProxyType({"task": 0.4, "project": 0.4, "global": 0.2})
@@ -49,11 +50,31 @@ def resolved_request(
 
 
 def candidate(key: str, text: str, relevance: float = 0.5, *, threshold: float = 0.25, **more: Any) -> Candidate:
-    """A fact that a search found."""
-    values = {"section": "facts", "type": "fact", "happened_at": NOW, **more}
-    return Candidate(id=key, text=text, relevance=relevance, threshold=threshold, **values)
+    """A fact that a search found; `more` are attributes of the hit or of the candidate."""
+    hit = SearchHit(
+        type="fact",
+        id=key,
+        content=text,
+        metadata={},
+        score=relevance,
+        cosine=None,
+        lexical=0.0,
+        persona="actor",
+        kind="",
+        category="",
+        scope="global",
+        subject="",
+        loop_id="",
+        tags=(),
+        importance=0.5,
+        happened_at=NOW,
+        recorded_at=NOW,
+    )
+    return candidate_with(Candidate(hit, "facts", threshold), **more)
 
 
 def candidate_with(given: Candidate, **changes: Any) -> Candidate:
-    """The same with other values."""
-    return replace(given, **changes)
+    """The same with other attributes of its hit or of its own."""
+    of_hit = {one.name for one in fields(SearchHit)}
+    hit = replace(given.hit, **{name: value for name, value in changes.items() if name in of_hit})
+    return replace(given, hit=hit, **{name: value for name, value in changes.items() if name not in of_hit})

@@ -6,18 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context.engine.assembly import FixedSection, Item, SearchedSection, assemble
+from memory.search.result import Retirement
 from nousweb.lib.token_estimate import estimate_tokens
 from tests.context.engine_inputs import NOW, candidate, candidate_with, resolved_request
 
 KINDS = ("code", "summary", "preference", "plan")
 TEXT = st.text(alphabet="abc #-.\n\u2028é👩`>*1)", max_size=90)
 
+RETIREMENTS = st.sampled_from([None, None, None, Retirement(NOW), Retirement(NOW, successor="another")])
+
 
 @st.composite
 def candidates(draw):
     made = []
     for number in range(draw(st.integers(0, 14))):
-        superseded = draw(st.sampled_from(["", "", "", "another"]))
         made.append(
             candidate(
                 str(number),
@@ -32,8 +34,7 @@ def candidates(draw):
                 scope=draw(st.sampled_from(["task", "project", "global"])),
                 importance=draw(st.floats(0, 1)),
                 boost=draw(st.sampled_from([0.5, 1.0, 1.0, 1.5])),
-                active=draw(st.sampled_from([True, True, True, False])),
-                superseded_by=superseded,
+                retirement=draw(RETIREMENTS),
                 duplicate_of=draw(st.sampled_from([None, None, 1])),
                 pinned=draw(st.sampled_from([False, False, True])),
             )
@@ -78,7 +79,7 @@ def test_what_no_prompt_ever_does(found, how, total, budgets):
     assert headings == [f"## {section.label}" for section in result.sections]
     assert len(result.verdicts) == len(found)
     shown = {(item.type, item.id) for section in result.sections for item in section.items if item.type != "identity"}
-    included = {(one.candidate.type, one.candidate.id) for one in result.verdicts if one.code == "included"}
+    included = {one.candidate.key for one in result.verdicts if one.code == "included"}
     assert shown == included
     for section in result.sections:
         assert section.tokens <= section.budget
@@ -87,12 +88,11 @@ def test_what_no_prompt_ever_does(found, how, total, budgets):
         if one.code != "included":
             assert one.hint
             continue
-        assert one.candidate.active
-        assert not one.candidate.superseded_by
+        assert one.candidate.hit.retirement is None
         assert one.candidate.kinds.isdisjoint(how["excluded_kinds"])
         if not one.candidate.pinned:
-            assert one.candidate.relevance >= one.candidate.threshold
-            assert one.candidate.importance >= how["min_importance"]
+            assert one.candidate.hit.score >= one.candidate.threshold
+            assert one.candidate.hit.importance >= how["min_importance"]
             assert one.candidate.duplicate_of is None
 
 
@@ -101,9 +101,9 @@ def test_what_no_prompt_ever_does(found, how, total, budgets):
 def test_equal_inputs_give_equal_prompts_in_whatever_order_they_were_found(found, how, total, seed, equal):
     if equal:
         # Nothing but their names tells them apart, so nothing but their names may order them.
-        plain = {"relevance": 0.5, "importance": 1.0, "boost": 1.0, "kinds": frozenset(), "happened_at": NOW}
-        plain |= {"active": True, "superseded_by": "", "duplicate_of": None, "pinned": False, "scope": "global"}
-        found = [candidate_with(one, text=f"Note {one.id}.", label="", **plain) for one in found]
+        plain = {"score": 0.5, "importance": 1.0, "boost": 1.0, "kinds": frozenset(), "happened_at": NOW}
+        plain |= {"retirement": None, "duplicate_of": None, "pinned": False, "scope": "global"}
+        found = [candidate_with(one, content=f"Note {one.hit.id}.", label="", **plain) for one in found]
     shuffled = list(found)
     seed.shuffle(shuffled)
     assert made(found, how, total).system_prompt == made(shuffled, how, total).system_prompt
@@ -120,7 +120,7 @@ def test_the_tail_survives_though_it_ranks_low(how, tail, crowd):
     recent = [candidate(f"new {number}", f"New {number}.", 0.31, threshold=0.3) for number in range(tail)]
     how = how | {"limits": {"fact": 5}}
     shown = {item.id for section in made(old + recent, how, 160).sections for item in section.items}
-    assert {one.id for one in recent} <= shown
+    assert {one.hit.id for one in recent} <= shown
 
 
 @settings(max_examples=150)
@@ -129,7 +129,9 @@ def test_what_is_pinned_is_told_before_anything_else(found, how):
     how = how | {"excluded_kinds": ()}
     pin = candidate("pin", "Pinned.", 0.0, threshold=0.3, importance=0.0, pinned=True)
     others = [
-        candidate_with(one, pinned=False) for one in found if one.text.strip().rstrip(".!").casefold() != "pinned"
+        candidate_with(one, pinned=False)
+        for one in found
+        if one.hit.content.strip().rstrip(".!").casefold() != "pinned"
     ]
     shown = [item.id for section in made([*others, pin], how, 60).sections for item in section.items]
     assert "pin" in shown

@@ -19,9 +19,9 @@ def test_without_any_reason_the_score_is_the_relevance():
     ("name", "factor", "changes", "request_changes"),
     [
         ("preferred kind", 1.15, {"kinds": frozenset({"code"})}, {"preferred_kinds": ("code", "test")}),
-        ("mentioned file", 1.25, {"text": "src/parser.py fails on line 42."}, {"files": ("src/parser.py",)}),
-        ("mentioned file", 1.25, {"source": "file:src/parser.py"}, {"files": ("src/parser.py",)}),
-        ("shared tag", 1.1, {"tags": frozenset({"bugfix"})}, {"tags": ("bugfix", "parser")}),
+        ("mentioned file", 1.25, {"content": "src/parser.py fails on line 42."}, {"files": ("src/parser.py",)}),
+        ("mentioned file", 1.25, {"metadata": {"source": "file:src/parser.py"}}, {"files": ("src/parser.py",)}),
+        ("shared tag", 1.1, {"tags": ("bugfix",)}, {"tags": ("bugfix", "parser")}),
         ("usage", 1.5, {"boost": 1.5}, {}),
         ("recency", 0.75, {"happened_at": NOW - timedelta(days=7)}, {"recency": 0.5}),
     ],
@@ -40,7 +40,7 @@ def test_each_factor_raises_or_lowers_the_score_and_is_named(name, factor, chang
 
 def test_factors_are_multiplied_and_pass_no_filter():
     """A threshold is held against the relevance itself: what is preferred and irrelevant stays out."""
-    both = candidate_with(PLAIN, kinds=frozenset({"code"}), tags=frozenset({"bugfix"}), boost=1.5, relevance=0.2)
+    both = candidate_with(PLAIN, kinds=frozenset({"code"}), tags=("bugfix",), boost=1.5, score=0.2)
     resolved = resolved_request(limits=LIMITS, preferred_kinds=("code",), tags=("bugfix",))
     passed, (refused,) = candidates_judge([both], resolved)
     assert not passed

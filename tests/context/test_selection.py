@@ -21,13 +21,13 @@ def chosen(candidates, budget):
         resolved_request(total=budget, limits={"fact": 50}, weights={"global": 1.0}),
     )
     shown = [item.id for section in result.sections for item in section.items]
-    assert set(shown) == {v.candidate.id for v in result.verdicts if v.code == VerdictCode.INCLUDED}
+    assert set(shown) == {v.candidate.hit.id for v in result.verdicts if v.code == VerdictCode.INCLUDED}
     return shown
 
 
 def test_a_long_memory_gives_way_to_several_short_ones_that_are_nearly_as_good():
     short = [remembered(f"short-{place}", words=10, relevance=0.7) for place in range(4)]
-    assert chosen([remembered("long", words=60, relevance=0.8), *short], 80) == [one.id for one in short]
+    assert chosen([remembered("long", words=60, relevance=0.8), *short], 80) == [one.hit.id for one in short]
 
 
 def test_a_long_memory_that_is_far_better_keeps_its_place():
@@ -69,7 +69,7 @@ def test_weights_allot_the_budget_to_task_project_and_global_memory():
 
 
 def test_what_a_scope_leaves_unused_goes_to_the_others():
-    alone = [one for one in CROWD if one.scope == "project"]
+    alone = [one for one in CROWD if one.hit.scope == "project"]
     assert scopes_included({"task": 0.8, "project": 0.1, "global": 0.1}, alone)["project"] >= 18
 
 
@@ -102,7 +102,7 @@ def test_what_does_not_fit_is_shortened_to_its_own_most_telling_sentences():
     assert all(part.strip() in LONG for part in shown.split("…"))
     assert result.compression_ratio < 1
     # The original is where it was: the verdict holds it whole, and the item leads to the memory by its id.
-    assert verdict.candidate.text == LONG
+    assert verdict.candidate.hit.content == LONG
     assert (result.sections[0].items[0].type, result.sections[0].items[0].id) == ("fact", "long")
 
 

@@ -5,6 +5,7 @@ from datetime import UTC
 
 from context.engine.assembly.parts import Candidate, Verdict, VerdictCode
 from context.engine.resolved_request import ResolvedRequest
+from memory.search.result import Retirement
 
 PREFERRED_FACTOR = 1.15
 FILE_FACTOR = 1.25
@@ -16,21 +17,23 @@ SHOWN_CHARACTERS = 120
 
 def score_of(candidate: Candidate, resolved: ResolvedRequest) -> tuple[float, tuple[tuple[str, float], ...]]:
     """Relevance multiplied by usage, preference, mentioned files, shared tags and recency (seed 005.1 D3, D5)."""
+    hit = candidate.hit
     factors: list[tuple[str, float]] = []
     if candidate.boost != 1.0:
         factors.append(("usage", candidate.boost))
     if not candidate.kinds.isdisjoint(resolved.profile.preferred_kinds):
         factors.append(("preferred kind", PREFERRED_FACTOR))
-    if any(file in candidate.text or file in candidate.source for file in resolved.files):
+    source = str(hit.metadata.get("source", ""))
+    if any(file in hit.content or file in source for file in resolved.files):
         factors.append(("mentioned file", FILE_FACTOR))
-    if not candidate.tags.isdisjoint(resolved.request.tags):
+    if not set(hit.tags).isdisjoint(resolved.request.tags):
         factors.append(("shared tag", TAG_FACTOR))
     weight = resolved.analysis.intent.recency
     if weight > 0:
-        age_days = max(0.0, (resolved.now - candidate.happened_at).total_seconds() / 86_400)
+        age_days = max(0.0, (resolved.now - hit.happened_at).total_seconds() / 86_400)
         recency = 0.5 ** (age_days / RECENCY_HALF_LIFE_DAYS)
         factors.append(("recency", 1.0 - weight + weight * recency))
-    score = candidate.relevance
+    score = hit.score
     for _, factor in factors:
         score *= factor
     return score, tuple(factors)
@@ -43,14 +46,14 @@ def candidates_judge(candidates: Iterable[Candidate], resolved: ResolvedRequest)
     """
     scored = [Verdict(candidate, *score_of(candidate, resolved)) for candidate in candidates]
     # What is pinned comes first, so that of two that say the same it is the one that stays.
-    scored.sort(key=lambda entry: (not entry.candidate.pinned, -entry.score, entry.candidate.type, entry.candidate.id))
+    scored.sort(key=lambda entry: (not entry.candidate.pinned, -entry.score, *entry.candidate.key))
     passed: list[Verdict] = []
     refused: list[Verdict] = []
     seen: dict[str, str] = {}
     for entry in scored:
         verdict = _refusal(entry, resolved, seen)
         if verdict is None:
-            seen.setdefault(_normal(entry.candidate.text), f"{entry.candidate.type} {entry.candidate.id}")
+            seen.setdefault(_normal(entry.candidate.hit.content), " ".join(entry.candidate.key))
             passed.append(entry)
         else:
             refused.append(verdict)
@@ -58,51 +61,45 @@ def candidates_judge(candidates: Iterable[Candidate], resolved: ResolvedRequest)
 
 
 def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, str]) -> Verdict | None:
-    candidate, refuse = entry.candidate, entry.refusal
-    if candidate.superseded_by:
-        by = f"“{_short(candidate.successor_text)}”" if candidate.successor_text else candidate.superseded_by
-        return refuse(
-            VerdictCode.SUPERSEDED,
-            f"Replaced{_on(candidate)} by {by}.",
-            f"{_in_the_past(candidate)}Restore it, if the new one is wrong.",
-        )
-    if not candidate.active:
-        if candidate.found_wrong:
-            return refuse(VerdictCode.RETIRED, f"Found wrong{_on(candidate)}.", "Restore it, if it is true after all.")
-        return refuse(
-            VerdictCode.RETIRED,
-            f"Retired{_on(candidate)}.",
-            f"{_in_the_past(candidate)}Restore it, if it is still true.",
-        )
+    candidate, hit, refuse = entry.candidate, entry.candidate.hit, entry.refusal
+    if retirement := hit.retirement:
+        on, earlier = _on(retirement), _in_the_past(candidate, retirement)
+        if retirement.successor:
+            by = f"“{_short(retirement.successor_text)}”" if retirement.successor_text else retirement.successor
+            hint = f"{earlier}Restore it, if the new one is wrong."
+            return refuse(VerdictCode.SUPERSEDED, f"Replaced{on} by {by}.", hint)
+        if retirement.found_wrong:
+            return refuse(VerdictCode.RETIRED, f"Found wrong{on}.", "Restore it, if it is true after all.")
+        return refuse(VerdictCode.RETIRED, f"Retired{on}.", f"{earlier}Restore it, if it is still true.")
     if excluded := sorted(candidate.kinds.intersection(resolved.profile.excluded_kinds)):
         return refuse(
             VerdictCode.EXCLUDED_KIND, f"The profile leaves out {', '.join(excluded)}.", "Use another profile."
         )
     if candidate.pinned:
         return None
-    if not resolved.limits.get(candidate.type, 0):
+    if not resolved.limits.get(hit.type, 0):
         return refuse(
-            VerdictCode.NOT_PLANNED, f"The plan retrieves no {candidate.type}s for this input.", "Ask for it in words."
+            VerdictCode.NOT_PLANNED, f"The plan retrieves no {hit.type}s for this input.", "Ask for it in words."
         )
     least = resolved.profile.min_importance
-    if candidate.importance < least:
-        missing = least - candidate.importance
+    if hit.importance < least:
+        missing = least - hit.importance
         return refuse(
             VerdictCode.LOW_IMPORTANCE,
-            f"Importance {candidate.importance:.2f} is {missing:.2f} below the profile's least.",
+            f"Importance {hit.importance:.2f} is {missing:.2f} below the profile's least.",
             f"An importance of {least:.2f}.",
         )
-    if candidate.relevance < candidate.threshold and not candidate.by_time:
-        missing = candidate.threshold - candidate.relevance
+    if hit.score < candidate.threshold and not candidate.by_time:
+        missing = candidate.threshold - hit.score
         return refuse(
             VerdictCode.BELOW_THRESHOLD,
-            f"Relevance {candidate.relevance:.2f} is {missing:.2f} below the threshold of {candidate.threshold:.2f}.",
+            f"Relevance {hit.score:.2f} is {missing:.2f} below the threshold of {candidate.threshold:.2f}.",
             "More of the question's own words in it, or a threshold below its relevance.",
         )
     if candidate.outranked:
         return refuse(
             VerdictCode.OVER_LIMIT,
-            f"It lies far behind the {resolved.limits[candidate.type]} {candidate.type}s that are retrieved.",
+            f"It lies far behind the {resolved.limits[hit.type]} {hit.type}s that are retrieved.",
             "More of the question's own words in it, or a larger budget.",
         )
     if candidate.duplicate_of is not None:
@@ -111,22 +108,22 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, str]) ->
             f"Message {candidate.duplicate_of} of the conversation says so already.",
             "A conversation without that message.",
         )
-    if same := seen.get(_normal(candidate.text)):
+    if same := seen.get(_normal(hit.content)):
         return refuse(VerdictCode.DUPLICATE_ITEM, f"Says the same as {same}.", "Words of its own.")
     return None
 
 
-def _on(candidate: Candidate) -> str:
-    return f" on {candidate.retired_at:%Y-%m-%d}" if candidate.retired_at else ""
+def _on(retirement: Retirement) -> str:
+    return f" on {retirement.at:%Y-%m-%d}" if retirement.at else ""
 
 
-def _in_the_past(candidate: Candidate) -> str:
+def _in_the_past(candidate: Candidate, retirement: Retirement) -> str:
     """The date as of which it would have been considered, if its relevance then had been enough."""
-    if candidate.included_until is None:
+    if retirement.included_until is None:
         return ""
-    moment = f"{candidate.included_until.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    if candidate.relevance < candidate.threshold:
-        short = f"though its relevance of {candidate.relevance:.2f} is below the threshold of {candidate.threshold:.2f}"
+    moment = f"{retirement.included_until.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    if candidate.hit.score < candidate.threshold:
+        short = f"though its relevance of {candidate.hit.score:.2f} is below the threshold of {candidate.threshold:.2f}"
         return f"A date before {moment}, {short}. "
     return f"A date before {moment}. "
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
 
+from memory.search.result import SearchHit
 from nousweb.lib.fencing import fence_label, fence_line
 from nousweb.lib.token_estimate import estimate_tokens
 
@@ -61,38 +61,19 @@ class SearchedSection:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A memory that a search found, with all that the filters ask about it.
+    """What a search found, with all else that the filters ask about it.
 
-    `relevance`, `cosine` and `lexical` lie in [0, 1] and mean something by themselves; `threshold` is the least
-    relevance that counts. `boost` is the usage feedback's factor, 0.5 to 1.5. `duplicate_of` is the place of the
-    conversation's message that says the same already, counted from 1.
-
-    What is not active is never shown. `superseded_by` is the id of what replaced it, `successor_text` what that says,
-    and `included_until` the moment before which a context of the past still tells it, if there is one.
+    `threshold` is the least score of the hit, its relevance, that counts; `kinds` are the words by which a profile may
+    prefer or exclude it. `boost` is the usage feedback's factor, 0.5 to 1.5. `duplicate_of` is the place of the
+    conversation's message that says the same already, counted from 1. What is retired is never included.
     """
 
+    hit: SearchHit
     section: str
-    type: str
-    id: str
-    text: str
-    relevance: float
-    happened_at: datetime
     threshold: float
     label: str = ""
-    cosine: float | None = None
-    lexical: float = 0.0
     kinds: frozenset[str] = frozenset()
-    scope: str = "global"
-    tags: frozenset[str] = frozenset()
-    source: str = ""
-    importance: float = 0.5
     boost: float = 1.0
-    active: bool = True
-    superseded_by: str = ""
-    successor_text: str = ""
-    retired_at: datetime | None = None
-    found_wrong: bool = False
-    included_until: datetime | None = None
     duplicate_of: int | None = None
     # So many of its type were found to be closer that nothing could let it in.
     outranked: bool = False
@@ -103,9 +84,14 @@ class Candidate:
     # Below the usual threshold, and considered only since the budget is larger than usual.
     weak: bool = False
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Type and id."""
+        return self.hit.type, self.hit.id
+
     def line(self, text: str | None = None) -> str:
         """The candidate as a list item of a prompt; `text` in place of its own when it was shortened."""
-        return list_item(self.text if text is None else text, self.label)
+        return list_item(self.hit.content if text is None else text, self.label)
 
 
 class VerdictCode(StrEnum):
@@ -150,31 +136,31 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as it is logged and explained; the text of the candidate only in part."""
-        candidate = self.candidate
+        candidate, hit = self.candidate, self.candidate.hit
         return {
-            "type": candidate.type,
-            "id": candidate.id,
-            "text": candidate.text[:LOGGED_CHARACTERS],
+            "type": hit.type,
+            "id": hit.id,
+            "text": hit.content[:LOGGED_CHARACTERS],
             "label": candidate.label,
             "section": candidate.section,
-            "scope": candidate.scope,
+            "scope": hit.scope,
             "kinds": sorted(candidate.kinds),
             "verdict": str(self.code),
             "reason": self.reason,
             "hint": self.hint,
             "score": round(self.score, 4),
-            "relevance": round(candidate.relevance, 4),
+            "relevance": round(hit.score, 4),
             "threshold": candidate.threshold,
-            "cosine": None if candidate.cosine is None else round(candidate.cosine, 4),
-            "lexical": round(candidate.lexical, 4),
-            "importance": candidate.importance,
+            "cosine": None if hit.cosine is None else round(hit.cosine, 4),
+            "lexical": round(hit.lexical, 4),
+            "importance": hit.importance,
             "tokens": self.tokens,
             "compressed": self.compressed,
             "place": self.place,
             "pinned": candidate.pinned,
-            "superseded_by": candidate.superseded_by,
+            "superseded_by": hit.retirement.successor if hit.retirement else "",
             "factors": [[name, round(factor, 3)] for name, factor in self.factors],
-            "happened_at": candidate.happened_at.isoformat().replace("+00:00", "Z"),
+            "happened_at": hit.happened_at.isoformat().replace("+00:00", "Z"),
         }
 
 

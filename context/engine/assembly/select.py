@@ -98,19 +98,19 @@ def select(
     places = _places(passed, resolved)
     limited, over_limit = _limited(passed, places, resolved)
 
-    order = sorted(limited, key=lambda entry: (_ORDER[places[_key(entry)]], -_worth(entry)))
+    order = sorted(limited, key=lambda entry: (_ORDER[places[entry.candidate.key]], -_worth(entry)))
     chosen: Choices = {}
     waiting: list[Verdict] = []
     for entry in order:
-        kept = places[_key(entry)]
-        scope = entry.candidate.scope
+        kept = places[entry.candidate.key]
+        scope = entry.candidate.hit.scope
         share = None if kept else max(0, shares.get(scope, 0) - ledger.by_scope[scope])
         if not _take(entry, ledger, resolved, chosen, kept, share, compressible=False):
             waiting.append(entry)
     refused = [
         entry
         for entry in waiting
-        if not _take(entry, ledger, resolved, chosen, places[_key(entry)], None, compressible=True)
+        if not _take(entry, ledger, resolved, chosen, places[entry.candidate.key], None, compressible=True)
     ]
     verdicts = over_limit + [_over_budget(entry, ledger) for entry in refused]
     built, included, ratio = _build(passed, sections, chosen, refused)
@@ -124,21 +124,17 @@ def _worth(entry: Verdict) -> float:
     return entry.score / math.sqrt(len(entry.candidate.line()))
 
 
-def _key(entry: Verdict) -> Key:
-    return entry.candidate.type, entry.candidate.id
-
-
 def _places(passed: Sequence[Verdict], resolved: ResolvedRequest) -> dict[Key, str]:
     """Who is pinned, who is head, who is tail, and who is neither."""
-    places = {_key(entry): "pinned" if entry.candidate.pinned else "" for entry in passed}
+    places = {entry.candidate.key: "pinned" if entry.candidate.pinned else "" for entry in passed}
     passed = [entry for entry in passed if not entry.candidate.pinned]
     head = passed[: resolved.profile.preserve_head]
-    places.update({_key(entry): "head" for entry in head})
+    places.update({entry.candidate.key: "head" for entry in head})
     rest = sorted(
         (entry for entry in passed[resolved.profile.preserve_head :] if not entry.candidate.weak),
-        key=lambda entry: (-entry.candidate.happened_at.timestamp(), entry.candidate.type, entry.candidate.id),
+        key=lambda entry: (-entry.candidate.hit.happened_at.timestamp(), *entry.candidate.key),
     )
-    places.update({_key(entry): "tail" for entry in rest[: resolved.profile.preserve_tail]})
+    places.update({entry.candidate.key: "tail" for entry in rest[: resolved.profile.preserve_tail]})
     return places
 
 
@@ -149,19 +145,19 @@ def _limited(
     kept: list[Verdict] = []
     over: list[Verdict] = []
     for entry in passed:
-        if places[_key(entry)] == "pinned":
+        if places[entry.candidate.key] == "pinned":
             kept.append(entry)
             continue
-        counts[entry.candidate.type] += 1
-        limit = resolved.limits.get(entry.candidate.type, 0)
-        if counts[entry.candidate.type] <= limit or places[_key(entry)] == "tail":
+        counts[entry.candidate.hit.type] += 1
+        limit = resolved.limits.get(entry.candidate.hit.type, 0)
+        if counts[entry.candidate.hit.type] <= limit or places[entry.candidate.key] == "tail":
             kept.append(entry)
         else:
             over.append(
                 entry.refusal(
                     VerdictCode.OVER_LIMIT,
-                    f"Number {counts[entry.candidate.type]} of its type; the plan takes {limit}.",
-                    f"A limit of {counts[entry.candidate.type]}.",
+                    f"Number {counts[entry.candidate.hit.type]} of its type; the plan takes {limit}.",
+                    f"A limit of {counts[entry.candidate.hit.type]}.",
                 )
             )
     return kept, over
@@ -186,16 +182,16 @@ def _take(
             return False
         overhead = estimate_tokens(candidate.line(""))
         short = compress(
-            candidate.text, resolved.request.input, max_tokens=room - overhead, least_share=1.0 - compression
+            candidate.hit.content, resolved.request.input, max_tokens=room - overhead, least_share=1.0 - compression
         )
         if short is None or not ledger.fits(candidate.section, line := candidate.line(short), share):
             return False
         compressed = True
-    ledger.spend(candidate.section, line, candidate.scope)
+    ledger.spend(candidate.section, line, candidate.hit.scope)
     verdict = replace(
         entry, reason=_why(place, compressed), tokens=estimate_tokens(line), compressed=compressed, place=place
     )
-    chosen[_key(entry)] = (verdict, line)
+    chosen[entry.candidate.key] = (verdict, line)
     return True
 
 
@@ -230,11 +226,13 @@ def _build(
     short_sections = {entry.candidate.section for entry in refused}
     for section in sections:
         kept = [
-            chosen[_key(entry)] for entry in passed if entry.candidate.section == section.key and _key(entry) in chosen
+            chosen[entry.candidate.key]
+            for entry in passed
+            if entry.candidate.section == section.key and entry.candidate.key in chosen
         ]
         if not kept:
             continue
-        items = tuple(Item(*_key(verdict), line) for verdict, line in kept)
+        items = tuple(Item(*verdict.candidate.key, line) for verdict, line in kept)
         text = heading_of(section.label) + HEADING_BREAK + SEPARATOR.join(item.text for item in items)
         truncated = section.key in short_sections or any(verdict.compressed for verdict, _ in kept)
         built.append(
