@@ -1,4 +1,4 @@
-"""The stock admin's page about what agents were told, read-only."""
+"""The stock admin's page about the contexts sent to agents, read-only."""
 
 from django.contrib import admin
 

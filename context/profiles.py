@@ -1,4 +1,4 @@
-"""What each kind of agent wants to be told: profiles as data, and how a task changes them.
+"""What the prompts of each kind of agent include: profiles as data, and how a task changes them.
 
 Source: seed "Context Profiles and Retrieval Policies", sections 2 to 4.
 """

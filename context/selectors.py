@@ -1,4 +1,4 @@
-"""Reading the log of what agents were told."""
+"""Reading the log of the contexts sent to agents."""
 
 from uuid import UUID
 

@@ -31,7 +31,7 @@ class CensorDraft:
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
-    """A fact as it would be filed. `after` are the ids of the facts that come before it where facts are always told."""
+    """A fact with other metadata. `after` are the ids of the facts that come before it in core memory."""
 
     id: str
     persona: str
@@ -47,7 +47,7 @@ class MetadataChange:
 
     @property
     def is_core_memory(self) -> bool:
-        """Whether it would be always told, and not searched."""
+        """Whether it would always be included, and not searched."""
         return self.category in PROFILE_CATEGORIES
 
     @property
@@ -57,7 +57,7 @@ class MetadataChange:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Identity texts by section, facts by id, their filing by id, and censors, as they would be.
+    """Identity texts by section, facts by id, their metadata by id, and censors, as they would be.
 
     A fact maps to its new text, or to None when it would be gone. A text in a fact's place is taken to be as relevant
     as what it replaces: its own relevance is known once it has been learned.
@@ -66,7 +66,7 @@ class Overrides:
     identity: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     facts: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
     subjects: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    filed: Mapping[str, MetadataChange] = field(default_factory=lambda: MappingProxyType({}))
+    metadata: Mapping[str, MetadataChange] = field(default_factory=lambda: MappingProxyType({}))
     censors_gone: frozenset[str] = frozenset()
     censors: tuple[CensorDraft, ...] = ()
 
@@ -79,7 +79,7 @@ class Overrides:
             identity={name: text for part in first for name, text in part.identity.items()},
             facts={key: text for part in first for key, text in part.facts.items()},
             subjects={key: subject for part in first for key, subject in part.subjects.items()},
-            filed={key: filing for part in first for key, filing in part.filed.items()},
+            metadata={key: change for part in first for key, change in part.metadata.items()},
             censors_gone=frozenset(key for part in every for key in part.censors_gone),
             censors=tuple(draft for part in every for draft in part.censors),
         )
@@ -88,14 +88,14 @@ class Overrides:
         """Without what would come into prompts of a persona that does not see it."""
         return replace(
             self,
-            filed={key: filing for key, filing in self.filed.items() if filing.persona in personas},
+            metadata={key: change for key, change in self.metadata.items() if change.persona in personas},
             censors=tuple(draft for draft in self.censors if draft.persona in personas),
         )
 
     @property
     def newly_searched(self) -> list[str]:
-        """Ids of facts that only a search of their own can judge: always told so far, and then no more."""
-        return [key for key, filing in self.filed.items() if filing.is_newly_searched]
+        """Ids of facts that only a search of their own can judge: core memory so far, and then no more."""
+        return [key for key, change in self.metadata.items() if change.is_newly_searched]
 
     def sections(self, fixed: Sequence[FixedSection], excluded: Collection[str] = ()) -> list[FixedSection]:
         """The fixed sections as they would be; one that failed to load stays failed. `excluded` kinds stay out."""
@@ -116,16 +116,16 @@ class Overrides:
         kept: list[Candidate] = []
         for candidate in found:
             hit = candidate.hit
-            if hit.type == "fact" and (filing := self.filed.get(hit.id)):
-                if not filing.is_core_memory:
-                    kinds = kinds_of("fact", filing.kind, filing.category)
+            if hit.type == "fact" and (change := self.metadata.get(hit.id)):
+                if not change.is_core_memory:
+                    kinds = kinds_of("fact", change.kind, change.category)
                     changed = replace(
                         hit,
-                        kind=filing.kind,
-                        category=filing.category,
-                        scope=filing.scope,
-                        tags=sorted(filing.tags),
-                        importance=filing.importance,
+                        kind=change.kind,
+                        category=change.category,
+                        scope=change.scope,
+                        tags=sorted(change.tags),
+                        importance=change.importance,
                     )
                     kept.append(replace(candidate, hit=changed, kinds=kinds))
                 continue
@@ -153,7 +153,7 @@ class Overrides:
     def _profile(self, items: Sequence[Item], excluded: Collection[str]) -> list[Item]:
         kept: list[Item] = []
         for item in items:
-            if item.id in self.filed:
+            if item.id in self.metadata:
                 continue
             if item.id not in self.facts:
                 kept.append(item)
@@ -161,12 +161,12 @@ class Overrides:
             text = self.facts[item.id]
             if text is not None:
                 kept.append(replace(item, id=PROPOSED, text=list_item(text, self.subjects.get(item.id, ""))))
-        for filing in self.filed.values():
-            if filing.is_core_memory and not {filing.category, filing.kind} & set(excluded):
-                before = [place for place, item in enumerate(kept) if item.id in filing.after]
-                # A person files it, and makes it people's word by that.
-                rank = profile_rank(True, filing.category)
-                item = Item("fact", filing.id, list_item(filing.content, filing.subject), rank)
+        for change in self.metadata.values():
+            if change.is_core_memory and not {change.category, change.kind} & set(excluded):
+                before = [place for place, item in enumerate(kept) if item.id in change.after]
+                # A person changes it, and makes it people's word by that.
+                rank = profile_rank(True, change.category)
+                item = Item("fact", change.id, list_item(change.content, change.subject), rank)
                 kept.insert(before[-1] + 1 if before else 0, item)
         return kept
 

@@ -29,8 +29,8 @@ def pins_of(agent: Agent, as_of: datetime | None = None) -> Pins:
     trail = AuditEvent.objects.filter(agent=agent, action__in=("context.pin", "context.unpin"), at__lte=as_of)
     last: dict[tuple[str, str], bool] = {}
     for action, before, after in trail.order_by("id").values_list("action", "before", "after"):
-        told = recorded(after if action == "context.pin" else before)
-        last[str(told.get("type", "")), str(told.get("id", ""))] = action == "context.pin"
+        state = recorded(after if action == "context.pin" else before)
+        last[str(state.get("type", "")), str(state.get("id", ""))] = action == "context.pin"
     possible = {(kind, key) for (kind, key), is_pinned in last.items() if is_pinned and _is_item(kind, key)}
     return frozenset(held | possible)
 

@@ -167,10 +167,10 @@ def profile_section(
 def _profile_as_of(
     view: PersonaMemory, profile: Profile, as_of: datetime, pinned: Sequence[str]
 ) -> list[tuple[Any, ...]]:
-    """What was always told then: first what was pinned, then whose room came first, then by how sure it was then."""
-    told = view.facts.profile_as_of(as_of, profile.excluded_kinds).peoples_first()
-    first = list(told.filter(pk__in=pinned)) if pinned else []
-    facts = facts_as_of(view, [*first, *told.exclude(pk__in=pinned)[:PROFILE_FACTS_READ]], as_of)
+    """Core memory of then: first what was pinned, then whose room came first, then by how sure it was then."""
+    core = view.facts.profile_as_of(as_of, profile.excluded_kinds).peoples_first()
+    first = list(core.filter(pk__in=pinned)) if pinned else []
+    facts = facts_as_of(view, [*first, *core.exclude(pk__in=pinned)[:PROFILE_FACTS_READ]], as_of)
 
     rows = [tuple(getattr(fact, name) for name in FACT_COLUMNS) for fact in facts]
     rows.sort(key=lambda row: (str(row[0]) not in pinned, profile_rank(row[3], row[4]), *_sureness(row)))

@@ -1,4 +1,4 @@
-"""Memories that a person wants told whenever they can be."""
+"""Memories that a person wants included whenever they can be."""
 
 from django.db import models
 from django.urls import reverse

@@ -1,4 +1,4 @@
-"""Answering "what should this agent be told now?", and keeping the answer."""
+"""Building the context of an agent, and logging it."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Pinning a memory, so that it is told before all others of its section."""
+"""Pinning a memory, so that it comes before all others of its section."""
 
 from typing import Any
 from uuid import UUID
@@ -17,7 +17,7 @@ from nousweb.lib.errors import Conflict, Invalid, NotFound
 PIN = "context.add_contextpin"
 UNPIN = "context.delete_contextpin"
 MAX_PINS = 20
-"""Pins of one agent: what is always told leaves no room for what is asked."""
+"""Pins of one agent: what is always included leaves no room for what is asked."""
 
 
 @agent_transaction()

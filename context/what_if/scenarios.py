@@ -17,8 +17,8 @@ from nousweb.lib.text import unstorable_reason
 
 Resolution = MemoryReview.Resolution
 CHANGING = (Resolution.SAME, Resolution.REPLACE)
-MOST_TOLD = 1_000
-"""Always told facts that are looked at for a fact's place among them; a prompt loads a tenth."""
+MAX_CORE_FACTS = 1_000
+"""Facts of core memory that are looked at for a fact's place among them; a prompt loads a tenth."""
 
 
 def proposal_overrides(proposal: ChangeProposal) -> Overrides:
@@ -33,7 +33,7 @@ def fact_overrides(fact: Fact, content: str | None) -> Overrides:
     return Overrides(facts={str(fact.pk): content}, subjects={str(fact.pk): fact.subject})
 
 
-def filing_overrides(
+def metadata_overrides(
     fact: Fact,
     *,
     category: str | None = None,
@@ -41,12 +41,12 @@ def filing_overrides(
     tags: Sequence[str] | None = None,
     importance: float | None = None,
 ) -> Overrides:
-    """A memory in which a fact is filed otherwise; None leaves a field as it is. Raises Invalid, naming the field.
+    """A memory in which a fact has other metadata; None leaves a field as it is. Raises Invalid, naming the field.
 
-    Between person, preference and rule and all other categories a fact moves between what is always told and what is
-    searched. What always told facts come before it is known by how sure they are, and by pins.
+    Between person, preference and rule and all other categories a fact moves between core memory, which is always
+    included, and what is searched. What facts of core memory come before it is known by how sure they are, and by pins.
     """
-    filing = MetadataChange(
+    change = MetadataChange(
         id=str(fact.pk),
         persona=fact.persona,
         subject=fact.subject,
@@ -59,20 +59,20 @@ def filing_overrides(
         importance=fact.importance if importance is None else unit_check("importance", importance),
     )
     if not fact.active:
-        raise Conflict("This fact is retired: no prompt tells it, however it is filed.")
-    if filing.is_core_memory:
-        filing = replace(filing, after=_told_before(fact, filing.importance))
-    return Overrides(filed={filing.id: filing})
+        raise Conflict("This fact is retired: no prompt includes it, whatever its metadata.")
+    if change.is_core_memory:
+        change = replace(change, after=_core_memory_before(fact, change.importance))
+    return Overrides(metadata={change.id: change})
 
 
-def _told_before(fact: Fact, importance: float) -> frozenset[str]:
-    """Ids of the always told facts that come before one: the pinned, and the surer. The order of `surest_first`."""
-    told = Fact.objects.active().filter(agent=fact.agent_id).profile().exclude(pk=fact.pk).surest_first()
+def _core_memory_before(fact: Fact, importance: float) -> frozenset[str]:
+    """Ids of the facts of core memory that come before one: the pinned, and the surer. The order of `surest_first`."""
+    core = Fact.objects.active().filter(agent=fact.agent_id).profile().exclude(pk=fact.pk).surest_first()
     columns = ("pk", "confidence", "importance", "recorded_at")
     mine = (-fact.confidence, -importance, -fact.recorded_at.timestamp(), fact.pk)
     surer = {
         str(key)
-        for key, confidence, weight, recorded_at in told.values_list(*columns)[:MOST_TOLD]
+        for key, confidence, weight, recorded_at in core.values_list(*columns)[:MAX_CORE_FACTS]
         if (-confidence, -weight, -recorded_at.timestamp(), key) < mine
     }
     pinned = {item_id for item_type, item_id in pins_of(fact.agent) if item_type == "fact"}

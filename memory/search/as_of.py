@@ -18,7 +18,7 @@ from django.db.models import BooleanField, CharField, Max, Model, Q, TextField
 from identity.models import AuditEvent
 from memory.models import Fact, FactChange, ItemType
 from memory.persona import PersonaMemory
-from memory.search.candidates import Fetched, bits_read, lexeme_values, masks_of, source_of
+from memory.search.candidates import CandidateSet, bits_read, lexeme_values, masks_of, source_of
 from memory.search.request import SearchRequest
 from memory.types import MEMORY_TYPES, IndexEntry, MemoryType, entry_of
 
@@ -37,7 +37,7 @@ MOST_CHANGED = 300
 
 @dataclass(frozen=True, slots=True)
 class MemorySnapshot:
-    """A memory at a moment: its words and metadata, and how it was filed. Events, which never change, have no entry."""
+    """A memory at a moment: its words, metadata and row of the index. Events, which never change, have no entry."""
 
     content: str
     metadata: Mapping[str, Any]
@@ -101,7 +101,7 @@ def rows_as_of(rows: Sequence[Row], moment: datetime) -> Sequence[Row]:
 
 
 def facts_as_of(view: PersonaMemory, facts: Sequence[Fact], moment: datetime) -> Sequence[Fact]:
-    """Facts as they were filed at `moment`, and how sure they were: attributes are set, nothing is saved."""
+    """Facts with the metadata and confidence of `moment`: attributes are set, nothing is saved."""
     by_key = {fact.pk: fact for fact in facts}
     changes = FactChange.objects.filter(fact__in=by_key, at__gt=moment).order_by("-at", "-id")
     for key, before in changes.values_list("fact_id", "before"):
@@ -124,16 +124,21 @@ class Changed:
     def ids(self) -> list[int]:
         return list(self.then)
 
-    def seen(self, fetched: Fetched, lexemes: Sequence[str]) -> Fetched:
-        """What was fetched, with the changed memories as they were: their words, their filing, or not there at all.
+    def seen(self, given: CandidateSet, lexemes: Sequence[str]) -> CandidateSet:
+        """The candidates with the changed memories as they were: their words, their metadata, or not there at all.
 
         A text of the past has no vector any more, so its words alone speak for it.
         """
-        kept = np.array([self.then.get(key, True) is not None for key in fetched.ids], bool)
-        rows = fetched.candidates
-        wanted, cosine, held, length = fetched.wanted.copy(), rows.cosine.copy(), rows.held.copy(), rows.length.copy()
+        kept = np.array([self.then.get(key, True) is not None for key in given.ids], bool)
+        rows = given.columns
+        wanted, cosine, held, length = (
+            given.wanted.copy(),
+            rows.cosine.copy(),
+            rows.held.copy(),
+            rows.length.copy(),
+        )
         reworded: dict[int, str] = {}
-        for place, key in enumerate(fetched.ids):
+        for place, key in enumerate(given.ids):
             then = self.then.get(key)
             if then is None or then.entry is None:
                 continue
@@ -156,8 +161,11 @@ class Changed:
             says_time=rows.says_time[kept],
         )
         places = np.flatnonzero(kept).tolist()
-        return Fetched(
-            [fetched.ids[place] for place in places], [fetched.types[place] for place in places], wanted[kept], changed
+        return CandidateSet(
+            [given.ids[place] for place in places],
+            [given.types[place] for place in places],
+            wanted[kept],
+            changed,
         )
 
 

@@ -96,7 +96,7 @@ SELECT
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class CandidateSet:
     """Candidates with what leads to them: their ids in the index, their types, and whether the filters let each pass.
 
     `cosine` is the model's own. Neighbours of hits need not pass the filters.
@@ -105,7 +105,7 @@ class Fetched:
     ids: Sequence[int]
     types: Sequence[str]
     wanted: Flags
-    candidates: Candidates
+    columns: Candidates
 
 
 def _hits(request: SearchRequest) -> int:
@@ -126,14 +126,14 @@ def candidates_fetch(
     *,
     lexical: Sequence[int],
     vector: Vectors | None,
-) -> Fetched:
+) -> CandidateSet:
     """Hits of the dense and the `lexical` search and their neighbours, one statement for all types of items."""
     rows = rows_prepared(*_fetch_statement(view, request, counts, lexemes, lexical, vector), binary=True)
     ids, types, loops, positions, words, nameless, says_time, wanted, cosines, held, named, hits = (
         zip(*rows, strict=True) if rows else ((),) * 12
     )
     number: dict[str, int] = {"": -1}
-    return Fetched(
+    return CandidateSet(
         ids,
         types,
         np.array(wanted, bool),
@@ -341,11 +341,11 @@ def wanted_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
         if chosen:
             conditions.append(f"{column} = ANY({_words(f'f_{column}', chosen, values)})")
     if request.exclude_categories:
-        filed = f"category <> ALL({_words('f_excluded', request.exclude_categories, values)})"
+        allowed = f"category <> ALL({_words('f_excluded', request.exclude_categories, values)})"
         if request.force_include:
-            filed = f"({filed} OR item_type = 'fact' AND item_id = ANY(%(f_also)s::text[]))"
+            allowed = f"({allowed} OR item_type = 'fact' AND item_id = ANY(%(f_also)s::text[]))"
             values["f_also"] = list(request.force_include)
-        conditions.append(filed)
+        conditions.append(allowed)
     if request.tags:
         conditions.append("tags ?| %(f_tags)s::text[]")
         values["f_tags"] = list(request.tags)

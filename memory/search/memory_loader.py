@@ -14,19 +14,19 @@ from memory.search.result import HIT_COLUMNS
 from memory.types import MEMORY_TYPES
 from nousweb.lib.prepared_statements import rows_prepared
 
-Loaded = tuple[str, Mapping[str, Any]]
+TextAndMetadata = tuple[str, Mapping[str, Any]]
 
 
 def memories_load(
     view: PersonaMemory, items: Sequence[tuple[str, str]], as_of: datetime | None = None
-) -> dict[tuple[str, str], Loaded]:
+) -> dict[tuple[str, str], TextAndMetadata]:
     """Content and metadata by (type, id), one query for each type; what may not be shown is missing."""
     if as_of:
         return {key: (then.content, then.metadata) for key, then in memories_as_of(view, items, as_of).items()}
     wanted: dict[str, list[str]] = {}
     for item_type, item_id in items:
         wanted.setdefault(item_type, []).append(item_id)
-    found: dict[tuple[str, str], Loaded] = {}
+    found: dict[tuple[str, str], TextAndMetadata] = {}
     for item_type, ids in wanted.items():
         own = MEMORY_TYPES[item_type]
         rows = view.rows(own.model).filter(pk__in=ids)
@@ -84,7 +84,7 @@ def hits_load(
 def _as_of(
     view: PersonaMemory, found: Mapping[int, dict[str, Any]], as_of: datetime, *, metadata: bool
 ) -> dict[int, dict[str, Any]]:
-    """Those of the hits that were shown at a moment, with what they said then and how they were filed."""
+    """Those of the hits that were shown at a moment, with what they said then and the metadata of then."""
     then = memories_as_of(view, [(hit["type"], hit["id"]) for hit in found.values()], as_of)
     shown: dict[int, dict[str, Any]] = {}
     for key, hit in found.items():

@@ -14,7 +14,7 @@ from memory.embedding.query_prefetch import EmbeddingAhead
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.persona import PersonaMemory
 from memory.search.as_of import changed_since
-from memory.search.candidates import TUNING, Fetched, candidates_fetch, counts_read, lexical_fetch
+from memory.search.candidates import TUNING, CandidateSet, candidates_fetch, counts_read, lexical_fetch
 from memory.search.memory_loader import hits_load
 from memory.search.query_context import Counts, QueryContext
 from memory.search.request import MAX_LIMIT, MAX_QUERY_CHARACTERS, SearchRequest
@@ -56,21 +56,21 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
         watch.lap("past")
     vector, degraded = _embedded(counts, embedding)
     watch.lap("embedding")
-    fetched = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
+    candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
     if changed is not None:
-        fetched = changed.seen(fetched, lexemes)
+        candidate_set = changed.seen(candidate_set, lexemes)
     watch.lap("candidates")
     thresholds = thresholds_of(counts.model)
     threshold = thresholds.relevance if request.min_score is None else request.min_score
     query = Query(lexemes, bool(ASKS_TIME.search(text)))
-    alike = replace(fetched.candidates, cosine=calibrated(fetched.candidates.cosine, thresholds))
+    alike = replace(candidate_set.columns, cosine=calibrated(candidate_set.columns.cosine, thresholds))
     ranking = score(query, alike, counts.statistics)
-    chosen = _chosen(fetched, ranking, threshold, request)
+    chosen = _chosen(candidate_set, ranking, threshold, request)
     watch.lap("scoring")
-    items = _loaded(view, request, fetched, ranking, chosen)
+    items = _loaded(view, request, candidate_set, ranking, chosen)
     watch.lap("loading")
     query_context = QueryContext(request, counts, lexemes, vector)
-    return SearchResult(items, threshold, degraded, len(fetched.ids), watch.laps, query_context)
+    return SearchResult(items, threshold, degraded, len(candidate_set.ids), watch.laps, query_context)
 
 
 def query_embedding(query: str) -> EmbeddingAhead:
@@ -100,34 +100,34 @@ def calibrated(cosine: Values, thresholds: Thresholds) -> Values:
     return fitted.unrelated + (cosine - thresholds.unrelated) * stretch
 
 
-def _chosen(fetched: Fetched, ranking: Ranking, threshold: float, request: SearchRequest) -> list[int]:
+def _chosen(candidate_set: CandidateSet, ranking: Ranking, threshold: float, request: SearchRequest) -> list[int]:
     """Places of the candidates that are answered, best first: the filters let them pass, and so does the threshold."""
     chosen: list[int] = []
     beyond: list[int] = []
     of_type: Counter[str] = Counter()
-    for place in ranking.order[fetched.wanted[ranking.order]].tolist():
+    for place in ranking.order[candidate_set.wanted[ranking.order]].tolist():
         if ranking.relevance[place] < threshold and len(chosen) >= request.min_results:
             break
-        kind = fetched.types[place]
+        kind = candidate_set.types[place]
         of_type[kind] += 1
         (chosen if of_type[kind] <= request.max_per_type.get(kind, MAX_LIMIT) else beyond).append(place)
     return chosen + beyond if request.include_overflow else chosen
 
 
 def _loaded(
-    view: PersonaMemory, request: SearchRequest, fetched: Fetched, ranking: Ranking, chosen: Sequence[int]
+    view: PersonaMemory, request: SearchRequest, candidate_set: CandidateSet, ranking: Ranking, chosen: Sequence[int]
 ) -> list[SearchHit]:
     """The first `limit` of the chosen that may be shown."""
     hits: list[SearchHit] = []
     for begin in range(0, len(chosen), request.limit):
         part = chosen[begin : begin + request.limit]
-        items = {fetched.ids[place]: fetched.types[place] for place in part}
+        items = {candidate_set.ids[place]: candidate_set.types[place] for place in part}
         found = hits_load(view, items, request.as_of, metadata=request.metadata)
         for place in part:
-            memory = found.get(fetched.ids[place])
+            memory = found.get(candidate_set.ids[place])
             if memory is None or len(hits) == request.limit:
                 continue
-            cosine = fetched.candidates.cosine[place]
+            cosine = candidate_set.columns.cosine[place]
             hits.append(
                 SearchHit(
                     **memory,

@@ -18,7 +18,7 @@ from context.what_if.impact import blast_radius
 from context.what_if.scenarios import (
     censor_overrides,
     fact_overrides,
-    filing_overrides,
+    metadata_overrides,
     proposal_overrides,
     proposals_overrides,
     question_overrides,
@@ -264,7 +264,7 @@ def test_a_fact_filed_anew_is_told_where_its_blast_radius_says(
         context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     for text in ("hello", "Why did the ledger export fail?", "What is the weather like?"):
         make_run(ada, actor, text)
-    blast = blast_radius(agent=ada, overrides=filing_overrides(fact, category=category), by=reviewer)
+    blast = blast_radius(agent=ada, overrides=metadata_overrides(fact, category=category), by=reviewer)
     moved = (was in PROFILE_CATEGORIES) != (category in PROFILE_CATEGORIES)
     assert bool(blast.changed) == moved
     fact_edit(fact=fact, by=reviewer, category=category)
@@ -285,14 +285,14 @@ def test_a_pinned_fact_that_no_search_finds_is_told_where_its_blast_radius_says(
     for number in range(40):
         make_fact(ada, f"The ledger export failed because of case {number}.", system)
     make_run(ada, actor, "Why did the ledger export fail?")
-    (row,) = blast_radius(agent=ada, overrides=filing_overrides(fact, category="technical"), by=reviewer).rows
+    (row,) = blast_radius(agent=ada, overrides=metadata_overrides(fact, category="technical"), by=reviewer).rows
     assert [labels for text, *labels in row.moved if "Bananas" in text] == [["User Profile", "Relevant Facts"]]
     fact_edit(fact=fact, by=reviewer, category="technical")
     request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
     assert context_assemble(agent=ada, request=request, by=actor).system_prompt == row.after
 
 
-def test_a_filing_says_what_a_profile_and_a_persona_leave_out(
+def test_a_metadata_change_says_what_a_profile_and_a_persona_leave_out(
     ada, system, reviewer, actor, charlie, subconscious_token
 ):
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
@@ -301,18 +301,18 @@ def test_a_filing_says_what_a_profile_and_a_persona_leave_out(
     make_run(ada, actor)
     make_run(ada, dreamer)
     admin = Principal.of_user(charlie)
-    for overrides in (filing_overrides(dream, category="rule"), censor_overrides(censor, severity="block")):
+    for overrides in (metadata_overrides(dream, category="rule"), censor_overrides(censor, severity="block")):
         told = {row.run.persona: row.changed for row in blast_radius(agent=ada, overrides=overrides, by=admin).rows}
         assert told == {"actor": False, "subconscious": True}
     picky = make_fact(ada, "Bananas are yellow.", system, kind="noise")
     profile_create(slug="quiet", name="Quiet", base=None, values={"excluded_kinds": ["noise"]}, by=admin)
     ContextRun.objects.all().delete()
     make_run(ada, actor, profile="quiet")
-    overrides = filing_overrides(picky, category="rule")
+    overrides = metadata_overrides(picky, category="rule")
     assert not blast_radius(agent=ada, overrides=overrides, by=reviewer).changed
 
 
-def test_a_filing_that_no_fact_can_have_is_refused(ada, asked, reviewer, alice):
+def test_metadata_that_no_fact_can_have_is_refused(ada, asked, reviewer, alice):
     url = reverse("agent_context_blast", args=["ada"])
     client = browser(alice)
     for query, status in (
@@ -323,7 +323,7 @@ def test_a_filing_that_no_fact_can_have_is_refused(ada, asked, reviewer, alice):
     ):  # fmt: skip
         assert client.get(url, {"fact": str(asked.pk), **query}).status_code == status, query
     page = client.get(url, {"fact": str(asked.pk), "category": "rule"}).content.decode()
-    assert "filed from technical as rule, so it is always told from then on" in page
+    assert "moved from technical to rule, so it is always included from then on" in page
     assert "3 of 3" in page
     part = client.post(f"{url}?fact={asked.pk}", {"category": "No Word"}, headers={"HX-Request": "true"})
     assert part.status_code == 422

@@ -215,7 +215,7 @@ def test_the_blast_radius_of_a_category_is_worked_out_where_it_is_changed(
     page.get_by_label("Category").fill("rule")
     page.get_by_role("button", name="Replay the last requests").click()
     expect(page.locator(".blast")).to_contain_text("2 of 2 prompts would change")
-    expect(page.locator(".blast")).to_contain_text("so it is always told from then on")
+    expect(page.locator(".blast")).to_contain_text("so it is always included from then on")
     page.get_by_label("Category").fill("No Word")
     page.get_by_role("button", name="Replay the last requests").click()
     expect(page.locator(".blast-body .notice")).to_contain_text("category")

@@ -1,13 +1,24 @@
 """The whole of a prompt."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from context.engine.assembly.fill import section_fill
 from context.engine.assembly.filters import candidates_judge
-from context.engine.assembly.parts import Assembly, Candidate, FixedSection, SearchedSection, Section
-from context.engine.assembly.select import SECTION_BREAK, select
+from context.engine.assembly.parts import (
+    HEADING_BREAK,
+    SECTION_BREAK,
+    Assembly,
+    Candidate,
+    FixedSection,
+    Item,
+    SearchedSection,
+    Section,
+    heading_of,
+)
+from context.engine.assembly.select import select
 from context.engine.resolved_request import ResolvedRequest
-from nousweb.lib.token_estimate import estimate_tokens
+from nousweb.lib.fencing import truncate_block
+from nousweb.lib.token_estimate import estimate_tokens, tokens_of_length
 
 
 def assemble(
@@ -39,3 +50,34 @@ def assemble(
     return Assembly(
         SECTION_BREAK.join(section.text for section in sections), tuple(sections), (*chosen, *refused), ratio
     )
+
+
+def section_fill(given: FixedSection, budget: int) -> Section | None:
+    """Choose items by priority while they fit into `budget` tokens, heading included, and show them in their order.
+
+    None when nothing fits.
+    """
+    heading = heading_of(given.label)
+    chosen: dict[int, Item] = {}
+    truncated = False
+
+    def length_with(text: str) -> int:
+        gaps = len(HEADING_BREAK) + len(given.separator) * len(chosen)
+        return len(heading) + gaps + sum(len(item.text) for item in chosen.values()) + len(text)
+
+    for place, item in sorted(enumerate(given.items), key=lambda pair: (pair[1].priority, pair[0])):
+        if tokens_of_length(length_with(item.text)) <= budget:
+            chosen[place] = item
+            continue
+        truncated = True
+        if given.divisible:
+            part = truncate_block(item.text, budget - tokens_of_length(length_with("")))
+            # A heading with nothing under it tells nobody anything.
+            if "\n" in part.strip():
+                chosen[place] = replace(item, text=part)
+            break
+    if not chosen:
+        return None
+    items = tuple(chosen[place] for place in sorted(chosen))
+    text = heading + HEADING_BREAK + given.separator.join(item.text for item in items)
+    return Section(given.key, given.label, given.tier, given.budget, estimate_tokens(text), truncated, items, text)

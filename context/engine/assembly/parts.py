@@ -13,6 +13,14 @@ LOGGED_CHARACTERS = 500
 """Of a candidate's text, in the log and in explanations."""
 
 
+HEADING_BREAK = "\n"
+SECTION_BREAK = "\n\n"
+
+
+def heading_of(label: str) -> str:
+    return f"## {label}"
+
+
 def list_item(text: str, label: str = "") -> str:
     """A memory as one line of a prompt, which it cannot leave; `label` says whom or when it is about."""
     return f"- {fence_label(label)} {fence_line(text)}" if label else f"- {fence_line(text)}"

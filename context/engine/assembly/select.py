@@ -13,14 +13,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from context.engine.assembly.fill import HEADING_BREAK, heading_of
-from context.engine.assembly.parts import Item, SearchedSection, Section, Verdict, VerdictCode
+from context.engine.assembly.parts import (
+    HEADING_BREAK,
+    SECTION_BREAK,
+    Item,
+    SearchedSection,
+    Section,
+    Verdict,
+    VerdictCode,
+    heading_of,
+)
 from context.engine.compression import compress
 from context.engine.resolved_request import ResolvedRequest
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
 
 SEPARATOR = "\n"
-SECTION_BREAK = "\n\n"
 LEAST_COMPRESSED_TOKENS = 12
 """Below this a shortened item says too little to be worth its place."""
 

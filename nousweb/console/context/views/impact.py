@@ -19,7 +19,7 @@ from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, blast_ra
 from context.what_if.scenarios import (
     censor_overrides,
     fact_overrides,
-    filing_overrides,
+    metadata_overrides,
     proposal_overrides,
     proposals_overrides,
     question_overrides,
@@ -53,7 +53,7 @@ class Considered:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_context_blast(request: HttpRequest, slug: str) -> HttpResponse:
-    """What ?proposal=, ?fact= (with ?content= for what takes its place, or ?category= for how it would be filed),
+    """What ?proposal=, ?fact= (with ?content= for what takes its place, or ?category= and other metadata),
     ?question= with ?answer=, or ?censor= and ?pattern= would change.
 
     Several proposals or questions count together; ?together= says that even one is all of a bulk action.
@@ -168,7 +168,7 @@ def _considered(given: QueryDict, agent: Agent, by: Principal) -> Considered:
         if fact is None:
             raise NotFound("There is no such fact.")
         if "category" in given:
-            return _filed(fact, given)
+            return _with_metadata(fact, given)
         content = given.get("content", "").strip()
         if not content:
             return Considered(f"Without the fact “{fact}”", fact_overrides(fact, None))
@@ -216,26 +216,26 @@ def _considered(given: QueryDict, agent: Agent, by: Principal) -> Considered:
     raise Invalid("Name the change: ?proposal=…, ?fact=…, ?question=…, ?censor=… or ?pattern=…", field="proposal")
 
 
-def _filed(fact: Fact, given: QueryDict) -> Considered:
-    """A fact as a form, or an address, would have it filed; what is not said stays."""
+def _with_metadata(fact: Fact, given: QueryDict) -> Considered:
+    """A fact with the metadata of a form or an address; what is not given stays."""
     weight = given.get("importance")
     try:
         importance = None if weight is None else float(weight)
     except ValueError as error:
         raise Invalid("importance lies between 0 and 1.", field="importance") from error
     tags = given.get("tags")
-    overrides = filing_overrides(
+    overrides = metadata_overrides(
         fact,
         category=given.get("category", "").strip(),
         scope=given.get("scope"),
         tags=None if tags is None else [word for part in tags.split(",") if (word := part.strip())],
         importance=importance,
     )
-    (filing,) = overrides.filed.values()
-    where = "always told" if filing.is_core_memory else "searched"
-    moved = "" if filing.is_core_memory == (filing.was in PROFILE_CATEGORIES) else f", so it is {where} from then on"
-    filed = f" from {filing.was}" if filing.was != filing.category else ""
-    return Considered(f"“{fact}” filed{filed} as {filing.category}{moved}", overrides)
+    (change,) = overrides.metadata.values()
+    where = "always included" if change.is_core_memory else "searched"
+    moved = "" if change.is_core_memory == (change.was in PROFILE_CATEGORIES) else f", so it is {where} from then on"
+    origin = f" from {change.was}" if change.was != change.category else ""
+    return Considered(f"“{fact}” moved{origin} to {change.category}{moved}", overrides)
 
 
 def _in_order(rows: QuerySet[Row], keys: Sequence[UUID], what: str) -> list[Row]:

@@ -1,4 +1,4 @@
-"""One memory from the view of a prompt: pin it, file it anew, mark it wrong, and try again."""
+"""One memory from the view of a prompt: pin it, change its category, mark it wrong, and try again."""
 
 from typing import Any
 
@@ -92,14 +92,14 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
 
 
 def _retired(request: HttpRequest, view: PersonaMemory, slug: str, item_type: str, item_id: str) -> HttpResponse:
-    """Lead to the page of a memory that a context of the past told, or a logged one, and that is retired since."""
+    """Lead to the page of a memory that a context of the past included, or a logged one, and that is retired since."""
     store = MEMORY_TYPES[item_type]
     row: Any = None
     if store.is_store and request.method != "POST":
         row = view.rows(store.model).filter(pk=item_id).first()
     if row is None:
         raise NotFound("There is no such memory, or it is retired.")
-    messages.info(request, "It is retired, so no prompt tells it today. This is its own page.")
+    messages.info(request, "It is retired, so no prompt includes it today. This is its own page.")
     return redirect(_own_page(slug, item_type, item_id, row.persona))
 
 
@@ -129,10 +129,10 @@ def _act(
         return "Removed the pin."
     if fact is not None and action == "wrong":
         fact_invalidate(fact=fact, by=by, reason=request.POST.get("reason", ""))
-        return "Marked as wrong: the agent is no longer told it. It can be restored on its own page."
+        return "Marked as wrong: prompts no longer include it. It can be restored on its own page."
     if fact is not None and action == "category":
         fact_edit(fact=fact, by=by, category=request.POST.get("category", ""), reason=request.POST.get("reason", ""))
-        return "Filed it anew."
+        return "Changed its category."
     raise Invalid("There is no such action here.", field="action")
 
 
@@ -155,7 +155,7 @@ def agent_context_pins(request: HttpRequest, slug: str) -> HttpResponse:
     return render(
         request,
         "context/pins.html",
-        # What is not readable here, or retired, is counted and not told.
+        # What is not readable here, or retired, is counted and not named.
         {
             "agent": agent,
             "pins": [one for one in pins if one["text"]],
