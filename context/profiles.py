@@ -3,7 +3,6 @@
 Source: seed "Context Profiles and Retrieval Policies", sections 2 to 4.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
@@ -130,11 +129,6 @@ MODE_WEIGHTS: Mapping[str, Mapping[str, float]] = MappingProxyType(
 CHEAP_COMPRESSION = 0.3
 """What the mode "cheap" adds to the aggressiveness of compression."""
 
-_FILE = re.compile(
-    r"(?<![\w@/.-])(?P<path>/?(?:[\w-][\w.-]*/)*[A-Za-z_][\w-]*(?:\.[\w-]+)*\.(?P<ext>[A-Za-z][A-Za-z0-9]{0,9}))(?![\w/])"
-)
-_HOST_ENDINGS = frozenset({"com", "org", "net", "io", "dev", "ai"})
-
 
 def tier_weights(profile: Profile, mode: str | None) -> dict[str, float]:
     """Shares of the searched budget for task, project and global memory; they add up to 1."""
@@ -153,18 +147,6 @@ def compression_of(profile: Profile, mode: str | None) -> float:
     if not profile.allow_compression:
         return 0.0
     return min(1.0, profile.compression_aggressiveness + (CHEAP_COMPRESSION if mode == "cheap" else 0.0))
-
-
-def mentioned_files(text: str) -> tuple[str, ...]:
-    """File paths named in `text`, in reading order, each once. Versions, abbreviations and hosts are none."""
-    found = (
-        match["path"]
-        for match in _FILE.finditer(text)
-        if match["ext"].lower() not in _HOST_ENDINGS
-        # "e.g" and "i.e" have a name of one letter.
-        and len(match["path"].rsplit("/", 1)[-1].split(".", 1)[0]) > 1
-    )
-    return tuple(dict.fromkeys(found))
 
 
 def profile_check(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,12 +39,16 @@ _QUESTION_START = re.compile(rf"^\W*(?:{_QUESTION})\b", re.IGNORECASE)
 _ENTITY = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w'-]+(?:\s+[A-Z][\w'-]+)*")
 _KEYWORD = re.compile(r"\b[A-Z][a-z]+\b|\b\w{6,}\b")
 MAX_KEYWORDS = 10
+_FILE = re.compile(
+    r"(?<![\w@/.-])(?P<path>/?(?:[\w-][\w.-]*/)*[A-Za-z_][\w-]*(?:\.[\w-]+)*\.(?P<ext>[A-Za-z][A-Za-z0-9]{0,9}))(?![\w/])"
+)
+_HOST_ENDINGS = frozenset({"com", "org", "net", "io", "dev", "ai"})
 
 
 @dataclass(frozen=True, slots=True)
 class IntentSignals:
     """`recency` in [0, 1]; `days_back` how far the words of time reach, None without any; `hints` a weight for each
-    memory type that is asked for; keywords in reading order."""
+    memory type that is asked for; keywords and paths of files in reading order."""
 
     frame_id: str
     recency: float = 0.0
@@ -54,6 +58,7 @@ class IntentSignals:
     is_greeting: bool = False
     entities: tuple[str, ...] = ()
     topic_keywords: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
     @property
     def dominant_type(self) -> str | None:
@@ -81,7 +86,20 @@ def intent_read(text: str, frame_id: str) -> IntentSignals:
         is_greeting=_is_greeting(stripped),
         entities=tuple(dict.fromkeys(_ENTITY.findall(stripped))),
         topic_keywords=tuple(topics[:MAX_KEYWORDS]),
+        files=mentioned_files(text),
     )
+
+
+def mentioned_files(text: str) -> tuple[str, ...]:
+    """File paths named in `text`, in reading order, each once. Versions, abbreviations and hosts are none."""
+    found = (
+        match["path"]
+        for match in _FILE.finditer(text)
+        if match["ext"].lower() not in _HOST_ENDINGS
+        # "e.g" and "i.e" have a name of one letter.
+        and len(match["path"].rsplit("/", 1)[-1].split(".", 1)[0]) > 1
+    )
+    return tuple(dict.fromkeys(found))
 
 
 def _is_greeting(text: str) -> bool:

@@ -11,7 +11,7 @@ from context.engine.intent import IntentSignals, intent_read
 from context.engine.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
 from context.engine.plan import RetrievalPlan, plan_retrieval
 from context.engine.request import ContextRequest
-from context.profiles import Profile, compression_of, mentioned_files, tier_weights
+from context.profiles import Profile, compression_of, tier_weights
 from context.services.profiles import profile_in_force
 from identity.models import Agent
 from identity.selectors import agent_as_of
@@ -117,7 +117,7 @@ def request_resolve(agent: Agent, request: ContextRequest, analysis: QueryAnalys
         profile,
         version,
         weights=tier_weights(profile, request.mode),
-        files=tuple(dict.fromkeys([*request.files, *mentioned_files(request.input)])),
+        files=tuple(dict.fromkeys([*request.files, *analysis.intent.files])),
         scale=scale,
         limits=limits_of(analysis.plan, profile, scale=scale),
         budget=budget_for(

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from context.engine.intent import mentioned_files
 from context.profiles import (
     BUILT_IN,
     Profile,
     compression_of,
-    mentioned_files,
     profile_check,
     profile_of,
     profile_values,
