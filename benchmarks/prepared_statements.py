@@ -50,8 +50,8 @@ def saved(row: Any, **_: Any) -> bool:
     return True
 
 
-def calls(client: Any) -> dict[str, Callable[[str], object]]:
-    """What is measured, each with a question."""
+def calls(slug: str, secret: str) -> dict[str, Callable[[str], object]]:
+    """What is measured, each with a question, by the token with this secret."""
     from context.engine.request import ContextRequest
     from context.services.context import context_assemble
     from identity.models import Agent
@@ -60,9 +60,10 @@ def calls(client: Any) -> dict[str, Callable[[str], object]]:
     from memory.persona import ActorMemory
     from memory.search import SearchRequest, search
 
-    agent = Agent.objects.get(slug="speed")
-    secret = client._headers["Authorization"].removeprefix("Bearer ")
-    by = Principal.of_token(token_authenticate(secret))
+    agent = Agent.objects.get(slug=slug)
+    found = token_authenticate(secret)
+    assert found is not None
+    by = Principal.of_token(found)
     return {
         "token": lambda _: token_authenticate(secret),
         "recall": lambda query: search(ActorMemory(agent), SearchRequest(query)),
@@ -114,24 +115,34 @@ WAYS = ("plain", "server_side_binding", "by hand", "no cached querysets", "one i
 
 
 def measured(size: int, rounds: int, each: int) -> dict[str, dict[str, float]]:
-    """Median milliseconds of each call in each way."""
-    times: dict[str, dict[str, list[float]]] = {}
+    """Median milliseconds of each call in each way, on a store of that size."""
     with system(web_workers=1, threads=2, log_level="WARNING") as running:
         from nousweb.database.roles import as_owner
 
         with as_owner():
             client = filled(running, size, 0)
-        queries = queries_made()
-        for turn in range(rounds):
-            for name in WAYS:
-                with way(name):
-                    for what, call in calls(client).items():
-                        laps = times.setdefault(what, {}).setdefault(name, [])
-                        for place in range(WARM + each):
-                            began = time.perf_counter()
-                            call(queries[(turn * each + place) % len(queries)])
-                            if place >= WARM:
-                                laps.append((time.perf_counter() - began) * 1000)
+        return compared(calls("speed", client.token), rounds, each)
+
+
+def compared(measures: dict[str, Callable[[str], object]], rounds: int, each: int) -> dict[str, dict[str, float]]:
+    """Median milliseconds of each of `measures` in each way."""
+    times: dict[str, dict[str, list[float]]] = {}
+    queries = queries_made()
+    for turn in range(rounds):
+        for name in WAYS:
+            with way(name):
+                for what, call in measures.items():
+                    laps = times.setdefault(what, {}).setdefault(name, [])
+                    for place in range(WARM + each):
+                        began = time.perf_counter()
+                        call(queries[(turn * each + place) % len(queries)])
+                        if place >= WARM:
+                            laps.append((time.perf_counter() - began) * 1000)
+        print(json.dumps({"rounds": turn + 1, **medians(times)}), file=sys.stderr, flush=True)
+    return medians(times)
+
+
+def medians(times: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, float]]:
     return {
         what: {name: round(statistics.median(laps), 3) for name, laps in ways.items()} for what, ways in times.items()
     }

@@ -28,15 +28,14 @@ class Client:
 
     def __init__(self, port: int, token: str) -> None:
         self._port = port
+        self.token = token
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._connection: http.client.HTTPConnection | None = None
         self._used = 0.0
 
     def again(self) -> "Client":
         """Another connection as the same agent."""
-        client = Client(self._port, "")
-        client._headers = self._headers
-        return client
+        return Client(self._port, self.token)
 
     def get(self, path: str, **query: Any) -> Any:
         return self._call("GET", f"/api{path}?{urllib.parse.urlencode(query, doseq=True)}")

@@ -161,7 +161,7 @@ def test_a_claim_is_renewed_while_its_model_works(ada, actor, settings, monkeypa
         settings.EMBED_BASE_URL = running.url
         name = f"openai:slow-{running.url.rpartition(':')[2]}"
         EmbeddingModel.objects.create(name=name, dimension=running.dimension, state="active")
-        fact_learn(agent=ada, content="alpha", by=actor, probe=Precheck())
+        fact_learn(agent=ada, content="alpha", by=actor, precheck=Precheck())
         monkeypatch.setattr(
             indexing, "EMBEDDING_LEASE", replace(EMBEDDING_LEASE, renew_every=timedelta(milliseconds=20))
         )

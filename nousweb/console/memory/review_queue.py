@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from identity.models import Persona
 from identity.principal import Principal
+from memory.filters import ReviewFilter
 from memory.models import MemoryReview
 from memory.models.lifecycle import MemoryReviewQuerySet
 from memory.persona import VIEW_SUBCONSCIOUS
@@ -48,9 +49,7 @@ class ReviewQueue:
         return bool(self.agent or self.kind)
 
     def filtered(self, reviews: MemoryReviewQuerySet) -> MemoryReviewQuerySet:
-        if self.agent:
-            reviews = reviews.filter(agent__slug=self.agent)
-        return reviews.filter(kind=self.kind) if self.kind else reviews
+        return ReviewFilter.narrow(reviews, agent=self.agent, kind=self.kind)
 
     def rows(self, by: Principal) -> MemoryReviewQuerySet:
         reviews = self.filtered(visible_reviews(by))
