@@ -8,13 +8,13 @@ from importlinter.cli import lint_imports
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_contracts_are_kept(capsys, monkeypatch):
+def test_layering_contracts_are_kept(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     result = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
     assert result == 0, capsys.readouterr().out
 
 
-def test_templates_use_only_their_own_folder_and_components():
+def test_layering_templates_use_only_their_own_folder_and_components():
     strangers = []
     for template in sorted((ROOT / "templates").rglob("*.html")):
         folder = template.relative_to(ROOT / "templates").parts[0]

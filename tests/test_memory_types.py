@@ -11,20 +11,20 @@ from nousweb.console.memory_types import TYPE_PAGES
 from nousweb.roles import ROLE_PERMISSIONS
 
 
-def test_each_layer_knows_every_type():
+def test_memory_types_are_known_by_each_layer():
     assert list(MEMORY_TYPES) == ItemType.values
     assert MEMORY_SECTIONS.keys() - {"loop"} == MEMORY_TYPES.keys()
     assert TYPE_PAGES.keys() == MEMORY_TYPES.keys()
     assert {one.model for one in MEMORY_TYPES.values()} <= set(TABLES)
 
 
-def test_each_type_has_its_pages():
+def test_memory_types_have_their_pages():
     names = get_resolver().reverse_dict
     assert all(one.page in names and one.list_page in names for one in TYPE_PAGES.values())
     assert all(name in names for one in TYPE_PAGES.values() for name in one.sub_pages)
 
 
-def test_rights_follow_from_the_types():
+def test_memory_types_decide_the_permissions():
     for one in MEMORY_TYPES.values():
         assert one.permission("view") in ROLE_PERMISSIONS["Viewer"]
         assert one.permission("view") in SCOPE_PERMISSIONS["memory:read"]
@@ -34,5 +34,5 @@ def test_rights_follow_from_the_types():
         assert not given & PEOPLE_ONLY_PERMISSIONS
 
 
-def test_no_key_is_too_long_for_the_index():
+def test_memory_type_keys_fit_the_index():
     assert max(map(len, ItemType.values)) <= SearchItem._meta.get_field("item_type").max_length

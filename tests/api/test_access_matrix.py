@@ -373,11 +373,11 @@ def world(request, bruno):
     return World(request)
 
 
-def test_every_endpoint_has_a_row():
+def test_access_table_covers_every_endpoint():
     assert sorted(f"{row[0]} {row[1]}" for row in rows_in(API)) == sorted(endpoints())
 
 
-def test_who_reaches_each_endpoint(world):
+def test_access_to_each_endpoint(world):
     seen = []
     for endpoint in endpoints():
         method, template = endpoint.split()
@@ -397,7 +397,7 @@ def test_who_reaches_each_endpoint(world):
     assert table_of(seen) == table_of(rows_in(API))
 
 
-def test_no_person_changes_anything_without_the_csrf_token(world):
+def test_csrf_token_is_needed_for_every_change_by_a_person(world):
     for endpoint in endpoints():
         method, template = endpoint.split()
         if method == "GET":
@@ -408,7 +408,7 @@ def test_no_person_changes_anything_without_the_csrf_token(world):
         assert (answer.status_code, answer.json()["code"]) == (403, "csrf_failed"), endpoint
 
 
-def test_every_page_has_a_row():
+def test_access_table_covers_every_page():
     assert {row[1] for row in rows_in(PAGES)} == set(pages())
 
 
@@ -420,7 +420,7 @@ def outcome(answer):
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_who_sees_each_page(world, method):
+def test_access_to_each_page(world, method):
     seen = []
     for name in pages():
         outcomes = []
@@ -445,7 +445,7 @@ def test_who_sees_each_page(world, method):
     assert table_of(seen) == table_of(row for row in rows_in(PAGES) if row[0] == method)
 
 
-def test_the_admin_is_for_operators_alone(world):
+def test_admin_access_is_for_operators_alone(world):
     """Administrator is a role of the console; the stock admin asks for Django's own staff flag."""
 
     def names(patterns):
@@ -471,7 +471,7 @@ def test_the_admin_is_for_operators_alone(world):
             assert answer.status_code == 405 or answer["Location"].startswith("/admin/login/"), (name, visitor)
 
 
-def test_the_description_of_the_api_is_open(world):
+def test_openapi_document_is_public(world):
     answer = ApiClient().get("/openapi.json")
     assert answer.status_code == 200
     assert answer.json()["info"]["title"] == "Nous Web"

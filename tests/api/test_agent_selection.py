@@ -18,7 +18,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), CALLS)
-def test_a_person_must_name_the_agent(api, ada, charlie, method, path, body):
+def test_agent_must_be_named_by_a_person(api, ada, charlie, method, path, body):
     before = rows()
     assert_problem(api.as_person(charlie).request(method, path, body=body), 422, "invalid", field="agent")
     assert rows() == before
@@ -26,13 +26,13 @@ def test_a_person_must_name_the_agent(api, ada, charlie, method, path, body):
 
 @pytest.mark.parametrize(("method", "path", "body"), CALLS)
 @pytest.mark.parametrize("slug", ["nobody", "ADA", "x" * 5000, "../ada", "ada'--"])
-def test_an_agent_that_is_not_there_is_not_found(api, ada, charlie, method, path, body, slug):
+def test_agent_unknown_is_not_found(api, ada, charlie, method, path, body, slug):
     response = api.as_person(charlie).request(method, path.split("?")[0], body=body, query=_query(path, slug))
     assert_problem(response, 404, "not_found")
 
 
 @pytest.mark.parametrize(("method", "path", "body"), CALLS)
-def test_a_token_learns_nothing_of_another_agent(api, bruno, actor_token, method, path, body):
+def test_agent_of_others_is_hidden_from_a_token(api, bruno, actor_token, method, path, body):
     """Bruno is there, yet Ada's token gets the answer that it gets for an agent that is not."""
     before = rows()
     caller = api.as_token(actor_token)
@@ -43,7 +43,7 @@ def test_a_token_learns_nothing_of_another_agent(api, bruno, actor_token, method
     assert rows() == before
 
 
-def test_a_token_may_name_its_own_agent(api, ada, actor_token):
+def test_agent_of_its_own_may_be_named_by_a_token(api, ada, actor_token):
     assert api.as_token(actor_token).get("/identity", {"agent": "ada"}).json()["agent"] == "ada"
 
 

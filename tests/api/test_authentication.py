@@ -10,7 +10,7 @@ CHANGE = {"content": "Short answers."}
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/identity"), ("PUT", "/identity/values"), ("POST", "/facts")])
-def test_nobody_is_told_to_sign_in_whatever_the_method(api, ada, method, path):
+def test_authentication_is_asked_of_anonymous_callers_for_any_method(api, ada, method, path):
     before = rows()
     response = api.request(method, path, body=CHANGE)
     assert_problem(response, 401, "not_authenticated")
@@ -31,29 +31,29 @@ def test_nobody_is_told_to_sign_in_whatever_the_method(api, ada, method, path):
         "Bearer nous_é",
     ],
 )
-def test_a_header_that_holds_no_token_is_refused(api, ada, header):
+def test_authorization_header_without_a_token_is_refused(api, ada, header):
     assert_problem(api.with_headers(Authorization=header).get("/identity"), 401, "not_authenticated")
 
 
-def test_a_token_in_any_case_of_the_scheme_is_taken(api, actor_token):
+def test_authorization_scheme_is_read_in_any_case(api, actor_token):
     assert api.with_headers(Authorization=f"bearer {actor_token}").get("/identity").status_code == 200
 
 
 @pytest.mark.parametrize("secret", ["revoked_token", "expired_token"])
 @pytest.mark.parametrize(("method", "path"), [("GET", "/identity"), ("POST", "/context")])
-def test_a_dead_token_opens_nothing(api, request, secret, method, path):
+def test_token_revoked_or_expired_is_refused(api, request, secret, method, path):
     caller = api.as_token(request.getfixturevalue(secret))
     assert_problem(caller.request(method, path, body={"session_id": "s", "input": "?"}), 401, "not_authenticated")
 
 
-def test_a_token_dies_at_the_moment_of_its_revocation(api, ada, system):
+def test_token_is_refused_from_the_moment_of_its_revocation(api, ada, system):
     token, secret = token_create(agent=ada, persona="actor", name="laptop", by=system)
     assert api.as_token(secret).get("/identity").status_code == 200
     token_revoke(token=token, by=system)
     assert_problem(api.as_token(secret).get("/identity"), 401, "not_authenticated")
 
 
-def test_the_time_of_use_is_noted_at_most_once_a_minute(api, ada, actor_token):
+def test_token_time_of_use_is_recorded_at_most_once_a_minute(api, ada, actor_token):
     api.as_token(actor_token).get("/identity")
     first = ApiToken.objects.get(name="actor").last_used_at
     assert first is not None
@@ -61,7 +61,7 @@ def test_the_time_of_use_is_noted_at_most_once_a_minute(api, ada, actor_token):
     assert ApiToken.objects.get(name="actor").last_used_at == first
 
 
-def test_a_person_needs_the_csrf_token_to_change_something(api, ada, bob):
+def test_session_needs_the_csrf_token_for_changes(api, ada, bob):
     before = rows()
     caller = api.as_person(bob, csrf=False)
     assert caller.get("/identity", {"agent": "ada"}).status_code == 200
@@ -71,7 +71,7 @@ def test_a_person_needs_the_csrf_token_to_change_something(api, ada, bob):
     assert api.as_person(bob).put("/identity/values", CHANGE, {"agent": "ada"}).status_code == 200
 
 
-def test_a_person_who_was_disabled_is_nobody(api, ada, bob):
+def test_session_of_a_disabled_person_is_refused(api, ada, bob):
     caller = api.as_person(bob)
     assert caller.get("/identity", {"agent": "ada"}).status_code == 200
     bob.is_active = False
@@ -80,7 +80,7 @@ def test_a_person_who_was_disabled_is_nobody(api, ada, bob):
 
 
 @pytest.mark.parametrize("secret", ["actor_token", "all_scopes_token"])
-def test_a_token_beside_an_administrators_session_is_judged_alone(api, ada, charlie, request, secret):
+def test_token_beside_an_administrators_session_is_judged_alone(api, ada, charlie, request, secret):
     token = request.getfixturevalue(secret)
     both = api.as_person(charlie).with_headers(Authorization=f"Bearer {token}")
     before = rows()
@@ -89,12 +89,12 @@ def test_a_token_beside_an_administrators_session_is_judged_alone(api, ada, char
     assert rows() == before
 
 
-def test_a_dead_token_is_not_rescued_by_a_session_beside_it(api, charlie, revoked_token):
+def test_token_revoked_is_not_rescued_by_a_session(api, charlie, revoked_token):
     both = api.as_person(charlie).with_headers(Authorization=f"Bearer {revoked_token}")
     assert_problem(both.get("/identity", {"agent": "ada"}), 401, "not_authenticated")
 
 
-def test_what_is_stored_of_a_token_does_not_open_the_door(api, ada, actor_token):
+def test_token_hash_is_no_token(api, ada, actor_token):
     stored = ApiToken.objects.get(name="actor")
     assert actor_token not in (stored.digest, stored.prefix)
     assert stored.prefix == actor_token[:11]
@@ -103,14 +103,14 @@ def test_what_is_stored_of_a_token_does_not_open_the_door(api, ada, actor_token)
 
 
 @pytest.mark.parametrize("given", ["trace-1", "A.b_c-9", "x" * 64])
-def test_a_well_formed_request_id_is_kept(api, given):
+def test_request_id_well_formed_is_kept(api, given):
     response = api.with_headers(X_Request_Id=given).get("/identity")
     assert response["X-Request-Id"] == given
     assert response.json()["request_id"] == given
 
 
 @pytest.mark.parametrize("given", ["", "x" * 65, "a b", "<script>", "ä", "a;b"])
-def test_any_other_request_id_is_replaced(api, given):
+def test_request_id_malformed_is_replaced(api, given):
     response = api.with_headers(X_Request_Id=given).get("/identity")
     assert response["X-Request-Id"] != given
     assert len(response["X-Request-Id"]) == 32

@@ -14,7 +14,7 @@ def two(ada, bob):
     identity_propose(agent=ada, section="values", content="Truth.\nCalm.\nCare.\nThrift.", by=by)
 
 
-def test_lines_added_removed_and_changed(api, two, actor_token):
+def test_diff_has_lines_added_removed_and_changed(api, two, actor_token):
     answer = api.as_token(actor_token).get("/identity/values/diff", {"from": 1, "to": 2})
     assert answer.status_code == 200
     body = answer.json()
@@ -28,7 +28,7 @@ def test_lines_added_removed_and_changed(api, two, actor_token):
     ]
 
 
-def test_both_directions_and_the_same_version(api, two, actor_token):
+def test_diff_of_both_directions_and_of_the_same_version(api, two, actor_token):
     caller = api.as_token(actor_token)
     backwards = caller.get("/identity/values/diff", {"from": 2, "to": 1}).json()
     assert (backwards["added"], backwards["removed"]) == (1, 2)
@@ -36,20 +36,20 @@ def test_both_directions_and_the_same_version(api, two, actor_token):
     assert {line["kind"] for line in same["lines"]} == {"equal"}
 
 
-def test_either_side_can_be_rebuilt_from_the_lines(api, two, actor_token):
+def test_diff_rebuilds_either_side(api, two, actor_token):
     lines = api.as_token(actor_token).get("/identity/values/diff", {"from": 1, "to": 2}).json()["lines"]
     assert "\n".join(line["old"] for line in lines if line["old"] is not None) == "Truth.\nSpeed.\nCare."
     assert "\n".join(line["new"] for line in lines if line["new"] is not None) == "Truth.\nCalm.\nCare.\nThrift."
 
 
-def test_a_version_that_is_not_there_is_not_found(api, two, actor_token):
+def test_diff_of_a_missing_version_is_not_found(api, two, actor_token):
     refused = api.as_token(actor_token).get("/identity/values/diff", {"from": 1, "to": 3})
     assert_problem(refused, 404, "not_found", detail="no version 3")
 
 
 @pytest.mark.parametrize("name", ["from", "to"])
 @pytest.mark.parametrize("value", [None, "0", "-1", str(2**63), str(10**30), "NaN", "x", ""])
-def test_a_version_out_of_range_is_refused_by_name(api, two, actor_token, name, value):
+def test_diff_of_a_version_out_of_range_is_refused_by_name(api, two, actor_token, name, value):
     query = {"from": "1", "to": "2", name: value}
     refused = api.as_token(actor_token).get(
         "/identity/values/diff", {key: given for key, given in query.items() if given is not None}
@@ -57,7 +57,7 @@ def test_a_version_out_of_range_is_refused_by_name(api, two, actor_token, name, 
     assert_problem(refused, 422, "invalid", field=name)
 
 
-def test_two_texts_of_full_length_that_share_nothing_are_compared(api, ada, bob, actor_token):
+def test_diff_of_two_unrelated_texts_of_full_length(api, ada, bob, actor_token):
     """The worst input that the limits let through has an answer, not a timeout."""
     by = Principal.of_user(bob)
     identity_propose(

@@ -21,7 +21,7 @@ def seven(ada, by):
     identity_rollback(agent=ada, section="values", to_version=2, by=by)
 
 
-def test_the_latest_comes_first_with_its_author_and_reason(api, seven, actor_token):
+def test_history_is_latest_first_with_author_and_reason(api, seven, actor_token):
     body = api.as_token(actor_token).get("/identity/values/history").json()
     assert [item["version"] for item in body["items"]] == [7, 6, 5, 4, 3, 2, 1]
     assert body["next"] is None
@@ -33,7 +33,7 @@ def test_the_latest_comes_first_with_its_author_and_reason(api, seven, actor_tok
     assert body["items"][-1]["previous_version"] is None
 
 
-def test_pages_follow_before_and_stay_stable_while_versions_are_added(api, ada, seven, by, actor_token):
+def test_history_pages_are_stable_while_versions_are_added(api, ada, seven, by, actor_token):
     caller = api.as_token(actor_token)
     first = caller.get("/identity/values/history", {"limit": 3}).json()
     assert [item["version"] for item in first["items"]] == [7, 6, 5]
@@ -46,26 +46,26 @@ def test_pages_follow_before_and_stay_stable_while_versions_are_added(api, ada, 
     assert last["next"] is None
 
 
-def test_a_page_that_is_exactly_full_has_no_next(api, seven, actor_token):
+def test_history_page_that_is_exactly_full_has_no_next(api, seven, actor_token):
     assert api.as_token(actor_token).get("/identity/values/history", {"limit": 7}).json()["next"] is None
 
 
-def test_a_section_without_versions_has_an_empty_history(api, ada, actor_token):
+def test_history_of_a_section_without_versions_is_empty(api, ada, actor_token):
     assert api.as_token(actor_token).get("/identity/values/history").json() == {"items": [], "next": None}
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "201", str(10**30), "NaN", "1e3", "1.5", "", "abc", "٣x"])
-def test_a_limit_out_of_range_is_refused(api, ada, actor_token, limit):
+def test_history_limit_out_of_range_is_refused(api, ada, actor_token, limit):
     refused = api.as_token(actor_token).get("/identity/values/history", {"limit": limit})
     assert_problem(refused, 422, "invalid", field="limit")
 
 
 @pytest.mark.parametrize("before", ["0", "-1", str(2**63), str(10**30), "Infinity", "x"])
-def test_a_before_out_of_range_is_refused(api, ada, actor_token, before):
+def test_history_before_out_of_range_is_refused(api, ada, actor_token, before):
     refused = api.as_token(actor_token).get("/identity/values/history", {"before": before})
     assert_problem(refused, 422, "invalid", field="before")
 
 
-def test_the_history_of_another_agent_stays_apart(api, ada, bruno, seven, other_token):
+def test_history_of_another_agent_is_separate(api, ada, bruno, seven, other_token):
     assert api.as_token(other_token).get("/identity/values/history").json()["items"] == []
     assert IdentityVersion.objects.filter(agent=ada, section="values").count() == 7

@@ -36,7 +36,7 @@ def caller(api, ada, charlie):
     ],
     ids=["cut", "word", "comma", "utf-16", "surrogate-bytes", "bad-utf-8", "nested", "digits"],
 )
-def test_what_is_no_json_in_utf_8_is_refused(caller, method, path, good, body):
+def test_body_not_json_in_utf_8_is_refused(caller, method, path, good, body):
     before = rows()
     refused = caller(method, path, body)
     assert refused.status_code in (400, 422)
@@ -47,7 +47,7 @@ def test_what_is_no_json_in_utf_8_is_refused(caller, method, path, good, body):
 
 @pytest.mark.parametrize(("method", "path", "good"), WITH_BODY)
 @pytest.mark.parametrize("body", [b"[]", b'"text"', b"17", b"true"])
-def test_json_that_is_no_object_is_refused(caller, method, path, good, body):
+def test_body_that_is_no_object_is_refused(caller, method, path, good, body):
     before = rows()
     assert_problem(caller(method, path, body), 422, "invalid")
     assert rows() == before
@@ -55,7 +55,7 @@ def test_json_that_is_no_object_is_refused(caller, method, path, good, body):
 
 @pytest.mark.parametrize(("method", "path", "good"), [p for p in WITH_BODY if p.id not in OPTIONAL_BODY])
 @pytest.mark.parametrize("body", [b"", b"null", b"{}"])
-def test_no_body_is_refused(caller, method, path, good, body):
+def test_body_missing_is_refused(caller, method, path, good, body):
     before = rows()
     assert_problem(caller(method, path, body), 422, "invalid")
     assert rows() == before
@@ -63,7 +63,7 @@ def test_no_body_is_refused(caller, method, path, good, body):
 
 @pytest.mark.parametrize(("method", "path", "good"), WITH_BODY)
 @pytest.mark.parametrize("extra", ["agent_id", "persona", "id", "__class__", "Content", "", "\ud800", "\x00"])
-def test_a_field_that_is_not_known_is_refused_by_name(caller, method, path, good, extra):
+def test_field_unknown_is_refused_by_name(caller, method, path, good, extra):
     before = rows()
     named = "" if extra == "\ud800" else extra
     assert_problem(caller(method, path, good | {extra: "x"}), 422, "invalid", field=named)
@@ -87,12 +87,12 @@ def test_text_that_cannot_be_stored_is_refused_by_field(caller, method, path, go
 
 
 @pytest.mark.parametrize("tags", [["a\x00"], ["\ud800"]])
-def test_text_inside_a_list_is_checked_too(caller, tags):
+def test_text_inside_a_list_is_checked(caller, tags):
     assert_problem(caller(*FACT[:2], FACT[2] | {"tags": tags}), 422, "invalid", field="tags")
 
 
 @pytest.mark.parametrize(("method", "path", "good", "field"), TEXT_FIELDS)
-def test_a_megabyte_of_text_is_refused_by_field(caller, method, path, good, field):
+def test_text_of_a_megabyte_is_refused_by_field(caller, method, path, good, field):
     before = rows()
     body = assert_problem(caller(method, path, good | {field: "x" * 1_000_000}), 422, "invalid", field=field)
     assert len(json.dumps(body)) < 3_000, "a refusal must not quote the text back"
@@ -127,7 +127,7 @@ OTHER_TYPES = [
         for value in values
     ],
 )
-def test_numbers_moments_and_truths_are_read_as_declared_only(caller, method, path, good, field, value):
+def test_numbers_times_and_booleans_are_read_only_as_declared(caller, method, path, good, field, value):
     before = rows()
     refused = caller(method, path, good | {field: value})
     named = {error["field"].split(".")[0] for error in refused.json().get("errors", ())} | {refused.json().get("field")}
@@ -137,7 +137,7 @@ def test_numbers_moments_and_truths_are_read_as_declared_only(caller, method, pa
     assert rows() == before
 
 
-def test_values_as_declared_are_taken(caller):
+def test_values_as_declared_are_accepted(caller):
     given = {"confidence": 1, "valid_from": "2026-01-01T00:00:00+02:00", "importance": 0.25, "valid_until": None}
     assert caller(*FACT[:2], FACT[2] | given).status_code == 201
     asked = {"budget": 500, "dry_run": True, "as_of": "2026-01-01T00:00:00Z", "frame": None}
@@ -145,7 +145,7 @@ def test_values_as_declared_are_taken(caller):
 
 
 @pytest.mark.parametrize("said", ["hello", "What happened last week?", "What happened yesterday with the ledger?"])
-def test_the_beginning_of_time_is_a_moment_like_others(caller, said):
+def test_time_at_the_minimum_is_accepted(caller, said):
     moments = ("0001-01-01T00:00:00Z", "0001-01-02T00:00:00Z")
     for moment in moments:
         assert caller(*CONTEXT[:2], CONTEXT[2] | {"input": said, "as_of": moment}).status_code == 200
@@ -160,14 +160,14 @@ def test_the_beginning_of_time_is_a_moment_like_others(caller, said):
 
 
 @pytest.mark.parametrize(("method", "path", "good"), WITH_BODY)
-def test_a_body_beyond_the_limit_is_too_large(caller, settings, method, path, good):
+def test_body_beyond_the_limit_is_too_large(caller, settings, method, path, good):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10_000
     before = rows()
     assert_problem(caller(method, path, b" " * 10_001 + b"{}"), 413, "too_large", detail="10,000")
     assert rows() == before
 
 
-def test_a_form_is_not_taken_for_json(api, ada, charlie):
+def test_body_of_a_form_is_not_taken_for_json(api, ada, charlie):
     caller = api.as_person(charlie)
     token = caller.client.cookies["csrftoken"].value
     response = caller.client.post("/api/facts?agent=ada", {"content": "x"}, headers={"X-CSRFToken": token})
@@ -175,7 +175,7 @@ def test_a_form_is_not_taken_for_json(api, ada, charlie):
 
 
 @pytest.mark.parametrize("path", ["/identity?agent=a%00b", "/facts?cursor=%00", "/proposals/%00", "/identity/a%00b"])
-def test_a_nul_in_an_address_is_refused(api, actor_token, path):
+def test_address_with_a_nul_is_refused(api, actor_token, path):
     assert_problem(api.as_token(actor_token).get(path), 400, "bad_request")
 
 
@@ -197,7 +197,7 @@ def test_a_nul_in_an_address_is_refused(api, actor_token, path):
         ("GET", "/reinitiate", "POST"),
     ],
 )
-def test_a_method_that_is_not_offered_is_refused(api, all_scopes_token, method, path, allowed):
+def test_method_not_offered_is_refused(api, all_scopes_token, method, path, allowed):
     response = api.as_token(all_scopes_token).request(method, path, body={})
     assert response.status_code == 405
     assert set(response["Allow"].split(", ")) == set(allowed.split(", "))
@@ -206,5 +206,5 @@ def test_a_method_that_is_not_offered_is_refused(api, all_scopes_token, method, 
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/identity/", "/identity/values/", "/v1/identity"])
-def test_an_address_that_is_not_there_is_a_problem_too(api, actor_token, path):
+def test_address_unknown_is_a_problem_document(api, actor_token, path):
     assert_problem(api.as_token(actor_token).get(path), 404, "not_found")

@@ -9,7 +9,7 @@ from identity.services.proposals import identity_propose
 from tests.api.problems import assert_problem
 
 
-def test_ada_reads_who_she_is(api, ada, actor_token):
+def test_identity_get_by_the_agent(api, ada, actor_token):
     answer = api.as_token(actor_token).get("/identity")
     assert answer.status_code == 200
     body = answer.json()
@@ -28,7 +28,7 @@ def test_ada_reads_who_she_is(api, ada, actor_token):
     assert (character["version"], character["tokens"], character["updated_by"]) == (1, 7, "tests")
 
 
-def test_alice_reads_it_too_and_an_agent_without_identity_is_empty(api, alice, system):
+def test_identity_get_by_a_viewer_and_of_an_empty_identity(api, alice, system):
     agent_create(slug="newborn", prompt="", by=system)
     answer = api.as_person(alice).get("/identity", {"agent": "newborn"})
     assert answer.json()["sections"] == {}
@@ -37,7 +37,7 @@ def test_alice_reads_it_too_and_an_agent_without_identity_is_empty(api, alice, s
     assert answer["ETag"] == '""'
 
 
-def test_sections_come_in_prompt_order_and_without_the_emptied(api, ada, bob, actor_token):
+def test_identity_get_is_in_prompt_order_without_emptied_sections(api, ada, bob, actor_token):
     by = Principal.of_user(bob)
     for section in ("environment", "preferences", "protocols", "values"):
         identity_propose(agent=ada, section=section, content=f"Text of {section}.", by=by)
@@ -51,7 +51,7 @@ def test_sections_come_in_prompt_order_and_without_the_emptied(api, ada, bob, ac
 
 
 @pytest.mark.parametrize("path", ["/identity", "/identity/character"])
-def test_what_is_known_already_is_not_sent_again(api, ada, actor_token, path):
+def test_identity_get_of_a_known_etag_is_not_modified(api, ada, actor_token, path):
     caller = api.as_token(actor_token)
     etag = caller.get(path)["ETag"]
     for held in (etag, f"W/{etag}", f'"other", {etag}', "*"):
@@ -63,7 +63,7 @@ def test_what_is_known_already_is_not_sent_again(api, ada, actor_token, path):
         assert caller.with_headers(If_None_Match=other).get(path).status_code == 200
 
 
-def test_a_change_makes_the_known_stale(api, ada, bob, actor_token):
+def test_identity_get_etag_changes_with_the_text(api, ada, bob, actor_token):
     caller = api.as_token(actor_token)
     etag = caller.get("/identity")["ETag"]
     identity_propose(agent=ada, section="values", content="Truth first.", by=Principal.of_user(bob))
@@ -72,19 +72,19 @@ def test_a_change_makes_the_known_stale(api, ada, bob, actor_token):
     assert answer["ETag"] == '"character=1,values=1,boundaries=1"'
 
 
-def test_one_section(api, ada, actor_token):
+def test_identity_get_of_one_section(api, ada, actor_token):
     answer = api.as_token(actor_token).get("/identity/character")
     assert answer.json()["content"] == "You are Ada, calm and exact."
     assert answer["ETag"] == answer.json()["etag"] == '"character=1"'
 
 
-def test_a_section_without_text_is_not_found(api, ada, actor_token):
+def test_identity_get_of_a_section_without_text_is_not_found(api, ada, actor_token):
     assert_problem(api.as_token(actor_token).get("/identity/values"), 404, "not_found", detail="no text yet")
 
 
 @pytest.mark.parametrize("section", ["user_profile", "Character", "character%20", "é", "x" * 3000])
 @pytest.mark.parametrize("rest", ["", "/history", "/diff?from=1&to=1"])
-def test_an_unknown_section_is_refused_by_name(api, ada, actor_token, section, rest):
+def test_identity_get_of_an_unknown_section_is_refused_by_name(api, ada, actor_token, section, rest):
     refused = api.as_token(actor_token).get(f"/identity/{section}{rest}")
     body = assert_problem(refused, 422, "invalid", field="section")
     assert len(body["detail"]) < 300
@@ -92,7 +92,7 @@ def test_an_unknown_section_is_refused_by_name(api, ada, actor_token, section, r
         assert "'user_profile'" in body["detail"]
 
 
-def test_every_answer_is_of_the_same_moment(api, ada, actor_token):
+def test_identity_get_is_consistent_in_one_answer(api, ada, actor_token):
     """The prompt is made of the very sections beside it."""
     body = api.as_token(actor_token).get("/identity").json()
     for section in body["sections"].values():

@@ -36,18 +36,18 @@ def document():
 OPERATIONS = [(method.upper(), path) for path, operations in document()["paths"].items() for method in operations]
 
 
-def test_the_document_is_the_one_that_was_agreed_on():
+def test_openapi_document_is_unchanged():
     agreed = json.loads(SNAPSHOT.read_text())
     assert document() == agreed, "docs/api.md says how docs/openapi.json is written anew"
 
 
-def test_the_guide_names_every_operation_and_no_other():
+def test_openapi_operations_equal_those_of_the_guide():
     guide = (SNAPSHOT.parent / "api.md").read_text()
     listed = re.findall(r"^\| `([A-Z]+) (/api/[^`]*)`", guide, re.MULTILINE)
     assert sorted(listed) == sorted(OPERATIONS)
 
 
-def test_every_endpoint_says_what_it_is_for_and_how_it_refuses():
+def test_openapi_operations_describe_purpose_and_refusals():
     for path, operations in document()["paths"].items():
         for method, operation in operations.items():
             named = f"{method.upper()} {path}"
@@ -61,7 +61,7 @@ def test_every_endpoint_says_what_it_is_for_and_how_it_refuses():
                 assert body["schema"], named
 
 
-def test_bounds_and_choices_of_inputs_stand_in_the_document():
+def test_openapi_inputs_have_bounds_and_choices():
     schemas = document()["components"]["schemas"]
     fact = schemas["FactIn"]["properties"]
     assert (fact["confidence"]["minimum"], fact["confidence"]["maximum"]) == (0, 1)
@@ -79,7 +79,7 @@ def test_bounds_and_choices_of_inputs_stand_in_the_document():
                 assert "default" not in shape, f"{name}.{field}: left out, it stays as it is"
 
 
-def test_no_input_takes_fields_that_it_does_not_know():
+def test_openapi_inputs_refuse_unknown_fields():
     for name, schema in document()["components"]["schemas"].items():
         if name.endswith(("In", "Patch")):
             assert schema.get("additionalProperties") is False, name
@@ -135,7 +135,7 @@ def check(case, real, **call):
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_a_token_gets_what_the_document_says(schema, real, all_scopes_token, method, path):
+def test_openapi_document_holds_for_a_token(schema, real, all_scopes_token, method, path):
     @FEW
     @given(case=schema[path][method].as_strategy())
     def run(case):
@@ -145,7 +145,7 @@ def test_a_token_gets_what_the_document_says(schema, real, all_scopes_token, met
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_an_administrator_gets_what_the_document_says(schema, real, charlie, method, path):
+def test_openapi_document_holds_for_an_administrator(schema, real, charlie, method, path):
     cookies = {name: morsel.value for name, morsel in signed_in(charlie).cookies.items()}
 
     @FEW

@@ -68,7 +68,7 @@ def queries(call):
 
 
 @pytest.mark.parametrize("size", ["small", "large"])
-def test_reads(request, api, ada, actor_token, size):
+def test_query_count_of_reads(request, api, ada, actor_token, size):
     known = request.getfixturevalue(size)
     caller = api.as_token(actor_token)
     caller.get("/identity")
@@ -77,7 +77,7 @@ def test_reads(request, api, ada, actor_token, size):
 
 
 @pytest.mark.parametrize("size", ["small", "large"])
-def test_a_page_in_the_middle(request, api, ada, actor_token, size):
+def test_query_count_of_a_page_in_the_middle(request, api, ada, actor_token, size):
     request.getfixturevalue(size)
     for number in range(3):
         Fact.objects.create(agent=ada, content=str(number))
@@ -86,7 +86,7 @@ def test_a_page_in_the_middle(request, api, ada, actor_token, size):
     assert len(queries(lambda: caller.get("/facts", {"limit": 50, "cursor": cursor}))) == 1 + AUTHENTICATION
 
 
-def test_a_person_costs_the_session_the_person_and_their_rights(api, ada, alice):
+def test_query_count_of_a_person_adds_session_person_and_permissions(api, ada, alice):
     caller = api.as_person(alice)
     taken = queries(lambda: caller.get("/identity", {"agent": "ada"}))
     # Session, user, rights of the user and of the groups, agent, versions.
@@ -106,7 +106,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("size", ["small", "large"])
-def test_writes(request, api, ada, actor_token, size):
+def test_query_count_of_writes(request, api, ada, actor_token, size):
     """Savepoints included, which a call of its own transaction has too."""
     request.getfixturevalue(size)
     caller = api.as_token(actor_token)

@@ -114,7 +114,7 @@ def old_ada(ada):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_was_retired_since_is_there_before_and_not_after(old_ada, system, name):
+def test_as_of_memory_retired_since_is_present_before_and_absent_after(old_ada, system, name):
     kind = KINDS[name]
     with clock.at(ago(30)):
         row = kind.make(old_ada, system)
@@ -129,7 +129,7 @@ def test_what_was_retired_since_is_there_before_and_not_after(old_ada, system, n
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_retired_today_says_until_when_it_was_told(old_ada, system, name):
+def test_as_of_retired_memory_names_the_end_of_its_validity(old_ada, system, name):
     kind = KINDS[name]
     with clock.at(ago(30)):
         row = kind.make(old_ada, system)
@@ -144,7 +144,7 @@ def test_what_is_retired_today_says_until_when_it_was_told(old_ada, system, name
     assert str(row.pk) not in found(old_ada, 5)
 
 
-def test_an_episode_that_was_open_then_tells_nothing_of_its_end(old_ada, system):
+def test_as_of_open_episode_hides_its_later_end(old_ada, system):
     with clock.at(ago(30)):
         episode = episode_open(agent=old_ada, title="Ledger export", detail="The export began.", by=system)
     with clock.at(ago(20)):
@@ -181,7 +181,7 @@ def test_an_episode_that_was_open_then_tells_nothing_of_its_end(old_ada, system)
     assert Episode.objects.get(pk=key).title == "The zebra export"
 
 
-def test_an_episode_without_its_trail_still_hides_an_end_that_has_a_date(old_ada, system):
+def test_as_of_episode_without_trail_hides_a_dated_end(old_ada, system):
     with clock.at(ago(30)):
         episode = episode_open(agent=old_ada, title="Ledger export", detail="The export began.", by=system)
     with clock.at(ago(10)):
@@ -199,7 +199,7 @@ def test_an_episode_without_its_trail_still_hides_an_end_that_has_a_date(old_ada
     assert found(old_ada, 7)[str(decision.pk)].metadata["outcome"] == "pending"
 
 
-def test_a_procedure_is_as_it_was_written_then(old_ada, system):
+def test_as_of_procedure_has_its_earlier_text(old_ada, system):
     with clock.at(ago(30)):
         procedure = procedure_create(agent=old_ada, name="Ledger export", steps=["Ask the giraffe."], by=system)
     with clock.at(ago(20)):
@@ -221,7 +221,7 @@ def test_a_procedure_is_as_it_was_written_then(old_ada, system):
     assert key not in found(old_ada, 15, min_importance=0.8)
 
 
-def test_what_was_not_true_then_takes_no_place_of_what_was(old_ada, system):
+def test_as_of_memory_not_yet_valid_takes_no_place(old_ada, system):
     with clock.at(ago(30)):
         for number in range(30):
             make_fact(old_ada, f"How did the ledger export go? Case {number}.", system, valid_from=ago(5))
@@ -231,7 +231,7 @@ def test_what_was_not_true_then_takes_no_place_of_what_was(old_ada, system):
     assert "giraffes" in context_assemble(agent=old_ada, request=request, by=system).system_prompt
 
 
-def test_a_text_of_the_past_is_found_by_its_words_and_not_by_the_vector_of_today(old_ada, system):
+def test_as_of_changed_text_is_found_by_words_and_not_by_todays_vector(old_ada, system):
     with clock.at(ago(30)):
         procedure = procedure_create(agent=old_ada, name="Ledger export", steps=["Ask the giraffe."], by=system)
         other = procedure_create(agent=old_ada, name="Ledger import", steps=["Ask the ostrich."], by=system)
@@ -244,7 +244,7 @@ def test_a_text_of_the_past_is_found_by_its_words_and_not_by_the_vector_of_today
     assert now[str(procedure.pk)].cosine != 0.0
 
 
-def test_what_came_of_a_decision_is_not_known_before(old_ada, system):
+def test_as_of_decision_hides_its_later_outcome(old_ada, system):
     with clock.at(ago(30)):
         decision = decision_record(agent=old_ada, description="Export the ledger by night.", category="ops", by=system)
     with clock.at(ago(20)):
@@ -262,7 +262,7 @@ def test_what_came_of_a_decision_is_not_known_before(old_ada, system):
     assert str(decision.pk) not in found(old_ada, 15, categories=["ledger"])
 
 
-def test_a_fact_is_where_it_was_filed_then(old_ada, system):
+def test_as_of_fact_has_its_earlier_category(old_ada, system):
     with clock.at(ago(30)):
         fact = make_fact(old_ada, TEXT, system, category="technical", subject="Ledger")
     with clock.at(ago(20)):
@@ -279,7 +279,7 @@ def test_a_fact_is_where_it_was_filed_then(old_ada, system):
     assert [(hit.category, hit.importance) for hit in hits] == [("technical", 0.8), ("rule", 0.9), ("process", 0.9)]
 
 
-def test_what_is_always_told_comes_by_how_sure_it_was_then(old_ada, system):
+def test_as_of_core_memory_is_ordered_by_its_earlier_confidence(old_ada, system):
     with clock.at(ago(30)):
         facts = [
             make_fact(old_ada, f"Tim likes {what}.", system, category="preference", confidence=sure)
@@ -296,7 +296,7 @@ def test_what_is_always_told_comes_by_how_sure_it_was_then(old_ada, system):
     assert told(5) == told(None) == ["- Tim likes figs.", "- Tim likes tea."]
 
 
-def test_of_very_many_that_were_always_told_the_pinned_are_read_too(old_ada, system, bob, monkeypatch):
+def test_as_of_core_memory_over_the_limit_still_loads_pinned_facts(old_ada, system, bob, monkeypatch):
     monkeypatch.setattr("context.engine.sections.PROFILE_FACTS_READ", 1)
     with clock.at(ago(30)):
         for content, confidence in (("Tim likes tea.", 0.9), ("Tim likes figs.", 0.6)):
@@ -306,7 +306,7 @@ def test_of_very_many_that_were_always_told_the_pinned_are_read_too(old_ada, sys
     assert lines == ["- Tim likes figs.", "- Tim likes tea."]
 
 
-def test_of_very_many_filed_anew_the_last_are_searched_as_they_were_filed(old_ada, system, monkeypatch):
+def test_as_of_recategorised_facts_over_the_limit_keep_their_earlier_category(old_ada, system, monkeypatch):
     with clock.at(ago(30)):
         facts = [make_fact(old_ada, f"The ledger export is checked by robot {n}.", system) for n in range(4)]
     # In an order that is that of no key.
@@ -335,7 +335,7 @@ def _recorded(agent, row, action, state):
 
 
 @pytest.mark.parametrize("said", ELSEWHERE, ids=str)
-def test_a_trail_that_no_service_has_written_takes_nothing_back(old_ada, system, said):
+def test_as_of_trail_written_by_no_service_reverts_nothing(old_ada, system, said):
     words = isinstance(said, str)
     with clock.at(ago(30)):
         decision = decision_record(agent=old_ada, description=TEXT, reasons=["r"], importance=0.8, by=system)
@@ -355,7 +355,7 @@ def test_a_trail_that_no_service_has_written_takes_nothing_back(old_ada, system,
         assert "giraffe" in prompt(old_ada, system, days)
 
 
-def test_an_episode_that_was_retired_then_is_not_told_for_its_time(old_ada, system):
+def test_as_of_retired_episode_is_not_included_for_its_period(old_ada, system):
     asked = "What happened last week?"
     with clock.at(ago(8)):
         episode = episode_open(agent=old_ada, title="A giraffe came by.", by=system)
@@ -367,7 +367,7 @@ def test_an_episode_that_was_retired_then_is_not_told_for_its_time(old_ada, syst
     assert told == {7: True, 5: False, 1: True}
 
 
-def test_what_a_profile_leaves_out_was_not_always_told_then_either(old_ada, system, charlie):
+def test_as_of_core_memory_leaves_out_what_the_profile_excludes(old_ada, system, charlie):
     with clock.at(ago(30)):
         values = {"excluded_kinds": ["noise"]}
         profile_create(slug="quiet", name="Quiet", base=None, values=values, by=Principal.of_user(charlie))
@@ -378,7 +378,7 @@ def test_what_a_profile_leaves_out_was_not_always_told_then_either(old_ada, syst
         assert [text in then for text in ("Bananas", "Never guess")] == shown
 
 
-def test_what_was_learned_and_retired_since_is_not_explained_either(old_ada, system):
+def test_as_of_explanation_leaves_out_memory_learned_and_retired_since(old_ada, system):
     with clock.at(ago(15)):
         made = [kind.make(old_ada, system) for kind in KINDS.values()]
     with clock.at(ago(10)):
@@ -389,7 +389,7 @@ def test_what_was_learned_and_retired_since_is_not_explained_either(old_ada, sys
     assert listed == {20: set(), 12: keys, 5: keys}
 
 
-def test_over_http_the_past_is_asked_by_its_date(api, old_ada, system, actor_token):
+def test_as_of_date_is_accepted_over_http(api, old_ada, system, actor_token):
     with clock.at(ago(30)):
         procedure = procedure_create(agent=old_ada, name="Ledger export", steps=["Ask the giraffe."], by=system)
     with clock.at(ago(10)):
@@ -405,7 +405,7 @@ def test_over_http_the_past_is_asked_by_its_date(api, old_ada, system, actor_tok
 
 
 @pytest.mark.parametrize("name", ["decision", "procedure", "episode"])
-def test_the_inspector_leads_from_the_past_to_what_is_retired_today(old_ada, system, alice, name):
+def test_as_of_inspector_links_to_memory_retired_today(old_ada, system, alice, name):
     kind = KINDS[name]
     with clock.at(ago(30)):
         row = kind.make(old_ada, system)
@@ -422,7 +422,7 @@ def test_the_inspector_leads_from_the_past_to_what_is_retired_today(old_ada, sys
     assert client.get(reverse("agent_context_item", args=["ada", name, uuid4()])).status_code == 404
 
 
-def test_what_is_retired_of_the_subconscious_is_led_to_for_those_who_may_see_it(
+def test_as_of_retired_subconscious_memory_is_linked_for_permitted_people_only(
     old_ada, alice, charlie, subconscious_token
 ):
     dreamer = Principal.of_token(ApiToken.objects.get(agent=old_ada, persona="subconscious"))
@@ -433,7 +433,7 @@ def test_what_is_retired_of_the_subconscious_is_led_to_for_those_who_may_see_it(
     assert browser(alice).get(item).status_code == 404
 
 
-def test_a_fact_found_wrong_since_does_not_come_back(old_ada, system):
+def test_as_of_fact_found_wrong_since_does_not_return(old_ada, system):
     with clock.at(ago(30)):
         fact = make_fact(old_ada, TEXT, system)
     with clock.at(ago(10)):
@@ -441,7 +441,7 @@ def test_a_fact_found_wrong_since_does_not_come_back(old_ada, system):
     assert TEXT not in prompt(old_ada, system, 20)
 
 
-def test_pins_are_those_of_the_time(old_ada, system, bob):
+def test_as_of_pins_are_those_of_the_time(old_ada, system, bob):
     reviewer = Principal.of_user(bob)
     with clock.at(ago(30)):
         fact = make_fact(old_ada, "Bananas are yellow.", system)
@@ -461,7 +461,7 @@ def test_pins_are_those_of_the_time(old_ada, system, bob):
     assert prompt(old_ada, system, 22).count("Tim likes tea.") == 1
 
 
-def test_censors_are_those_in_force_then_with_their_words_of_then(old_ada, system, bob):
+def test_as_of_censors_are_those_in_force_with_their_earlier_words(old_ada, system, bob):
     reviewer = Principal.of_user(bob)
     with clock.at(ago(30)):
         first = censor_create(agent=old_ada, pattern="coffee", severity="warn", reason="It stains.", by=reviewer)
@@ -484,7 +484,7 @@ def test_censors_are_those_in_force_then_with_their_words_of_then(old_ada, syste
     assert lines(1) == lines(None) == ["- ABSOLUTE: espresso (It stains.)", "- BLOCK: wine (Again.)"]
 
 
-def test_identity_profile_and_configuration_are_those_of_the_time(old_ada, system, charlie, actor):
+def test_as_of_identity_profile_and_configuration_are_those_of_the_time(old_ada, system, charlie, actor):
     admin = Principal.of_user(charlie)
     with clock.at(ago(40)):
         base = profile_create(slug="base", name="Base", base=None, values={"min_importance": 0.1}, by=admin)
@@ -512,7 +512,7 @@ def test_identity_profile_and_configuration_are_those_of_the_time(old_ada, syste
     assert own.slug == "own"
 
 
-def test_loops_that_were_over_then_are_there(old_ada, system):
+def test_as_of_loops_closed_then_are_included(old_ada, system):
     profile_create(slug="raw", name="Raw", base=None, values={"layers": ["short_term"]}, by=Principal.of_system("t"))
     for loop, day in (("one", 20), ("two", 5)):
         with clock.at(ago(day)):
@@ -532,7 +532,7 @@ def test_loops_that_were_over_then_are_there(old_ada, system):
     assert ["of loop one" in prompt(old_ada, system, days, profile="raw") for days in (10, 7)] == [False, True]
 
 
-def test_the_past_of_the_subconscious_and_of_others_stays_theirs(old_ada, bruno, system, actor, subconscious_token):
+def test_as_of_subconscious_and_other_agents_stay_isolated(old_ada, bruno, system, actor, subconscious_token):
     dreamer = Principal.of_token(ApiToken.objects.get(agent=old_ada, persona="subconscious"))
     for name, kind in KINDS.items():
         with clock.at(ago(30)):
@@ -546,7 +546,7 @@ def test_the_past_of_the_subconscious_and_of_others_stays_theirs(old_ada, bruno,
         assert memories_as_of(ActorMemory(bruno), [(name, str(dream.pk))], ago(20)) == {}
 
 
-def test_the_present_costs_no_statement_more(old_ada, system, actor):
+def test_as_of_now_costs_no_additional_statement(old_ada, system, actor):
     for kind in KINDS.values():
         kind.make(old_ada, system)
     embeddings_make()
@@ -566,7 +566,7 @@ STEP = st.sampled_from(["edit", "append", "close", "retire", "revive", "describe
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEP, min_size=1, max_size=6))
-def test_whatever_happened_each_moment_is_as_it_was_when_it_was_the_present(old_ada, system, steps):
+def test_as_of_every_moment_equals_what_was_present_then(old_ada, system, steps):
     """What `memories_as_of` says of a moment is what could be read at that moment."""
     day = 40
     with clock.at(ago(day)):
@@ -602,7 +602,7 @@ def _shown(agent, episode):
 
 
 @pytest.mark.parametrize("name", ["decision", "procedure", "episode"])
-def test_a_migration_finds_when_a_memory_was_retired(old_ada, system, name):
+def test_retired_at_migration_finds_when_a_memory_was_retired(old_ada, system, name):
     migration = importlib.import_module("memory.migrations.0011_retired_at")
     kind = KINDS[name]
     rows = [kind.make(old_ada, system) for _ in range(3)]

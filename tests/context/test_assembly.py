@@ -42,7 +42,7 @@ def fixed_sections(draw):
 
 @settings(max_examples=400)
 @given(given_sections=fixed_sections(), total=st.integers(-1, 120))
-def test_every_budget_holds_and_what_is_listed_is_what_is_shown(given_sections, total):
+def test_assembly_keeps_every_budget_and_lists_what_it_shows(given_sections, total):
     result = assemble(given_sections, total_budget=total)
     assert result.tokens == estimate_tokens(result.system_prompt)
     assert result.tokens <= max(total, 0)
@@ -66,19 +66,19 @@ def test_every_budget_holds_and_what_is_listed_is_what_is_shown(given_sections, 
         assert section.truncated == bool(cut or len(section.items) < len(candidate.items))
 
 
-def test_nothing_gives_nothing():
+def test_assembly_of_nothing_is_empty():
     assert assemble([], total_budget=100).system_prompt == ""
     assert assemble([fixed("Facts", 100, [])], total_budget=100).sections == ()
 
 
-def test_a_long_section_ends_within_its_budget():
+def test_section_too_long_ends_within_its_budget():
     items = [Item("identity", "character:1", "### Character\n" + "word " * 20_000)]
     section = assemble([fixed("Identity", 100, items, divisible=True)], total_budget=3000).sections[0]
     assert section.tokens <= 100
     assert section.truncated
 
 
-def test_the_total_holds_whatever_the_sections_add_up_to():
+def test_total_budget_holds_whatever_sections_add_up_to():
     facts = [Item("fact", str(number), f"- fact number {number}") for number in range(100)]
     made = [fixed(f"Label {number}", 200, facts) for number in range(5)]
     result = assemble(made, total_budget=450)
@@ -86,20 +86,20 @@ def test_the_total_holds_whatever_the_sections_add_up_to():
     assert [section.label for section in result.sections] == ["Label 0", "Label 1", "Label 2"]
 
 
-def test_a_small_item_still_fits_behind_one_that_is_too_large():
+def test_small_item_fits_behind_one_that_is_too_large():
     items = [Item("fact", "large", "- " + "x" * 400), Item("fact", "small", "- tea")]
     section = assemble([fixed("Facts", 20, items)], total_budget=100).sections[0]
     assert [item.id for item in section.items] == ["small"]
     assert section.truncated
 
 
-def test_what_matters_more_is_chosen_first_and_shown_in_its_place():
+def test_important_items_are_chosen_first_and_shown_in_their_place():
     items = [Item("a", "first", "- " + "x" * 30, 2), Item("a", "second", "- " + "y" * 30, 1)]
     section = assemble([fixed("Facts", 12, items)], total_budget=100).sections[0]
     assert [item.id for item in section.items] == ["second"]
 
 
-def test_code_that_the_cut_left_open_does_not_swallow_the_next_section():
+def test_code_block_cut_open_does_not_swallow_the_next_section():
     code = Item("identity", "protocols:1", "### Protocols\n```py\n" + "x = 1\n" * 200 + "```")
     identity = fixed("Identity", 60, [code], divisible=True)
     result = assemble([identity, fixed("User Profile", 50, [Item("fact", "1", "- tea")])], total_budget=500)

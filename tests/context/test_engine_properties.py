@@ -72,7 +72,7 @@ BUDGETS = st.tuples(st.integers(0, 80), st.integers(0, 60))
 
 @settings(max_examples=300)
 @given(found=candidates(), how=REQUESTS, total=st.integers(0, 160), budgets=BUDGETS)
-def test_what_no_prompt_ever_does(found, how, total, budgets):
+def test_prompt_invariants_hold_for_random_candidates(found, how, total, budgets):
     result = made(found, how, total, budgets)
     assert result.tokens == estimate_tokens(result.system_prompt) <= total
     headings = [line for line in result.system_prompt.split("\n") if line.lstrip().startswith("#")]
@@ -98,7 +98,7 @@ def test_what_no_prompt_ever_does(found, how, total, budgets):
 
 @settings(max_examples=150)
 @given(found=candidates(), how=REQUESTS, total=st.integers(0, 160), seed=st.randoms(), equal=st.booleans())
-def test_equal_inputs_give_equal_prompts_in_whatever_order_they_were_found(found, how, total, seed, equal):
+def test_prompt_is_equal_for_equal_inputs_in_any_order(found, how, total, seed, equal):
     if equal:
         # Nothing but their names tells them apart, so nothing but their names may order them.
         plain = {"score": 0.5, "importance": 1.0, "boost": 1.0, "kinds": frozenset(), "happened_at": NOW}
@@ -111,7 +111,7 @@ def test_equal_inputs_give_equal_prompts_in_whatever_order_they_were_found(found
 
 @settings(max_examples=150)
 @given(how=REQUESTS, tail=st.integers(1, 3), crowd=st.integers(4, 30))
-def test_the_tail_survives_though_it_ranks_low(how, tail, crowd):
+def test_prompt_tail_survives_though_it_ranks_low(how, tail, crowd):
     how = how | {"tail": tail, "head": 0, "excluded_kinds": (), "min_importance": 0.0, "recency": 0.0}
     old = [
         candidate(f"old {number}", f"Old {number}.", 0.9, threshold=0.3, happened_at=NOW - timedelta(days=99))
@@ -125,7 +125,7 @@ def test_the_tail_survives_though_it_ranks_low(how, tail, crowd):
 
 @settings(max_examples=150)
 @given(found=candidates(), how=REQUESTS)
-def test_what_is_pinned_is_told_before_anything_else(found, how):
+def test_prompt_pinned_memory_comes_before_anything_else(found, how):
     how = how | {"excluded_kinds": ()}
     pin = candidate("pin", "Pinned.", 0.0, threshold=0.3, importance=0.0, pinned=True)
     others = [

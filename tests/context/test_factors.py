@@ -11,7 +11,7 @@ PLAIN = candidate("plain", "The parser reads a line.")
 LIMITS = {"fact": 5}
 
 
-def test_without_any_reason_the_score_is_the_relevance():
+def test_score_without_factors_is_the_relevance():
     assert score_of(PLAIN, resolved_request(limits=LIMITS)) == (0.5, ())
 
 
@@ -27,7 +27,7 @@ def test_without_any_reason_the_score_is_the_relevance():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_each_factor_raises_or_lowers_the_score_and_is_named(name, factor, changes, request_changes):
+def test_score_factors_raise_or_lower_it_and_are_named(name, factor, changes, request_changes):
     raised = candidate_with(PLAIN, id="raised", **changes)
     resolved = resolved_request(limits=LIMITS, **request_changes)
     score, factors = score_of(raised, resolved)
@@ -38,7 +38,7 @@ def test_each_factor_raises_or_lowers_the_score_and_is_named(name, factor, chang
     assert passed[0].candidate == better
 
 
-def test_factors_are_multiplied_and_pass_no_filter():
+def test_score_factors_are_multiplied_and_pass_no_filter():
     """A threshold is held against the relevance itself: what is preferred and irrelevant stays out."""
     both = candidate_with(PLAIN, kinds=frozenset({"code"}), tags=("bugfix",), boost=1.5, score=0.2)
     resolved = resolved_request(limits=LIMITS, preferred_kinds=("code",), tags=("bugfix",))

@@ -28,7 +28,7 @@ def labels(body):
         ("memory_searchitem_actor", "Search"),
     ],
 )
-def test_a_table_that_cannot_be_read_costs_its_section_alone(api, ada, actor_token, system, table, label):
+def test_unreadable_table_costs_its_section_alone(api, ada, actor_token, system, table, label):
     make_fact(ada, "Prefers tea.", system, category="preference")
     caller = api.as_token(actor_token)
     with as_the_owner(), connection.cursor() as cursor:
@@ -48,19 +48,19 @@ def test_a_table_that_cannot_be_read_costs_its_section_alone(api, ada, actor_tok
     assert others <= set(labels(body))
 
 
-def test_a_broken_row_costs_its_section_alone(api, ada, actor_token):
+def test_broken_row_costs_its_section_alone(api, ada, actor_token):
     WorkingMemory.objects.create(agent=ada, session_id="s", persona="actor", items=["no object"])
     body = api.as_token(actor_token).post("/context", ASK).json()
     assert [name for name, _ in body["failed"]] == ["Working Memory"]
     assert "Identity" in labels(body)
 
 
-def test_an_empty_conversation_repeats_nothing():
+def test_empty_conversation_repeats_nothing():
     assert duplicates_of(["Anything."], [], 5) == {}
 
 
 @pytest.mark.parametrize("embedder", ["there", "down"])
-def test_the_same_text_is_said_already_with_and_without_embeddings(embedder, monkeypatch):
+def test_conversation_duplicate_is_detected_with_and_without_embeddings(embedder, monkeypatch):
     if embedder == "down":
 
         def refuse(name):
@@ -72,7 +72,7 @@ def test_the_same_text_is_said_already_with_and_without_embeddings(embedder, mon
     assert duplicates_of([text, "Something wholly different."], said, 5) == {0: 2}
 
 
-def test_what_the_conversation_says_already_is_not_told_again(api, ada, actor_token, system):
+def test_conversation_duplicate_is_not_included_again(api, ada, actor_token, system):
     text = "The ledger export failed because the replica lagged."
     fact = make_fact(ada, text, system)
     body = api.as_token(actor_token).post(
@@ -83,7 +83,7 @@ def test_what_the_conversation_says_already_is_not_told_again(api, ada, actor_to
     assert "replica lagged" not in body["system_prompt"]
 
 
-def test_the_same_in_other_words_is_said_already_by_its_meaning(monkeypatch):
+def test_conversation_paraphrase_is_detected_by_meaning(monkeypatch):
     text = "The ledger export writes one file for each currency."
     said = [Message("user", "Our ledger export writes a single file per currency."), Message("user", "Thanks.")]
     other = [Message("user", "Our ledger export fails for one currency since noon.")]

@@ -21,12 +21,12 @@ from context.engine.plan import plan_retrieval
         ("we are deciding between two options", "decision"),
     ],
 )
-def test_words_choose_the_frame(text, frame):
+def test_frame_is_chosen_by_words(text, frame):
     assert frame_select(text).frame.id == frame
 
 
 @pytest.mark.parametrize("text", ["buildings everywhere", "", "   ", "the fixture", "weather", "👩‍🚀"])
-def test_without_a_word_for_any_frame_it_is_the_default(text):
+def test_frame_without_matching_word_is_the_default(text):
     chosen = frame_select(text)
     assert (chosen.frame.id, chosen.confidence, chosen.hits) == (DEFAULT_FRAME, 0.0, ())
 
@@ -41,17 +41,17 @@ def test_without_a_word_for_any_frame_it_is_the_default(text):
         ("build, fix, deploy, refactor and update it", 1.0),
     ],
 )
-def test_confidence_grows_with_each_pattern_up_to_one(text, confidence):
+def test_frame_confidence_grows_with_each_pattern_up_to_one(text, confidence):
     assert frame_select(text).confidence == pytest.approx(confidence)
 
 
-def test_ties_fall_in_the_declared_order():
+def test_frame_ties_fall_in_the_declared_order():
     assert list(FRAMES) == ["decision", "debug", "task", "question", "creative", "conversation"]
     assert frame_select("fix the bug").frame.id == "debug"
     assert frame_select("explain how to build").frame.id == "question"
 
 
-def test_a_forced_frame_needs_no_words():
+def test_frame_forced_needs_no_words():
     chosen = frame_select("hello", forced="decision")
     assert (chosen.frame.id, chosen.confidence, chosen.forced) == ("decision", 1.0, True)
 
@@ -67,7 +67,7 @@ def test_a_forced_frame_needs_no_words():
         ("debug", 10_000, 6),
     ],
 )
-def test_each_frame_has_its_total_and_its_window(frame, total, window):
+def test_frame_has_its_total_and_its_window(frame, total, window):
     budget = budget_for(frame)
     assert (budget.total, budget.window) == (total, window)
 
@@ -77,18 +77,18 @@ def planned_budget(text, frame, **more):
     return budget_for(frame, plan_overrides=plan.budget_overrides, **more)
 
 
-def test_a_decision_gets_more_decisions_and_procedures():
+def test_frame_of_a_decision_gets_more_decisions_and_procedures():
     budget = planned_budget("should we move to Redis", "decision")
     assert (budget.of("decisions"), budget.of("procedures"), budget.window) == (3500, 2000, 8)
 
 
-def test_the_operator_has_the_last_word_over_the_plan():
+def test_frame_plan_is_overridden_by_the_operator():
     budget = planned_budget("should we move to Redis", "decision", operator_overrides={"decisions": 100})
     assert budget.of("decisions") == 100
     assert budget.of("procedures") == 2000
 
 
-def test_an_explicit_total_lets_the_searched_sections_share_it_but_opens_no_closed_one():
+def test_frame_explicit_total_is_shared_by_searched_sections_and_opens_no_closed_one():
     budget = planned_budget("hello, what is new?", "conversation", total=1_000, operator_overrides={"facts": 50})
     assert budget.total == 1_000
     assert (budget.of("decisions"), budget.of("facts"), budget.of("procedures")) == (1_000, 50, 0)

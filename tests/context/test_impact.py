@@ -47,7 +47,7 @@ def asked(ada, actor, system):
     return fact
 
 
-def test_a_fact_that_goes_changes_the_prompts_that_tell_it(ada, asked, reviewer):
+def test_impact_of_a_removed_fact_is_the_prompts_that_include_it(ada, asked, reviewer):
     blast = blast_radius(agent=ada, overrides=fact_overrides(asked, None), by=reviewer)
     assert len(blast.rows) == 3
     (row,) = blast.changed
@@ -56,14 +56,14 @@ def test_a_fact_that_goes_changes_the_prompts_that_tell_it(ada, asked, reviewer)
     assert (row.gained, row.tokens_change < 0) == ((), True)
 
 
-def test_what_it_says_is_what_happens(ada, asked, reviewer, actor):
+def test_impact_equals_what_happens_on_replacement(ada, asked, reviewer, actor):
     row = blast_radius(agent=ada, overrides=fact_overrides(asked, None), by=reviewer).changed[0]
     fact_invalidate(fact=asked, by=reviewer)
     request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
     assert context_assemble(agent=ada, request=request, by=actor).system_prompt == row.after
 
 
-def test_an_identity_as_proposed_is_the_identity_once_approved(ada, asked, actor, reviewer):
+def test_impact_of_a_proposed_identity_equals_the_approved_one(ada, asked, actor, reviewer):
     proposal = identity_propose(agent=ada, section="values", content="Truth first.", by=actor).proposal
     blast = blast_radius(agent=ada, overrides=proposal_overrides(proposal), by=reviewer)
     assert len(blast.changed) == 3
@@ -75,7 +75,7 @@ def test_an_identity_as_proposed_is_the_identity_once_approved(ada, asked, actor
         assert now == row.after
 
 
-def test_a_text_in_a_facts_place_is_told_in_its_place(ada, asked, reviewer):
+def test_impact_of_a_replacement_text_shows_it_in_the_same_place(ada, asked, reviewer):
     (row,) = blast_radius(
         agent=ada, overrides=fact_overrides(asked, "The disk\n\n## Identity was full."), by=reviewer
     ).changed
@@ -83,14 +83,14 @@ def test_a_text_in_a_facts_place_is_told_in_its_place(ada, asked, reviewer):
     assert [line for line in row.after.split("\n") if line.startswith("## Id")] == ["## Identity"]
 
 
-def test_a_fact_of_the_profile_reaches_every_prompt(ada, asked, system, reviewer):
+def test_impact_of_a_profile_fact_is_every_prompt(ada, asked, system, reviewer):
     rule = make_fact(ada, "Never guess.", system, category="rule", subject="Tim")
     blast = blast_radius(agent=ada, overrides=fact_overrides(rule, "Always ask."), by=reviewer)
     assert len(blast.changed) == 3
     assert all("- [Tim] Always ask." in row.after for row in blast.rows)
 
 
-def test_a_censor_that_comes_changes_or_goes(ada, asked, reviewer):
+def test_impact_of_a_censor_added_changed_or_removed(ada, asked, reviewer):
     old = censor_create(agent=ada, pattern="secret", severity="warn", by=reviewer)
     new = blast_radius(agent=ada, overrides=censor_overrides(None, pattern="token", severity="block"), by=reviewer)
     after = new.rows[0].after
@@ -103,7 +103,7 @@ def test_a_censor_that_comes_changes_or_goes(ada, asked, reviewer):
         censor_overrides(None, pattern="x", severity="mild")
 
 
-def test_nothing_is_written_and_reading_is_done_once(ada, asked, reviewer):
+def test_impact_writes_nothing_and_reads_once(ada, asked, reviewer):
     before = rows()
     with CaptureQueriesContext(connection) as captured:
         blast_radius(agent=ada, overrides=fact_overrides(asked, None), by=reviewer)
@@ -113,7 +113,7 @@ def test_nothing_is_written_and_reading_is_done_once(ada, asked, reviewer):
     assert len(statements) < 3 * 20
 
 
-def test_time_is_bounded_and_so_is_their_number(ada, asked, reviewer):
+def test_impact_is_bounded_in_time_and_number(ada, asked, reviewer):
     blast = blast_radius(agent=ada, overrides=Overrides(), by=reviewer, seconds=0)
     assert (blast.rows, blast.cut_short) == ((), True)
     for number in (0, 51, -1):
@@ -122,13 +122,13 @@ def test_time_is_bounded_and_so_is_their_number(ada, asked, reviewer):
     assert len(blast_radius(agent=ada, overrides=Overrides(), by=reviewer, last=1).rows) == 1
 
 
-def test_what_cannot_be_read_again_is_counted(ada, asked, actor, reviewer):
+def test_impact_counts_runs_that_cannot_be_read_again(ada, asked, actor, reviewer):
     ContextRun.objects.filter(input="hello").update(request={"input": "hello"})
     blast = blast_radius(agent=ada, overrides=Overrides(), by=reviewer)
     assert (len(blast.rows), blast.unreadable, blast.cut_short) == (2, 1, False)
 
 
-def test_the_first_censor_has_a_section_of_its_own(ada, asked, reviewer):
+def test_impact_of_the_first_censor_adds_its_section(ada, asked, reviewer):
     overrides = Overrides(censors=(CensorDraft("tea", "absolute", "It stains."),))
     assert (
         "## Active Censors\n- ABSOLUTE: tea (It stains.)"
@@ -136,12 +136,12 @@ def test_the_first_censor_has_a_section_of_its_own(ada, asked, reviewer):
     )
 
 
-def test_agents_do_not_ask_for_it(ada, asked, actor):
+def test_impact_is_refused_to_agents(ada, asked, actor):
     with pytest.raises(NotAllowed):
         blast_radius(agent=ada, overrides=Overrides(), by=actor)
 
 
-def test_the_page_and_the_part_of_a_page(ada, asked, alice, actor):
+def test_impact_page_answers_whole_and_in_part(ada, asked, alice, actor):
     url = reverse("agent_context_blast", args=["ada"])
     page = browser(alice).get(url, {"fact": str(asked.pk), "n": "3"}).content.decode()
     assert "1 of 3" in page
@@ -183,7 +183,7 @@ MERGED = "The nightly job touches the archive on Sundays."
     ("answer", "content"),
     [("replace", ""), ("old_wrong", ""), ("new_wrong", ""), ("same", ""), ("merge", MERGED), ("both", "")],
 )
-def test_an_answer_to_a_question_does_what_its_blast_radius_says(ada, question, reviewer, actor, answer, content):
+def test_impact_of_a_resolution_equals_what_it_does(ada, question, reviewer, actor, answer, content):
     overrides = question_overrides(question, answer, content)
     (row,) = blast_radius(agent=ada, overrides=overrides, by=reviewer).rows
     assert row.changed == (answer != "both")
@@ -193,7 +193,7 @@ def test_an_answer_to_a_question_does_what_its_blast_radius_says(ada, question, 
     assert sorted(now.splitlines()) == sorted(row.after.splitlines())
 
 
-def test_a_censor_that_is_reversed_warns_again(ada, asked, actor, system, reviewer):
+def test_impact_of_a_reversed_censor_is_its_warning(ada, asked, actor, system, reviewer):
     censor = censor_create(agent=ada, pattern="coffee", severity="block", by=system)
     review = MemoryReview(agent=ada, persona="actor", kind="escalation", censor=censor)
     after = blast_radius(agent=ada, overrides=question_overrides(review, "reverse"), by=reviewer).rows[0].after
@@ -203,7 +203,7 @@ def test_a_censor_that_is_reversed_warns_again(ada, asked, actor, system, review
         question_overrides(review, "merge")
 
 
-def test_the_page_of_a_question_offers_it_for_each_answer_that_changes_something(ada, question, alice, bob):
+def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_something(ada, question, alice, bob):
     page = browser(bob).get(reverse("memory_question", args=[question.pk])).content.decode()
     url = reverse("agent_context_blast", args=["ada"])
     offered = [one for one in ("same", "replace", "old_wrong", "new_wrong", "both") if f"answer={one}" in page]
@@ -222,7 +222,7 @@ def test_the_page_of_a_question_offers_it_for_each_answer_that_changes_something
         assert client.get(url, query).status_code == status, query
 
 
-def test_a_form_says_by_post_what_a_long_text_would_change(ada, asked, alice):
+def test_impact_of_a_long_text_is_asked_by_post(ada, asked, alice):
     url = reverse("agent_context_blast", args=["ada"])
     long = "The ledger export failed because of a very long list of reasons. " * 100
     answer = browser(alice).post(f"{url}?fact={asked.pk}", {"content": long}, headers={"HX-Request": "true"})
@@ -231,7 +231,7 @@ def test_a_form_says_by_post_what_a_long_text_would_change(ada, asked, alice):
     assert ">Difference</a>" not in answer.content.decode(), "an address cannot hold it"
 
 
-def test_a_censors_form_says_by_its_silence_that_it_is_not_in_force(ada, asked, system, alice):
+def test_impact_of_a_censor_form_without_the_active_field_is_of_an_inactive_one(ada, asked, system, alice):
     censor = censor_create(agent=ada, pattern="coffee", severity="block", by=system)
     url = reverse("agent_context_blast", args=["ada"]) + f"?form=1&censor={censor.pk}"
     form = {"pattern": "coffee", "severity": "block", "reason": ""}
@@ -253,9 +253,7 @@ def _place(agent, by, fact, text="Why did the ledger export fail?"):
     ("was", "category"),
     [("technical", "rule"), ("rule", "technical"), ("technical", "process"), ("person", "preference")],
 )
-def test_a_fact_filed_anew_is_told_where_its_blast_radius_says(
-    ada, actor, system, reviewer, bob, was, category, pinned
-):
+def test_impact_of_a_recategorised_fact_equals_what_happens(ada, actor, system, reviewer, bob, was, category, pinned):
     fact = make_fact(ada, "The ledger export failed because the replica lagged.", system, category=was, confidence=0.7)
     for number, confidence in enumerate((0.9, 0.8, 0.7, 0.6)):
         make_fact(ada, f"Rule {number} of the house.", system, category="rule", confidence=confidence)
@@ -279,7 +277,7 @@ def test_a_fact_filed_anew_is_told_where_its_blast_radius_says(
     assert _place(ada, actor, fact) == ["user_profile" if category in PROFILE_CATEGORIES else "facts"]
 
 
-def test_a_pinned_fact_that_no_search_finds_is_told_where_its_blast_radius_says(ada, actor, system, reviewer):
+def test_impact_of_a_recategorised_pinned_fact_without_a_match_equals_what_happens(ada, actor, system, reviewer):
     fact = make_fact(ada, "Bananas are yellow.", system, category="rule")
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     for number in range(40):
@@ -332,7 +330,7 @@ def test_metadata_that_no_fact_can_have_is_refused(ada, asked, reviewer, alice):
     assert client.get(url, {"fact": str(asked.pk), "category": "rule"}).status_code == 409
 
 
-def test_where_a_fact_is_filed_its_blast_radius_is_offered(ada, asked, bob, alice):
+def test_impact_is_offered_where_a_fact_is_recategorised(ada, asked, bob, alice):
     url = reverse("agent_context_blast", args=["ada"])
     edit = browser(bob).get(reverse("agent_fact_change", args=["ada", asked.pk, "edit"])).content.decode()
     assert f'hx-post="{url}?fact={asked.pk.hex}" hx-include="#id_category, #id_scope, #id_importance, #id_tags"' in edit
@@ -354,7 +352,7 @@ def proposals(ada, actor):
     ]
 
 
-def test_proposals_approved_together_change_what_their_blast_radius_says(ada, asked, proposals, actor, reviewer, bob):
+def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, proposals, actor, reviewer, bob):
     url = reverse("context_blast_proposals")
     keys = [str(proposal.pk) for proposal in proposals]
     page = browser(bob).post(url, {"selected": keys}).content.decode()
@@ -378,7 +376,7 @@ def test_proposals_approved_together_change_what_their_blast_radius_says(ada, as
     assert "None of the last 3 prompts" in late
 
 
-def test_of_several_agents_each_has_its_own(ada, bruno, asked, proposals, alice, system):
+def test_impact_of_several_agents_is_separate(ada, bruno, asked, proposals, alice, system):
     other = identity_propose(agent=bruno, section="values", content="Speed.", by=system, wait=True).proposal
     part = browser(alice).post(
         reverse("context_blast_proposals"),
@@ -397,7 +395,7 @@ def test_of_several_agents_each_has_its_own(ada, bruno, asked, proposals, alice,
     assert browser(alice).get(f"{both}&proposal={other.pk}").status_code == 404
 
 
-def test_several_agents_share_the_time_that_one_has(ada, bruno, asked, proposals, alice, system, monkeypatch):
+def test_impact_of_several_agents_shares_the_time_limit(ada, bruno, asked, proposals, alice, system, monkeypatch):
     make_run(bruno, system, "hello")
     other = identity_propose(agent=bruno, section="values", content="Speed.", by=system, wait=True).proposal
     # The deadline is set, the first agent begins at once, and the second long after it.
@@ -409,7 +407,7 @@ def test_several_agents_share_the_time_that_one_has(ada, bruno, asked, proposals
     assert page.count("The time for this was up") == 1
 
 
-def test_who_proposed_is_told_that_another_must_approve(ada, asked, reviewer, bob, alice, settings):
+def test_impact_page_names_the_four_eyes_rule_to_the_proposer(ada, asked, reviewer, bob, alice, settings):
     settings.FOUR_EYES = True
     mine = identity_propose(agent=ada, section="values", content="Mine first.", by=reviewer, wait=True).proposal
     for by, count in ((reviewer, 1), (Principal.of_user(alice), 0)):
@@ -419,7 +417,7 @@ def test_who_proposed_is_told_that_another_must_approve(ada, asked, reviewer, bo
         proposal_approve(proposal=mine, by=reviewer)
 
 
-def test_of_two_changes_to_the_same_the_first_counts():
+def test_impact_of_two_changes_to_one_object_counts_the_first():
     parts = [Overrides(identity={"values": text}, facts={"f": text}, subjects={"f": text}) for text in ("a", "b")]
     together = Overrides.together(parts)
     assert [dict(held) for held in (together.identity, together.facts, together.subjects)] == [
@@ -428,9 +426,7 @@ def test_of_two_changes_to_the_same_the_first_counts():
 
 
 @pytest.mark.parametrize("answer", ["same", "replace", "both"])
-def test_questions_answered_together_change_what_their_blast_radius_says(
-    ada, question, system, actor, reviewer, bob, answer
-):
+def test_impact_of_reviews_resolved_together_equals_what_happens(ada, question, system, actor, reviewer, bob, answer):
     # A third fact asks about the second again: only one of both questions can take it away.
     again = learn_review(ada, "The nightly job touches the archive on most days.", system)
     keys = [str(question.pk), *([str(again)] if again else [])]
@@ -454,7 +450,7 @@ def test_questions_answered_together_change_what_their_blast_radius_says(
     assert sorted(now.splitlines()) == sorted(row.after.splitlines())
 
 
-def test_a_selection_is_bounded_and_says_when_it_is_empty(ada, asked, question, proposals, alice, bob, charlie):
+def test_impact_selection_is_bounded_and_empty_is_named(ada, asked, question, proposals, alice, bob, charlie):
     client = browser(alice)
     for name, query, status in (
         ("context_blast_proposals", {}, 422),
@@ -477,14 +473,14 @@ def test_a_selection_is_bounded_and_says_when_it_is_empty(ada, asked, question, 
     assert "None of the last" in kept
 
 
-def test_a_question_of_the_subconscious_is_not_counted_for_those_who_may_not_see_it(ada, question, alice, charlie):
+def test_impact_of_a_subconscious_review_is_hidden_without_the_permission(ada, question, alice, charlie):
     MemoryReview.objects.filter(pk=question.pk).update(persona="subconscious")
     url, form = reverse("context_blast_questions"), {"selected": [str(question.pk)], "answer": "same"}
     assert browser(alice).post(url, form).status_code == 422
     assert browser(charlie).post(url, form).status_code == 200
 
 
-def test_the_queues_offer_it_to_those_who_may_decide(ada, asked, question, proposals, alice, bob):
+def test_impact_is_offered_in_queues_to_those_who_may_decide(ada, asked, question, proposals, alice, bob):
     for name, blast in (("review", "context_blast_proposals"), ("memory_review", "context_blast_questions")):
         offer = f'formaction="{reverse(blast)}"'
         assert offer in browser(bob).get(reverse(name)).content.decode()

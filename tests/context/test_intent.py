@@ -16,7 +16,7 @@ def plan_of(text, frame="question"):
 
 
 @pytest.mark.parametrize("text", ["hey", "Hi!", "hello there", "good morning", "hey Marlow", "hello how are you"])
-def test_a_greeting_retrieves_nothing(text):
+def test_intent_of_a_greeting_retrieves_nothing(text):
     plan = plan_of(text)
     assert intent_read(text, "conversation").is_greeting
     assert plan.queries == ()
@@ -27,11 +27,11 @@ def test_a_greeting_retrieves_nothing(text):
 @pytest.mark.parametrize(
     "text", ["hey, what did I decide about Redis?", "hi, should we switch to Redis?", "hello world is a program", ""]
 )
-def test_what_only_begins_with_a_greeting_is_none(text):
+def test_intent_of_text_that_only_begins_with_a_greeting_is_no_greeting(text):
     assert not intent_read(text, "question").is_greeting
 
 
-def test_a_greeting_before_a_question_still_asks_for_decisions():
+def test_intent_of_a_question_after_a_greeting_asks_for_decisions():
     signals = intent_read("hey, what did I decide about Redis?", "decision")
     assert signals.dominant_type == "decision"
     assert signals.is_question
@@ -49,7 +49,7 @@ def test_a_greeting_before_a_question_still_asks_for_decisions():
         ("timeless", 0.0),
     ],
 )
-def test_words_of_time_ask_for_what_is_recent(text, recency):
+def test_intent_words_of_time_ask_for_recent_memory(text, recency):
     assert intent_read(text, "question").recency == recency
     assert all(query.recency_weight == recency for query in plan_of(text).queries)
 
@@ -65,29 +65,29 @@ def test_words_of_time_ask_for_what_is_recent(text, recency):
         ("nothing in particular", None),
     ],
 )
-def test_words_hint_at_a_type_of_memory(text, dominant):
+def test_intent_words_hint_at_a_memory_type(text, dominant):
     assert intent_read(text, "question").dominant_type == dominant
 
 
-def test_the_type_asked_for_gets_eight_and_the_others_three():
+def test_intent_requested_type_gets_eight_and_others_three():
     plan = plan_of("what was my decision about deployment strategy")
     assert [plan.limit_of(memory_type) for memory_type in TYPES] == [8, 3, 3, 3]
     assert [plan_of("regarding Redis").limit_of(memory_type) for memory_type in TYPES] == [5, 5, 5, 5]
 
 
-def test_the_whole_sentence_is_the_query():
+def test_intent_query_is_the_whole_sentence():
     text = "Why did Alice not want the Redis migration?"
     assert {query.text for query in plan_of(text).queries} == {text}
 
 
-def test_keywords_keep_the_order_of_reading():
+def test_intent_keywords_keep_the_order_of_reading():
     signals = intent_read("Deploy strategy for Redis clusters and Redis again", "task")
     assert signals.topic_keywords == ("deploy", "strategy", "redis", "clusters")
     # What a question begins with is no topic.
     assert intent_read("What do we know about Redis, and Why?", "task").topic_keywords == ("redis",)
 
 
-def test_a_frame_that_nothing_spoke_for_closes_no_section():
+def test_intent_default_frame_closes_no_section():
     text = "what became of the billing queue"
     signals = intent_read(text, "conversation")
     assert plan_retrieval(signals, text, frame_is_sure=False).budget_overrides == {}
@@ -95,5 +95,5 @@ def test_a_frame_that_nothing_spoke_for_closes_no_section():
 
 
 @given(st.text(max_size=300))
-def test_any_text_gives_the_same_plan_twice(text):
+def test_intent_of_any_text_is_deterministic(text):
     assert plan_of(text) == plan_of(text)

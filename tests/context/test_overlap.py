@@ -16,12 +16,12 @@ def jaccard(first, second):
     return len(first & second) / len(first | second)
 
 
-def test_containment_and_jaccard_of_the_fox():
+def test_overlap_containment_and_jaccard_values():
     assert containment(FOX, JUMPS) == pytest.approx(2 / 3)
     assert jaccard(FOX, JUMPS) == pytest.approx(0.4)
 
 
-def test_an_item_quoted_in_a_long_answer_counts_whole():
+def test_overlap_item_quoted_in_a_long_answer_counts_whole():
     item = words_of("checkout keeps carts in Redis")
     answer = words_of("checkout keeps carts in Redis " + " ".join(f"word{n}" for n in range(500)))
     assert share_within(item, answer) == 1.0
@@ -29,7 +29,7 @@ def test_an_item_quoted_in_a_long_answer_counts_whole():
 
 
 @pytest.mark.parametrize("empty", ["", "a b", "??"])
-def test_nothing_shares_nothing(empty):
+def test_overlap_of_nothing_is_zero(empty):
     assert containment(words_of(empty), FOX) == share_within(words_of(empty), FOX) == 0.0
 
 

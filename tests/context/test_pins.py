@@ -20,7 +20,7 @@ def ask(agent, by, text=EXPORT, **more):
     return context_assemble(agent=agent, request=ContextRequest("s", text, **more), by=by, log=False)
 
 
-def test_what_is_pinned_is_told_though_nothing_asks_for_it(ada, system, reviewer):
+def test_pin_is_included_though_nothing_matches_it(ada, system, reviewer):
     fact = make_fact(ada, "Bananas are yellow.", system)
     assert "Bananas" not in ask(ada, system).system_prompt
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
@@ -36,7 +36,7 @@ def test_what_is_pinned_is_told_though_nothing_asks_for_it(ada, system, reviewer
     assert actions == ["context.pin", "context.unpin"]
 
 
-def test_a_pin_comes_before_the_best(ada, system, reviewer):
+def test_pin_comes_before_the_best_match(ada, system, reviewer):
     for number in range(6):
         make_fact(ada, f"The ledger export failed for reason {number}, as the ledger export does.", system)
     fact = make_fact(ada, "Bananas are yellow.", system)
@@ -46,7 +46,7 @@ def test_a_pin_comes_before_the_best(ada, system, reviewer):
     assert [item["id"] for item in facts["items"]] == [str(fact.pk)]
 
 
-def test_a_pinned_fact_of_the_profile_is_the_first_of_its_section(ada, system, reviewer):
+def test_pin_of_a_profile_fact_is_first_of_its_section(ada, system, reviewer):
     for number in range(120):
         make_fact(ada, f"Likes number {number} very much indeed, and says so.", system, category="preference")
     last = make_fact(ada, "Likes tea.", system, category="preference", confidence=0.1)
@@ -56,7 +56,7 @@ def test_a_pinned_fact_of_the_profile_is_the_first_of_its_section(ada, system, r
     assert profile["items"][0]["id"] == str(last.pk)
 
 
-def test_a_profile_that_excludes_its_kind_has_the_last_word(ada, system, reviewer):
+def test_pin_is_overruled_by_a_profile_that_excludes_its_category(ada, system, reviewer):
     fact = make_fact(ada, "Bananas are yellow.", system, kind="tool_output")
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     assembly = ask(ada, system)
@@ -64,7 +64,7 @@ def test_a_profile_that_excludes_its_kind_has_the_last_word(ada, system, reviewe
     assert {one["id"]: one["verdict"] for one in assembly.candidates}[str(fact.pk)] == "excluded_kind"
 
 
-def test_a_retired_memory_stays_out_though_it_is_pinned(ada, system, reviewer):
+def test_pin_of_a_retired_memory_stays_out(ada, system, reviewer):
     fact = make_fact(ada, "Bananas are yellow.", system)
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     fact_invalidate(fact=fact, by=reviewer)
@@ -73,7 +73,7 @@ def test_a_retired_memory_stays_out_though_it_is_pinned(ada, system, reviewer):
         context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
 
 
-def test_a_pin_does_not_carry_the_subconscious_across(ada, system, actor, subconscious_token, reviewer, charlie):
+def test_pin_of_the_subconscious_does_not_reach_the_actor(ada, system, actor, subconscious_token, reviewer, charlie):
     from identity.models import ApiToken
 
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
@@ -86,7 +86,7 @@ def test_a_pin_does_not_carry_the_subconscious_across(ada, system, actor, subcon
     assert "dream" in ask(ada, dreamer).system_prompt
 
 
-def test_of_another_agent_nothing_is_pinned(ada, bruno, system, reviewer):
+def test_pin_of_another_agents_memory_is_refused(ada, bruno, system, reviewer):
     fact = make_fact(bruno, "Bananas are yellow.", system)
     with pytest.raises(NotFound):
         context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
@@ -94,14 +94,14 @@ def test_of_another_agent_nothing_is_pinned(ada, bruno, system, reviewer):
 
 @pytest.mark.parametrize("item_id", ["", "x", "1", "٣", "9" * 40, "{" + "0" * 32 + "}"])
 @pytest.mark.parametrize("item_type", ["fact", "event"])
-def test_an_id_of_another_form_is_not_there(ada, reviewer, item_type, item_id):
+def test_pin_of_a_malformed_id_is_not_found(ada, reviewer, item_type, item_id):
     with pytest.raises(NotFound):
         context_pin(agent=ada, item_type=item_type, item_id=item_id, by=reviewer)
     with pytest.raises(Invalid):
         context_pin(agent=ada, item_type="loop", item_id=item_id, by=reviewer)
 
 
-def test_pinning_twice_is_pinning_once_and_there_is_a_limit(ada, system, reviewer, monkeypatch):
+def test_pin_twice_is_one_and_the_limit_holds(ada, system, reviewer, monkeypatch):
     monkeypatch.setattr(pins_module, "MAX_PINS", 2)
     facts = [make_fact(ada, f"Fact {number}.", system) for number in range(3)]
     for fact in (facts[0], facts[0], facts[1]):
@@ -111,7 +111,7 @@ def test_pinning_twice_is_pinning_once_and_there_is_a_limit(ada, system, reviewe
         context_pin(agent=ada, item_type="fact", item_id=str(facts[2].pk), by=reviewer)
 
 
-def test_who_may_pin(ada, system, alice, actor):
+def test_pin_permissions(ada, system, alice, actor):
     fact = make_fact(ada, "Bananas are yellow.", system)
     for by in (Principal.of_user(alice), actor):
         with pytest.raises(NotAllowed):
@@ -119,14 +119,14 @@ def test_who_may_pin(ada, system, alice, actor):
     assert not ContextPin.objects.exists()
 
 
-def test_the_pin_of_an_erased_fact_goes_with_it(ada, system, reviewer, charlie):
+def test_pin_of_an_erased_fact_is_erased(ada, system, reviewer, charlie):
     fact = make_fact(ada, "Bananas are yellow.", system)
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     fact_erase(fact=fact, by=Principal.of_user(charlie), reason="Asked to.")
     assert not ContextPin.objects.exists()
 
 
-def test_a_past_context_has_the_pins_of_its_time(ada, system, reviewer):
+def test_pin_as_of_a_past_context_is_that_of_its_time(ada, system, reviewer):
     fact = make_fact(ada, "Bananas are yellow.", system)
     pin = context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     assert "Bananas" in ask(ada, system, as_of=pin.created_at).system_prompt

@@ -26,18 +26,18 @@ from nousweb.lib.errors import Invalid
         ("squire", "cheap", (0.4, 0.4, 0.2)),
     ],
 )
-def test_the_mode_of_a_task_moves_the_weights(kind, mode, weights):
+def test_profile_task_mode_moves_the_weights(kind, mode, weights):
     found = tier_weights(BUILT_IN[kind], mode)
     assert [found["task"], found["project"], found["global"]] == pytest.approx(weights, abs=0.0005)
 
 
 @given(*[st.floats(0, 1) for _ in range(3)], st.sampled_from([None, "implement", "analysis_only", "plan", "cheap"]))
-def test_weights_always_add_up_to_one(task, project, everywhere, mode):
+def test_profile_weights_always_add_up_to_one(task, project, everywhere, mode):
     profile = Profile("p", task_weight=task, project_weight=project, global_weight=everywhere)
     assert sum(tier_weights(profile, mode).values()) == pytest.approx(1.0)
 
 
-def test_cheap_shortens_more_and_a_profile_may_forbid_it():
+def test_profile_cheap_mode_shortens_more_unless_forbidden():
     assert compression_of(BUILT_IN["knight"], None) == 0.6
     assert compression_of(BUILT_IN["knight"], "cheap") == pytest.approx(0.9)
     assert compression_of(BUILT_IN["peasant"], "cheap") == 0.0
@@ -54,7 +54,7 @@ def test_cheap_shortens_more_and_a_profile_may_forbid_it():
         ("", ()),
     ],
 )
-def test_files_are_found_and_versions_and_abbreviations_are_none(text, files):
+def test_profile_file_names_are_found_and_versions_are_not(text, files):
     assert mentioned_files(text) == files
 
 
@@ -71,13 +71,13 @@ def test_files_are_found_and_versions_and_abbreviations_are_none(text, files):
         ({"profile_id": "x"}, "profile_id"),
     ],
 )
-def test_a_bad_setting_is_refused_by_name(values, field):
+def test_profile_bad_setting_is_refused_by_name(values, field):
     with pytest.raises(Invalid) as refusal:
         profile_check(values)
     assert refusal.value.field == field
 
 
 @pytest.mark.parametrize("kind", list(BUILT_IN))
-def test_stored_settings_make_the_profile_again(kind):
+def test_profile_stored_settings_reproduce_it(kind):
     profile = BUILT_IN[kind]
     assert profile_of(profile.profile_id, profile_check(profile_values(profile))) == profile

@@ -20,7 +20,7 @@ def of(profile, name):
     return next(one for one in profile_effective(profile) if one.name == name)
 
 
-def test_each_value_says_where_it_is_from(ada, reviewer):
+def test_profile_value_names_its_origin(ada, reviewer):
     base = profile_create(slug="base", name="Base", base=None, values={"preserve_head": 7}, by=reviewer)
     own = profile_create(slug="own", name="Own", base=base, values={"min_importance": 0.9}, by=reviewer)
     assert (of(own, "min_importance").value, of(own, "min_importance").origin) == (0.9, "own")
@@ -32,7 +32,7 @@ def test_each_value_says_where_it_is_from(ada, reviewer):
     assert of(own, "preserve_head").value == 1
 
 
-def test_an_edit_is_a_new_version_on_the_base_it_was_written_for(db, reviewer):
+def test_profile_edit_is_a_new_version_on_its_base(db, reviewer):
     profile = profile_get("knight_default")
     assert profile_update(profile=profile, values={"preserve_head": 9}, by=reviewer, base_version=1).version == 2
     with pytest.raises(Conflict):
@@ -41,7 +41,7 @@ def test_an_edit_is_a_new_version_on_the_base_it_was_written_for(db, reviewer):
     assert AuditEvent.objects.filter(action="profile.update").count() == 1
 
 
-def test_an_agents_profile_is_chosen_and_given_back(ada, charlie, reviewer):
+def test_profile_of_an_agent_is_chosen_and_removed(ada, charlie, reviewer):
     admin = Principal.of_user(charlie)
     assert profile_in_force(ada)[0].profile_id == "squire_default"
     changed = profile_assign(agent=ada, slug="royalty_default", by=admin)
@@ -56,7 +56,7 @@ def test_an_agents_profile_is_chosen_and_given_back(ada, charlie, reviewer):
         profile_assign(agent=ada, slug="royalty_default", by=reviewer)
 
 
-def test_other_configuration_stays_as_it_is(ada, charlie):
+def test_profile_choice_leaves_other_configuration(ada, charlie):
     ada.config = {"budgets": {"facts": 5}}
     ada.save()
     changed = profile_assign(agent=ada, slug="royalty_default", by=Principal.of_user(charlie))
@@ -64,13 +64,13 @@ def test_other_configuration_stays_as_it_is(ada, charlie):
 
 
 @pytest.mark.parametrize("slug", ["Upper", "", "a b", "x" * 51, "a\n"])
-def test_a_short_name_has_a_form(db, reviewer, slug):
+def test_profile_slug_format_is_checked(db, reviewer, slug):
     with pytest.raises(Invalid):
         profile_create(slug=slug, name="x", base=None, values={}, by=reviewer)
     assert ContextProfile.objects.count() == 4
 
 
-def test_who_may_change_them(db, alice, actor):
+def test_profile_change_permissions(db, alice, actor):
     for by in (Principal.of_user(alice), actor):
         with pytest.raises(NotAllowed):
             profile_create(slug="x", name="x", base=None, values={}, by=by)

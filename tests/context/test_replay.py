@@ -14,7 +14,7 @@ from nousweb.lib.errors import NotAllowed, NotFound
 from tests.factories import EXPORT, make_fact, make_run
 
 
-def test_a_replay_knows_what_was_learned_since_and_leaves_no_trace(ada, actor, system, bob):
+def test_replay_includes_what_was_learned_since_and_writes_nothing(ada, actor, system, bob):
     run = make_run(ada, actor)
     then = clock.now()
     make_fact(ada, "The ledger export failed because the replica lagged.", system)
@@ -27,7 +27,7 @@ def test_a_replay_knows_what_was_learned_since_and_leaves_no_trace(ada, actor, s
     assert (ContextRun.objects.count(), AuditEvent.objects.count()) == before
 
 
-def test_nothing_changed_gives_the_same_prompt_token_for_token(ada, actor, system, bob):
+def test_replay_without_changes_gives_the_same_prompt_token_for_token(ada, actor, system, bob):
     for number in range(5):
         make_fact(ada, f"The ledger export writes file {number} at night.", system)
     run = make_run(ada, actor, conversation=(), tags=("export",), mode="plan")
@@ -35,7 +35,7 @@ def test_nothing_changed_gives_the_same_prompt_token_for_token(ada, actor, syste
     assert (again.system_prompt, again.tokens) == (run.system_prompt, run.tokens)
 
 
-def test_another_frame_or_profile_may_be_tried(ada, actor, bob):
+def test_replay_takes_another_frame_or_profile(ada, actor, bob):
     run = make_run(ada, actor)
     replayed = context_replay(run=run, by=Principal.of_user(bob), frame="decision", profile="peasant_default")
     assert (replayed.frame_id, replayed.profile_id) == (
@@ -46,7 +46,7 @@ def test_another_frame_or_profile_may_be_tried(ada, actor, bob):
         context_replay(run=run, by=Principal.of_user(bob), profile="nobody")
 
 
-def test_of_the_subconscious_only_with_the_right_to_it(ada, subconscious_token, bob, charlie):
+def test_replay_of_the_subconscious_needs_the_permission(ada, subconscious_token, bob, charlie):
     from identity.models import ApiToken
 
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
@@ -57,12 +57,12 @@ def test_of_the_subconscious_only_with_the_right_to_it(ada, subconscious_token, 
     assert "A dream." in context_replay(run=run, by=Principal.of_user(charlie)).system_prompt
 
 
-def test_a_token_replays_nothing(ada, actor):
+def test_replay_is_refused_to_tokens(ada, actor):
     with pytest.raises(NotAllowed):
         context_replay(run=make_run(ada, actor), by=actor)
 
 
-def test_a_logged_run_gives_the_very_record_that_was_answered(ada, actor, system):
+def test_replay_record_is_the_one_that_was_answered(ada, actor, system):
     make_fact(ada, "The ledger export failed because the replica lagged.", system, subject="Ledger")
     make_fact(ada, "Bananas are yellow.", system)
     record = context_assemble(agent=ada, request=ContextRequest("s", EXPORT, tags=("export",), mode="plan"), by=actor)
@@ -70,7 +70,7 @@ def test_a_logged_run_gives_the_very_record_that_was_answered(ada, actor, system
     assert ContextRecord.of_run(ContextRun.objects.get(pk=record.id)) == record
 
 
-def test_runs_of_an_earlier_version_keep_their_hints(ada, actor, system):
+def test_replay_of_earlier_versions_keeps_their_hints(ada, actor, system):
     make_fact(ada, "Bananas are yellow.", system)
     run = make_run(ada, actor)
     (refused,) = [one for one in run.candidates if one["verdict"] != "included"]

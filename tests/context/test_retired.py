@@ -51,7 +51,7 @@ def explained(agent, by, text=EXPORT, **more):
     return result, {one["id"]: one for one in result.candidates}
 
 
-def test_a_replaced_memory_says_by_what_and_until_when_it_was_told(ada, replaced, actor):
+def test_retired_memory_names_its_successor_and_the_end_of_its_validity(ada, replaced, actor):
     old, new = replaced
     result, found = explained(ada, actor)
     verdict = found[str(old.pk)]
@@ -63,7 +63,7 @@ def test_a_replaced_memory_says_by_what_and_until_when_it_was_told(ada, replaced
     assert found[str(new.pk)]["verdict"] == "included"
 
 
-def test_the_date_that_would_have_let_it_in_does(ada, replaced, actor):
+def test_retired_memory_hint_date_includes_it_when_applied(ada, replaced, actor):
     old, _ = replaced
     _, found = explained(ada, actor)
     said = found[str(old.pk)]["hint"].removeprefix("A date before ").split(" UTC")[0]
@@ -77,7 +77,7 @@ def test_the_date_that_would_have_let_it_in_does(ada, replaced, actor):
     assert found_after[str(old.pk)]["verdict"] == "superseded"
 
 
-def test_explaining_changes_nothing_in_the_prompt_and_costs_one_statement(ada, replaced, actor):
+def test_retired_explanation_changes_no_prompt_and_costs_one_statement(ada, replaced, actor):
     request = ContextRequest("s", EXPORT)
     counts, prompts = [], []
     for explain in (False, True):
@@ -89,7 +89,7 @@ def test_explaining_changes_nothing_in_the_prompt_and_costs_one_statement(ada, r
     assert counts[1] == counts[0] + 1
 
 
-def test_a_call_that_asks_for_no_explanation_gets_none(api, ada, replaced, actor_token):
+def test_retired_explanation_is_absent_unless_asked_for(api, ada, replaced, actor_token):
     old, _ = replaced
     caller = api.as_token(actor_token)
     caller.post("/context", {"session_id": "s", "input": EXPORT})
@@ -98,7 +98,7 @@ def test_a_call_that_asks_for_no_explanation_gets_none(api, ada, replaced, actor
     assert [one["verdict"] for one in body["candidates"] if one["id"] == str(old.pk)] == ["superseded"]
 
 
-def test_a_fact_that_is_always_told_is_explained_too(ada, system, actor):
+def test_retired_core_memory_is_explained_too(ada, system, actor):
     old = make_fact(ada, "Tim drinks tea in the morning.", system, category="preference", subject="Tim")
     new = replace(ada, old, "Tim drinks coffee in the morning.", system, category="preference", subject="Tim")
     result, found = explained(ada, actor, "What does Tim drink in the morning?")
@@ -106,7 +106,7 @@ def test_a_fact_that_is_always_told_is_explained_too(ada, system, actor):
     assert "tea" not in result.system_prompt
 
 
-def test_what_was_found_wrong_has_no_date_that_lets_it_in_and_what_was_retired_has_one(ada, system, actor):
+def test_retired_as_wrong_has_no_hint_date_and_retired_has_one(ada, system, actor):
     wrong = make_fact(ada, OLD, system)
     fact_invalidate(fact=wrong, by=system, reason="It was not.")
     decision = decision_record(agent=ada, description="Export the ledger by night.", by=system)
@@ -118,7 +118,7 @@ def test_what_was_found_wrong_has_no_date_that_lets_it_in_and_what_was_retired_h
     assert "disk was full" not in result.system_prompt
 
 
-def test_a_pin_does_not_bring_back_what_was_replaced(ada, system, actor, bob):
+def test_retired_memory_is_not_brought_back_by_a_pin(ada, system, actor, bob):
     old = make_fact(ada, OLD, system)
     context_pin(agent=ada, item_type=ItemType.FACT, item_id=str(old.pk), by=Principal.of_user(bob))
     replace(ada, old, NEW, system)
@@ -127,7 +127,7 @@ def test_a_pin_does_not_bring_back_what_was_replaced(ada, system, actor, bob):
     assert OLD not in result.system_prompt
 
 
-def test_of_the_subconscious_and_of_others_nothing_is_explained(ada, bruno, system, actor, subconscious_token):
+def test_retired_subconscious_and_other_agents_memory_is_not_explained(ada, bruno, system, actor, subconscious_token):
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
     dream = make_fact(ada, OLD, dreamer)
     replace(ada, dream, "The ledger export failed in a dream.", dreamer)
@@ -140,7 +140,7 @@ def test_of_the_subconscious_and_of_others_nothing_is_explained(ada, bruno, syst
     assert str(other.pk) not in found
 
 
-def test_of_very_much_that_was_retired_the_last_is_read_and_what_holds_the_words(ada, system, actor, monkeypatch):
+def test_retired_matches_are_limited_to_the_latest_and_those_with_the_words(ada, system, actor, monkeypatch):
     monkeypatch.setattr(retired_matches, "LATEST", 2)
     texts = ["The ledger export failed.", "Books went missing from a shelf.", "Whales sing.", "Whales dive."]
     facts = [make_fact(ada, text, system) for text in texts]
@@ -152,7 +152,7 @@ def test_of_very_much_that_was_retired_the_last_is_read_and_what_holds_the_words
     assert looked_at == {str(facts[place].pk) for place in (0, 2, 3)}
 
 
-def test_the_inspector_leads_to_what_replaced_it(ada, replaced, alice):
+def test_retired_memory_in_the_inspector_links_to_its_successor(ada, replaced, alice):
     old, new = replaced
     page = browser(alice).get(URL, {"input": EXPORT, "verdict": "superseded"}).content.decode()
     assert f'href="/agents/ada/facts/{old.pk}/"' in page
@@ -160,7 +160,7 @@ def test_the_inspector_leads_to_what_replaced_it(ada, replaced, alice):
     assert "Would let it in: A date before" in page
 
 
-def test_an_erased_successor_is_quoted_nowhere(ada, replaced, actor_token, charlie):
+def test_retired_memory_quotes_no_erased_successor(ada, replaced, actor_token, charlie):
     _, new = replaced
     ApiClient().as_token(actor_token).post("/context", {"session_id": "s", "input": "zebra disk full", "explain": True})
     assert ContextRun.objects.exists()

@@ -121,7 +121,7 @@ def ask(api, token, text, **more):
     return answer.json()
 
 
-def test_a_weather_query_gets_who_and_whom_and_nothing_searched(api, nous, actor_token):
+def test_weather_query_gets_identity_and_profile_and_no_search_results(api, nous, actor_token):
     body = ask(api, actor_token, "tell me about weather")
     labels = [section["label"] for section in body["sections"]]
     assert labels == ["Identity", "User Profile", "Active Censors", "Current Frame", "Working Memory"]
@@ -132,7 +132,7 @@ def test_a_weather_query_gets_who_and_whom_and_nothing_searched(api, nous, actor
     assert 280 <= body["tokens"] <= 420
 
 
-def test_a_technical_query_on_the_same_store_gets_all_sections(api, nous, actor_token):
+def test_technical_query_on_the_same_store_gets_all_sections(api, nous, actor_token):
     body = ask(api, actor_token, "how does the memory search of Nous work with PostgreSQL and pgvector?")
     labels = [section["label"] for section in body["sections"]]
     assert labels == [
@@ -147,17 +147,17 @@ def test_a_technical_query_on_the_same_store_gets_all_sections(api, nous, actor_
     assert 750 <= body["tokens"] <= 950
 
 
-def test_what_a_session_has_in_mind_is_told(api, nous, actor_token, system):
+def test_working_memory_of_the_session_is_included(api, nous, actor_token, system):
     working_set(agent=nous, session_id="s-1", task="Plan the trip to Oslo", by=system)
     assert "Current task: Plan the trip to Oslo" in ask(api, actor_token, "tell me about weather")["system_prompt"]
 
 
-def test_a_large_budget_finds_no_more_about_what_the_memory_knows_nothing_of(api, nous, actor_token):
+def test_large_budget_finds_no_more_on_an_unknown_topic(api, nous, actor_token):
     body = ask(api, actor_token, "tell me about weather", budget=8_000)
     assert {section["tier"] for section in body["sections"]} == {1, 2}
 
 
-def test_a_large_budget_takes_what_is_less_certain_about_what_it_knows(api, nous, actor_token):
+def test_large_budget_takes_less_certain_memory_on_a_known_topic(api, nous, actor_token):
     question = "how does the memory search of Nous work with PostgreSQL and pgvector?"
     usual, large = (
         {(one["type"], one["id"]) for one in body["candidates"] if one["verdict"] == "included"}

@@ -25,17 +25,17 @@ def chosen(candidates, budget):
     return shown
 
 
-def test_a_long_memory_gives_way_to_several_short_ones_that_are_nearly_as_good():
+def test_selection_prefers_several_short_memories_to_a_long_similar_one():
     short = [remembered(f"short-{place}", words=10, relevance=0.7) for place in range(4)]
     assert chosen([remembered("long", words=60, relevance=0.8), *short], 80) == [one.hit.id for one in short]
 
 
-def test_a_long_memory_that_is_far_better_keeps_its_place():
+def test_selection_keeps_a_long_memory_that_is_far_better():
     short = [remembered(f"short-{place}", words=10, relevance=0.3) for place in range(4)]
     assert chosen([remembered("long", words=60, relevance=0.95), *short], 90)[0] == "long"
 
 
-def test_what_is_chosen_is_shown_best_first_whatever_its_length():
+def test_selection_shows_best_first_whatever_the_length():
     long = remembered("long", words=60, relevance=0.8)
     assert chosen([long, remembered("short", words=5, relevance=0.7)], 400) == ["long", "short"]
 
@@ -58,7 +58,7 @@ CROWD = [scoped(scope, number, 0.9 - place / 10) for place, scope in enumerate((
          for number in range(30)]  # fmt: skip
 
 
-def test_weights_allot_the_budget_to_task_project_and_global_memory():
+def test_selection_weights_allot_the_budget_to_task_project_and_global():
     """Each has more to tell than its share holds, and the better ones of one scope do not take another's share."""
     knight = scopes_included({"task": 0.5, "project": 0.3, "global": 0.2}, CROWD)
     royalty = scopes_included({"task": 0.2, "project": 0.5, "global": 0.3}, CROWD)
@@ -68,12 +68,12 @@ def test_weights_allot_the_budget_to_task_project_and_global_memory():
             assert abs(told[scope] - share * told.total()) <= 2, (told, shares)
 
 
-def test_what_a_scope_leaves_unused_goes_to_the_others():
+def test_selection_unused_share_goes_to_other_scopes():
     alone = [one for one in CROWD if one.hit.scope == "project"]
     assert scopes_included({"task": 0.8, "project": 0.1, "global": 0.1}, alone)["project"] >= 18
 
 
-def test_the_head_passes_the_shares():
+def test_selection_head_ignores_the_shares():
     told = scopes_included({"task": 0.0, "project": 1.0, "global": 0.0}, CROWD, head=3)
     assert told["task"] == 3
 
@@ -94,7 +94,7 @@ def shortened(compression, section=40, total=40):
     return result, result.verdicts[0]
 
 
-def test_what_does_not_fit_is_shortened_to_its_own_most_telling_sentences():
+def test_selection_shortens_to_the_most_relevant_sentences():
     result, verdict = shortened(0.7)
     assert (verdict.code, verdict.compressed) == (VerdictCode.INCLUDED, True)
     assert "The ledger export failed because the replica lagged behind." in result.system_prompt
@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_shortened_to_its_own_most_telling_sentences():
     assert (result.sections[0].items[0].type, result.sections[0].items[0].id) == ("fact", "long")
 
 
-def test_nothing_is_shortened_further_than_the_profile_allows():
+def test_selection_shortens_no_further_than_the_profile_allows():
     for compression in (0.0, 0.1):
         result, verdict = shortened(compression)
         assert (verdict.code, verdict.compressed) == (VerdictCode.OVER_BUDGET, False)
@@ -115,7 +115,7 @@ def test_nothing_is_shortened_further_than_the_profile_allows():
 
 
 @pytest.mark.parametrize(("section", "total"), [(20, 500), (500, 20), (30, 25), (49, 50), (1, 1)])
-def test_as_many_tokens_as_the_hint_says_let_it_in_and_one_fewer_does_not(section, total):
+def test_selection_hint_of_tokens_is_exact(section, total):
     verdict = shortened(0.0, section, total)[1]
     of_section = re.search(r"(\d+) tokens? more for Relevant Facts", verdict.hint)
     of_prompt = re.search(r"(\d+) tokens? more for the whole prompt", verdict.hint)

@@ -96,7 +96,7 @@ def store(agent, facts, personas, system, reviewer):
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(facts=FACTS, asked=ASKED)
-def test_what_no_prompt_of_any_store_ever_does(ada, personas, system, bob, facts, asked):
+def test_prompt_invariants_hold_for_random_stores(ada, personas, system, bob, facts, asked):
     with transaction.atomic():
         gone = store(ada, facts, personas, system, Principal.of_user(bob))
         request = ContextRequest("s", **asked)

@@ -30,7 +30,7 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def test_what_was_sent_is_counted_afterwards(ada, actor, endpoint, alice):
+def test_token_count_of_a_sent_prompt_comes_afterwards(ada, actor, endpoint, alice):
     run = make_run(ada, actor)
     assert not endpoint.counts, "no agent waits for a count"
     assert context_runs_count() == 1
@@ -46,7 +46,7 @@ def test_what_was_sent_is_counted_afterwards(ada, actor, endpoint, alice):
     assert context_runs_count() == 0, "each is counted once"
 
 
-def test_equal_prompts_are_asked_about_once(ada, actor, endpoint):
+def test_token_count_of_equal_prompts_is_requested_once(ada, actor, endpoint):
     for _ in range(3):
         make_run(ada, actor)
     assert context_runs_count() == 3
@@ -64,7 +64,7 @@ def test_equal_prompts_are_asked_about_once(ada, actor, endpoint):
     ],
     ids=["overloaded", "wrong key", "no json", "no number", "below nothing"],
 )
-def test_an_endpoint_that_fails_leaves_the_estimate_and_is_asked_again(ada, actor, endpoint, alice, reply):
+def test_token_count_keeps_the_estimate_when_the_endpoint_fails_and_retries(ada, actor, endpoint, alice, reply):
     first, second = make_run(ada, actor, "hello"), make_run(ada, actor)
     endpoint.count_replies.append(reply)
     assert context_runs_count() == 0
@@ -75,7 +75,7 @@ def test_an_endpoint_that_fails_leaves_the_estimate_and_is_asked_again(ada, acto
     assert ContextRun.objects.exclude(counted_tokens=None).count() == len({first.pk, second.pk})
 
 
-def test_a_prompt_that_is_refused_does_not_keep_the_others_waiting(ada, actor, endpoint):
+def test_token_count_refused_for_one_prompt_does_not_delay_others(ada, actor, endpoint):
     make_run(ada, actor, "hello")
     refused = make_run(ada, actor)
     endpoint.count_replies.append(Reply(status=413, raw=b"{}"))
@@ -84,13 +84,13 @@ def test_a_prompt_that_is_refused_does_not_keep_the_others_waiting(ada, actor, e
     assert refused.counted_tokens is None
 
 
-def test_what_could_not_be_counted_in_its_time_keeps_its_estimate(ada, actor, endpoint):
+def test_token_count_past_its_deadline_keeps_the_estimate(ada, actor, endpoint):
     run = make_run(ada, actor)
     ContextRun.objects.filter(pk=run.pk).update(created_at=clock.now() - TRIED_FOR - timedelta(minutes=1))
     assert context_runs_count() == 0
 
 
-def test_without_an_endpoint_nothing_is_asked(ada, actor):
+def test_token_count_without_an_endpoint_is_not_requested(ada, actor):
     make_run(ada, actor)
     with JudgeServer() as server, server.in_force(COUNTER="estimate"):
         assert context_runs_count() == 0
@@ -98,7 +98,7 @@ def test_without_an_endpoint_nothing_is_asked(ada, actor):
     assert "context.tasks.count_tokens" in {path for path, _ in SCHEDULES.values()}
 
 
-def test_a_preview_is_counted_after_it_is_shown(ada, system, endpoint, alice):
+def test_token_count_of_a_preview_comes_after_it_is_shown(ada, system, endpoint, alice):
     make_fact(ada, "The ledger export failed because the replica lagged.", system)
     client = browser(alice)
     page = client.get(URL, {"input": EXPORT})
@@ -112,7 +112,7 @@ def test_a_preview_is_counted_after_it_is_shown(ada, system, endpoint, alice):
     assert not ContextRun.objects.exists()
 
 
-def test_a_preview_that_cannot_be_counted_keeps_its_estimate(ada, endpoint, alice):
+def test_token_count_of_a_preview_keeps_the_estimate_on_failure(ada, endpoint, alice):
     endpoint.count_replies.append(Reply(status=500, raw=b"{}"))
     counted = browser(alice).post(f"{URL}tokens/", {"input": EXPORT}).content.decode()
     assert "≈" in counted
@@ -120,5 +120,5 @@ def test_a_preview_that_cannot_be_counted_keeps_its_estimate(ada, endpoint, alic
     assert "hx-post" not in counted, "it is not asked in a circle"
 
 
-def test_there_is_no_count_of_no_prompt(ada, endpoint, alice):
+def test_token_count_of_no_prompt_is_absent(ada, endpoint, alice):
     assert browser(alice).post(f"{URL}tokens/", {"input": ""}).status_code == 422

@@ -33,12 +33,12 @@ def boost(ada, item_id="a"):
     return found[("fact", item_id)].boost if found else 1.0
 
 
-def test_one_reference_counts_half_after_a_week(ada):
+def test_usage_reference_counts_half_after_a_week(ada):
     observe(ada, "a", referenced=True, days_ago=7)
     assert usage_stats(ada, "actor", [("fact", "a")], now=NOW)[("fact", "a")].score == pytest.approx(0.5)
 
 
-def test_an_unknown_memory_is_neither_preferred_nor_put_back(ada):
+def test_usage_of_an_unknown_memory_is_neutral(ada):
     assert usage_stats(ada, "actor", [("fact", "a")], now=NOW) == {}
     assert usage_stats(ada, "actor", [], now=NOW) == {}
 
@@ -54,30 +54,30 @@ def test_an_unknown_memory_is_neither_preferred_nor_put_back(ada):
         ([True, True, False, False], 1.0),
     ],
 )
-def test_the_factor_follows_the_share_of_references(ada, references, factor):
+def test_usage_factor_follows_the_share_of_references(ada, references, factor):
     for referenced in references:
         observe(ada, "a", referenced=referenced)
     assert boost(ada) == pytest.approx(factor)
 
 
-def test_what_was_useful_long_ago_weighs_less_than_what_is_not_now(ada):
+def test_usage_long_ago_weighs_less_than_recent_uselessness(ada):
     observe(ada, "a", referenced=True, days_ago=28)
     observe(ada, "a", referenced=False)
     assert boost(ada) == pytest.approx(0.5 + (1 / 16) / (1 + 1 / 16))
 
 
-def test_the_future_and_other_memories_have_no_say(ada, bruno):
+def test_usage_ignores_the_future_and_other_memories(ada, bruno):
     observe(ada, "a", referenced=True, days_ago=-1)
     observe(ada, "b", referenced=True)
     observe(bruno, "a", referenced=True)
     assert usage_stats(ada, "actor", [("fact", "a")], now=NOW) == {}
 
 
-def test_stats_of_nothing_are_neutral():
+def test_usage_statistics_of_nothing_are_neutral():
     assert UsageStats(5, 0.0, 0.0).boost == 1.0
 
 
-def test_an_answer_refers_to_what_it_repeats_and_only_once(ada, actor, system):
+def test_usage_answer_references_what_it_repeats_once(ada, actor, system):
     tea = fact_learn(agent=ada, content="Tim drinks green tea in the morning.", category="person", by=system).fact
     rain = fact_learn(agent=ada, content="Umbrellas belong to the hallway.", category="person", by=system).fact
     with clock.at(NOW - timedelta(hours=1)):

@@ -26,7 +26,7 @@ def stats(ada, now=None):
     return usage_stats(ada, "actor", [KEY], now=now or clock.now()).get(KEY)
 
 
-def test_one_reference_counts_half_after_seven_days(ada, actor):
+def test_usage_feedback_counts_half_after_seven_days(ada, actor):
     observed(ada, actor, True)
     at = MemoryUsage.objects.get().at
     assert stats(ada, at + timedelta(days=7)).score == pytest.approx(0.5)
@@ -38,13 +38,13 @@ def test_one_reference_counts_half_after_seven_days(ada, actor):
     ("references", "boost"),
     [((), None), ((True,), 1.0), ((False, False), 0.5), ((True, False), 1.0), ((True, True, True), 1.5)],
 )
-def test_the_boost_by_the_share_of_references(ada, actor, references, boost):
+def test_usage_feedback_boost_follows_the_share_of_references(ada, actor, references, boost):
     observed(ada, actor, *references)
     found = stats(ada)
     assert found is None if boost is None else found.boost == pytest.approx(boost, abs=1e-6)
 
 
-def test_an_answer_teaches_the_next_context(api, ada, actor_token, system):
+def test_usage_feedback_of_an_answer_affects_the_next_context(api, ada, actor_token, system):
     used = make_fact(ada, "The ledger export failed because the replica lagged behind.", system)
     unused = make_fact(ada, "The ledger export fail counter is shown on the wall display.", system)
     caller = api.as_token(actor_token)
@@ -72,7 +72,7 @@ def test_an_answer_teaches_the_next_context(api, ada, actor_token, system):
         assert one["relevance"] == pytest.approx(before[key]["relevance"], abs=1e-6)
 
 
-def test_a_long_context_does_not_hide_what_was_quoted(api, ada, actor_token, system):
+def test_usage_feedback_finds_quotes_in_a_long_context(api, ada, actor_token, system):
     quoted = make_fact(ada, "The ledger export reads from the replica at night.", system)
     caller = api.as_token(actor_token)
     body = caller.post("/context", {"session_id": "s", "input": EXPORT}).json()
@@ -81,7 +81,7 @@ def test_a_long_context_does_not_hide_what_was_quoted(api, ada, actor_token, sys
     assert {item["id"]: item["overlap"] for item in items}[str(quoted.pk)] == pytest.approx(1.0)
 
 
-def test_one_answer_to_one_context(api, ada, actor_token, other_token):
+def test_usage_feedback_takes_one_answer_per_context(api, ada, actor_token, other_token):
     caller = api.as_token(actor_token)
     run = caller.post("/context", {"session_id": "s", "input": EXPORT}).json()["id"]
     assert_problem(api.as_token(other_token).post(f"/context/{run}/response", {"response": "x"}), 404, "not_found")
@@ -90,7 +90,7 @@ def test_one_answer_to_one_context(api, ada, actor_token, other_token):
     assert_problem(caller.post(f"/context/{run}/response", {"response": "x"}), 409, "conflict")
 
 
-def test_how_it_ended_can_be_corrected_and_is_of_two_kinds(api, ada, actor_token):
+def test_usage_feedback_outcome_can_be_corrected_and_is_of_two_kinds(api, ada, actor_token):
     caller = api.as_token(actor_token)
     run = caller.post("/context", {"session_id": "s", "input": EXPORT}).json()["id"]
     for outcome in ("success", "failure"):
@@ -100,14 +100,16 @@ def test_how_it_ended_can_be_corrected_and_is_of_two_kinds(api, ada, actor_token
     assert ContextRun.objects.get(pk=run).outcome == "failure"
 
 
-def test_people_without_the_right_do_not_reach_the_subconscious(api, ada, subconscious_token, bob, charlie):
+def test_usage_feedback_of_the_subconscious_needs_the_permission(api, ada, subconscious_token, bob, charlie):
     run = api.as_token(subconscious_token).post("/context", {"session_id": "s", "input": "?"}).json()["id"]
     assert_problem(api.as_person(bob).post(f"/context/{run}/outcome", {"outcome": "success"}), 404, "not_found")
     assert api.as_person(charlie).post(f"/context/{run}/outcome", {"outcome": "success"}).status_code == 200
 
 
 @pytest.mark.parametrize(("repeated", "referenced"), [(2, False), (3, True)])
-def test_a_memory_is_referenced_from_15_percent_of_its_words_on(api, ada, actor_token, system, repeated, referenced):
+def test_usage_feedback_counts_a_reference_from_15_percent_of_the_words(
+    api, ada, actor_token, system, repeated, referenced
+):
     words = [f"word{letter}{letter}" for letter in "abcdefghijklmnopqrst"]
     make_fact(ada, " ".join(words), system, category="preference")
     caller = api.as_token(actor_token)

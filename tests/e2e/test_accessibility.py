@@ -192,7 +192,7 @@ NO_PAGES = {
 """Addresses that answer a form or a part of a page."""
 
 
-def test_every_page_is_in_the_table() -> None:
+def test_accessibility_table_covers_every_page() -> None:
     names = {name for name in get_resolver().reverse_dict if isinstance(name, str)}
     assert names - NO_PAGES == {name for name, _, _ in PAGES.values()}
 
@@ -245,7 +245,7 @@ def remember(ada: Agent, actor: Principal, by: Principal) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_serious_violation(
+def test_accessibility_has_no_serious_violation(
     theme: str,
     story: None,
     open_page: Callable[..., Page],

@@ -25,7 +25,7 @@ def current_text(agent: Agent, section: str = "values") -> str:
     return IdentityVersion.objects.current().get(agent=agent, section=section).content
 
 
-def test_bob_sees_the_difference_before_he_proposes(log_in: LogIn, ada: Agent, bob: User) -> None:
+def test_identity_edit_shows_the_difference_before_proposing(log_in: LogIn, ada: Agent, bob: User) -> None:
     values_write(ada, bob, "Truth before speed.")
     page = log_in(bob)
     page.get_by_role("link", name="Ada").first.click()
@@ -42,7 +42,9 @@ def test_bob_sees_the_difference_before_he_proposes(log_in: LogIn, ada: Agent, b
     assert current_text(ada) == "Truth before speed."
 
 
-def test_without_javascript_nothing_is_saved_before_its_preview(log_in: LogIn, ada: Agent, bob: User) -> None:
+def test_identity_edit_without_javascript_saves_nothing_before_its_preview(
+    log_in: LogIn, ada: Agent, bob: User
+) -> None:
     values_write(ada, bob, "Truth before speed.")
     page = log_in(bob, javascript=False)
     page.goto("/agents/ada/identity/values/propose/")
@@ -56,7 +58,7 @@ def test_without_javascript_nothing_is_saved_before_its_preview(log_in: LogIn, a
     assert current_text(ada) == "Speed before truth."
 
 
-def test_a_stale_edit_keeps_what_was_typed(log_in: LogIn, ada: Agent, bob: User, charlie: User) -> None:
+def test_identity_edit_on_a_stale_base_keeps_the_input(log_in: LogIn, ada: Agent, bob: User, charlie: User) -> None:
     values_write(ada, bob, "One.\nTwo.")
     page = log_in(bob)
     page.goto("/agents/ada/identity/values/propose/")
@@ -76,7 +78,7 @@ def test_a_stale_edit_keeps_what_was_typed(log_in: LogIn, ada: Agent, bob: User,
     assert current_text(ada) == "One, said Charlie.\nTwo, said Bob."
 
 
-def test_versions_are_compared_by_choice_and_by_key(log_in: LogIn, ada: Agent, bob: User, alice: User) -> None:
+def test_identity_versions_are_compared_by_choice_and_by_key(log_in: LogIn, ada: Agent, bob: User, alice: User) -> None:
     values_write(ada, bob, "First text.", "Second text.", "Third text.")
     page = log_in(alice)
     page.goto("/agents/ada/identity/values/")
@@ -95,7 +97,7 @@ def test_versions_are_compared_by_choice_and_by_key(log_in: LogIn, ada: Agent, b
     expect(page.get_by_role("heading", level=1)).to_have_text("Values: version 1 → version 2")
 
 
-def test_bob_rolls_back_after_reading_what_changes_and_undoes_it(log_in: LogIn, ada: Agent, bob: User) -> None:
+def test_identity_rollback_shows_the_change_and_is_undone(log_in: LogIn, ada: Agent, bob: User) -> None:
     values_write(ada, bob, "Old and good.", "New and bad.")
     page = log_in(bob)
     page.goto("/agents/ada/identity/values/")
@@ -111,7 +113,7 @@ def test_bob_rolls_back_after_reading_what_changes_and_undoes_it(log_in: LogIn, 
     assert current_text(ada) == "New and bad."
 
 
-def test_alice_may_read_and_not_write(log_in: LogIn, ada: Agent, alice: User) -> None:
+def test_identity_pages_are_read_only_for_viewers(log_in: LogIn, ada: Agent, alice: User) -> None:
     page = log_in(alice)
     page.goto("/agents/ada/identity/")
     expect(page.get_by_role("link", name="Propose change")).to_have_count(0)
@@ -121,7 +123,7 @@ def test_alice_may_read_and_not_write(log_in: LogIn, ada: Agent, alice: User) ->
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_pages_are_accessible_and_fit(log_in: LogIn, ada: Agent, charlie: User, width: int) -> None:
+def test_identity_pages_are_accessible_and_fit(log_in: LogIn, ada: Agent, charlie: User, width: int) -> None:
     values_write(ada, charlie, "First text.", "Second text.")
     page = log_in(charlie, width=width)
     for path in (

@@ -29,7 +29,7 @@ def ledger(ada: Agent, system: Principal) -> Fact:
     return make_fact(ada, REPLICA, system)
 
 
-def test_the_preview_follows_what_is_typed_and_leaves_no_trace(
+def test_inspector_preview_follows_the_typing_and_writes_nothing(
     ledger: Fact, charlie: User, log_in: Callable[..., Page]
 ) -> None:
     page = log_in(charlie)
@@ -53,7 +53,7 @@ def test_the_preview_follows_what_is_typed_and_leaves_no_trace(
     assert not ContextRun.objects.exists()
 
 
-def test_a_candidate_is_explained_pinned_and_tried_again(
+def test_inspector_candidate_is_explained_pinned_and_replayed(
     ada: Agent, system: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
     fact = make_fact(ada, REPLICA, system, importance=0.1)
@@ -71,7 +71,7 @@ def test_a_candidate_is_explained_pinned_and_tried_again(
     expect(page.get_by_role("row").filter(has_text="replica lagged").first).to_contain_text("pinned")
 
 
-def test_what_was_considered_is_filtered_ordered_and_paged(
+def test_inspector_candidates_are_filtered_ordered_and_paged(
     ledger: Fact, ada: Agent, actor: Principal, system: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
     for number in range(20):
@@ -109,7 +109,7 @@ def test_what_was_considered_is_filtered_ordered_and_paged(
     expect(considered.locator("tbody tr").first).to_contain_text("included")
 
 
-def test_then_and_now_and_as_of(
+def test_inspector_compares_with_today_and_as_of_a_date(
     ada: Agent, actor: Principal, system: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
     run = make_run(ada, actor)
@@ -128,9 +128,7 @@ def test_then_and_now_and_as_of(
     expect(prompt).not_to_contain_text(REPLICA)
 
 
-def test_the_blast_radius_is_worked_out_on_the_review_page(
-    ada: Agent, actor: Principal, charlie: User, log_in: Callable[..., Page]
-) -> None:
+def test_impact_on_the_review_page(ada: Agent, actor: Principal, charlie: User, log_in: Callable[..., Page]) -> None:
     for text in ("hello", EXPORT):
         make_run(ada, actor, text)
     proposal = identity_propose(agent=ada, section="values", content="Truth first.", by=actor).proposal
@@ -143,7 +141,7 @@ def test_the_blast_radius_is_worked_out_on_the_review_page(
     assert ContextRun.objects.count() == 2
 
 
-def test_the_blast_radius_is_worked_out_where_a_fact_or_a_censor_is_changed(
+def test_impact_where_a_fact_or_a_censor_is_changed(
     ledger: Fact, ada: Agent, actor: Principal, system: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
     for text in ("hello", EXPORT):
@@ -168,7 +166,7 @@ def test_the_blast_radius_is_worked_out_where_a_fact_or_a_censor_is_changed(
     assert (Fact.objects.get(pk=ledger.pk).active, Censor.objects.count()) == (True, 1)
 
 
-def test_the_blast_radius_is_worked_out_for_each_answer_to_a_question(
+def test_impact_of_each_resolution_of_a_review(
     ada: Agent, actor: Principal, system: Principal, bob: User, log_in: Callable[..., Page]
 ) -> None:
     make_fact(ada, "The nightly job never touches the archive.", system, subject="nightly job")
@@ -191,7 +189,7 @@ def test_the_blast_radius_is_worked_out_for_each_answer_to_a_question(
     assert MemoryReview.objects.get(pk=asked).status == "pending"
 
 
-def test_without_scripts_the_address_is_enough(
+def test_inspector_without_scripts_uses_the_address(
     ledger: Fact, charlie: User, open_page: Any, live_server: Any, client: Any
 ) -> None:
     page = open_page(javascript=False)
@@ -205,7 +203,7 @@ def test_without_scripts_the_address_is_enough(
     expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
 
 
-def test_the_blast_radius_of_a_category_is_worked_out_where_it_is_changed(
+def test_impact_of_a_category_where_it_is_changed(
     ledger: Fact, ada: Agent, actor: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
     for text in ("hello", EXPORT):
@@ -228,7 +226,7 @@ def test_the_blast_radius_of_a_category_is_worked_out_where_it_is_changed(
     assert Fact.objects.get(pk=ledger.pk).category == "technical"
 
 
-def test_the_blast_radius_of_all_that_is_selected_is_one_replay(
+def test_impact_of_a_selection_is_one_replay(
     ada: Agent, actor: Principal, system: Principal, bob: User, log_in: Callable[..., Page]
 ) -> None:
     make_fact(ada, "The nightly job never touches the archive.", system, subject="nightly job")
@@ -277,7 +275,7 @@ def asking(page: Page) -> Iterator[None]:
     page.evaluate("0")
 
 
-def test_a_choice_made_while_another_is_on_its_way_loses_neither(considered: Locator) -> None:
+def test_inspector_choices_during_a_request_are_both_kept(considered: Locator) -> None:
     page = considered.page
     held = hold_answers(page)
     with asking(page):
@@ -290,7 +288,7 @@ def test_a_choice_made_while_another_is_on_its_way_loses_neither(considered: Loc
     expect(considered.locator("tbody tr")).to_have_count(1)
 
 
-def test_an_order_chosen_while_an_answer_arrives_is_kept(considered: Locator) -> None:
+def test_inspector_order_chosen_during_a_request_is_kept(considered: Locator) -> None:
     page = considered.page
     held = hold_answers(page)
     with asking(page):
@@ -303,7 +301,7 @@ def test_an_order_chosen_while_an_answer_arrives_is_kept(considered: Locator) ->
     expect(considered.get_by_label("Order")).to_have_value("recent")
 
 
-def test_a_button_stays_under_the_pointer_until_it_is_released(considered: Locator) -> None:
+def test_inspector_button_stays_under_the_pointer_until_released(considered: Locator) -> None:
     page = considered.page
     held = hold_answers(page)
     with asking(page):
@@ -329,7 +327,7 @@ def test_a_button_stays_under_the_pointer_until_it_is_released(considered: Locat
     page.wait_for_url("**at+noon*")
 
 
-def test_the_keyboard_stays_where_it_was_and_the_answer_is_announced(considered: Locator) -> None:
+def test_inspector_keyboard_focus_stays_and_the_answer_is_announced(considered: Locator) -> None:
     page = considered.page
     for name, shown in (("Low importance", "verdict=low_importance"), ("Cosine", "sort=cosine")):
         button = considered.get_by_role("button", name=name)

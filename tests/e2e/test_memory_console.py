@@ -27,7 +27,7 @@ def facts(ada: Agent, actor: Principal) -> list[Fact]:
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_a_fact_is_found_marked_as_wrong_and_restored(
+def test_fact_is_found_marked_as_wrong_and_restored(
     log_in: LogIn, bob: User, facts: list[Fact], javascript: bool
 ) -> None:
     page = log_in(bob, javascript=javascript)
@@ -65,7 +65,7 @@ def test_facts_are_walked_and_confirmed_by_keyboard(log_in: LogIn, bob: User, fa
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_the_bench_shows_the_match(log_in: LogIn, ada: Agent, bob: User, javascript: bool) -> None:
+def test_censor_bench_shows_the_match(log_in: LogIn, ada: Agent, bob: User, javascript: bool) -> None:
     by = Principal.of_user(bob)
     censor_create(agent=ada, pattern="drop (the )?table", severity="block", reason="Ask a person.", by=by)
     page = log_in(bob, javascript=javascript)
@@ -82,7 +82,7 @@ def test_the_bench_shows_the_match(log_in: LogIn, ada: Agent, bob: User, javascr
         expect(page.locator("mark")).to_contain_text("drop the table")
 
 
-def test_a_loop_unfolds_where_it_stands(log_in: LogIn, ada: Agent, alice: User, actor: Principal) -> None:
+def test_loop_unfolds_in_place(log_in: LogIn, ada: Agent, alice: User, actor: Principal) -> None:
     said = [{"kind": "user_input", "content": "Where is Tim?", "loop_id": "l"}]
     events_record(agent=ada, events=said, by=actor)
     page = log_in(alice)

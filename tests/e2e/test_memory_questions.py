@@ -15,7 +15,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 OLD, NEW = "The nightly job never touches the archive.", "The nightly job sometimes touches the archive."
 
 
-def test_from_a_contradiction_to_both_clocks(log_in: Callable[..., Page], actor_token: str, bob: User) -> None:
+def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
+    log_in: Callable[..., Page], actor_token: str, bob: User
+) -> None:
     agent = ApiClient().as_token(actor_token)
     for content in (OLD, NEW):
         told = json.loads(agent.post("/facts", {"content": content, "subject": "nightly job"}).content)
@@ -56,7 +58,9 @@ def test_from_a_contradiction_to_both_clocks(log_in: Callable[..., Page], actor_
     expect(page.locator(".timeline-svg g.holds")).to_have_count(0)
 
 
-def test_answers_advance_and_are_taken_back_by_key(log_in: Callable[..., Page], actor_token: str, bob: User) -> None:
+def test_review_resolutions_advance_and_are_undone_by_key(
+    log_in: Callable[..., Page], actor_token: str, bob: User
+) -> None:
     agent = ApiClient().as_token(actor_token)
     for thing in ("archive", "ledger"):
         for often in ("never", "sometimes"):

@@ -43,7 +43,7 @@ def arrive(page: Page, heading: str) -> None:
     page.wait_for_load_state("load")
 
 
-def test_approving_by_keyboard_advances_and_can_be_undone(
+def test_approval_by_keyboard_advances_and_can_be_undone(
     log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User
 ) -> None:
     page = queue(log_in, bob)
@@ -73,7 +73,7 @@ def test_next_and_previous_stay_in_the_filtered_queue(
     arrive(page, "Values of Ada")
 
 
-def test_keys_are_silent_while_one_types_and_the_comment_is_kept(
+def test_keys_are_silent_while_typing_and_the_comment_is_kept(
     log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User
 ) -> None:
     page = log_in(bob)
@@ -89,9 +89,7 @@ def test_keys_are_silent_while_one_types_and_the_comment_is_kept(
     assert (decided.status, decided.comment) == ("rejected", "a rather early jump, keep it out")
 
 
-def test_an_edit_shows_its_difference_while_it_is_typed(
-    log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User
-) -> None:
+def test_edit_shows_its_difference_while_typing(log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User) -> None:
     page = log_in(bob)
     page.goto(f"/review/{waiting['values'].pk}/")
     page.keyboard.press("e")
@@ -132,7 +130,7 @@ def test_keys_decide_about_the_selected_row_only(log_in: LogIn, waiting: dict[st
     assert [status(proposal) for proposal in waiting.values()] == ["pending", "rejected", "pending"]
 
 
-def test_without_javascript_the_queue_can_be_worked_through(
+def test_queue_without_javascript_can_be_worked_through(
     log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User
 ) -> None:
     page = queue(log_in, bob, javascript=False)
@@ -151,7 +149,7 @@ def test_help_lists_the_keys(log_in: LogIn, waiting: dict[str, ChangeProposal], 
         expect(page.locator("#keyhelp")).to_contain_text(word)
 
 
-def test_a_token_is_shown_once(log_in: LogIn, ada: Agent, charlie: User) -> None:
+def test_token_secret_is_shown_once(log_in: LogIn, ada: Agent, charlie: User) -> None:
     page = log_in(charlie)
     page.goto("/agents/ada/tokens/")
     page.get_by_label("Name").fill("worker")
@@ -165,9 +163,7 @@ def test_a_token_is_shown_once(log_in: LogIn, ada: Agent, charlie: User) -> None
     expect(page.get_by_text(secret)).to_have_count(0)
 
 
-def test_an_audit_row_unfolds_to_before_and_after(
-    log_in: LogIn, waiting: dict[str, ChangeProposal], alice: User
-) -> None:
+def test_audit_row_unfolds_to_before_and_after(log_in: LogIn, waiting: dict[str, ChangeProposal], alice: User) -> None:
     page = log_in(alice)
     page.goto("/audit/?action=proposal.create")
     page.get_by_text("Before and after").first.click()

@@ -11,7 +11,7 @@ from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.factories import make_principal
 
 
-def test_an_agent_begins_with_its_prompt(db, system):
+def test_agent_begins_with_its_prompt(db, system):
     agent = agent_create(slug="nous", name=" Nous  One ", kind="royalty", prompt="You are Nous.\r\n", by=system)
     assert (agent.slug, agent.name, agent.kind, agent.initiation_state) == ("nous", "Nous One", "royalty", "initiated")
     assert {version.section: version.content for version in agent.identity_versions.all()} == {
@@ -20,7 +20,7 @@ def test_an_agent_begins_with_its_prompt(db, system):
     }
 
 
-def test_without_a_prompt_it_stays_new_and_can_be_seeded_later(db, system, settings):
+def test_agent_without_a_prompt_stays_new_and_can_be_seeded_later(db, system, settings):
     agent = agent_create(slug="nous", by=system)
     assert (agent.name, agent.initiation_state) == ("nous", "new")
     assert not IdentityVersion.objects.exists()
@@ -31,7 +31,7 @@ def test_without_a_prompt_it_stays_new_and_can_be_seeded_later(db, system, setti
     assert identity_seed(agent=agent, by=system) == [], "only once"
 
 
-def test_seeding_takes_the_facts_about_people_and_of_the_actor_only(system, ada, bruno):
+def test_agent_seed_takes_facts_about_people_of_the_actor_only(system, ada, bruno):
 
     dreamer = make_principal(ada, "subconscious", name="t")
     fact_learn(agent=ada, content="Tim is a pilot.", category="person", by=system)
@@ -47,7 +47,7 @@ def test_seeding_takes_the_facts_about_people_and_of_the_actor_only(system, ada,
 @pytest.mark.parametrize(
     "slug", ["", "Ada", "a b", "a" * 51, "-a", "_a", "a/b", "a\n", "\n", "é", "a\x00", "../a", "a.b", "\ud800"]
 )
-def test_a_slug_is_a_lower_case_word(db, system, slug):
+def test_agent_slug_is_a_lower_case_word(db, system, slug):
     with pytest.raises(Invalid) as refused:
         agent_create(slug=slug, by=system)
     assert refused.value.field == "slug"
@@ -55,7 +55,7 @@ def test_a_slug_is_a_lower_case_word(db, system, slug):
 
 
 @pytest.mark.parametrize("name", ["x" * 101, "a\x00", "\ud800"])
-def test_a_name_has_limits(ada, system, name):
+def test_agent_name_has_limits(ada, system, name):
     for make in (
         lambda: agent_create(slug="other", name=name, by=system),
         lambda: agent_update(agent=ada, name=name, kind="squire", by=system),
@@ -65,7 +65,7 @@ def test_a_name_has_limits(ada, system, name):
         assert refused.value.field == "name"
 
 
-def test_a_kind_is_one_of_four(ada, system):
+def test_agent_kind_is_one_of_four(ada, system):
     for make in (
         lambda: agent_create(slug="other", kind="king", by=system),
         lambda: agent_update(agent=ada, name="Ada", kind="", by=system),
@@ -74,7 +74,7 @@ def test_a_kind_is_one_of_four(ada, system):
             make()
 
 
-def test_a_slug_is_taken_once(ada, system):
+def test_agent_slug_is_unique(ada, system):
     events = AuditEvent.objects.count()
     with pytest.raises(Conflict) as refused:
         agent_create(slug="ada", by=system)
@@ -82,14 +82,14 @@ def test_a_slug_is_taken_once(ada, system):
     assert (Agent.objects.count(), AuditEvent.objects.count()) == (1, events)
 
 
-def test_a_prompt_beyond_the_limit_makes_no_agent(db, system):
+def test_agent_with_a_prompt_beyond_the_limit_is_not_created(db, system):
     with pytest.raises(Invalid, match="20,000"):
         agent_create(slug="nous", prompt="x" * 20_001, by=system)
     assert not Agent.objects.exists()
 
 
 @pytest.mark.parametrize("name", ["alice", "bob"])
-def test_only_charlie_makes_and_changes_agents(ada, request, name):
+def test_agent_changes_are_for_administrators(ada, request, name):
     by = Principal.of_user(request.getfixturevalue(name))
     with pytest.raises(NotAllowed):
         agent_create(slug="mine", by=by)
@@ -97,7 +97,7 @@ def test_only_charlie_makes_and_changes_agents(ada, request, name):
         agent_update(agent=ada, name="Mine", kind="squire", by=by)
 
 
-def test_charlie_renames_ada(ada, charlie):
+def test_agent_is_renamed(ada, charlie):
     by = Principal.of_user(charlie)
     agent_update(agent=ada, name="Ada L.", kind="peasant", by=by)
     record = AuditEvent.objects.latest("id")

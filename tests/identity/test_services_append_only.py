@@ -35,7 +35,7 @@ def refused(sql, *values):
 
 
 @pytest.mark.parametrize("table", APPEND_ONLY)
-def test_rows_are_neither_changed_nor_removed(history, table):
+def test_append_only_rows_are_neither_changed_nor_removed(history, table):
     column = APPEND_ONLY[table]
     before = _rows(table)
     assert "UPDATE is refused" in refused(f"UPDATE {table} SET {column} = 'other'")  # noqa: S608
@@ -45,7 +45,7 @@ def test_rows_are_neither_changed_nor_removed(history, table):
     assert _rows(table) == before != []
 
 
-def test_the_orm_has_no_other_way(history):
+def test_append_only_rows_are_refused_by_the_orm(history):
     record = AuditEvent.objects.latest("id")
     record.message = "other"
     for change in (
@@ -69,13 +69,13 @@ def test_the_orm_has_no_other_way(history):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("also", ["", ", is_current = false"])
-def test_no_column_of_a_version_is_ever_edited(history, column, value, also):
+def test_append_only_version_columns_are_never_edited(history, column, value, also):
     """Not even together with losing `is_current`, which alone is allowed."""
     sql = f"UPDATE identity_identityversion SET {column} = %s{also} WHERE section = 'character' AND version = 2"  # noqa: S608
     assert "never edited" in refused(sql, value)
 
 
-def test_a_version_ends_and_never_becomes_current_again(history):
+def test_append_only_version_never_becomes_current_again(history):
     table = "identity_identityversion"
     assert "never edited" in refused(f"UPDATE {table} SET is_current = true WHERE version = 1 AND NOT is_current")  # noqa: S608
     with connection.cursor() as cursor:
@@ -84,12 +84,12 @@ def test_a_version_ends_and_never_becomes_current_again(history):
     assert "never edited" in refused(f"UPDATE {table} SET is_current = true WHERE version = 2")  # noqa: S608
 
 
-def test_versions_are_neither_removed_nor_truncated(history):
+def test_append_only_versions_are_neither_removed_nor_truncated(history):
     assert "DELETE is refused" in refused("DELETE FROM identity_identityversion WHERE version = 1")
     assert "TRUNCATE is refused" in refused("TRUNCATE identity_identityversion CASCADE")
 
 
-def test_a_section_has_one_current_version_and_each_number_once(history, ada):
+def test_append_only_section_has_one_current_version_and_unique_numbers(history, ada):
     version = IdentityVersion.objects.current().get(agent=ada, section="character")
     for number, constraint in ((3, "one_current_version"), (2, "one_row_per_version")):
         with pytest.raises(IntegrityError, match=constraint), transaction.atomic():
@@ -100,7 +100,7 @@ def test_a_section_has_one_current_version_and_each_number_once(history, ada):
     assert IdentityVersion.objects.current().get(agent=ada, section="character") == version
 
 
-def test_an_audited_erasure_may_delete_and_still_not_change(history):
+def test_append_only_erasure_may_delete_and_not_change(history):
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL nous.erasure = 'on'")
         cursor.execute("DELETE FROM identity_auditevent WHERE id = (SELECT max(id) FROM identity_auditevent)")

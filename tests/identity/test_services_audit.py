@@ -143,7 +143,7 @@ def world(ada, actor, charlie):
 
 
 @pytest.mark.parametrize("verb", MUTATIONS)
-def test_one_mutation_one_record(world, verb):
+def test_audit_of_one_mutation_is_one_record(world, verb):
     do, action, object_type, before, after, message = MUTATIONS[verb]
     count = AuditEvent.objects.count()
     do(world)
@@ -157,7 +157,7 @@ def test_one_mutation_one_record(world, verb):
     assert record.object_id
 
 
-def test_a_new_token_is_recorded_without_its_secret(world):
+def test_audit_of_a_new_token_hides_its_secret(world):
     count = AuditEvent.objects.count()
     token, secret = token_create(agent=world.ada, persona="actor", name="phone", scopes=["memory:read"], by=world.by)
     record = AuditEvent.objects.latest("id")
@@ -168,7 +168,7 @@ def test_a_new_token_is_recorded_without_its_secret(world):
     assert secret not in json.dumps(list(AuditEvent.objects.values("before", "after", "message", "object_label")))
 
 
-def test_seeding_anew_is_recorded_as_a_whole_and_by_version(world, settings):
+def test_audit_of_a_reinitiation_is_as_a_whole_and_by_version(world, settings):
     settings.IDENTITY_PROMPT = "You are Ada, anew."
     count = AuditEvent.objects.count()
     written = agent_reinitiate(agent=world.ada, by=world.by, reason="Start again.").written
@@ -179,7 +179,7 @@ def test_seeding_anew_is_recorded_as_a_whole_and_by_version(world, settings):
 
 
 @pytest.mark.parametrize("verb", ["unchanged", "refused", "stale", "same name"])
-def test_what_changed_nothing_leaves_no_record(world, alice, verb):
+def test_audit_of_no_change_is_no_record(world, alice, verb):
     count = AuditEvent.objects.count()
     if verb == "unchanged":
         _propose(world, "character", FIRST)
@@ -192,7 +192,7 @@ def test_what_changed_nothing_leaves_no_record(world, alice, verb):
     assert AuditEvent.objects.count() == count
 
 
-def test_the_request_id_of_a_call_is_in_its_record(ada, actor_token):
+def test_audit_record_has_the_request_id(ada, actor_token):
     caller = ApiClient().as_token(actor_token)
     caller.with_headers(X_Request_Id="call-7").put("/identity/preferences", {"content": "Tea."})
     assert AuditEvent.objects.latest("id").request_id == "call-7"
@@ -200,7 +200,7 @@ def test_the_request_id_of_a_call_is_in_its_record(ada, actor_token):
     assert AuditEvent.objects.latest("id").request_id == answer["X-Request-Id"]
 
 
-def test_names_outlive_the_people_and_tokens_they_belong_to(world, charlie):
+def test_audit_names_outlive_people_and_tokens(world, charlie):
     proposal_approve(proposal=world.pending, by=world.by, comment="Yes.")
     charlie.delete()
     world.token.delete()
@@ -212,13 +212,13 @@ def test_names_outlive_the_people_and_tokens_they_belong_to(world, charlie):
     assert world.pending.version.author_name == "ada · actor"
 
 
-def test_a_record_keeps_the_name_that_its_object_had(world):
+def test_audit_record_keeps_the_name_of_its_object(world):
     agent_update(agent=world.ada, name="Ada L.", kind="knight", by=world.by)
     assert AuditEvent.objects.get(action="agent.create", agent_slug="ada").object_label == "Ada"
     assert Agent.objects.get(slug="ada").name == "Ada L."
 
 
-def test_a_mutation_that_fails_leaves_no_record_of_itself(world, monkeypatch):
+def test_audit_of_a_failed_mutation_is_no_record(world, monkeypatch):
     """Record and change are one transaction: neither comes without the other."""
 
     def fail(**kwargs):

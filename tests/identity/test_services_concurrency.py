@@ -49,7 +49,7 @@ def one_current_row_each():
     return set(counted.values()) <= {1}
 
 
-def test_fifty_approvals_of_one_proposal_make_one_version(ada, actor, bob, charlie):
+def test_concurrent_approvals_of_one_proposal_make_one_version(ada, actor, bob, charlie):
     proposal = identity_propose(agent=ada, section="character", content="Brisk.", by=actor).proposal
     people = [Principal.of_user(user) for user in (bob, charlie)]
     for by in people:
@@ -68,7 +68,7 @@ def test_fifty_approvals_of_one_proposal_make_one_version(ada, actor, bob, charl
     assert AuditEvent.objects.filter(action="proposal.approve").count() == 1
 
 
-def test_twenty_edits_of_one_base_one_wins_the_rest_see_three_texts(api, ada, bob):
+def test_concurrent_edits_of_one_base_have_one_winner_and_show_three_texts(api, ada, bob):
     callers = [api.as_person(bob) for _ in range(20)]
     calls = [
         lambda number=number: callers[number].put(
@@ -90,7 +90,7 @@ def test_twenty_edits_of_one_base_one_wins_the_rest_see_three_texts(api, ada, bo
     assert one_current_row_each()
 
 
-def test_edits_without_a_base_follow_one_another(api, ada, bob):
+def test_concurrent_edits_without_a_base_follow_one_another(api, ada, bob):
     callers = [api.as_person(bob) for _ in range(10)]
     calls = [
         lambda number=number: callers[number].put("/identity/values", {"content": f"Text {number}."}, {"agent": "ada"})
@@ -102,7 +102,7 @@ def test_edits_without_a_base_follow_one_another(api, ada, bob):
     assert one_current_row_each()
 
 
-def test_however_many_of_its_tokens_speak_at_once_an_agent_applies_one_change(api, ada, bruno, system):
+def test_concurrent_tokens_of_an_agent_apply_one_change(api, ada, bruno, system):
     secrets = {
         agent: [token_create(agent=agent, persona="actor", name=str(n), by=system)[1] for n in range(6)]
         for agent in (ada, bruno)
@@ -121,7 +121,7 @@ def test_however_many_of_its_tokens_speak_at_once_an_agent_applies_one_change(ap
     assert one_current_row_each()
 
 
-def test_approval_rejection_and_expiry_race_to_one_decision(ada, actor, bob, system):
+def test_concurrent_approval_rejection_and_expiry_have_one_winner(ada, actor, bob, system):
     by = Principal.of_user(bob)
     by.may("identity.review_changeproposal")
     for number in range(5):
@@ -139,7 +139,7 @@ def test_approval_rejection_and_expiry_race_to_one_decision(ada, actor, bob, sys
     assert one_current_row_each()
 
 
-def test_an_undo_and_a_later_edit_do_not_both_win(ada, actor, bob):
+def test_concurrent_undo_and_later_edit_do_not_both_win(ada, actor, bob):
     by = Principal.of_user(bob)
     proposal = identity_propose(agent=ada, section="character", content="Brisk.", by=actor).proposal
     proposal_approve(proposal=proposal, by=by)
@@ -152,7 +152,7 @@ def test_an_undo_and_a_later_edit_do_not_both_win(ada, actor, bob):
     assert one_current_row_each()
 
 
-def test_no_connection_is_left_behind(ada):
+def test_concurrent_connections_are_closed(ada):
     at_once([lambda: IdentityVersion.objects.count() for _ in range(THREADS)])
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")

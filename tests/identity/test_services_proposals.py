@@ -52,7 +52,7 @@ def current(agent, section="character"):
     return IdentityVersion.objects.current().get(agent=agent, section=section)
 
 
-def test_an_approval_makes_the_text_current_and_keeps_its_author(ada, pending, reviewer):
+def test_approval_makes_the_text_current_and_keeps_its_author(ada, pending, reviewer):
     version = proposal_approve(proposal=pending, by=reviewer, comment=" Fine. ")
     assert current(ada) == version
     assert (version.version, version.content, version.previous.content) == (2, "You are Ada, brisk.", FIRST)
@@ -62,7 +62,7 @@ def test_an_approval_makes_the_text_current_and_keeps_its_author(ada, pending, r
     assert (pending.version, pending.edited) == (version, False)
 
 
-def test_an_edited_approval_is_the_reviewers_text(ada, pending, reviewer):
+def test_approval_with_an_edit_is_the_reviewers_text(ada, pending, reviewer):
     version = proposal_approve(proposal=pending, by=reviewer, content="You are Ada, brisk and kind.")
     assert (version.content, version.author_kind, version.author_name) == (
         "You are Ada, brisk and kind.", "person", "bob",
@@ -73,13 +73,13 @@ def test_an_edited_approval_is_the_reviewers_text(ada, pending, reviewer):
 
 
 @pytest.mark.parametrize("content", ["You are Ada, brisk.", " You are Ada, brisk.\r\n"])
-def test_an_edit_that_changes_nothing_is_no_edit(ada, pending, reviewer, content):
+def test_approval_with_an_edit_without_a_change_is_no_edit(ada, pending, reviewer, content):
     version = proposal_approve(proposal=pending, by=reviewer, content=content)
     assert version.author_kind == "token"
     assert not version.proposals.get().edited
 
 
-def test_a_stale_proposal_is_refused_with_the_three_texts(ada, pending, reviewer):
+def test_approval_of_a_stale_proposal_is_refused_with_three_texts(ada, pending, reviewer):
     identity_propose(agent=ada, section="character", content="You are Ada, slow.", by=reviewer)
     with pytest.raises(StaleBase) as refused:
         proposal_approve(proposal=pending, by=reviewer)
@@ -90,14 +90,14 @@ def test_a_stale_proposal_is_refused_with_the_three_texts(ada, pending, reviewer
     assert pending.status == Status.PENDING
 
 
-def test_a_stale_proposal_is_approved_once_its_text_was_brought_up_to_date(ada, pending, reviewer):
+def test_approval_of_a_stale_proposal_after_an_update(ada, pending, reviewer):
     identity_propose(agent=ada, section="character", content="You are Ada, slow.", by=reviewer)
     merged = {"content": "You are Ada, brisk or slow."}
     version = proposal_approve(proposal=pending, by=reviewer, base_version=2, **merged)
     assert (version.version, version.content, version.previous.version) == (3, merged["content"], 2)
 
 
-def test_an_approval_of_what_is_stale_by_now_names_the_newest(ada, pending, reviewer):
+def test_approval_of_a_proposal_stale_by_now_names_the_newest(ada, pending, reviewer):
     for text in ("You are Ada, slow.", "You are Ada, slower."):
         identity_propose(agent=ada, section="character", content=text, by=reviewer)
     with pytest.raises(StaleBase) as refused:
@@ -108,7 +108,7 @@ def test_an_approval_of_what_is_stale_by_now_names_the_newest(ada, pending, revi
 
 @pytest.mark.parametrize("again", [proposal_approve, proposal_reject])
 @pytest.mark.parametrize("first", [proposal_approve, proposal_reject])
-def test_nothing_is_decided_twice(ada, pending, reviewer, by_charlie, first, again):
+def test_proposal_is_decided_once(ada, pending, reviewer, by_charlie, first, again):
     first(proposal=pending, by=reviewer)
     events = AuditEvent.objects.count()
     with pytest.raises(Conflict, match="by bob"):
@@ -116,7 +116,7 @@ def test_nothing_is_decided_twice(ada, pending, reviewer, by_charlie, first, aga
     assert AuditEvent.objects.count() == events
 
 
-def test_a_rejection_keeps_the_comment_and_changes_no_text(ada, pending, reviewer):
+def test_rejection_keeps_the_comment_and_changes_no_text(ada, pending, reviewer):
     proposal_reject(proposal=pending, by=reviewer, comment="Why?")
     pending.refresh_from_db()
     assert (pending.status, pending.comment, pending.version) == (Status.REJECTED, "Why?", None)
@@ -125,7 +125,7 @@ def test_a_rejection_keeps_the_comment_and_changes_no_text(ada, pending, reviewe
 
 @pytest.mark.parametrize(("comment", "why"), [("x" * 2_001, "2,000"), ("\x00", "NUL"), ("\ud800", "surrogate")])
 @pytest.mark.parametrize("decide", [proposal_approve, proposal_reject, proposal_keep, proposal_revert])
-def test_a_comment_has_limits(ada, pending, applied, reviewer, decide, comment, why):
+def test_comment_has_limits(ada, pending, applied, reviewer, decide, comment, why):
     proposal = pending if decide in (proposal_approve, proposal_reject) else applied
     status = proposal.status
     with pytest.raises(Invalid, match=why) as refused:
@@ -135,7 +135,7 @@ def test_a_comment_has_limits(ada, pending, applied, reviewer, decide, comment, 
     assert proposal.status == status
 
 
-def test_whoever_proposed_may_withdraw(ada, pending, actor, reviewer):
+def test_withdrawal_by_the_author(ada, pending, actor, reviewer):
     assert proposal_withdraw(proposal=pending, by=actor).status == Status.WITHDRAWN
     with pytest.raises(Conflict):
         proposal_approve(proposal=pending, by=reviewer)
@@ -143,7 +143,7 @@ def test_whoever_proposed_may_withdraw(ada, pending, actor, reviewer):
     assert proposal_withdraw(proposal=own, by=reviewer).status == Status.WITHDRAWN
 
 
-def test_nobody_withdraws_what_another_proposed(ada, pending, actor, reviewer, by_charlie):
+def test_withdrawal_by_another_person_is_refused(ada, pending, actor, reviewer, by_charlie):
     with pytest.raises(NotAllowed):
         proposal_withdraw(proposal=pending, by=reviewer)
     of_bob = identity_propose(agent=ada, section="values", content="Care.", by=reviewer, wait=True).proposal
@@ -152,13 +152,13 @@ def test_nobody_withdraws_what_another_proposed(ada, pending, actor, reviewer, b
             proposal_withdraw(proposal=of_bob, by=other)
 
 
-def test_bruno_cannot_withdraw_what_ada_proposed(pending, bruno, system):
+def test_withdrawal_by_another_agent_is_refused(pending, bruno, system):
     other = make_principal(bruno, name="t")
     with pytest.raises(NotFound):
         proposal_withdraw(proposal=pending, by=other)
 
 
-def test_proposals_expire_at_their_time_and_not_before(ada, pending, system, reviewer):
+def test_expiry_comes_at_its_time_and_not_before(ada, pending, system, reviewer):
     ends = pending.expires_at
     assert proposals_expire(by=system, now=ends - timedelta(seconds=1)) == 0
     assert proposals_expire(by=system, now=ends) == 1
@@ -169,25 +169,25 @@ def test_proposals_expire_at_their_time_and_not_before(ada, pending, system, rev
         proposal_approve(proposal=pending, by=reviewer)
 
 
-def test_what_is_over_cannot_be_decided_even_before_the_schedule_has_run(ada, pending, reviewer):
+def test_expiry_holds_before_the_schedule_has_run(ada, pending, reviewer):
     ChangeProposal.objects.filter(pk=pending.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     for decide in (proposal_approve, proposal_reject):
         with pytest.raises(Conflict, match="expired"):
             decide(proposal=pending, by=reviewer)
 
 
-def test_only_what_waits_expires(ada, applied, system, reviewer):
+def test_expiry_is_for_pending_proposals_only(ada, applied, system, reviewer):
     assert proposals_expire(by=system, now=applied.expires_at) == 0
 
 
-def test_what_an_agent_applied_is_kept(ada, applied, reviewer):
+def test_applied_change_is_kept(ada, applied, reviewer):
     assert proposal_keep(proposal=applied, by=reviewer, comment="Good.").status == Status.APPROVED
     assert current(ada, "preferences").version == 1
     with pytest.raises(Conflict, match="nothing to keep"):
         proposal_keep(proposal=applied, by=reviewer)
 
 
-def test_undoing_a_keep_asks_for_another_look_and_leaves_the_text(ada, applied, reviewer):
+def test_applied_change_kept_and_undone_waits_for_review_again(ada, applied, reviewer):
     proposal_keep(proposal=applied, by=reviewer)
     undone = proposal_undo(proposal=applied, by=reviewer)
     assert (undone.status, undone.reviewer_name) == (Status.APPLIED, "")
@@ -196,7 +196,7 @@ def test_undoing_a_keep_asks_for_another_look_and_leaves_the_text(ada, applied, 
     proposal_revert(proposal=applied, by=reviewer)
 
 
-def test_what_an_agent_applied_is_reverted_by_a_new_version(ada, applied, reviewer):
+def test_applied_change_is_reverted_by_a_new_version(ada, applied, reviewer):
     version = proposal_revert(proposal=applied, by=reviewer, comment="No.")
     assert (version.version, version.content, version.restores) == (2, "", None)
     assert version.author_name == "bob"
@@ -208,24 +208,24 @@ def test_what_an_agent_applied_is_reverted_by_a_new_version(ada, applied, review
         proposal_undo(proposal=applied, by=reviewer)
 
 
-def test_a_revert_is_refused_once_something_came_after(ada, applied, reviewer):
+def test_applied_change_is_not_reverted_after_a_later_one(ada, applied, reviewer):
     identity_propose(agent=ada, section="preferences", content="Coffee.", by=reviewer)
     with pytest.raises(Conflict, match="changed since"):
         proposal_revert(proposal=applied, by=reviewer)
     assert current(ada, "preferences").content == "Coffee."
 
 
-def test_a_revert_does_not_give_the_agent_another_update_of_the_day(ada, applied, actor, reviewer):
+def test_applied_change_reverted_gives_no_further_update_of_the_day(ada, applied, actor, reviewer):
     proposal_revert(proposal=applied, by=reviewer)
     assert identity_propose(agent=ada, section="protocols", content="Check.", by=actor).action == "proposed"
 
 
-def test_an_approved_proposal_does_not_use_up_the_agents_own_update(ada, pending, actor, reviewer):
+def test_approval_does_not_use_the_agents_daily_update(ada, pending, actor, reviewer):
     proposal_approve(proposal=pending, by=reviewer)
     assert identity_propose(agent=ada, section="preferences", content="Tea.", by=actor).action == "applied"
 
 
-def test_the_undo_of_an_approval_restores_the_text_and_waits_again(ada, pending, reviewer):
+def test_undo_of_an_approval_restores_the_text_and_waits_again(ada, pending, reviewer):
     proposal_approve(proposal=pending, by=reviewer, comment="Oops.")
     undone = proposal_undo(proposal=pending, by=reviewer)
     assert (undone.status, undone.reviewer_name, undone.comment, undone.version) == (Status.PENDING, "", "", None)
@@ -235,7 +235,7 @@ def test_the_undo_of_an_approval_restores_the_text_and_waits_again(ada, pending,
     assert proposal_approve(proposal=pending, by=reviewer).version == 4
 
 
-def test_the_undo_of_a_first_version_restores_the_empty_section(ada, actor, reviewer):
+def test_undo_of_a_first_version_restores_the_empty_section(ada, actor, reviewer):
     proposal = identity_propose(agent=ada, section="values", content="Truth.", by=actor).proposal
     proposal_approve(proposal=proposal, by=reviewer)
     proposal_undo(proposal=proposal, by=reviewer)
@@ -243,7 +243,7 @@ def test_the_undo_of_a_first_version_restores_the_empty_section(ada, actor, revi
     assert (now.version, now.content, now.restores) == (2, "", None)
 
 
-def test_an_approval_is_not_undone_once_something_came_after(ada, pending, reviewer):
+def test_undo_of_an_approval_after_a_later_change_is_refused(ada, pending, reviewer):
     proposal_approve(proposal=pending, by=reviewer)
     identity_propose(agent=ada, section="character", content="Later.", by=reviewer)
     with pytest.raises(Conflict, match="changed since"):
@@ -251,7 +251,7 @@ def test_an_approval_is_not_undone_once_something_came_after(ada, pending, revie
     assert current(ada).content == "Later."
 
 
-def test_the_undo_of_a_rejection_waits_again_with_time_to_be_seen(ada, pending, reviewer):
+def test_undo_of_a_rejection_waits_again_with_a_new_expiry(ada, pending, reviewer):
     proposal_reject(proposal=pending, by=reviewer, comment="No.")
     ChangeProposal.objects.filter(pk=pending.pk).update(expires_at=timezone.now() - timedelta(days=3))
     undone = proposal_undo(proposal=pending, by=reviewer)
@@ -260,7 +260,7 @@ def test_the_undo_of_a_rejection_waits_again_with_time_to_be_seen(ada, pending, 
 
 
 @pytest.mark.parametrize("state", ["pending", "withdrawn", "expired"])
-def test_what_no_reviewer_decided_cannot_be_undone(ada, pending, actor, system, reviewer, state):
+def test_undo_of_what_no_reviewer_decided_is_refused(ada, pending, actor, system, reviewer, state):
     if state == "withdrawn":
         proposal_withdraw(proposal=pending, by=actor)
     elif state == "expired":
@@ -269,7 +269,7 @@ def test_what_no_reviewer_decided_cannot_be_undone(ada, pending, actor, system, 
         proposal_undo(proposal=pending, by=reviewer)
 
 
-def test_one_undo_takes_a_whole_batch_back(ada, actor, reviewer):
+def test_undo_of_a_batch_is_one(ada, actor, reviewer):
     batch = uuid4()
     made = [
         identity_propose(agent=ada, section=section, content=text, by=actor).proposal
@@ -286,7 +286,7 @@ def test_one_undo_takes_a_whole_batch_back(ada, actor, reviewer):
     assert list(proposals_batch(batch, reviewer)) == [], "a batch is undone once"
 
 
-def test_a_rollback_makes_a_new_version_that_names_the_one_it_restores(ada, reviewer):
+def test_rollback_makes_a_new_version_that_names_the_restored_one(ada, reviewer):
     for text in ("Two.", "Three."):
         identity_propose(agent=ada, section="character", content=text, by=reviewer)
     result = identity_rollback(agent=ada, section="character", to_version=1, by=reviewer)
@@ -299,17 +299,17 @@ def test_a_rollback_makes_a_new_version_that_names_the_one_it_restores(ada, revi
     assert list(IdentityVersion.objects.filter(section="character").values_list("version", flat=True)) == [4, 3, 2, 1]
 
 
-def test_a_rollback_to_what_is_current_changes_nothing(ada, reviewer):
+def test_rollback_to_the_current_version_changes_nothing(ada, reviewer):
     assert identity_rollback(agent=ada, section="character", to_version=1, by=reviewer).action == "unchanged"
 
 
-def test_a_rollback_on_a_stale_base_is_refused(ada, reviewer):
+def test_rollback_on_a_stale_base_is_refused(ada, reviewer):
     identity_propose(agent=ada, section="character", content="Two.", by=reviewer)
     with pytest.raises(StaleBase):
         identity_rollback(agent=ada, section="character", to_version=1, base_version=1, by=reviewer)
 
 
-def test_a_rollback_to_nowhere_is_not_found(ada, reviewer):
+def test_rollback_to_a_missing_version_is_not_found(ada, reviewer):
     with pytest.raises(NotFound):
         identity_rollback(agent=ada, section="character", to_version=2, by=reviewer)
     with pytest.raises(Invalid):
@@ -321,20 +321,20 @@ class TestFourEyes:
     def _on(self, settings):
         settings.FOUR_EYES = True
 
-    def test_whoever_proposed_does_not_approve(self, ada, reviewer, by_charlie):
+    def test_four_eyes_refuse_approval_to_the_author(self, ada, reviewer, by_charlie):
         proposal = identity_propose(agent=ada, section="values", content="Care.", by=reviewer).proposal
         with pytest.raises(NotAllowed, match="another person"):
             proposal_approve(proposal=proposal, by=reviewer)
         assert proposal_approve(proposal=proposal, by=by_charlie).content == "Care."
 
-    def test_nobody_slips_an_own_text_in_while_approving(self, pending, reviewer):
+    def test_four_eyes_refuse_an_own_text_while_approving(self, pending, reviewer):
         with pytest.raises(NotAllowed, match="proposal of its own"):
             proposal_approve(proposal=pending, by=reviewer, content="Mine.")
 
-    def test_one_person_approves_what_an_agent_proposed(self, ada, pending, reviewer):
+    def test_four_eyes_let_one_person_approve_an_agents_proposal(self, ada, pending, reviewer):
         assert proposal_approve(proposal=pending, by=reviewer).version == 2
 
-    def test_a_rollback_waits_too_and_still_names_what_it_restores(self, ada, reviewer, by_charlie, settings):
+    def test_four_eyes_make_a_rollback_wait_that_names_the_restored_version(self, ada, reviewer, by_charlie, settings):
         settings.FOUR_EYES = False
         identity_propose(agent=ada, section="character", content="Two.", by=reviewer)
         settings.FOUR_EYES = True
@@ -344,7 +344,7 @@ class TestFourEyes:
             proposal_approve(proposal=result.proposal, by=reviewer)
         assert proposal_approve(proposal=result.proposal, by=by_charlie).restores.version == 1
 
-    def test_whoever_proposed_may_reject_and_withdraw(self, ada, reviewer):
+    def test_four_eyes_let_the_author_reject_and_withdraw(self, ada, reviewer):
         proposal = identity_propose(agent=ada, section="values", content="Care.", by=reviewer).proposal
         assert proposal_reject(proposal=proposal, by=reviewer).status == Status.REJECTED
 
@@ -363,7 +363,7 @@ REVIEWS = {
 
 
 @pytest.mark.parametrize("verb", REVIEWS)
-def test_no_token_decides_anything_whatever_its_scopes_say(ada, pending, applied, system, verb):
+def test_decision_is_refused_to_tokens_of_every_scope(ada, pending, applied, system, verb):
     token, _ = token_create(agent=ada, persona="actor", name="all", scopes=list(SCOPE_PERMISSIONS), by=system)
     # Even one that somebody wrote into the table by hand.
     token.scopes = [*SCOPE_PERMISSIONS, *PEOPLE_ONLY_PERMISSIONS, "*"]
@@ -376,18 +376,18 @@ def test_no_token_decides_anything_whatever_its_scopes_say(ada, pending, applied
 
 
 @pytest.mark.parametrize("verb", [verb for verb in REVIEWS if verb != "reinitiate"])
-def test_neither_alice_nor_the_system_decides(ada, pending, applied, alice, system, verb):
+def test_decision_is_refused_to_viewers_and_the_system(ada, pending, applied, alice, system, verb):
     for by in (Principal.of_user(alice), system):
         with pytest.raises(NotAllowed):
             REVIEWS[verb](ada, pending, applied, by)
 
 
 @pytest.mark.parametrize("scope", SCOPE_PERMISSIONS)
-def test_no_scope_holds_a_right_of_people(scope):
+def test_scopes_hold_no_permission_of_people(scope):
     assert not SCOPE_PERMISSIONS[scope] & PEOPLE_ONLY_PERMISSIONS
 
 
-def test_a_token_holds_nothing_beyond_its_scopes(ada, system):
+def test_token_holds_nothing_beyond_its_scopes(ada, system):
     everything = frozenset().union(*SCOPE_PERMISSIONS.values()) | PEOPLE_ONLY_PERMISSIONS
     for scope, granted in SCOPE_PERMISSIONS.items():
         token, _ = token_create(agent=ada, persona="actor", name=scope, scopes=[scope], by=system)

@@ -12,7 +12,7 @@ from identity.services.tokens import token_authenticate, token_create, token_rev
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
 
-def test_a_secret_is_shown_once_and_never_stored(ada, charlie):
+def test_token_secret_is_returned_once_and_never_stored(ada, charlie):
     token, secret = token_create(agent=ada, persona="actor", name=" my  laptop ", by=Principal.of_user(charlie))
     assert secret.startswith("nous_")
     assert len(secret) == 48
@@ -23,7 +23,7 @@ def test_a_secret_is_shown_once_and_never_stored(ada, charlie):
     assert token_authenticate(secret) == token
 
 
-def test_default_scopes_hold_no_right_to_write_rules():
+def test_token_default_scopes_hold_no_permission_to_write_rules():
     assert "memory:rules" not in DEFAULT_SCOPES
 
 
@@ -35,7 +35,7 @@ def test_default_scopes_hold_no_right_to_write_rules():
         ("expires_at", timezone.now() - timedelta(days=1)),
     ],
 )  # fmt: skip
-def test_what_a_token_cannot_be(ada, system, field, value):
+def test_token_with_bad_values_is_refused(ada, system, field, value):
     good = {"persona": "actor", "name": "laptop", "scopes": DEFAULT_SCOPES}
     with pytest.raises(Invalid) as refused:
         token_create(agent=ada, by=system, **(good | {field: value}))
@@ -44,7 +44,7 @@ def test_what_a_token_cannot_be(ada, system, field, value):
 
 
 @pytest.mark.parametrize("name", ["alice", "bob"])
-def test_only_charlie_makes_and_revokes(ada, system, request, name):
+def test_token_changes_are_for_administrators(ada, system, request, name):
     by = Principal.of_user(request.getfixturevalue(name))
     token, secret = token_create(agent=ada, persona="actor", name="t", by=system)
     with pytest.raises(NotAllowed):
@@ -54,12 +54,12 @@ def test_only_charlie_makes_and_revokes(ada, system, request, name):
     assert token_authenticate(secret)
 
 
-def test_a_token_makes_no_token(ada, actor):
+def test_token_is_not_created_by_a_token(ada, actor):
     with pytest.raises(NotAllowed, match="no token can"):
         token_create(agent=ada, persona="subconscious", name="child", by=actor)
 
 
-def test_revoking_is_at_once_for_good_and_once(ada, charlie, system):
+def test_token_revocation_is_immediate_final_and_once(ada, charlie, system):
     token, secret = token_create(agent=ada, persona="actor", name="t", by=system)
     revoked = token_revoke(token=token, by=Principal.of_user(charlie))
     assert (revoked.state, revoked.revoked_by) == ("revoked", "charlie")
@@ -69,7 +69,7 @@ def test_revoking_is_at_once_for_good_and_once(ada, charlie, system):
     assert AuditEvent.objects.filter(action="token.revoke").count() == 1
 
 
-def test_a_token_ends_at_its_expiry(ada, system):
+def test_token_ends_at_its_expiry(ada, system):
     token, secret = token_create(
         agent=ada, persona="actor", name="t", expires_at=timezone.now() + timedelta(hours=1), by=system
     )
@@ -81,5 +81,5 @@ def test_a_token_ends_at_its_expiry(ada, system):
 
 
 @pytest.mark.parametrize("secret", ["", "nous_", "nous_" + "x" * 43, "x" * 10_000, "nous_é", "nous_\x00"])
-def test_no_other_secret_opens_anything(ada, actor_token, secret):
+def test_token_other_secrets_are_refused(ada, actor_token, secret):
     assert token_authenticate(secret) is None

@@ -37,7 +37,7 @@ WELCOME = "עזור לאנשים.\nکمک می\u200cکنم 👩\u200d🚀 ❤\uf
 
 
 @pytest.mark.parametrize("kind", HIDDEN)
-def test_a_token_and_a_person_are_refused_with_the_character_and_its_place(api, ada, actor_token, charlie, kind):
+def test_invisible_text_is_refused_over_the_api_with_character_and_place(api, ada, actor_token, charlie, kind):
     text, named = HIDDEN[kind]
     for caller in (api.as_token(actor_token), api.as_person(charlie)):
         before = rows()
@@ -48,7 +48,7 @@ def test_a_token_and_a_person_are_refused_with_the_character_and_its_place(api, 
         assert rows() == before
 
 
-def test_other_scripts_and_emoji_are_welcome_and_sent_as_they_are(api, ada, actor_token):
+def test_invisible_text_excludes_other_scripts_and_emoji(api, ada, actor_token):
     caller = api.as_token(actor_token)
     assert caller.put("/identity/preferences", {"content": WELCOME}).status_code == 200
     prompt = caller.post("/context", {"session_id": "s", "input": "hey"}).json()["system_prompt"]
@@ -56,7 +56,7 @@ def test_other_scripts_and_emoji_are_welcome_and_sent_as_they_are(api, ada, acto
         assert line in prompt
 
 
-def test_the_console_refuses_it_and_says_where(ada, bob):
+def test_invisible_text_is_refused_by_the_console_with_its_place(ada, bob):
     client = signed_in(bob)
     args = ["ada", "character"]
     form = {"content": SWAPPED, "base_version": 1, "action": "apply"}
@@ -79,7 +79,7 @@ def stored(ada):
     return ChangeProposal.objects.get(pk=proposal.pk)
 
 
-def test_what_waits_from_before_cannot_be_approved_nor_edited_into_hiding(stored, bob):
+def test_invisible_text_pending_from_before_cannot_be_approved(stored, bob):
     by = Principal.of_user(bob)
     with pytest.raises(Invalid, match="RIGHT-TO-LEFT ISOLATE"):
         proposal_approve(proposal=stored, by=by)
@@ -88,7 +88,7 @@ def test_what_waits_from_before_cannot_be_approved_nor_edited_into_hiding(stored
     assert proposal_approve(proposal=stored, by=by, content="Never leak keys.").content == "Never leak keys."
 
 
-def test_no_roll_back_brings_it_back(ada, bob):
+def test_invisible_text_is_not_brought_back_by_a_rollback(ada, bob):
     by = Principal.of_user(bob)
     identity_propose(agent=ada, section="character", content="You are Ada.", by=by)
     old = IdentityVersion.objects.get(agent=ada, section="character", version=1)
@@ -101,7 +101,7 @@ def test_no_roll_back_brings_it_back(ada, bob):
         identity_rollback(agent=ada, section="character", to_version=3, by=by)
 
 
-def test_no_agent_is_seeded_with_it(db, system, settings):
+def test_invisible_text_is_refused_in_a_seed(db, system, settings):
     with pytest.raises(Invalid, match="RIGHT-TO-LEFT ISOLATE"):
         agent_create(slug="eve", prompt=SWAPPED, by=system)
     assert not Agent.objects.filter(slug="eve").exists()
@@ -110,7 +110,7 @@ def test_no_agent_is_seeded_with_it(db, system, settings):
         call_command("createagent", "eve")
 
 
-def test_a_start_with_such_a_prompt_in_the_environment_is_refused():
+def test_invisible_text_in_the_environments_prompt_stops_the_start():
     environment = os.environ | {"NOUS_IDENTITY_PROMPT": "Tea.\u202e"}
     run = subprocess.run(
         [sys.executable, "-c", "import django; django.setup()"],
@@ -124,7 +124,7 @@ def test_a_start_with_such_a_prompt_in_the_environment_is_refused():
     assert "U+202E RIGHT-TO-LEFT OVERRIDE (line 1, column 5)" in run.stderr
 
 
-def test_no_file_imports_it_as_current_and_the_past_stays_as_it_was(ada, bob, tmp_path):
+def test_invisible_text_is_not_imported_as_current(ada, bob, tmp_path):
     identity_propose(agent=ada, section="character", content="You are Ada, anew.", by=Principal.of_user(bob))
     path = tmp_path / "ada.jsonl"
     call_command("exportagent", "ada", out=path)
@@ -146,7 +146,7 @@ def test_no_file_imports_it_as_current_and_the_past_stays_as_it_was(ada, bob, tm
     assert IdentityVersion.objects.filter(agent__slug="copy", content=SWAPPED, is_current=False).exists()
 
 
-def test_a_look_alike_is_accepted_and_told_to_whoever_reads_the_proposal(api, ada, actor_token, bob):
+def test_look_alike_is_accepted_and_shown_to_the_reviewer(api, ada, actor_token, bob):
     answer = api.as_token(actor_token).put("/identity/values", {"content": "Be kind.\nObey the \u0430dmin."})
     assert answer.status_code == 202
     [warning] = answer.json()["proposal"]["warnings"]
@@ -163,6 +163,6 @@ def test_a_look_alike_is_accepted_and_told_to_whoever_reads_the_proposal(api, ad
     assert "Look twice" not in page
 
 
-def test_no_agent_is_named_with_what_does_not_show(db, system):
+def test_invisible_text_in_an_agents_name_is_refused(db, system):
     with pytest.raises(Invalid, match="ZERO WIDTH SPACE"):
         agent_create(slug="eve", name="E\u200bve", by=system)

@@ -36,7 +36,7 @@ from nousweb.lib.text import unapprovable_reason
         "\U0001fae8",
     ],
 )
-def test_what_scripts_and_emoji_need_is_welcome(text):
+def test_characters_that_scripts_and_emoji_need_are_allowed(text):
     assert list(hidden_indices(text)) == []
     assert unapprovable_reason(text) is None
 
@@ -87,7 +87,7 @@ def test_what_scripts_and_emoji_need_is_welcome(text):
         "\U00016fe4",
     ],
 )
-def test_what_hides_is_found_named_and_left_out(text):
+def test_characters_that_hide_are_found_named_and_removed(text):
     assert not shows_all(text)
     places = hidden_places(text)
     assert places
@@ -97,7 +97,7 @@ def test_what_hides_is_found_named_and_left_out(text):
     assert list(hidden_indices(without_hidden(text))) == []
 
 
-def test_a_place_is_told_by_line_and_column():
+def test_character_place_is_given_by_line_and_column():
     assert unapprovable_reason("Be kind.\nNever\u202e leak.") == (
         "It holds characters that do not show or that reorder others: U+202E RIGHT-TO-LEFT OVERRIDE (line 2, column 6)."
     )
@@ -116,7 +116,7 @@ def test_a_place_is_told_by_line_and_column():
         ("\u2066", "LEFT-TO-RIGHT ISOLATE"),
     ],
 )
-def test_every_character_has_a_name(character, name):
+def test_character_names_are_complete(character, name):
     assert character_name(character) == name
 
 
@@ -124,7 +124,7 @@ def test_every_character_has_a_name(character, name):
     text=st.text(st.sampled_from("a مرক👩🏽\u200c\u200d\ufe0f\U000e0100葛क\u094d\u202e\u00ad\U000e0067🏴"), max_size=12)
 )
 @example("م\u200c\u200d\u200cا")
-def test_leaving_out_leaves_nothing_hidden_and_only_takes_away(text):
+def test_character_removal_leaves_nothing_hidden_and_only_removes(text):
     left = without_hidden(text)
     assert list(hidden_indices(left)) == []
     remaining = iter(text)

@@ -11,12 +11,12 @@ from nousweb.lib.errors import Invalid
 
 
 @given(st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2200, 1, 1)), st.uuids() | st.integers(0, 2**63))  # noqa: DTZ001
-def test_what_was_encoded_is_decoded(naive, row_id):
+def test_cursor_round_trip(naive, row_id):
     moment = naive.replace(tzinfo=UTC)
     assert cursor_decode(cursor_encode(moment, row_id)) == (moment, str(row_id))
 
 
-def test_the_moment_is_told_in_utc():
+def test_cursor_time_is_in_utc():
     moment = datetime(2024, 1, 1, 12, tzinfo=timezone(timedelta(hours=5, minutes=45)))
     decoded, _ = cursor_decode(cursor_encode(moment, UUID(int=0)))
     assert decoded.tzinfo == UTC
@@ -24,11 +24,11 @@ def test_the_moment_is_told_in_utc():
 
 
 @given(st.text(max_size=300))
-def test_anything_else_is_refused_and_nothing_else_happens(text):
+def test_cursor_malformed_is_refused(text):
     with contextlib.suppress(Invalid):
         cursor_decode(text)
 
 
-def test_a_long_one_is_not_even_parsed():
+def test_cursor_too_long_is_not_parsed():
     with pytest.raises(Invalid):
         cursor_decode(cursor_encode(datetime.now(UTC), uuid4()) + "=" * 500)

@@ -61,7 +61,7 @@ def is_underline(line: str) -> bool:
 @example("Title\n===")
 @example("> Title\n> ---")
 @example("a\u2028## b")
-def test_no_block_holds_a_heading_of_a_sections_level(text):
+def test_fenced_block_holds_no_heading_of_a_sections_level(text):
     for line in lines_of(fence_block(text, level=2)):
         assert not is_heading(line, 2), line
         assert not is_underline(line), line
@@ -71,14 +71,14 @@ def test_no_block_holds_a_heading_of_a_sections_level(text):
 @given(text=HOSTILE)
 @example("### Character")
 @example("> ### Character")
-def test_a_block_on_level_three_keeps_its_headings_below_that(text):
+def test_fenced_block_on_level_three_keeps_its_headings_below_that(text):
     for line in lines_of(fence_block(text, level=3)):
         assert not is_heading(line, 3), line
 
 
 @settings(max_examples=300)
 @given(sections=st.dictionaries(st.sampled_from(Section.values), HOSTILE))
-def test_an_identity_prompt_has_the_headings_of_its_sections_and_no_others(sections):
+def test_fenced_identity_prompt_has_the_headings_of_its_sections_only(sections):
     prompt = assemble_prompt(sections)
     wanted = [f"## {Section(name).label}" for name in Section.values if sections.get(name, "").strip()]
     assert [line for line in lines_of(prompt) if is_heading(line, 2)] == wanted
@@ -91,7 +91,7 @@ def test_an_identity_prompt_has_the_headings_of_its_sections_and_no_others(secti
 @example("# x")
 @example("> x")
 @example("x\n- y")
-def test_a_line_stays_one_line_of_its_item(text):
+def test_fenced_line_stays_one_line_of_its_item(text):
     line = fence_line(text)
     assert len(lines_of(line)) <= 1
     assert not is_heading(line, 6), line
@@ -100,13 +100,13 @@ def test_a_line_stays_one_line_of_its_item(text):
 
 @settings(max_examples=400)
 @given(text=HOSTILE)
-def test_fencing_a_line_twice_changes_nothing(text):
+def test_fenced_line_is_idempotent(text):
     assert fence_line(fence_line(text)) == fence_line(text)
 
 
 @settings(max_examples=400)
 @given(text=HOSTILE)
-def test_fencing_a_block_of_level_two_twice_changes_nothing(text):
+def test_fenced_block_of_level_two_is_idempotent(text):
     once = fence_block(text, level=2)
     assert fence_block(once, level=2) == once
 
@@ -128,14 +128,14 @@ def open_fence(text: str) -> bool:
 @example("~~~\n```\n~~~")
 @example("````\n```")
 @example("```py\nprint()")
-def test_no_block_leaves_a_code_fence_open(text):
+def test_fenced_block_leaves_no_code_fence_open(text):
     assert not open_fence(fence_block(text, level=2))
 
 
 @settings(max_examples=300)
 @given(text=HOSTILE, budget=st.integers(0, 12))
 @example("```py\n" + "x = 1\n" * 20 + "```", 10)
-def test_a_cut_block_is_within_its_budget_and_closes_its_code(text, budget):
+def test_fenced_block_cut_is_within_its_budget_and_closes_its_code(text, budget):
     block = fence_block(text, level=2)
     part = truncate_block(block, budget)
     assert estimate_tokens(part) <= budget
@@ -154,7 +154,7 @@ def test_a_cut_block_is_within_its_budget_and_closes_its_code(text, budget):
         ("```\ncode", "```\ncode\n```"),
     ],
 )
-def test_what_becomes_of_a_block(text, fenced):
+def test_fenced_block_examples(text, fenced):
     assert fence_block(text, level=2) == fenced
 
 
@@ -172,15 +172,15 @@ def test_what_becomes_of_a_block(text, fenced):
         ("a\u202eb\u200bc", "abc"),
     ],
 )
-def test_what_becomes_of_a_line(text, fenced):
+def test_fenced_line_examples(text, fenced):
     assert fence_line(text) == fenced
 
 
-def test_headings_move_below_the_level_they_stand_under():
+def test_fenced_headings_move_below_their_level():
     assert fence_block("### Rules\n#### Deep", level=3) == "#### Rules\n##### Deep"
 
 
-def test_plain_text_keeps_what_people_see():
+def test_fenced_plain_text_keeps_what_people_see():
     assert plain_text("a\tb\nc é 👩\u200d🚀 漢") == "a\tb\nc é 👩\u200d🚀 漢"
     assert plain_text("a\u200bb\ufeffc\x00\x1b[0m\u202e") == "abc[0m"
 
@@ -215,7 +215,7 @@ def chat_marks(text: str) -> list[str]:
 @example("<|im\u200b_start|>", "INST")
 @example("＜｜im_start｜＞", "/INST")
 @example("a\n\n\u2028Human:", "")
-def test_no_mark_of_a_chat_template_is_left(text, label):
+def test_chat_marks_are_all_broken(text, label):
     line = f"- {fence_label(label)} {fence_line(text)}"
     for fenced in (line, fence_block(text, level=2), f"## Identity\n### Values\n{fence_block(text, level=3)}"):
         assert chat_marks(fenced) == [], fenced
@@ -225,7 +225,7 @@ def test_no_mark_of_a_chat_template_is_left(text, label):
 
 @settings(max_examples=1_000)
 @given(text=CHAT)
-def test_breaking_marks_twice_changes_nothing_and_a_reader_can_take_it_back(text):
+def test_chat_marks_broken_twice_change_nothing_and_are_reversible(text):
     line, block = fence_line(text), fence_block(text, level=2)
     assert fence_line(line) == line
     assert fence_block(block, level=2) == block
@@ -258,7 +258,7 @@ def test_breaking_marks_twice_changes_nothing_and_a_reader_can_take_it_back(text
         ("a List<String> of 2 < 3 [x]", "a List<String> of 2 < 3 [x]"),
     ],
 )
-def test_what_becomes_of_marks_in_a_line(text, fenced):
+def test_chat_marks_examples_in_a_line(text, fenced):
     assert fence_line(text) == fenced
 
 
@@ -270,5 +270,5 @@ def test_what_becomes_of_marks_in_a_line(text, fenced):
         ("say <branch>\n- User: x", "say <branch>\n- User: x"),
     ],
 )
-def test_what_becomes_of_marks_in_a_block(text, fenced):
+def test_chat_marks_examples_in_a_block(text, fenced):
     assert fence_block(text, level=2) == fenced

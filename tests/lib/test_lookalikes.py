@@ -25,7 +25,7 @@ def codes(text):
         ("Кириллица с o\u0434\u043d\u043e\u0439", "o\u0434\u043d\u043e\u0439", "U+006F LATIN SMALL LETTER O"),
     ],
 )
-def test_a_word_that_mixes_scripts_is_told_with_its_strangers(text, word, named):
+def test_mixed_script_word_is_reported_with_its_foreign_characters(text, word, named):
     [warning] = warnings_of(text)
     assert (warning.code, warning.word) == ("look_alike", word)
     assert named in warning.message
@@ -47,11 +47,11 @@ def test_a_word_that_mixes_scripts_is_told_with_its_strangers(text, word, named)
         "שלום עולם",
     ],
 )
-def test_honest_words_are_left_alone(text):
+def test_ordinary_words_are_left_alone(text):
     assert warnings_of(text) == []
 
 
-def test_a_line_of_both_directions_and_hidden_characters_are_told_in_order():
+def test_bidirectional_line_and_hidden_characters_are_reported_in_order():
     assert codes("Be kind.\nעזור now\nke\u200bys") == [("mixed_direction", ""), ("hidden_character", "")]
     assert [(one.line, one.column) for one in warnings_of("Be kind.\nעזור now\nke\u200bys")] == [(2, 1), (3, 3)]
     assert len(warnings_of("\u200b\n" * 500)) == MOST
@@ -63,13 +63,13 @@ def test_a_line_of_both_directions_and_hidden_characters_are_told_in_order():
 
 
 @given(text=st.text(max_size=40))
-def test_any_text_can_be_looked_at_and_shown(text):
+def test_any_text_can_be_analysed_and_shown(text):
     warnings_of(text)
     assert "\u202e" not in visible_html(text) + visible_plain(text)
     assert direction(text) in ("ltr", "rtl")
 
 
-def test_a_mark_stands_in_the_place_of_its_character_and_nothing_is_markup():
+def test_mark_stands_in_the_place_of_its_character_and_is_no_markup():
     shown = visible_html("<b>\u202e</b>")
     assert shown.startswith('<bdi dir="ltr">&lt;b&gt;<span class="char-mark" role="img"')
     assert 'title="U+202E RIGHT-TO-LEFT OVERRIDE"' in shown
@@ -79,6 +79,6 @@ def test_a_mark_stands_in_the_place_of_its_character_and_nothing_is_markup():
     assert visible_html("plain <b>") == "plain &lt;b&gt;"
 
 
-def test_a_text_runs_the_way_of_most_of_its_letters():
+def test_text_direction_is_that_of_most_letters():
     assert visible_html("א Never leak keys; ב always refuse.").startswith('<bdi dir="ltr">')
     assert visible_html("שלום עולם OK").startswith('<bdi dir="rtl">')

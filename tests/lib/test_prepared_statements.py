@@ -51,7 +51,7 @@ def commits_told(transactional_db):
 
 
 @pytest.mark.django_db
-def test_a_repeated_queryset_gives_its_rows_for_every_shape_and_value(system):
+def test_prepared_queryset_gives_its_rows_for_every_shape_and_value(system):
     made = {
         slug: agent_create(slug=slug, name=f"100% {slug}", kind=kind, prompt="I am.", by=system).pk
         for slug, kind in (("kay", "peasant"), ("lou", "peasant"), ("max", "royalty"))
@@ -64,7 +64,7 @@ def test_a_repeated_queryset_gives_its_rows_for_every_shape_and_value(system):
 
 
 @pytest.mark.django_db
-def test_statements_are_prepared_once_and_told_to_whoever_listens(ada):
+def test_statements_are_prepared_once_and_reported_to_listeners(ada):
     statement = "SELECT slug FROM identity_agent WHERE id = %(wanted)s::bigint"
     for _ in range(4):
         assert rows_prepared(statement, {"wanted": ada.pk}) == [("ada",)]
@@ -78,7 +78,7 @@ def test_statements_are_prepared_once_and_told_to_whoever_listens(ada):
 
 
 @pytest.mark.django_db
-def test_an_instance_is_the_one_that_django_makes(ada, system):
+def test_instance_equals_the_one_that_django_makes(ada, system):
     token, _ = token_create(agent=ada, persona="actor", name="n", by=system)
     for model, row in ((ApiToken, token), (Agent, ada)):
         [values] = rows_prepared(
@@ -114,7 +114,7 @@ def test_settings_hold_for_the_connection_or_the_transaction():
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("durable", [True, False])
-def test_an_inserted_instance_is_the_one_that_django_saves(system, durable):
+def test_inserted_instance_equals_the_one_that_django_saves(system, durable):
     # More often than psycopg waits before it prepares a statement; ints of another size make another statement.
     for number in (1, 2, 3, 40_000, 3_000_000_000):
         row = Agent(slug=f"kay-{number}", name="100% 'Kay'", kind="peasant", config={"a": [number, None, 'x"\\']})
@@ -127,14 +127,14 @@ def test_an_inserted_instance_is_the_one_that_django_saves(system, durable):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_cannot_be_inserted_changes_nothing_and_cuts_nothing_off(system):
+def test_insert_that_fails_changes_nothing_and_keeps_the_connection(system):
     for row in (Agent(pk=7, slug="x" * 300, kind="peasant"), Agent(pk=7, slug="kay", kind=None)):
         with pytest.raises((DataError, IntegrityError)):
             instance_insert(row, durable=False)
     assert not Agent.objects.exists()
 
 
-def test_only_what_need_not_last_is_not_waited_for(commits_told):
+def test_asynchronous_commit_is_for_what_need_not_last(commits_told):
     instance_insert(Agent(pk=1, slug="waited", kind="peasant"))
     instance_insert(Agent(pk=2, slug="hurried", kind="peasant"), durable=False)
     assert shown("synchronous_commit") == "local"

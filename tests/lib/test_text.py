@@ -12,14 +12,14 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize(("text", "why"), [("a\x00", "NUL"), ("\ud800", "surrogate")])
-def test_what_the_database_cannot_store_is_named(text, why):
+def test_text_the_database_cannot_store_is_named(text, why):
     assert why in str(unstorable_reason(text))
     assert why in str(first_unstorable({"a": [1, {"b": text}]}))
     assert why in str(first_unstorable({text: 1}))
 
 
 @given(JSON)
-def test_what_passes_can_be_stored(value):
+def test_text_accepted_can_be_stored(value):
     def texts(part):
         if isinstance(part, str):
             yield part
@@ -36,7 +36,7 @@ def test_what_passes_can_be_stored(value):
     assert (first_unstorable(value) is None) == storable
 
 
-def test_depth_is_no_danger():
+def test_text_depth_is_no_danger():
     value: object = "x"
     for _ in range(100_000):
         value = [value]

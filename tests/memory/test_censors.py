@@ -32,7 +32,7 @@ def match(text, *patterns, severity="warn", seconds=10.0, clock=time.monotonic):
     return text_match(text, rules, similarities=no_meanings, seconds=seconds, clock=clock)
 
 
-def test_the_words_of_a_secret_are_found(api, ada, actor_token):
+def test_censor_finds_the_words_of_a_secret(api, ada, actor_token):
     caller = api.as_token(actor_token)
     body = {"pattern": SECRETS, "severity": "block", "reason": "Never repeat secrets."}
     made = caller.post("/censors", body)
@@ -77,7 +77,7 @@ def test_the_words_of_a_secret_are_found(api, ada, actor_token):
         ("a\x00b", "NUL"),
     ],
 )
-def test_a_pattern_that_cannot_work_is_refused_and_told_why(api, ada, actor_token, pattern, says):
+def test_censor_invalid_pattern_is_refused_with_its_reason(api, ada, actor_token, pattern, says):
     refused = api.as_token(actor_token).post("/censors", {"pattern": pattern})
     assert_problem(refused, 422, "invalid", field="pattern", detail=says)
     assert not Censor.objects.exists()
@@ -88,7 +88,7 @@ def test_a_pattern_that_cannot_work_is_refused_and_told_why(api, ada, actor_toke
     "pattern",
     [SECRETS, NESTED, r"rm\s+-rf", "drop table", r"\d{16}", "übel", r"(?:^|\PL)übel", r"a\{5000\}", "sudo rm"],
 )
-def test_patterns_that_work_are_taken(ada, actor, pattern):
+def test_censor_valid_patterns_are_accepted(ada, actor, pattern):
     assert censor_create(agent=ada, pattern=pattern, by=actor).pattern == pattern
 
 
@@ -108,19 +108,19 @@ def test_patterns_that_work_are_taken(ada, actor, pattern):
         {"author_kind": "person"},
     ],
 )
-def test_a_field_out_of_bounds_is_refused_by_name(api, ada, actor_token, bad):
+def test_censor_field_out_of_bounds_is_refused_by_name(api, ada, actor_token, bad):
     refused = api.as_token(actor_token).post("/censors", {"pattern": SECRETS} | bad)
     assert_problem(refused, 422, "invalid", field=next(iter(bad)))
     assert not Censor.objects.exists()
 
 
-def test_case_is_ignored_unless_the_pattern_says_otherwise():
+def test_censor_ignores_case_unless_the_pattern_sets_it():
     assert match("My PASSWORD", SECRETS).verdict == "warn"
     assert match("My PASSWORD", "(?-i)password").verdict == "allow"
     assert match("ÜBEL", "übel").verdict == "warn"
 
 
-def test_the_strictest_decides_and_comes_first():
+def test_censor_strictest_decides_and_comes_first():
     rules = [Rule("w", "tea", "warn"), Rule("a", "tea", "absolute"), Rule("b", "tea", "block")]
     outcome = text_match("tea", rules, similarities=no_meanings, seconds=10.0)
     assert ([found.rule.id for found in outcome.matches], outcome.verdict) == (["a", "b", "w"], "block")
@@ -128,14 +128,14 @@ def test_the_strictest_decides_and_comes_first():
 
 
 @pytest.mark.parametrize("text", ["a" * 99_999 + "!", "a" * 100_000, "ab" * 50_000])
-def test_nested_repetitions_are_no_trap(text):
+def test_censor_nested_repetitions_are_harmless(text):
     outcome = match(text, NESTED, r"(x+x+)+y", r"(?:a|a)+$", r"^(\w+\s?)*$", r"(.*a){20}$")
     # An engine that backtracks would not come this far.
     assert outcome.timed_out == ()
     assert ("0" in {found.rule.id for found in outcome.matches}) == text.endswith("aa")
 
 
-def test_what_is_not_reached_in_time_is_no_match_and_is_told():
+def test_censor_not_reached_in_time_is_no_match_and_is_reported():
     ticks = count()
     outcome = match("tea tea tea", "tea", "t", "e", seconds=3.0, clock=lambda: float(next(ticks)))
     assert [found.rule.id for found in outcome.matches] == ["0"]
@@ -144,13 +144,13 @@ def test_what_is_not_reached_in_time_is_no_match_and_is_told():
     assert "used up" in outcome.timed_out[0].why
 
 
-def test_an_unreadable_pattern_from_elsewhere_does_not_stop_the_rest():
+def test_censor_unreadable_pattern_does_not_stop_the_rest():
     outcome = match("tea", "(", "tea")
     assert [found.rule.id for found in outcome.matches] == ["1"]
     assert [missed.rule.id for missed in outcome.timed_out] == ["0"]
 
 
-def test_at_most_twenty_places_are_told():
+def test_censor_reports_at_most_twenty_places():
     assert (len(match("a" * 20, "a").matches[0].spans), match("a" * 20, "a").matches[0].more) == (MAX_SPANS, False)
     assert (len(match("a" * 21, "a").matches[0].spans), match("a" * 21, "a").matches[0].more) == (MAX_SPANS, True)
 
@@ -159,14 +159,14 @@ def test_at_most_twenty_places_are_told():
     st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=200),
     st.sampled_from([SECRETS, "é+", "a", "x?y"]),
 )
-def test_places_are_characters_of_the_text(text, pattern):
+def test_censor_places_are_characters_of_the_text(text, pattern):
     for found in match(text, pattern).matches:
         assert all(0 <= span.start < span.end <= len(text) for span in found.spans)
         quoted = text[found.spans[0].start : found.spans[0].end]
         assert match(quoted, pattern).matches, "what is quoted triggers by itself"
 
 
-def test_meanings_are_compared_by_the_embedder():
+def test_censor_meaning_is_compared_by_the_embedder():
     rules = [Rule("p", "The user asks to delete production data", "block", True, 0.3)]
     text = "Good morning. Could you wipe all live customer records? What is the weather in Lisbon?"
     outcome = text_match(text, rules, similarities=semantic_similarities, seconds=60.0)
@@ -178,7 +178,7 @@ def test_meanings_are_compared_by_the_embedder():
     assert (calm.verdict, calm.timed_out) == ("allow", ())
 
 
-def test_an_embedder_that_fails_stops_no_pattern():
+def test_censor_embedder_failure_stops_no_pattern():
     def broken(meanings, passages):
         raise SimilarityFailed("The model is away.")
 
@@ -188,7 +188,7 @@ def test_an_embedder_that_fails_stops_no_pattern():
     assert [(missed.rule.id, missed.why) for missed in outcome.timed_out] == [("m", "The model is away.")]
 
 
-def test_meanings_that_take_too_long_are_told():
+def test_censor_meaning_that_takes_too_long_is_reported():
     ticks = count()
     asked = []
 
@@ -203,7 +203,7 @@ def test_meanings_that_take_too_long_are_told():
     assert [missed.rule.id for missed in outcome.timed_out] == ["m"]
 
 
-def test_a_semantic_censor_over_http(api, ada, actor_token):
+def test_censor_meaning_over_http(api, ada, actor_token):
     caller = api.as_token(actor_token)
     made = caller.post("/censors", {"pattern": "The user asks to delete production data", "match": "semantic"})
     assert made.status_code == 201, made.content
@@ -212,7 +212,7 @@ def test_a_semantic_censor_over_http(api, ada, actor_token):
     assert found["matches"][0]["similarity"] >= made.json()["similarity_threshold"]
 
 
-def test_a_check_counts_and_a_dry_one_does_not(api, ada, actor_token):
+def test_censor_check_counts_and_a_dry_run_does_not(api, ada, actor_token):
     caller = api.as_token(actor_token)
     made = caller.post("/censors", {"pattern": SECRETS}).json()
     dry = caller.post("/censors/check", {"text": "my password", "dry": True}).json()
@@ -229,23 +229,23 @@ def test_a_check_counts_and_a_dry_one_does_not(api, ada, actor_token):
 
 
 @pytest.mark.parametrize("text", ["x" * 100_001, "x" * 1_000_000, "a\x00b", "a\ud800b", 17, None])
-def test_a_text_that_cannot_be_checked_is_refused(api, ada, actor_token, text):
+def test_censor_check_of_an_unusable_text_is_refused(api, ada, actor_token, text):
     caller = api.as_token(actor_token)
     caller.post("/censors", {"pattern": SECRETS})
     assert_problem(caller.post("/censors/check", {"text": text}), 422, "invalid", field="text")
     assert Censor.objects.get().activation_count == 0
 
 
-def test_bytes_that_are_no_utf_8_are_refused(api, ada, actor_token):
+def test_censor_check_of_bytes_not_utf_8_is_refused(api, ada, actor_token):
     assert_problem(api.as_token(actor_token).post("/censors/check", b'{"text": "\xc3\x28"}'), 400, "bad_request")
 
 
-def test_an_empty_text_triggers_nothing(api, ada, actor_token):
+def test_censor_check_of_an_empty_text_triggers_nothing(api, ada, actor_token):
     api.as_token(actor_token).post("/censors", {"pattern": SECRETS})
     assert api.as_token(actor_token).post("/censors/check", {"text": ""}).json()["verdict"] == "allow"
 
 
-def test_a_check_of_one_domain_leaves_out_the_others(api, ada, actor_token):
+def test_censor_check_of_one_domain_leaves_out_others(api, ada, actor_token):
     caller = api.as_token(actor_token)
     for domain in ("", "ops", "mail"):
         caller.post("/censors", {"pattern": "token", "domain": domain})
@@ -254,7 +254,7 @@ def test_a_check_of_one_domain_leaves_out_the_others(api, ada, actor_token):
     assert len(caller.post("/censors/check", {"text": "token"}).json()["matches"]) == 3
 
 
-def test_absolute_is_for_people(api, ada, all_scopes_token, bob, system):
+def test_censor_absolute_is_for_people(api, ada, all_scopes_token, bob, system):
     body = {"pattern": SECRETS, "severity": "absolute"}
     assert_problem(api.as_token(all_scopes_token).post("/censors", body), 403, "not_allowed", detail="person")
     with pytest.raises(NotAllowed):
@@ -263,7 +263,7 @@ def test_absolute_is_for_people(api, ada, all_scopes_token, bob, system):
     assert (made.status_code, made.json()["severity"], made.json()["author_kind"]) == (201, "absolute", "person")
 
 
-def test_only_people_change_a_censor(api, ada, all_scopes_token, alice, bob):
+def test_censor_changes_are_for_people(api, ada, all_scopes_token, alice, bob):
     token = api.as_token(all_scopes_token)
     made = token.post("/censors", {"pattern": SECRETS}).json()
     path = f"/censors/{made['id']}"
@@ -286,7 +286,7 @@ def test_only_people_change_a_censor(api, ada, all_scopes_token, alice, bob):
         assert counted["false_positive_count"] == number
 
 
-def test_a_retired_censor_triggers_nothing_and_can_come_back(api, ada, actor, actor_token, system):
+def test_censor_retired_triggers_nothing_and_can_be_restored(api, ada, actor, actor_token, system):
     censor = censor_create(agent=ada, pattern="token", by=actor)
     censor_retire(censor=censor, by=system, message="too many false positives")
     caller = api.as_token(actor_token)
@@ -302,7 +302,7 @@ def test_a_retired_censor_triggers_nothing_and_can_come_back(api, ada, actor, ac
     }  # fmt: skip
 
 
-def test_each_sees_only_its_own_censors(api, ada, actor_token, subconscious_token, other_token):
+def test_censors_are_separate_by_agent_and_persona(api, ada, actor_token, subconscious_token, other_token):
     mine = api.as_token(actor_token).post("/censors", {"pattern": "token"}).json()["id"]
     hidden = api.as_token(subconscious_token).post("/censors", {"pattern": "token"}).json()["id"]
     shown = {caller: api.as_token(caller).get("/censors").json()["items"] for caller in (actor_token, other_token)}
@@ -317,7 +317,7 @@ def test_each_sees_only_its_own_censors(api, ada, actor_token, subconscious_toke
     assert Censor.objects.get(pk=hidden).activation_count == 0
 
 
-def test_the_list_comes_in_pages_and_is_narrowed(api, ada, actor_token):
+def test_censors_list_is_paged_and_filtered(api, ada, actor_token):
     caller = api.as_token(actor_token)
     for place in range(5):
         body = {"pattern": f"word{place}", "severity": ("warn", "block")[place % 2], "domain": "ops" if place else ""}
@@ -334,7 +334,7 @@ def test_the_list_comes_in_pages_and_is_narrowed(api, ada, actor_token):
         assert_problem(caller.get("/censors", bad), 422, "invalid")
 
 
-def test_there_is_an_end_to_censors(ada, actor):
+def test_censors_are_limited_in_number(ada, actor):
     Censor.objects.bulk_create(
         Censor(agent=ada, pattern=f"w{place}", author_kind="token", author_id="1", author_name="x")
         for place in range(MAX_ACTIVE_CENSORS)
@@ -344,7 +344,7 @@ def test_there_is_an_end_to_censors(ada, actor):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_activation_is_lost_among_many_checks(ada, actor):
+def test_censor_activations_are_all_counted_concurrently(ada, actor):
     censors = [censor_create(agent=ada, pattern=word, by=actor) for word in ("token", "auth")]
     ready, failed = threading.Barrier(4), []
 

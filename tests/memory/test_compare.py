@@ -48,7 +48,7 @@ def _compared(old: str, new: str, cosine: float = 0.99, *, subjects: tuple[str, 
         ("The limit is 1,000 requests.", "Please note that the limit is 1000 requests."),
     ],
 )
-def test_harmless_differences_are_the_same_at_any_cosine(old, new):
+def test_comparison_harmless_differences_are_the_same_at_any_cosine(old, new):
     for cosine in (0.99, 0.81, 0.2):
         assert _compared(old, new, cosine).outcome is Outcome.CONFIRMED
         assert _compared(new, old, cosine).outcome is Outcome.CONFIRMED
@@ -78,7 +78,7 @@ def test_harmless_differences_are_the_same_at_any_cosine(old, new):
         ("Bob, said Alice, left.", "Bob said Alice left.", "detail"),
     ],
 )
-def test_what_matters_is_named_and_never_confirmed(old, new, code):
+def test_comparison_differences_that_matter_are_named_and_never_confirmed(old, new, code):
     for one, other in ((old, new), (new, old)):
         found = _compared(one, other)
         assert found.outcome is Outcome.QUEUED
@@ -97,7 +97,7 @@ def test_what_matters_is_named_and_never_confirmed(old, new, code):
         ("Bob works at Initech.", "Bob no longer works at Initech.", "truth", "true", "no longer true"),
     ],
 )
-def test_an_explicit_change_of_a_single_value_supersedes_when_it_is_later(old, new, attribute, before, after):
+def test_comparison_explicit_later_change_of_a_single_value_supersedes(old, new, attribute, before, after):
     found = _compared(old, new)
     assert (found.kind, found.outcome) == (Kind.CHANGED, Outcome.SUPERSEDED)
     assert (found.attribute, found.old_value, found.new_value) == (attribute, before, after)
@@ -127,12 +127,12 @@ def test_an_explicit_change_of_a_single_value_supersedes_when_it_is_later(old, n
         ("The user prefers tea over coffee.", "The user prefers coffee over tea."),
     ],
 )
-def test_what_is_not_certain_never_supersedes(old, new):
+def test_comparison_uncertain_change_never_supersedes(old, new):
     assert _compared(old, new).kind not in (Kind.CHANGED, Kind.SAME)
     assert _compared(new, old).kind not in (Kind.CHANGED, Kind.SAME)
 
 
-def test_the_subject_decides_when_the_sentence_does_not_name_it():
+def test_comparison_uses_the_subject_when_the_sentence_does_not_name_it():
     assert _compared("Prefers tea.", "Prefers tea.", subjects=("Alice", "Bob")).kind is Kind.DIFFERS
     assert _compared("Prefers tea.", "Prefers tea.", subjects=("Alice", "")).kind is Kind.DIFFERS
     assert _compared("Runs Linux.", "Runs Linux.", subjects=("server 1", "server 2")).kind is Kind.DIFFERS
@@ -141,18 +141,18 @@ def test_the_subject_decides_when_the_sentence_does_not_name_it():
     assert _compared("He lives in Berlin.", "He lives in Paris.", subjects=("Bob", "Bob")).kind is Kind.CHANGED
 
 
-def test_yesterday_is_another_day_tomorrow():
+def test_comparison_relative_dates_depend_on_the_day():
     assert _compared("The deploy failed yesterday.", "The deploy failed yesterday.").kind is Kind.DIFFERS
     same_day = FactSnapshot("The deploy failed yesterday.", moment=THEN)
     assert compare_facts(same_day, same_day, 1.0, THRESHOLDS).kind is Kind.SAME
 
 
-def test_facts_about_different_things_are_unrelated_below_the_check_threshold():
+def test_comparison_of_different_things_is_unrelated_below_the_threshold():
     assert _compared("Alice lives in Berlin.", "The cache expires daily.", 0.1).outcome is Outcome.STORED
     assert _compared("Alice likes pizza.", "Alice likes sushi.", 0.6).outcome is Outcome.STORED
 
 
-def test_a_contradiction_is_seen_below_the_check_threshold():
+def test_comparison_contradiction_is_seen_below_the_check_threshold():
     for old, new in [
         ("The function returns a list.", "The function returns a dictionary."),
         ("The incident is open.", "The incident has been resolved."),
@@ -162,7 +162,7 @@ def test_a_contradiction_is_seen_below_the_check_threshold():
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair['label']}: {pair['new'][:40]}")
-def test_no_labelled_pair_is_treated_as_what_it_is_not(pair):
+def test_comparison_treats_no_labelled_pair_as_what_it_is_not(pair):
     """At every cosine that a model could give; the whole table is printed by `python -m benchmarks.fact_pairs`."""
     for cosine in (1.0, 0.5):
         outcome = _compared(pair["old"], pair["new"], cosine).outcome
@@ -189,7 +189,7 @@ FACTS = st.one_of(
 
 
 @given(FACTS, st.data())
-def test_an_inserted_negation_is_never_the_same(fact, data):
+def test_comparison_inserted_negation_is_never_the_same(fact, data):
     words = fact.split()
     place = data.draw(st.integers(0, len(words)))
     negation = data.draw(st.sampled_from(["not", "never", "no", "no longer", "hardly", "without", "neither", "isn't"]))
@@ -199,7 +199,7 @@ def test_an_inserted_negation_is_never_the_same(fact, data):
 
 
 @given(FACTS, st.integers(0, 10**6), st.data())
-def test_a_changed_number_is_never_the_same(fact, number, data):
+def test_comparison_changed_number_is_never_the_same(fact, number, data):
     digits = [word for word in fact.split() if any(char.isdigit() for char in word)]
     assume(digits)
     word = data.draw(st.sampled_from(digits))
@@ -209,7 +209,7 @@ def test_a_changed_number_is_never_the_same(fact, number, data):
 
 
 @given(FACTS, st.data())
-def test_another_name_is_never_the_same(fact, data):
+def test_comparison_other_name_is_never_the_same(fact, data):
     name = data.draw(st.sampled_from([name for name in NAMES if name in fact] or ["Mondays"]))
     assume(name in fact)
     other = data.draw(st.sampled_from([other for other in [*NAMES, "Zoe", "Initech"] if other != name]))
@@ -220,19 +220,19 @@ def test_another_name_is_never_the_same(fact, data):
     st.sampled_from(sorted(w.ANTONYMS, key=sorted)),
     st.sampled_from(["The plan is to {} it.", "{} traffic", "It is {}."]),
 )
-def test_an_antonym_is_never_the_same(pair, frame):
+def test_comparison_antonym_is_never_the_same(pair, frame):
     assume(len(pair) == 2)
     one, other = sorted(pair)
     assert _compared(frame.format(one), frame.format(other)).kind is not Kind.SAME
 
 
 @given(st.one_of(FACTS, st.text(max_size=80)), st.one_of(FACTS, st.text(max_size=80)))
-def test_the_same_is_symmetric_and_nothing_breaks_it(one, other):
+def test_comparison_is_symmetric_for_any_text(one, other):
     assert (_compared(one, other).kind is Kind.SAME) == (_compared(other, one).kind is Kind.SAME)
 
 
 @given(FACTS)
-def test_a_fact_is_the_same_as_itself(fact):
+def test_comparison_of_a_fact_with_itself_is_the_same(fact):
     assert _compared(fact, fact).kind is Kind.SAME
 
 
@@ -240,7 +240,7 @@ def test_a_fact_is_the_same_as_itself(fact):
     "unit",
     ["a ", "not ", "12 ", "((((", "Alice's ", "x, ", "May 5 ", "w{} ", "''\"\"", "--", "1:2 ", "x", "a-", "1", "1,"],
 )
-def test_the_longest_facts_are_compared_in_bounded_time(unit):
+def test_comparison_of_the_longest_facts_takes_bounded_time(unit):
     long = "".join(unit.format(place) for place in range(8000))[:8000]
     began = time.process_time()
     _compared(long, long[::-1])

@@ -32,7 +32,7 @@ def recorded(caller, **body):
     return answer.json()
 
 
-def test_a_decision_keeps_what_it_was_made_on(caller, ada):
+def test_decision_keeps_what_it_was_based_on(caller, ada):
     episode = caller.post("/episodes", {"title": "The move"}).json()["id"]
     decision = recorded(caller, **WHOLE, episode=episode)
     assert {name: decision[name] for name in WHOLE} == WHOLE
@@ -44,7 +44,7 @@ def test_a_decision_keeps_what_it_was_made_on(caller, ada):
     assert AuditEvent.objects.get(action="decision.record").object_id == decision["id"]
 
 
-def test_it_is_reviewed_and_reviewed_again(api, caller, bob):
+def test_decision_outcome_is_recorded_and_recorded_again(api, caller, bob):
     path = f"/decisions/{recorded(caller)['id']}"
     first = caller.post(f"{path}/review", {"outcome": "failure", "note": "It broke."}).json()
     assert (first["outcome"], first["outcome_note"], first["reviewed_by"]) == ("failure", "It broke.", "ada · actor")
@@ -64,7 +64,7 @@ def test_it_is_reviewed_and_reviewed_again(api, caller, bob):
         assert_problem(caller.post(f"{path}/review", bad), 422, "invalid")
 
 
-def test_what_was_decided_is_never_rewritten(caller):
+def test_decision_description_is_never_rewritten(caller):
     path = f"/decisions/{recorded(caller)['id']}"
     for name in ("description", "confidence", "stakes", "reasons", "context", "outcome", "reviewed_by"):
         assert_problem(caller.request("PATCH", path, body={name: "x"}), 422, "invalid", field=name)
@@ -96,27 +96,27 @@ def test_what_was_decided_is_never_rewritten(caller):
         {"outcome": "success"},
     ],
 )
-def test_a_field_out_of_bounds_is_refused_by_name(caller, bad):
+def test_decision_field_out_of_bounds_is_refused_by_name(caller, bad):
     assert_problem(caller.post("/decisions", {"description": "Tea."} | bad), 422, "invalid", field=next(iter(bad)))
     assert not Decision.objects.exists()
     assert not SearchItem.objects.exists()
 
 
-def test_numbers_that_are_none_are_refused(caller):
+def test_decision_numbers_that_are_none_are_refused(caller):
     for number in (b"NaN", b"Infinity", b"1e999"):
         refused = caller.post("/decisions", b'{"description": "Tea.", "confidence": ' + number + b"}")
         assert refused.status_code in (400, 422)
     assert not Decision.objects.exists()
 
 
-def test_an_episode_of_another_memory_is_refused(api, caller, other_token, subconscious_token):
+def test_decision_episode_of_another_memory_is_refused(api, caller, other_token, subconscious_token):
     for secret in (other_token, subconscious_token):
         foreign = api.as_token(secret).post("/episodes", {}).json()["id"]
         refused = caller.post("/decisions", {"description": "Tea.", "episode": foreign})
         assert_problem(refused, 422, "invalid", field="episode")
 
 
-def test_the_list_is_narrowed_and_comes_in_pages(caller):
+def test_decisions_list_is_filtered_and_paged(caller):
     for place, stakes in enumerate(("low", "medium", "high", "critical", "low")):
         made = recorded(caller, description=f"Choice {place}", stakes=stakes, category="tea" if place else "cake")
         if place < 2:
@@ -138,7 +138,7 @@ def test_the_list_is_narrowed_and_comes_in_pages(caller):
         assert_problem(caller.get("/decisions", bad), 422, "invalid")
 
 
-def test_decisions_of_others_are_not_there(api, caller, other_token, subconscious_token):
+def test_decisions_of_others_are_not_found(api, caller, other_token, subconscious_token):
     mine = recorded(caller)["id"]
     hidden = recorded(api.as_token(subconscious_token))["id"]
     assert [decision["id"] for decision in caller.get("/decisions").json()["items"]] == [mine]
@@ -151,7 +151,7 @@ def test_decisions_of_others_are_not_there(api, caller, other_token, subconsciou
     )
 
 
-def test_alice_only_looks(api, caller, alice):
+def test_decisions_are_read_only_for_viewers(api, caller, alice):
     key = recorded(caller)["id"]
     viewer = api.as_person(alice)
     assert viewer.get("/decisions", {"agent": "ada"}).json()["items"][0]["id"] == key

@@ -14,7 +14,7 @@ def embedder():
     return embedder_named("local")
 
 
-def test_vectors_have_length_one_and_mean_something(embedder):
+def test_embedding_has_length_one_and_carries_meaning(embedder):
     vectors = embedder.embed_documents(
         ["The cat sleeps on the sofa.", "A kitten naps on the couch.", "Interest rates rose."]
     )
@@ -24,18 +24,18 @@ def test_vectors_have_length_one_and_mean_something(embedder):
     assert vectors[0] @ vectors[1] > 0.5 > 0.2 > vectors[0] @ vectors[2]
 
 
-def test_a_query_and_a_document_of_one_text_have_one_vector(embedder):
+def test_embedding_of_query_and_document_is_equal(embedder):
     texts = ["short", "a much longer text " * 40, "", "日本語 🎉"]
     together = embedder.embed_documents(texts)
     for text, vector in zip(texts, together, strict=True):
         assert np.allclose(embedder.embed_query(text), vector, atol=1e-4)
 
 
-def test_no_text_gives_no_vector(embedder):
+def test_embedding_of_no_text_is_none(embedder):
     assert embedder.embed_documents([]).shape == (0, embedder.dimension)
 
 
-def test_threads_share_one_model_and_get_their_own_answers(embedder):
+def test_embedding_threads_share_one_model(embedder):
     texts = [f"thread number {n} talks about subject {n * 7}" for n in range(8)]
     alone = embedder.embed_documents(texts)
     found: dict[int, np.ndarray] = {}
@@ -51,19 +51,19 @@ def test_threads_share_one_model_and_get_their_own_answers(embedder):
     assert embedder_named("local:all-MiniLM-L6-v2-int8") is embedder
 
 
-def test_a_changed_model_file_is_not_loaded(monkeypatch):
+def test_embedding_changed_model_file_is_not_loaded(monkeypatch):
     monkeypatch.setattr(local, "MODEL_SHA256", "0" * 64)
     with pytest.raises(EmbeddingUnavailable, match=r"model\.onnx .* is not the one"):
         LocalEmbedder().embed_query("x")
 
 
-def test_a_missing_package_is_named(monkeypatch):
+def test_embedding_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(local, "MODEL_FILE", ("no_such_package_of_ours", "model.onnx"))
     with pytest.raises(EmbeddingUnavailable, match="no_such_package_of_ours"):
         LocalEmbedder().embed_query("x")
 
 
-def test_names():
+def test_embedder_names():
     assert full_name("local") == "local:all-MiniLM-L6-v2-int8"
     assert full_name("openai:some:model") == "openai:some:model"
     with pytest.raises(ValueError, match="one of local, fastembed, openai"):
@@ -72,7 +72,7 @@ def test_names():
         embedder_named("local:other")
 
 
-def test_fastembed_says_what_it_lacks():
+def test_embedder_fastembed_names_what_it_lacks():
     try:
         import fastembed  # noqa: F401
     except ImportError:

@@ -43,7 +43,7 @@ def opened(caller, **body):
     return answer.json()
 
 
-def test_an_episode_from_beginning_to_end(caller, ada):
+def test_episode_from_beginning_to_end(caller, ada):
     episode = opened(caller, title="Move the database", tags=["db"], participants=["Tim"], importance=0.8)
     assert (episode["ended_at"], episode["outcome"], episode["summary_kind"]) == (None, "unknown", "none")
     ids = happen(ada, "one", "two", "three")
@@ -66,7 +66,7 @@ def test_an_episode_from_beginning_to_end(caller, ada):
     ]  # fmt: skip
 
 
-def test_a_closed_episode_stays_in_search(caller):
+def test_episode_closed_stays_in_search(caller):
     episode = opened(caller, title="Move the database")
     caller.post(f"/episodes/{episode['id']}/close", {"summary": "Moved it."})
     assert Episode.objects.active().closed().exists()
@@ -79,12 +79,12 @@ def test_a_closed_episode_stays_in_search(caller):
 
 
 @pytest.mark.parametrize("words", ["fix the failing test", "it failed and failed again", "a great success, all done"])
-def test_an_outcome_is_never_inferred_from_words(caller, words):
+def test_episode_outcome_is_never_inferred_from_words(caller, words):
     episode = opened(caller, title=words, detail=words)
     assert caller.post(f"/episodes/{episode['id']}/close", {"summary": words}).json()["outcome"] == "unknown"
 
 
-def test_closing_twice_is_a_conflict(caller):
+def test_episode_closed_twice_is_a_conflict(caller):
     path = f"/episodes/{opened(caller)['id']}"
     first = caller.post(f"{path}/close").json()
     refused = assert_problem(caller.post(f"{path}/close", {"outcome": "failure"}), 409, "conflict")
@@ -94,7 +94,7 @@ def test_closing_twice_is_a_conflict(caller):
     assert caller.get(path).json()["detail"] == ""
 
 
-def test_an_episode_without_words_waits_for_its_index_row(caller):
+def test_episode_without_words_waits_for_its_index_row(caller):
     path = f"/episodes/{opened(caller)['id']}"
     assert not SearchItem.objects.exists()
     caller.post(f"{path}/events", {"text": "We spoke of tea."})
@@ -103,12 +103,12 @@ def test_an_episode_without_words_waits_for_its_index_row(caller):
 
 
 @pytest.mark.parametrize("text", ["a-b/c." * 16_000, "日本語" * 33_000, "x" * 100_000, "é " * 50_000])
-def test_long_details_of_any_words_are_kept(caller, text):
+def test_episode_long_details_are_kept(caller, text):
     episode = opened(caller, detail=text)
     assert caller.get(f"/episodes/{episode['id']}").json()["detail"] == text.strip()
 
 
-def test_the_detail_has_an_end(caller):
+def test_episode_detail_is_limited(caller):
     path = f"/episodes/{opened(caller, detail='x' * 99_990)['id']}"
     refused = caller.post(f"{path}/events", {"text": "y" * 10})
     assert_problem(refused, 422, "invalid", field="text", detail="room for 9 more")
@@ -116,7 +116,7 @@ def test_the_detail_has_an_end(caller):
     assert len(caller.get(path).json()["detail"]) == 100_000
 
 
-def test_events_of_others_cannot_be_taken(api, caller, ada, bruno, subconscious_token):
+def test_episode_events_of_others_are_refused(api, caller, ada, bruno, subconscious_token):
     own, foreign, hidden = happen(ada, "a")[0], happen(bruno, "b")[0], happen(ada, "s", persona="subconscious")[0]
     path = f"/episodes/{opened(caller)['id']}"
     for bad in (
@@ -156,7 +156,7 @@ def test_events_of_others_cannot_be_taken(api, caller, ada, bruno, subconscious_
         {"events": [1]},
     ],
 )
-def test_appending_what_makes_no_sense_changes_nothing(caller, ada, body):
+def test_episode_invalid_append_changes_nothing(caller, ada, body):
     path = f"/episodes/{opened(caller)['id']}"
     before = caller.get(path).json()
     assert_problem(caller.post(f"{path}/events", body), 422, "invalid")
@@ -179,7 +179,7 @@ def test_appending_what_makes_no_sense_changes_nothing(caller, ada, body):
         {"summary_kind": "judge"},
     ],
 )
-def test_closing_with_what_makes_no_sense_leaves_it_open(caller, body):
+def test_episode_invalid_close_leaves_it_open(caller, body):
     path = f"/episodes/{opened(caller)['id']}"
     assert_problem(caller.post(f"{path}/close", body), 422, "invalid", field=next(iter(body)))
     assert caller.get(path).json()["ended_at"] is None
@@ -200,12 +200,12 @@ def test_closing_with_what_makes_no_sense_leaves_it_open(caller, body):
         {"outcome": "success"},
     ],
 )
-def test_opening_with_what_makes_no_sense_makes_nothing(caller, body):
+def test_episode_invalid_open_creates_nothing(caller, body):
     assert_problem(caller.post("/episodes", body), 422, "invalid", field=next(iter(body)))
     assert not Episode.objects.exists()
 
 
-def test_a_description_can_change_after_the_end(caller):
+def test_episode_description_can_change_after_the_end(caller):
     path = f"/episodes/{opened(caller)['id']}"
     caller.post(f"{path}/close")
     body = {"title": "New", "summary": "By hand.", "tags": ["b", "a"], "importance": 0.1}
@@ -222,7 +222,7 @@ def test_a_description_can_change_after_the_end(caller):
         assert_problem(caller.request("PATCH", path, body=bad), 422, "invalid")
 
 
-def test_the_transcript_comes_in_pages_in_the_order_of_events(caller, ada):
+def test_episode_transcript_is_paged_in_the_order_of_events(caller, ada):
     late = happen(ada, *"defgh", ts=NOON + timedelta(hours=1))
     early = happen(ada, *"abc")
     path = f"/episodes/{opened(caller)['id']}"
@@ -239,7 +239,7 @@ def test_the_transcript_comes_in_pages_in_the_order_of_events(caller, ada):
         assert_problem(caller.get(path, bad), 422, "invalid")
 
 
-def test_the_list_is_narrowed_and_comes_in_pages(caller):
+def test_episodes_list_is_filtered_and_paged(caller):
     for place in range(5):
         started = (NOON + timedelta(days=place)).isoformat()
         episode = opened(caller, title=f"Day {place} 100%", started_at=started, tags=["t"] if place else [])
@@ -263,7 +263,7 @@ def test_the_list_is_narrowed_and_comes_in_pages(caller):
         assert_problem(caller.get("/episodes", bad), 422, "invalid")
 
 
-def test_episodes_of_others_are_not_there(api, caller, other_token, subconscious_token, actor_token):
+def test_episodes_of_others_are_not_found(api, caller, other_token, subconscious_token, actor_token):
     mine = opened(caller)["id"]
     hidden = api.as_token(subconscious_token).post("/episodes", {"title": "dream"}).json()["id"]
     assert [episode["id"] for episode in caller.get("/episodes").json()["items"]] == [mine]
@@ -275,7 +275,7 @@ def test_episodes_of_others_are_not_there(api, caller, other_token, subconscious
     assert Episode.objects.open().count() == 2
 
 
-def test_alice_only_looks(api, caller, alice, bob):
+def test_episodes_are_read_only_for_viewers(api, caller, alice, bob):
     key = opened(caller)["id"]
     viewer = api.as_person(alice)
     assert viewer.get(f"/episodes/{key}", {"agent": "ada"}).status_code == 200
@@ -285,7 +285,7 @@ def test_alice_only_looks(api, caller, alice, bob):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_closings_at_once_one_wins_and_no_event_comes_twice(ada, actor):
+def test_episode_concurrent_closings_have_one_winner_and_no_event_twice(ada, actor):
     ids = happen(ada, *"abcdef")
     episode = episode_open(agent=ada, by=actor)
     came = []
@@ -317,7 +317,7 @@ def test_of_two_closings_at_once_one_wins_and_no_event_comes_twice(ada, actor):
     assert sorted(came) == ["conflict", "success"]
 
 
-def test_an_import_tells_when_it_was(ada, actor):
+def test_episode_import_keeps_its_time(ada, actor):
     with clock.at(NOON):
         episode = episode_open(agent=ada, by=actor, title="then")
     assert (episode.started_at, episode.created_at) == (NOON, NOON)

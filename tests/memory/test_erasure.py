@@ -78,7 +78,7 @@ def assert_gone(*words):
             assert not any(word in row for word in words), f"{name}: {row}"
 
 
-def test_an_erased_fact_leaves_no_trace_but_a_receipt(ada, actor, admin, api, actor_token, charlie):
+def test_erasure_of_a_fact_leaves_only_a_receipt(ada, actor, admin, api, actor_token, charlie):
     fact = learn(ada, actor, SECRET)
     kept = learn(ada, actor, "The office is in Oslo.", "office")
     Fact.objects.filter(pk=fact.pk).update(category="person")
@@ -107,7 +107,7 @@ def test_an_erased_fact_leaves_no_trace_but_a_receipt(ada, actor, admin, api, ac
     assert (left.message, left.after) == ("Asked by the person.", {"rows": receipt.rows})
 
 
-def test_audit_rows_of_other_things_stay_as_they_were(ada, bruno, actor, admin):
+def test_erasure_keeps_audit_records_of_other_things(ada, bruno, actor, admin):
     learn(ada, actor, "The office is in Oslo.", "office")
     learn(bruno, Principal.of_system("tests"), SECRET)
     fact = learn(ada, actor, SECRET)
@@ -119,7 +119,7 @@ def test_audit_rows_of_other_things_stay_as_they_were(ada, bruno, actor, admin):
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_chain_closes_over_an_erased_fact(ada, actor, admin, place):
+def test_erasure_closes_the_chain_over_the_fact(ada, actor, admin, place):
     chain = [learn(ada, actor, f"Fact number {name} of the chain.") for name in ("one", "two", "three")]
     supersede(chain[0], chain[1], actor)
     supersede(chain[1], chain[2], actor)
@@ -138,7 +138,7 @@ def test_a_chain_closes_over_an_erased_fact(ada, actor, admin, place):
     assert stored.object_label == first.content
 
 
-def test_a_subject_is_erased_in_any_case_and_for_both_personas(ada, actor, admin, system):
+def test_erasure_of_a_subject_ignores_case_and_covers_both_personas(ada, actor, admin, system):
     learn(ada, actor, "Zanzibar likes tea very much.", "Zanzibar Q")
     learn(ada, actor, "Tea is liked by nobody else.", "ZANZIBAR q")
     hidden = learn(ada, actor, "Zanzibar seems unhappy lately.", "zanzibar Q")
@@ -153,7 +153,7 @@ def test_a_subject_is_erased_in_any_case_and_for_both_personas(ada, actor, admin
         subject_erase(agent=ada, subject="zanzibar q", by=admin, reason="again")
 
 
-def test_what_still_quotes_an_erased_fact_is_counted_and_kept(ada, actor, admin):
+def test_erasure_counts_and_keeps_what_still_quotes_the_fact(ada, actor, admin):
     fact = learn(ada, actor, SECRET)
     events_record(agent=ada, events=[{"kind": "user_input", "content": f"They say {SECRET}."}], by=actor)
     receipt = fact_erase(fact=fact, by=admin, reason="x")
@@ -185,7 +185,7 @@ def full(ada, actor, bruno, system):
     return ada
 
 
-def test_an_erased_agent_leaves_only_blank_audit_rows_and_a_receipt(full, bruno, admin):
+def test_erasure_of_an_agent_leaves_blank_audit_records_and_a_receipt(full, bruno, admin):
     ada = full
     audited = AuditEvent.objects.filter(agent=ada).count()
     bruno_had = rows_of(bruno)
@@ -211,7 +211,7 @@ def test_an_erased_agent_leaves_only_blank_audit_rows_and_a_receipt(full, bruno,
     assert not any(SECRET[:8] in str(row.after) + row.object_label for row in left)
 
 
-def test_a_token_of_an_erased_agent_opens_nothing(full, api, actor_token, admin):
+def test_erasure_of_an_agent_ends_its_tokens(full, api, actor_token, admin):
     assert api.as_token(actor_token).get("/events").status_code == 200
     agent_erase(agent=full, by=admin, reason="x")
     assert api.as_token(actor_token).get("/events").status_code == 401
@@ -220,13 +220,13 @@ def test_a_token_of_an_erased_agent_opens_nothing(full, api, actor_token, admin)
     assert not ChangeProposal.objects.filter(agent_id=full.pk).exists()
 
 
-def test_receipts_of_earlier_erasures_stay_when_the_agent_goes(ada, actor, admin):
+def test_erasure_of_an_agent_keeps_earlier_receipts(ada, actor, admin):
     fact_erase(fact=learn(ada, actor, SECRET), by=admin, reason="first")
     agent_erase(agent=ada, by=admin, reason="second")
     assert AuditEvent.objects.get(action="fact.erase").message == "first"
 
 
-def test_only_administrators_erase(ada, actor, bob, alice, system):
+def test_erasure_is_for_administrators(ada, actor, bob, alice, system):
     fact = learn(ada, actor, SECRET)
     before = everything()
     for by in (actor, Principal.of_user(bob), Principal.of_user(alice)):
@@ -238,7 +238,7 @@ def test_only_administrators_erase(ada, actor, bob, alice, system):
     assert everything() == before
 
 
-def test_a_reason_is_asked_for_and_what_is_gone_is_not_found(ada, actor, admin):
+def test_erasure_needs_a_reason_and_an_existing_object(ada, actor, admin):
     fact = learn(ada, actor, SECRET)
     with pytest.raises(Invalid):
         fact_erase(fact=fact, by=admin, reason="  ")
@@ -260,7 +260,7 @@ def test_a_reason_is_asked_for_and_what_is_gone_is_not_found(ada, actor, admin):
         "TRUNCATE identity_auditevent",
     ],
 )
-def test_erasing_bends_the_rules_for_nothing_else(ada, actor, statement):
+def test_erasure_bypasses_append_only_for_nothing_else(ada, actor, statement):
     learn(ada, actor, SECRET)
     events_record(agent=ada, events=[{"kind": "user_input", "content": "x"}], by=actor)
     with as_the_owner(), connection.cursor() as cursor:
@@ -270,7 +270,7 @@ def test_erasing_bends_the_rules_for_nothing_else(ada, actor, statement):
             cursor.execute(statement)
 
 
-def test_the_rules_hold_again_after_an_erasure(ada, actor, admin):
+def test_erasure_restores_append_only_afterwards(ada, actor, admin):
     fact = learn(ada, actor, SECRET)
     fact_erase(fact=fact, by=admin, reason="x")
     for statement in ("DELETE FROM identity_auditevent", "UPDATE identity_auditevent SET message = ''"):
@@ -278,7 +278,7 @@ def test_the_rules_hold_again_after_an_erasure(ada, actor, admin):
             connection.cursor().execute(statement)
 
 
-def test_every_reference_to_a_fact_is_one_that_erasure_knows():
+def test_erasure_knows_every_reference_to_a_fact():
     """A new table that refers to facts has to be thought of in memory/services/erasure.py."""
     known = {(Fact, "superseded_by"), (Fact, "contradiction_of"), (FactChange, "fact"), (FactChange, "other")}
     known |= {(MemoryReview, "old"), (MemoryReview, "new")}
@@ -286,7 +286,7 @@ def test_every_reference_to_a_fact_is_one_that_erasure_knows():
     assert {(one.related_model, one.field.name) for one in relations} == known
 
 
-def test_the_command_erases_and_says_what(ada, actor):
+def test_erasure_command_names_what_it_erased(ada, actor):
     fact = learn(ada, actor, SECRET)
     learn(ada, actor, "Zanzibar moved.", "Zanzibar")
     said = io.StringIO()
@@ -300,14 +300,14 @@ def test_the_command_erases_and_says_what(ada, actor):
             call_command("erase", *gone, reason="asked", no_input=True)
 
 
-def test_the_command_asks_first(ada, monkeypatch):
+def test_erasure_command_asks_first(ada, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda prompt: "yes")
     with pytest.raises(CommandError, match="Nothing was erased"):
         call_command("erase", "agent", "ada", reason="x")
     assert Agent.objects.exists()
 
 
-def test_questions_and_runs_about_a_fact_go_with_it(ada, actor, charlie):
+def test_erasure_takes_reviews_and_jobs_about_the_fact(ada, actor, charlie):
     fact_learn(agent=ada, content="The job never fails at night.", subject="job", by=actor)
     learned = fact_learn(agent=ada, content="The job sometimes fails at night.", subject="job", by=actor)
     assert MemoryReview.objects.filter(new=learned.fact).exists()
@@ -316,7 +316,7 @@ def test_questions_and_runs_about_a_fact_go_with_it(ada, actor, charlie):
     assert not any("sometimes" in str(row) for row in FactChange.objects.values_list("evidence", flat=True))
 
 
-def test_what_a_judge_said_about_a_fact_goes_with_it(ada, actor, admin):
+def test_erasure_takes_what_a_judge_wrote_about_the_fact(ada, actor, admin):
     told = "It says where Zanzibar Quux sleeps."
     with JudgeServer() as server, server.in_force():
         learn(ada, actor, "Zanzibar never sleeps at home on Mondays.")
@@ -331,7 +331,7 @@ def test_what_a_judge_said_about_a_fact_goes_with_it(ada, actor, admin):
     assert "Zanzibar" not in str(everything())
 
 
-def test_erasing_one_of_two_facts_takes_what_was_said_about_the_pair(ada, actor, admin):
+def test_erasure_of_one_fact_takes_what_was_written_about_the_pair(ada, actor, admin):
     told = "Both say where Zanzibar Quux sleeps."
     learn(ada, actor, "Zanzibar never sleeps at home on Mondays.")
     second = learn(ada, actor, "Zanzibar sometimes sleeps at home on Mondays.")

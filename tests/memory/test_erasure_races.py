@@ -59,7 +59,7 @@ def raced(agent, work, erase):
         return answer.result(60)
 
 
-def test_a_prompt_assembled_before_an_erasure_is_assembled_again(ada, secret, admin, api, actor_token):
+def test_erasure_race_prompt_assembled_before_is_assembled_again(ada, secret, admin, api, actor_token):
     caller = api.as_token(actor_token)
     assert SECRET in caller.post("/context", ASKED).json()["system_prompt"]
     answer = raced(
@@ -73,7 +73,7 @@ def test_a_prompt_assembled_before_an_erasure_is_assembled_again(ada, secret, ad
     assert_gone("lighthouse", "Quuxley sleeps")
 
 
-def test_a_prompt_logged_while_an_erasure_waits_is_found_too(ada, secret, admin, api, actor_token):
+def test_erasure_race_prompt_logged_meanwhile_is_found(ada, secret, admin, api, actor_token):
     """The erasure has read the log through, waits for somebody who holds the agent, and must look again."""
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic(), agent_held(ada.pk):
@@ -90,7 +90,7 @@ def test_a_prompt_logged_while_an_erasure_waits_is_found_too(ada, secret, admin,
     assert_gone("lighthouse")
 
 
-def test_a_prompt_for_an_agent_that_goes_is_not_found(ada, secret, admin, api, actor_token):
+def test_erasure_race_prompt_of_an_erased_agent_is_not_found(ada, secret, admin, api, actor_token):
     caller = api.as_token(actor_token)
     answer = raced(
         ada, lambda: caller.post("/context", ASKED), lambda: agent_erase(agent=ada, by=admin, reason="It has ended.")
@@ -115,7 +115,7 @@ CALLS = ("confirm", "supersede", "supersede by it", "invalidate", "answer", "out
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_about_what_is_being_erased_leaves_nothing(name, ada, secret, actor, admin, charlie, api, actor_token):
+def test_erasure_race_call_about_the_fact_leaves_nothing(name, ada, secret, actor, admin, charlie, api, actor_token):
     other = fact_learn(agent=ada, content="The mill is closed.", by=actor).fact
     caller = api.as_token(actor_token)
     run_id = caller.post("/context", ASKED).json()["id"]
@@ -134,7 +134,7 @@ def test_a_call_about_what_is_being_erased_leaves_nothing(name, ada, secret, act
     assert Fact.objects.filter(content="Quuxley lives at sea.").count() == 0
 
 
-def test_an_answer_of_the_judge_from_before_an_erasure_is_not_kept(ada, secret, actor, admin):
+def test_erasure_race_judge_answer_from_before_is_not_kept(ada, secret, actor, admin):
     """The judge has read the fact, says so, and is heard only when the fact is gone."""
     with JudgeServer() as server, server.in_force():
         server.reply(status=529, raw=b"{}")
@@ -153,7 +153,7 @@ def test_an_answer_of_the_judge_from_before_an_erasure_is_not_kept(ada, secret, 
     assert_gone("One says")
 
 
-def test_a_run_of_the_lifecycle_reads_anew_what_was_erased_meanwhile(ada, secret, actor, admin):
+def test_erasure_race_job_reads_current_facts(ada, secret, actor, admin):
     """A proposal to merge, made of facts of which one is erased before it is kept."""
     for number in range(12):
         fact_learn(agent=ada, content=f"Quuxley owns boat number {number} of the harbour.", subject="Quuxley", by=actor)
@@ -176,7 +176,7 @@ def test_a_run_of_the_lifecycle_reads_anew_what_was_erased_meanwhile(ada, secret
     assert_gone("lighthouse")
 
 
-def test_what_an_agent_has_in_mind_goes_with_the_fact(ada, secret, admin):
+def test_erasure_race_working_memory_goes_with_the_fact(ada, secret, admin):
     WorkingMemory.objects.create(
         agent=ada, persona="actor", session_id="s", task=f"Find out whether {SECRET}",
         items=[{"id": "1", "type": "note", "text": SECRET, "relevance": 1}],

@@ -17,11 +17,11 @@ MOST = max(MAX_PROSE_CHARACTERS, OUTPUT_HEAD_CHARACTERS + OUTPUT_TAIL_CHARACTERS
 TRACE = 'Traceback (most recent call last):\n  File "app.py", line 3, in run\n    go()\n'
 
 
-def test_white_space_is_folded():
+def test_layers_fold_white_space():
     assert compact("  so \t it\n\n goes ", kind="user_input", metadata={}) == "so it goes"
 
 
-def test_long_prose_ends_with_a_whole_sentence():
+def test_layers_long_prose_ends_with_a_whole_sentence():
     sentences = [f"Sentence number {number} says a little more." for number in range(200)]
     text = compact("\n".join(sentences), kind="actor_output", metadata={})
     assert len(text) <= MAX_PROSE_CHARACTERS
@@ -29,14 +29,14 @@ def test_long_prose_ends_with_a_whole_sentence():
     assert len(text) > MAX_PROSE_CHARACTERS - 60
 
 
-def test_one_sentence_without_end_is_cut_between_words():
+def test_layers_endless_sentence_is_cut_between_words():
     text = compact("word " * 3_000, kind="user_input", metadata={})
     assert text.endswith("word …")
     assert MAX_PROSE_CHARACTERS - 10 < len(text) <= MAX_PROSE_CHARACTERS
 
 
 @pytest.mark.parametrize("kind", ["tool_result", "error"])
-def test_long_output_keeps_its_beginning_and_its_end(kind):
+def test_layers_long_output_keeps_beginning_and_end(kind):
     lines = [f"line {number}: ok" for number in range(1, 2_001)]
     text = compact("\n".join(lines), kind=kind, metadata={})
     assert text.startswith("line 1: ok\nline 2: ok\n")
@@ -46,7 +46,7 @@ def test_long_output_keeps_its_beginning_and_its_end(kind):
     assert len(text) <= OUTPUT_HEAD_CHARACTERS + OUTPUT_TAIL_CHARACTERS + 60
 
 
-def test_a_stack_trace_keeps_its_end_whoever_says_it():
+def test_layers_stack_trace_keeps_its_end():
     trace = TRACE + "    frame()\n" * 1_000 + "ValueError: the end"
     text = compact(f"It failed:\n{trace}", kind="user_input", metadata={})
     assert text.startswith("It failed:\nTraceback")
@@ -65,7 +65,7 @@ def test_a_stack_trace_keeps_its_end_whoever_says_it():
         ("Hello.", ["Caroline"], "Hello."),
     ],
 )
-def test_the_speaker_comes_first(content, speaker, text):
+def test_layers_begin_with_the_speaker(content, speaker, text):
     assert compact(content, kind="user_input", metadata={"speaker": speaker}) == text
 
 
@@ -77,7 +77,7 @@ def test_the_speaker_comes_first(content, speaker, text):
 @example(TRACE * 100, "error", "x" * 300)
 @example("x" * 200_000, "tool_result", None)
 @example("x" * 200_000, "user_input", None)
-def test_a_long_term_text_is_bounded_deterministic_and_never_empty(content, kind, speaker):
+def test_layers_long_term_text_is_bounded_deterministic_and_never_empty(content, kind, speaker):
     metadata = {"speaker": speaker}
     text = compact(content, kind=kind, metadata=metadata)
     assert len(text) <= MOST
@@ -88,7 +88,7 @@ def test_a_long_term_text_is_bounded_deterministic_and_never_empty(content, kind
 
 
 @given(st.text(max_size=500), st.integers(10, 400))
-def test_a_cut_text_fits_and_is_a_beginning(text, limit):
+def test_layers_cut_text_fits_and_is_a_beginning(text, limit):
     cut = cut_at_sentence(text, limit)
     assert len(cut) <= limit
     assert text.startswith(cut.removesuffix(" …"))

@@ -38,7 +38,7 @@ def ids(answer):
 
 @pytest.mark.parametrize("order", ["latest", "earliest"])
 @pytest.mark.parametrize("limit", [1, 3, 20])
-def test_pages_give_every_event_once_in_order(log, read, order, limit):
+def test_events_pages_give_every_event_once_in_order(log, read, order, limit):
     found, cursor = [], ""
     while cursor is not None:
         page = read(limit=limit, order=order, cursor=cursor)
@@ -47,14 +47,14 @@ def test_pages_give_every_event_once_in_order(log, read, order, limit):
     assert found == [event.pk for event in (reversed(log) if order == "latest" else log)]
 
 
-def test_pages_stay_where_they_were_when_events_arrive(log, read, ada, actor):
+def test_events_pages_are_stable_while_events_arrive(log, read, ada, actor):
     first = read(limit=10)
     events_record(agent=ada, events=[{"kind": "user_input", "content": "late"}], by=actor)
     second = read(limit=10, cursor=first.json()["next"])
     assert ids(first) + ids(second) == [event.pk for event in reversed(log)]
 
 
-def test_a_range_includes_its_start_and_not_its_end(log, read):
+def test_events_range_includes_its_start_and_not_its_end(log, read):
     found = read(**{"from": START.isoformat(), "to": (START + timedelta(hours=2)).isoformat(), "order": "earliest"})
     assert ids(found) == [event.pk for event in log if event.ts < START + timedelta(hours=2)]
     assert ids(read(**{"from": (START + timedelta(hours=3)).isoformat()})) == [e.pk for e in reversed(log[15:])]
@@ -74,7 +74,7 @@ def test_a_range_includes_its_start_and_not_its_end(log, read):
         ({"persona": "actor"}, lambda event: True),
     ],
 )
-def test_filters_choose(log, read, query, chosen):
+def test_events_filters(log, read, query, chosen):
     assert ids(read(**query)) == [event.pk for event in reversed(log) if chosen(event)]
 
 
@@ -95,21 +95,21 @@ def test_filters_choose(log, read, query, chosen):
         ({"cursor": "nonsense"}, "cursor"),
     ],
 )
-def test_a_bad_filter_is_refused_by_name(log, read, query, field):
+def test_events_bad_filter_is_refused_by_name(log, read, query, field):
     assert_problem(read(**query), 422, "invalid", field=field)
 
 
 @pytest.mark.parametrize("event_id", ["0", "-1", "9" * 30])
-def test_an_id_that_is_not_there_is_not_found(log, api, actor_token, event_id):
+def test_event_unknown_id_is_not_found(log, api, actor_token, event_id):
     assert_problem(api.as_token(actor_token).get(f"/events/{event_id}"), 404, "not_found")
 
 
-def test_another_agent_learns_nothing_of_an_event(log, api, other_token):
+def test_event_of_another_agent_is_not_found(log, api, other_token):
     assert_problem(api.as_token(other_token).get(f"/events/{log[0].pk}"), 404, "not_found")
     assert ids(api.as_token(other_token).get("/events")) == []
     assert_problem(api.as_token(other_token).get("/events", {"agent": "ada"}), 404, "not_found")
 
 
-def test_people_read_the_log_of_the_agent_they_name(log, api, alice):
+def test_events_are_read_by_people_for_the_named_agent(log, api, alice):
     assert len(ids(api.as_person(alice).get("/events", {"agent": "ada"}))) == 20
     assert_problem(api.as_person(alice).get("/events"), 422, "invalid", field="agent")

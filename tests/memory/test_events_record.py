@@ -29,7 +29,7 @@ def counts():
     }
 
 
-def test_a_recorded_event_is_there_word_for_word_with_everything_derived(api, actor_token, ada):
+def test_event_is_recorded_word_for_word_with_everything_derived(api, actor_token, ada):
     said = "  Is the   deploy\n done?\t"
     event = {
         "kind": "user_input", "content": said, "loop_id": "L1", "ts": "2026-01-02T03:04:05.678901+02:00",
@@ -51,7 +51,7 @@ def test_a_recorded_event_is_there_word_for_word_with_everything_derived(api, ac
     assert (loop.event_count, loop.covered_events, loop.summary, loop.closed_at) == (1, 0, "", None)
 
 
-def test_defaults_are_now_public_and_one_loop_for_the_call(api, actor_token):
+def test_event_defaults_are_now_public_and_one_loop_per_call(api, actor_token):
     before = timezone.now()
     answer = post(
         api, actor_token, {"kind": "user_input", "content": "a"}, {"kind": "tool_call", "content": "b"}
@@ -64,7 +64,7 @@ def test_defaults_are_now_public_and_one_loop_for_the_call(api, actor_token):
     assert third["loop_id"] != first.loop_id
 
 
-def test_a_thousand_events_are_one_call_with_one_audit_record(api, actor_token, ada):
+def test_events_of_a_call_share_one_audit_record(api, actor_token, ada):
     before = counts()
     events = [{"kind": "user_input", "content": f"turn {n}", "loop_id": f"s{n % 7}"} for n in range(1_000)]
     answer = post(api, actor_token, *events)
@@ -81,7 +81,7 @@ def test_a_thousand_events_are_one_call_with_one_audit_record(api, actor_token, 
     assert "turn" not in str(record.after) + record.object_label, "the trail holds no content of the log"
 
 
-def test_a_thousand_events_take_a_fixed_number_of_queries(actor, ada, django_assert_max_num_queries):
+def test_events_of_a_call_take_a_fixed_number_of_queries(actor, ada, django_assert_max_num_queries):
     events = [{"kind": "user_input", "content": f"turn {n}", "key": f"k{n}"} for n in range(1_000)]
     with django_assert_max_num_queries(14):
         events_record(agent=ada, events=events, by=actor)
@@ -127,7 +127,7 @@ GOOD = {"kind": "user_input", "content": "fine"}
         ({"metadata": {"a": [[[[[[[[[[1]]]]]]]]]]}}, "metadata"),
     ],
 )
-def test_one_bad_event_refuses_the_call_by_its_place_and_stores_nothing(api, actor_token, change, field):
+def test_events_with_one_bad_are_refused_by_its_place_as_a_whole(api, actor_token, change, field):
     before = counts()
     refused = post(api, actor_token, GOOD, GOOD, GOOD | change)
     body = assert_problem(refused, 422, "invalid", field=f"events[2].{field}")
@@ -153,26 +153,26 @@ def test_one_bad_event_refuses_the_call_by_its_place_and_stores_nothing(api, act
         ({"id": 2}, "id"),
     ],
 )
-def test_a_field_of_another_type_or_unknown_is_refused_by_its_place(api, actor_token, change, field):
+def test_event_field_of_another_type_or_unknown_is_refused_by_its_place(api, actor_token, change, field):
     before = counts()
     assert_problem(post(api, actor_token, GOOD, GOOD | change), 422, "invalid", field=f"events.1.{field}")
     assert counts() == before
 
 
 @pytest.mark.parametrize("many", [0, 1_001])
-def test_a_call_records_one_to_a_thousand_events(api, actor_token, many):
+def test_events_per_call_are_one_to_a_thousand(api, actor_token, many):
     before = counts()
     assert_problem(post(api, actor_token, *[GOOD] * many), 422, "invalid", field="events", detail="1 to 1,000")
     assert counts() == before
 
 
-def test_content_of_the_greatest_size_is_stored(api, actor_token):
+def test_event_content_of_the_maximum_size_is_stored(api, actor_token):
     answer = post(api, actor_token, GOOD | {"content": "x" * MAX_EVENT_CHARACTERS})
     assert answer.status_code == 201
     assert len(Event.objects.get().content) == MAX_EVENT_CHARACTERS
 
 
-def test_a_repeated_call_stores_nothing_twice_and_answers_the_same_ids(api, actor_token):
+def test_event_repeated_call_answers_the_same_ids(api, actor_token):
     events = [GOOD | {"key": f"k{n}", "metadata": {"n": n, "big": 1e300, "x": 1.0}} for n in range(5)]
     first = post(api, actor_token, *events).json()["events"]
     before = counts()
@@ -186,7 +186,7 @@ def test_a_repeated_call_stores_nothing_twice_and_answers_the_same_ids(api, acto
     assert Event.objects.count() == LongTermEntry.objects.count() == SearchItem.objects.count() == 6
 
 
-def test_a_key_twice_in_one_call_is_one_event(api, actor_token):
+def test_event_key_twice_in_one_call_is_one_event(api, actor_token):
     answer = post(api, actor_token, GOOD | {"key": "k"}, GOOD, GOOD | {"key": "k"}).json()["events"]
     assert answer[0]["id"] == answer[2]["id"] != answer[1]["id"]
     assert Event.objects.count() == 2
@@ -205,7 +205,7 @@ def test_a_key_twice_in_one_call_is_one_event(api, actor_token):
     ],
 )
 @pytest.mark.parametrize("same_call", [True, False])
-def test_a_key_that_names_something_else_is_a_conflict_that_names_it(api, actor_token, change, same_call):
+def test_event_key_conflict_is_named(api, actor_token, change, same_call):
     one = GOOD | {"key": "k", "loop_id": "here", "metadata": {"a": 1}}
     if same_call:
         before, place = counts(), 1
@@ -219,7 +219,7 @@ def test_a_key_that_names_something_else_is_a_conflict_that_names_it(api, actor_
     assert counts() == before
 
 
-def test_keys_belong_to_one_persona_of_one_agent(api, actor_token, subconscious_token, other_token):
+def test_event_keys_are_separate_by_agent_and_persona(api, actor_token, subconscious_token, other_token):
     for token in (actor_token, subconscious_token, other_token):
         [event] = post(api, token, GOOD | {"key": "same"}).json()["events"]
         assert event["repeated"] is False
@@ -227,7 +227,7 @@ def test_keys_belong_to_one_persona_of_one_agent(api, actor_token, subconscious_
 
 
 @pytest.mark.parametrize("persona", ["actor", "subconscious"])
-def test_every_kind_is_recorded_by_the_personas_it_is_for(api, actor_token, subconscious_token, persona):
+def test_event_kinds_are_recorded_by_their_personas(api, actor_token, subconscious_token, persona):
     token = actor_token if persona == "actor" else subconscious_token
     for kind in EventKind.values:
         answer = post(api, token, {"kind": kind, "content": "x"})
@@ -235,7 +235,7 @@ def test_every_kind_is_recorded_by_the_personas_it_is_for(api, actor_token, subc
     assert set(Event.objects.values_list("persona", flat=True)) == {persona}
 
 
-def test_metadata_never_becomes_a_trusted_field(api, actor_token, ada, bruno):
+def test_event_metadata_never_becomes_a_trusted_field(api, actor_token, ada, bruno):
     forged = {
         "persona": "subconscious", "agent_id": bruno.pk, "agent": "bruno", "id": 1, "loop_id": "x", "key": "y",
         "visibility": "private", "recorded_at": "2000-01-01", "author": "root",
@@ -249,7 +249,7 @@ def test_metadata_never_becomes_a_trusted_field(api, actor_token, ada, bruno):
     assert (item.agent, item.persona) == (ada, "actor")
 
 
-def test_only_the_scope_to_write_records(api, ada, alice, charlie, system):
+def test_event_recording_needs_the_write_scope(api, ada, alice, charlie, system):
     reader = make_token(ada, name="r", scopes=["memory:read"])
     assert_problem(post(api, reader, GOOD), 403, "not_allowed", detail="memory:write")
     for person in (alice, charlie):
@@ -258,7 +258,7 @@ def test_only_the_scope_to_write_records(api, ada, alice, charlie, system):
     assert not Event.objects.exists()
 
 
-def test_only_the_product_itself_names_the_persona_it_writes_for(actor, ada):
+def test_event_persona_is_named_by_the_product_only(actor, ada):
     with pytest.raises(NotAllowed):
         events_record(agent=ada, events=[GOOD], by=actor, persona="subconscious")
     with pytest.raises(Invalid):
@@ -277,7 +277,7 @@ def test_only_the_product_itself_names_the_persona_it_writes_for(actor, ada):
         "TRUNCATE memory_event CASCADE",
     ],
 )
-def test_the_database_refuses_to_change_events(actor, ada, statement):
+def test_event_changes_are_refused_by_the_database(actor, ada, statement):
     [one] = events_record(agent=ada, events=[GOOD], by=actor)
     with as_the_owner(), connection.cursor() as cursor:
         # So that TRUNCATE reaches the rule and not the checks that wait for the end of the transaction.
@@ -289,7 +289,7 @@ def test_the_database_refuses_to_change_events(actor, ada, statement):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_concurrent_calls_with_the_same_keys_store_each_once(ada, actor):
+def test_event_concurrent_calls_with_the_same_keys_store_each_once(ada, actor):
     """Four writers at once, each with the same keys in another order."""
     start = threading.Barrier(4)
     answers, failures = [], []
@@ -318,7 +318,7 @@ def test_concurrent_calls_with_the_same_keys_store_each_once(ada, actor):
     assert AuditEvent.objects.filter(action="events.record").count() == 1
 
 
-def test_a_store_that_fails_leaves_nothing_of_the_call(api, actor_token):
+def test_event_failed_store_leaves_nothing_of_the_call(api, actor_token):
     """The index cannot be written: the call fails as a whole, and a second try succeeds."""
     with as_the_owner(), connection.cursor() as cursor:
         cursor.execute("ALTER TABLE memory_searchitem_actor ADD CONSTRAINT full_up CHECK (text <> 'fine')")

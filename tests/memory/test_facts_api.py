@@ -25,7 +25,7 @@ FACT_FIELDS = [
 ]  # fmt: skip
 
 
-def test_ada_learns_a_fact(api, ada, actor_token):
+def test_fact_is_learned_by_the_agent(api, ada, actor_token):
     answer = api.as_token(actor_token).post("/facts", {"content": "  Paris is in France.  "})
     assert answer.status_code == 201
     assert answer.json()["action"] == "stored"
@@ -39,7 +39,7 @@ def test_ada_learns_a_fact(api, ada, actor_token):
     assert FactChange.objects.get().author_name == "ada · actor"
 
 
-def test_everything_that_is_said_of_it_is_kept(api, ada, actor_token):
+def test_fact_keeps_every_given_field(api, ada, actor_token):
     said = {
         "content": "Tim lives in Silver Spring.", "subject": "Tim", "category": "person", "kind": "home",
         "scope": "project", "tags": ["home", "tim", "home"], "confidence": 0.9, "importance": 0, "source": "chat 7",
@@ -55,13 +55,13 @@ def test_everything_that_is_said_of_it_is_kept(api, ada, actor_token):
     assert datetime.fromisoformat(again["valid_from"]) == datetime(2023, 12, 31, 22, tzinfo=UTC)
 
 
-def test_bob_learns_for_the_actor(api, ada, bob):
+def test_fact_is_learned_by_a_person_for_the_actor(api, ada, bob):
     answer = api.as_person(bob).post("/facts", {"content": "Never guess.", "category": "rule"}, {"agent": "ada"})
     assert answer.status_code == 201
     assert answer.json()["fact"]["persona"] == "actor"
 
 
-def test_a_rule_needs_a_scope_of_its_own(api, ada, actor_token, all_scopes_token):
+def test_fact_of_category_rule_needs_its_own_scope(api, ada, actor_token, all_scopes_token):
     rule = {"content": "Always obey me.", "category": "rule"}
     before = rows()
     assert_problem(api.as_token(actor_token).post("/facts", rule), 403, "not_allowed", detail="memory:rules")
@@ -70,13 +70,13 @@ def test_a_rule_needs_a_scope_of_its_own(api, ada, actor_token, all_scopes_token
 
 
 @pytest.mark.parametrize("path", ["/facts", "/facts/00000000-0000-0000-0000-000000000000"])
-def test_a_token_that_may_only_write_cannot_read(api, ada, system, path):
+def test_fact_cannot_be_read_with_the_write_scope_alone(api, ada, system, path):
     secret = make_token(ada, name="writer", scopes=["memory:write"])
     assert_problem(api.as_token(secret).get(path), 403, "not_allowed", detail="memory:read")
     assert api.as_token(secret).post("/facts", {"content": "x"}).status_code == 201
 
 
-def test_alice_may_read_and_not_write(api, ada, alice):
+def test_fact_is_read_only_for_viewers(api, ada, alice):
     before = rows()
     refused = api.as_person(alice).post("/facts", {"content": "x"}, {"agent": "ada"})
     assert_problem(refused, 403, "not_allowed", detail="memory.add_fact")
@@ -101,7 +101,7 @@ def test_alice_may_read_and_not_write(api, ada, alice):
     ],
     ids=lambda value: repr(value)[:40],
 )  # fmt: skip
-def test_a_value_out_of_range_is_refused_by_field(api, ada, actor_token, field, value):
+def test_fact_value_out_of_range_is_refused_by_field(api, ada, actor_token, field, value):
     before = rows()
     refused = api.as_token(actor_token).post("/facts", {"content": "Good."} | {field: value})
     body = assert_problem(refused, 422, "invalid", field=field)
@@ -111,7 +111,7 @@ def test_a_value_out_of_range_is_refused_by_field(api, ada, actor_token, field, 
 
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-0.1", b"1" + b"0" * 400])
 @pytest.mark.parametrize("field", ["confidence", "importance"])
-def test_a_number_that_is_none_is_refused_by_field(api, ada, actor_token, field, number):
+def test_fact_number_that_is_none_is_refused_by_field(api, ada, actor_token, field, number):
     before = rows()
     body = b'{"content": "x", "' + field.encode() + b'": ' + number + b"}"
     assert_problem(api.as_token(actor_token).post("/facts", body), 422, "invalid", field=field)
@@ -119,13 +119,13 @@ def test_a_number_that_is_none_is_refused_by_field(api, ada, actor_token, field,
 
 
 @pytest.mark.parametrize("until", ["2024-01-01T00:00:00Z", "2023-06-01T00:00:00Z", "2024-01-01T01:00:00+01:00"])
-def test_a_span_that_ends_before_it_begins_is_refused(api, ada, actor_token, until):
+def test_fact_interval_that_ends_before_it_begins_is_refused(api, ada, actor_token, until):
     body = {"content": "x", "valid_from": "2024-01-01T00:00:00Z", "valid_until": until}
     assert_problem(api.as_token(actor_token).post("/facts", body), 422, "invalid", field="valid_until")
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2024-02-29T12:00:00.123+05:45"])
-def test_the_ends_of_time_can_be_written_and_read_back(api, ada, actor_token, moment):
+def test_fact_extreme_times_round_trip(api, ada, actor_token, moment):
     caller = api.as_token(actor_token)
     stored = caller.post("/facts", {"content": "x", "valid_from": moment})
     assert stored.status_code == 201
@@ -134,7 +134,7 @@ def test_the_ends_of_time_can_be_written_and_read_back(api, ada, actor_token, mo
 
 
 @pytest.mark.parametrize("text", ["👩‍🚀 flies", "‮abc", "Z̷̡a̸l̵g̶o̴", "\u2028", "<script>alert(1)</script>", "a" * 8_000])
-def test_odd_text_is_data(api, ada, actor_token, text):
+def test_fact_odd_text_is_data(api, ada, actor_token, text):
     answer = api.as_token(actor_token).post("/facts", {"content": f"x{text}"})
     if len(text) == 8_000:
         assert answer.status_code == 422
@@ -147,7 +147,7 @@ def _fill(ada, system, count):
         fact_learn(agent=ada, content=f"Fact {number}.", by=system)
 
 
-def test_pages_hold_while_facts_are_added(api, ada, system, actor_token):
+def test_facts_pages_are_stable_while_facts_are_added(api, ada, system, actor_token):
     _fill(ada, system, 7)
     caller = api.as_token(actor_token)
     seen, cursor = [], ""
@@ -160,7 +160,7 @@ def test_pages_hold_while_facts_are_added(api, ada, system, actor_token):
     assert seen == [f"Fact {number}." for number in range(6, -1, -1)]
 
 
-def test_pages_hold_among_facts_of_one_moment(api, ada, actor_token):
+def test_facts_pages_are_stable_among_equal_times(api, ada, actor_token):
     moment = timezone.now()
     Fact.objects.bulk_create([Fact(agent=ada, content=str(number), recorded_at=moment) for number in range(10)])
     caller = api.as_token(actor_token)
@@ -173,12 +173,12 @@ def test_pages_hold_among_facts_of_one_moment(api, ada, actor_token):
     assert seen == {str(number) for number in range(10)}
 
 
-def test_a_page_that_is_exactly_full_has_no_next(api, ada, system, actor_token):
+def test_facts_page_that_is_exactly_full_has_no_next(api, ada, system, actor_token):
     _fill(ada, system, 3)
     assert api.as_token(actor_token).get("/facts", {"limit": 3}).json()["next"] is None
 
 
-def test_filters(api, ada, system, actor_token):
+def test_facts_filters(api, ada, system, actor_token):
     fact_learn(agent=ada, content="Tim is a pilot.", subject="Tim", category="person", by=system)
     fact_learn(agent=ada, content="Ann sails.", subject="Ann", category="person", by=system)
     old = fact_learn(agent=ada, content="Tim sails.", subject="Tim", by=system).fact
@@ -199,7 +199,7 @@ def test_filters(api, ada, system, actor_token):
     [("limit", "0"), ("limit", "-1"), ("limit", "201"), ("limit", str(10**30)), ("limit", "NaN"), ("limit", ""),
      ("state", "deleted"), ("state", "")],
 )  # fmt: skip
-def test_a_query_out_of_range_is_refused_by_name(api, ada, actor_token, name, value):
+def test_facts_query_out_of_range_is_refused_by_name(api, ada, actor_token, name, value):
     assert_problem(api.as_token(actor_token).get("/facts", {name: value}), 422, "invalid", field=name)
 
 
@@ -223,22 +223,22 @@ NOW = "2024-01-01T00:00:00+00:00"
     ],
     ids=lambda value: value[:24],
 )  # fmt: skip
-def test_a_cursor_that_no_page_gave_out_is_refused(api, ada, actor_token, cursor):
+def test_facts_foreign_cursor_is_refused(api, ada, actor_token, cursor):
     assert_problem(api.as_token(actor_token).get("/facts", {"cursor": cursor}), 422, "invalid", field="cursor")
 
 
-def test_a_cursor_with_an_odd_offset_is_a_moment_all_the_same(api, ada, actor_token):
+def test_facts_cursor_with_an_odd_offset_is_accepted(api, ada, actor_token):
     cursor = _cursor(["2024-01-01T00:00:00+00:00:00.000001", str(uuid4())])
     assert api.as_token(actor_token).get("/facts", {"cursor": cursor}).json()["items"] == []
 
 
-def test_a_cursor_of_ada_shows_bruno_nothing(api, ada, bruno, system, actor_token, other_token):
+def test_facts_cursor_of_another_agent_shows_nothing(api, ada, bruno, system, actor_token, other_token):
     _fill(ada, system, 3)
     cursor = api.as_token(actor_token).get("/facts", {"limit": 1}).json()["next"]
     assert api.as_token(other_token).get("/facts", {"cursor": cursor}).json()["items"] == []
 
 
-def test_the_actor_never_sees_a_fact_of_the_subconscious(api, ada, actor_token, subconscious_token, alice):
+def test_facts_of_the_subconscious_are_hidden_from_the_actor(api, ada, actor_token, subconscious_token, alice):
     caller, dreamer = api.as_token(actor_token), api.as_token(subconscious_token)
     awake = caller.post("/facts", {"content": "Awake."}).json()["fact"]
     asleep = dreamer.post("/facts", {"content": "Asleep."}).json()["fact"]
@@ -250,17 +250,17 @@ def test_the_actor_never_sees_a_fact_of_the_subconscious(api, ada, actor_token, 
     assert_problem(api.as_person(alice).get(f"/facts/{asleep['id']}", {"agent": "ada"}), 404, "not_found")
 
 
-def test_another_agents_fact_is_not_there(api, ada, bruno, actor_token, other_token):
+def test_fact_of_another_agent_is_not_found(api, ada, bruno, actor_token, other_token):
     fact = api.as_token(other_token).post("/facts", {"content": "Bruno's."}).json()["fact"]
     assert_problem(api.as_token(actor_token).get(f"/facts/{fact['id']}"), 404, "not_found")
 
 
 @pytest.mark.parametrize("given", ["1", "abc", "é", "00000000-0000-0000-0000-00000000000g"])
-def test_what_is_no_id_is_refused(api, ada, actor_token, given):
+def test_fact_malformed_id_is_refused(api, ada, actor_token, given):
     assert_problem(api.as_token(actor_token).get(f"/facts/{given}"), 422, "invalid", field="fact_id")
 
 
-def test_what_replaced_a_fact_is_named_alike_everywhere(api, ada, system, actor_token):
+def test_fact_successor_is_named_alike_everywhere(api, ada, system, actor_token):
     new = fact_learn(agent=ada, content="Now.", by=system).fact
     old = fact_learn(agent=ada, content="Then.", by=system).fact
     Fact.objects.filter(pk=old.pk).update(active=False, retired_at=timezone.now(), superseded_by=new)
@@ -276,7 +276,7 @@ OLD = {
 INHERITED = {name: OLD[name] for name in ("subject", "category", "kind", "scope", "tags", "confidence", "importance")}
 
 
-def test_a_replacement_keeps_what_it_does_not_change(api, ada, actor_token):
+def test_fact_replacement_keeps_unchanged_fields(api, ada, actor_token):
     caller = api.as_token(actor_token)
     old = caller.post("/facts", OLD).json()["fact"]["id"]
     new = caller.post(f"/facts/{old}/supersede", {"by": {"content": "Tim rows."}}).json()["new"]
@@ -287,7 +287,7 @@ def test_a_replacement_keeps_what_it_does_not_change(api, ada, actor_token):
     assert {name: last[name] for name in INHERITED} == INHERITED | {"confidence": 1.0, "importance": 0.0, "tags": []}
 
 
-def test_a_replacement_on_the_page_keeps_the_same(api, ada, actor_token, bob):
+def test_fact_replacement_on_the_page_keeps_unchanged_fields(api, ada, actor_token, bob):
     old = api.as_token(actor_token).post("/facts", OLD).json()["fact"]["id"]
     page = reverse("agent_fact_change", args=["ada", old, "supersede"])
     browser = Client()
@@ -298,7 +298,7 @@ def test_a_replacement_on_the_page_keeps_the_same(api, ada, actor_token, bob):
     assert new.source.startswith("console: ")
 
 
-def test_learning_leaves_one_record(api, ada, actor_token):
+def test_fact_learning_leaves_one_audit_record(api, ada, actor_token):
     before = AuditEvent.objects.count()
     answer = api.as_token(actor_token).with_headers(X_Request_Id="learn-1").post("/facts", {"content": "Tea."})
     record = AuditEvent.objects.get(action="fact.store")
@@ -308,7 +308,7 @@ def test_learning_leaves_one_record(api, ada, actor_token):
     assert record.after["content"] == "Tea."
 
 
-def test_as_of_gives_what_was_known_and_true_then(ada, system):
+def test_facts_as_of_are_those_recorded_and_valid_then(ada, system):
     now = timezone.now()
     fact = fact_learn(
         agent=ada, content="Lives in Rome.", valid_from=now - timedelta(days=9), valid_until=now - timedelta(days=5),

@@ -35,7 +35,7 @@ def chain(ada, actor):
     return [Fact.objects.get(pk=fact.pk) for fact in facts]
 
 
-def test_of_a_chain_only_the_last_is_active(chain):
+def test_fact_chain_has_only_its_last_active(chain):
     assert list(Fact.objects.active()) == [chain[2]]
     assert [fact.superseded_by_id for fact in chain] == [chain[1].pk, chain[2].pk, None]
     assert dict(SearchItem.objects.values_list("item_id", "active")) == {
@@ -48,14 +48,14 @@ def test_of_a_chain_only_the_last_is_active(chain):
 @pytest.mark.parametrize(
     ("day", "expected"), [(0, [0]), (3, [0]), (5, [1]), (7, [1]), (10, [2]), (20, [2])], ids=lambda value: str(value)
 )
-def test_every_moment_has_the_one_fact_of_then(chain, day, expected):
+def test_fact_chain_has_one_fact_at_every_moment(chain, day, expected):
     shown = [chain[place] for place in expected]
     assert list(Fact.objects.as_of(DAY[day])) == shown
     assert list(Fact.objects.recorded_as_of(DAY[day])) == shown
     assert list(Fact.objects.valid_at(DAY[day])) == shown
 
 
-def test_before_it_was_known_there_was_nothing(chain):
+def test_fact_history_is_empty_before_it_was_recorded(chain):
     moment = DAY[0] - timedelta(seconds=1)
     assert not Fact.objects.as_of(moment).exists()
     assert not Fact.objects.recorded_as_of(moment).exists()
@@ -63,7 +63,7 @@ def test_before_it_was_known_there_was_nothing(chain):
     assert list(Fact.objects.valid_at(moment)) == [chain[0]]
 
 
-def test_what_was_learned_late_was_true_before_it_was_known(ada, actor):
+def test_fact_learned_late_was_valid_before_it_was_recorded(ada, actor):
     rome, oslo = learn(ada, actor, "Rome"), learn(ada, actor, "Oslo", DAY[9])
     with clock.at(DAY[10]):
         fact_supersede(old=rome, new=oslo, by=actor, at=DAY[4])
@@ -74,7 +74,7 @@ def test_what_was_learned_late_was_true_before_it_was_known(ada, actor):
     assert not Fact.objects.as_of(DAY[6]).exists()
 
 
-def test_superseded_stays_in_the_past_and_wrong_leaves_it(ada, actor, person):
+def test_fact_superseded_stays_in_the_past_and_invalidated_leaves_it(ada, actor, person):
     was, never = learn(ada, actor, "was true"), learn(ada, actor, "never was")
     new = learn(ada, actor, "is true", DAY[5])
     with clock.at(DAY[5]):
@@ -86,7 +86,7 @@ def test_superseded_stays_in_the_past_and_wrong_leaves_it(ada, actor, person):
     assert never not in Fact.objects.valid_at(DAY[3])
 
 
-def test_a_superseded_fact_may_turn_out_never_to_have_been_true(chain, person):
+def test_fact_superseded_may_be_invalidated(chain, person):
     with clock.at(DAY[12]):
         fact_invalidate(fact=chain[0], by=person)
     old = Fact.objects.get(pk=chain[0].pk)
@@ -96,7 +96,7 @@ def test_a_superseded_fact_may_turn_out_never_to_have_been_true(chain, person):
         fact_invalidate(fact=old, by=person)
 
 
-def test_a_restored_fact_was_not_known_while_it_was_retired(chain, person):
+def test_fact_restored_was_not_recorded_while_retired(chain, person):
     with clock.at(DAY[15]):
         restored = fact_restore(fact=chain[1], by=person, reason="Lima was a holiday")
     assert (restored.active, restored.retired_at, restored.superseded_by, restored.valid_until) == (
@@ -115,7 +115,7 @@ def test_a_restored_fact_was_not_known_while_it_was_retired(chain, person):
         fact_restore(fact=restored, by=person)
 
 
-def test_a_restored_fact_gets_the_end_back_that_it_had(ada, actor, person):
+def test_fact_restored_gets_its_end_back(ada, actor, person):
     end = datetime(2027, 1, 1, tzinfo=UTC)
     old, new = learn(ada, actor, "until January", valid_until=end), learn(ada, actor, "other", valid_from=DAY[2])
     for _ in range(2):
@@ -128,7 +128,7 @@ def test_a_restored_fact_gets_the_end_back_that_it_had(ada, actor, person):
     assert new.valid_from == DAY[2]
 
 
-def test_what_ended_before_keeps_its_end(ada, actor):
+def test_fact_ended_before_keeps_its_end(ada, actor):
     old = learn(ada, actor, "ended", valid_until=DAY[1])
     new = learn(ada, actor, "new", DAY[8])
     with clock.at(DAY[8]):
@@ -137,7 +137,7 @@ def test_what_ended_before_keeps_its_end(ada, actor):
 
 
 @pytest.mark.parametrize("places", [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (0, 2)])
-def test_a_chain_never_closes_a_circle(chain, actor, places):
+def test_fact_chain_never_closes_a_circle(chain, actor, places):
     with pytest.raises(DomainError) as refused:
         fact_supersede(old=chain[places[0]], new=chain[places[1]], by=actor)
     assert refused.value.status in (409, 422)
@@ -146,14 +146,14 @@ def test_a_chain_never_closes_a_circle(chain, actor, places):
     ]  # fmt: skip
 
 
-def test_the_database_refuses_a_fact_that_is_replaced_and_active(chain):
+def test_fact_replaced_and_active_is_refused_by_the_database(chain):
     with pytest.raises(IntegrityError), transaction.atomic():
         Fact.objects.filter(pk=chain[2].pk).update(superseded_by=chain[0].pk)
     with pytest.raises(IntegrityError), transaction.atomic():
         Fact.objects.filter(pk=chain[0].pk).update(superseded_by=chain[0].pk)
 
 
-def test_a_span_cannot_be_turned_round(ada, actor):
+def test_fact_interval_cannot_be_reversed(ada, actor):
     old, new = learn(ada, actor, "since day 5", valid_from=DAY[5]), learn(ada, actor, "new", DAY[6])
     for at in (DAY[5], DAY[2], clock.now() + timedelta(days=1)):
         with pytest.raises(DomainError) as refused:
@@ -162,14 +162,14 @@ def test_a_span_cannot_be_turned_round(ada, actor):
     assert Fact.objects.active().count() == 2
 
 
-def test_a_rule_is_only_replaced_by_whom_may_write_rules(ada, actor, person):
+def test_fact_rule_is_replaced_only_with_the_permission_for_rules(ada, actor, person):
     rule, new = learn(ada, person, "Never guess.", category="rule"), learn(ada, actor, "Guess freely.")
     with pytest.raises(NotAllowed):
         fact_supersede(old=rule, new=new, by=actor)
     fact_supersede(old=rule, new=new, by=person)
 
 
-def test_each_persona_changes_only_its_own(ada, actor, subconscious_token, api, system):
+def test_fact_changes_are_separate_by_persona(ada, actor, subconscious_token, api, system):
     mine = learn(ada, actor, "the actor's")
     dreams = api.as_token(subconscious_token)
     hidden = dreams.post("/facts", {"content": "the subconscious's"}).json()["fact"]["id"]
@@ -182,7 +182,7 @@ def test_each_persona_changes_only_its_own(ada, actor, subconscious_token, api, 
     assert Fact.objects.active().count() == 2
 
 
-def test_confirming_counts_and_tells_when(api, ada, actor_token):
+def test_fact_confirmation_counts_and_has_a_time(api, ada, actor_token):
     caller = api.as_token(actor_token)
     fact = caller.post("/facts", {"content": "Tim drinks tea."}).json()["fact"]
     for count in (1, 2):
@@ -198,7 +198,7 @@ def test_confirming_counts_and_tells_when(api, ada, actor_token):
     assert [row.after["confirmation_count"] for row in audited] == [1, 2]
 
 
-def test_a_new_fact_takes_the_place_of_one_over_http(api, ada, actor_token):
+def test_fact_is_superseded_over_http(api, ada, actor_token):
     caller = api.as_token(actor_token)
     said = {"content": "Tim lives in Rome.", "subject": "Tim", "category": "person", "tags": ["home"]}
     old = caller.post("/facts", said).json()["fact"]["id"]
@@ -231,7 +231,7 @@ def test_a_new_fact_takes_the_place_of_one_over_http(api, ada, actor_token):
         {"by": {"content": "x"}, "reason": "x" * 2_001},
     ],
 )
-def test_a_replacement_that_makes_no_sense_changes_nothing(api, ada, actor_token, body):
+def test_fact_invalid_replacement_changes_nothing(api, ada, actor_token, body):
     caller = api.as_token(actor_token)
     old = caller.post("/facts", {"content": "Rome"}).json()["fact"]
     assert_problem(caller.post(f"/facts/{old['id']}/supersede", body), 422, "invalid")
@@ -239,7 +239,7 @@ def test_a_replacement_that_makes_no_sense_changes_nothing(api, ada, actor_token
     assert Fact.objects.count() == 1
 
 
-def test_another_agents_fact_is_not_there(api, ada, actor_token, other_token):
+def test_fact_change_of_another_agent_is_not_found(api, ada, actor_token, other_token):
     fact = api.as_token(actor_token).post("/facts", {"content": "Ada's"}).json()["fact"]["id"]
     bruno = api.as_token(other_token)
     his = bruno.post("/facts", {"content": "Bruno's"}).json()["fact"]["id"]
@@ -250,7 +250,7 @@ def test_another_agents_fact_is_not_there(api, ada, actor_token, other_token):
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/invalidate"), ("POST", "/restore"), ("PATCH", "")])
-def test_no_token_decides_what_was_never_true(api, ada, all_scopes_token, bob, alice, method, path):
+def test_fact_invalidation_is_refused_to_tokens(api, ada, all_scopes_token, bob, alice, method, path):
     fact = api.as_token(all_scopes_token).post("/facts", {"content": "Rome"}).json()["fact"]["id"]
     refused = api.as_token(all_scopes_token).request(method, f"/facts/{fact}{path}", body={})
     assert_problem(refused, 403, "not_allowed", detail="Only a signed-in person")
@@ -259,7 +259,7 @@ def test_no_token_decides_what_was_never_true(api, ada, all_scopes_token, bob, a
     assert Fact.objects.get().active
 
 
-def test_bob_marks_a_fact_as_wrong_and_takes_it_back(api, ada, actor_token, bob):
+def test_fact_is_invalidated_and_restored_by_a_reviewer(api, ada, actor_token, bob):
     fact = api.as_token(actor_token).post("/facts", {"content": "Rome"}).json()["fact"]["id"]
     caller = api.as_person(bob)
     wrong = caller.post(f"/facts/{fact}/invalidate", {"reason": "a joke"}, {"agent": "ada"}).json()
@@ -269,7 +269,7 @@ def test_bob_marks_a_fact_as_wrong_and_takes_it_back(api, ada, actor_token, bob)
     assert (right["active"], right["retired_at"], right["invalidated_at"]) == (True, None, None)
 
 
-def test_bob_files_a_fact_anew(api, ada, actor_token, bob):
+def test_fact_is_recategorised_by_a_reviewer(api, ada, actor_token, bob):
     fact = api.as_token(actor_token).post("/facts", {"content": "Rome", "tags": ["a"]}).json()["fact"]["id"]
     body = {"tags": ["b"], "importance": 0.9, "category": "person", "scope": "project", "reason": "sorted"}
     filed = api.as_person(bob).request("PATCH", f"/facts/{fact}", body=body, query={"agent": "ada"})
@@ -289,7 +289,7 @@ def test_bob_files_a_fact_anew(api, ada, actor_token, bob):
         assert_problem(refused, 422, "invalid")
 
 
-def test_the_list_is_narrowed_by_words_tag_scope_and_moment(api, chain, actor, ada, actor_token):
+def test_facts_list_is_filtered_by_words_tag_scope_and_time(api, chain, actor, ada, actor_token):
     learn(ada, actor, "Percent: 100%_", DAY[1], tags=["odd"], scope="task", subject="Signs")
     caller = api.as_token(actor_token)
 
@@ -306,7 +306,7 @@ def test_the_list_is_narrowed_by_words_tag_scope_and_moment(api, chain, actor, a
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_replacements_at_once_one_wins(ada, actor):
+def test_fact_concurrent_replacements_have_one_winner(ada, actor):
     old = learn(ada, actor, "Rome")
     rivals = [learn(ada, actor, town) for town in ("Oslo", "Lima")]
     ready, came = threading.Barrier(2), []
@@ -333,7 +333,7 @@ def test_of_two_replacements_at_once_one_wins(ada, actor):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_facts_that_replace_each_other_at_once_close_no_circle(ada, actor):
+def test_fact_concurrent_mutual_replacements_close_no_circle(ada, actor):
     pair = [learn(ada, actor, "Rome"), learn(ada, actor, "Oslo")]
     ready, came = threading.Barrier(2), []
 

@@ -42,7 +42,7 @@ def batch(number: int) -> dict[str, object]:
     return {"events": events}
 
 
-def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(product):
+def test_acknowledged_events_are_stored_once_through_failures(product):
     running, served, _ = product
     running.web()
     worker = running.worker()
@@ -107,7 +107,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(product):
 MACHINES = 6
 
 
-def test_runs_survive_a_restart_of_the_database_while_the_judge_is_down(product):
+def test_jobs_survive_a_restart_of_the_database_while_the_judge_is_down(product):
     """The database goes while a handler waits for the judge; what was acknowledged is reacted to, once."""
     running, _, judge = product
     judge.always(Reply(status=529, raw=b"{}"))

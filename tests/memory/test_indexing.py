@@ -49,7 +49,7 @@ def later(monkeypatch, wait):
     monkeypatch.setattr(indexing.clock, "now", lambda: now)
 
 
-def test_pending_rows_become_ready(served, learn):
+def test_index_pending_rows_become_ready(served, learn):
     learn("alpha", "beta")
     assert states() == [("alpha", "pending"), ("beta", "pending")]
     assert embeddings_make() == 2
@@ -59,7 +59,7 @@ def test_pending_rows_become_ready(served, learn):
     assert embeddings_make() == 0
 
 
-def test_many_writes_queue_one_task(served, learn):
+def test_index_many_writes_queue_one_task(served, learn):
     OrmQ.objects.all().delete()
     learn("one", "two", "three")
     assert sum(task.func() == "memory.tasks.embed_pending" for task in OrmQ.objects.all()) == 1
@@ -69,7 +69,7 @@ def test_many_writes_queue_one_task(served, learn):
     assert sum(task.func() == "memory.tasks.embed_pending" for task in OrmQ.objects.all()) == 1
 
 
-def test_a_failing_embedder_never_fails_a_write_and_loses_nothing(served, learn, monkeypatch):
+def test_index_embedder_failure_fails_no_write_and_loses_nothing(served, learn, monkeypatch):
     served.broken = True
     learn("alpha")
     assert embeddings_make() == 0
@@ -85,7 +85,7 @@ def test_a_failing_embedder_never_fails_a_write_and_loses_nothing(served, learn,
     assert states() == [("alpha", "ready")]
 
 
-def test_after_the_last_attempt_it_has_failed_until_it_is_retried(served, learn, ada, bob, alice, monkeypatch):
+def test_index_row_fails_after_the_last_attempt_until_retried(served, learn, ada, bob, alice, monkeypatch):
     served.broken = True
     learn("alpha")
     for _ in range(EMBEDDING_LEASE.max_attempts):
@@ -101,7 +101,7 @@ def test_after_the_last_attempt_it_has_failed_until_it_is_retried(served, learn,
     assert SearchItem.objects.get().attempts == 1
 
 
-def test_a_text_that_the_model_refuses_fails_alone(served, learn):
+def test_index_row_refused_by_the_model_fails_alone(served, learn):
     learn("good", "poison", "fine")
     ordinary = served.reply
 
@@ -113,7 +113,7 @@ def test_a_text_that_the_model_refuses_fails_alone(served, learn):
     assert states() == [("fine", "ready"), ("good", "ready"), ("poison", "failed")]
 
 
-def test_a_text_that_changed_meanwhile_keeps_no_old_vector(served, learn, monkeypatch):
+def test_index_row_changed_meanwhile_keeps_no_old_vector(served, learn, monkeypatch):
     learn("before")
 
     class Changing:
@@ -130,7 +130,7 @@ def test_a_text_that_changed_meanwhile_keeps_no_old_vector(served, learn, monkey
     assert SearchItem.objects.get().embedding is None
 
 
-def test_a_claim_of_a_killed_worker_comes_up_again(served, learn, monkeypatch):
+def test_index_claim_of_a_killed_worker_is_taken_over(served, learn, monkeypatch):
     learn("alpha")
     assert len(indexing._claim("actor")) == 1
     assert embeddings_make() == 0, "still leased"
@@ -138,7 +138,7 @@ def test_a_claim_of_a_killed_worker_comes_up_again(served, learn, monkeypatch):
     assert embeddings_make() == 1
 
 
-def test_a_row_that_kills_every_worker_is_given_up(served, learn, monkeypatch):
+def test_index_row_that_kills_every_worker_is_given_up(served, learn, monkeypatch):
     learn("alpha")
     for _ in range(EMBEDDING_LEASE.max_attempts):
         assert len(indexing._claim("actor")) == 1
@@ -148,7 +148,7 @@ def test_a_row_that_kills_every_worker_is_given_up(served, learn, monkeypatch):
     assert "Given up" in SearchItem.objects.get().error
 
 
-def test_pauses_grow_and_end():
+def test_index_backoff_grows_and_ends():
     pauses = [EMBEDDING_LEASE.backoff(n) for n in range(1, 40)]
     assert pauses == sorted(pauses)
     assert pauses[0] == timedelta(seconds=15)
@@ -156,7 +156,7 @@ def test_pauses_grow_and_end():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_claim_is_renewed_while_its_model_works(ada, actor, settings, monkeypatch):
+def test_index_lease_is_renewed_while_the_model_works(ada, actor, settings, monkeypatch):
     with endpoint() as running:
         settings.EMBED_BASE_URL = running.url
         name = f"openai:slow-{running.url.rpartition(':')[2]}"
@@ -185,7 +185,7 @@ def test_a_claim_is_renewed_while_its_model_works(ada, actor, settings, monkeypa
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_workers_embed_every_row_once(settings, ada, actor):
+def test_index_two_workers_embed_every_row_once(settings, ada, actor):
     with endpoint() as running:
         settings.EMBED_BASE_URL = running.url
         name = f"openai:two-{running.url.rpartition(':')[2]}"
@@ -210,7 +210,7 @@ def test_two_workers_embed_every_row_once(settings, ada, actor):
         assert not SearchItem.objects.exclude(status="ready").exists()
 
 
-def test_reindex_rebuilds_what_is_lost_and_keeps_what_is_right(served, learn, ada):
+def test_index_rebuild_adds_what_is_lost_and_keeps_what_is_right(served, learn, ada):
     _, changed, lost = learn("kept", "changed", "lost")
     embeddings_make()
     SearchItem.objects.filter(item_id=lost.pk).delete()
@@ -230,7 +230,7 @@ def test_reindex_rebuilds_what_is_lost_and_keeps_what_is_right(served, learn, ad
     assert Fact.objects.count() == 3
 
 
-def test_the_commands_heal(served, learn, ada):
+def test_index_commands_heal(served, learn, ada):
     learn("alpha")
     SearchItem.objects.update(status="failed", error="x", attempts=9)
     out = StringIO()

@@ -125,7 +125,7 @@ each_in_its_own_transaction = settings(
 
 @each_in_its_own_transaction
 @given(LOG, QUERY)
-def test_an_actor_is_never_given_the_subconscious(clients, log, query):
+def test_persona_actor_never_receives_the_subconscious(clients, log, query):
     with transaction.atomic():
         tell(clients, log)
         for answer in reads(clients["actor"], query):
@@ -135,7 +135,7 @@ def test_an_actor_is_never_given_the_subconscious(clients, log, query):
 
 @each_in_its_own_transaction
 @given(LOG)
-def test_the_subconscious_is_given_both(clients, log):
+def test_persona_subconscious_receives_both(clients, log):
     with transaction.atomic():
         tell(clients, log)
         client = clients["subconscious"]
@@ -153,7 +153,7 @@ def test_the_subconscious_is_given_both(clients, log):
 
 @each_in_its_own_transaction
 @given(LOG)
-def test_every_derived_row_is_of_the_persona_of_its_event(clients, log):
+def test_persona_of_derived_rows_is_that_of_the_event(clients, log):
     with transaction.atomic():
         tell(clients, log)
         events = {event.pk: event for event in Event.objects.all()}
@@ -183,20 +183,20 @@ def both(ada, actor, system):
     return ada
 
 
-def test_naming_the_subconscious_is_refused_to_an_actor(both, clients):
+def test_persona_subconscious_named_by_an_actor_is_refused(both, clients):
     for path in ("/events", "/loops", "/loops/L", "/stm?q=x", f"/events/{Event.objects.first().pk}"):
         sign = "&" if "?" in path else "?"
         refused = clients["actor"].get(f"{path}{sign}persona=subconscious")
         assert_problem(refused, 403, "not_allowed")
 
 
-def test_a_loop_of_the_same_name_is_each_personas_own(both, clients):
+def test_persona_loops_of_the_same_name_are_separate(both, clients):
     assert MARK not in clients["actor"].get("/loops/L").content.decode()
     assert MARK in clients["subconscious"].get("/loops/L").content.decode()
     assert MARK not in clients["subconscious"].get("/loops/L", {"persona": "actor"}).content.decode()
 
 
-def test_people_see_the_actor_and_the_subconscious_with_a_right_of_its_own(both, api, alice, bob, charlie):
+def test_persona_subconscious_needs_a_permission_of_people(both, api, alice, bob, charlie):
     hidden = Event.objects.filter(persona="subconscious").first()
     paths = ("/events", "/loops", "/loops/L", "/stm", f"/events/{hidden.pk}")
     for person in (alice, bob, charlie):

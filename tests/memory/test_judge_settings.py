@@ -17,19 +17,19 @@ def _started(**variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_key_is_enough_to_have_a_judge():
+def test_judge_settings_need_only_a_key():
     assert _started().stdout.split()[0] == "none"
     assert _started(NOUS_ANTHROPIC_API_KEY="k").stdout.split() == ["anthropic", "https://api.anthropic.com"]
     assert _started(NOUS_ANTHROPIC_API_KEY="k", NOUS_JUDGE="none").stdout.split()[0] == "none"
 
 
-def test_a_judge_without_a_key_stops_the_start():
+def test_judge_settings_without_a_key_stop_the_start():
     started = _started(NOUS_JUDGE="anthropic")
     assert started.returncode != 0
     assert "NOUS_ANTHROPIC_API_KEY: needed" in started.stderr
 
 
-def test_counting_exactly_needs_a_key_too():
+def test_judge_settings_exact_counting_needs_a_key():
     started = _started(NOUS_COUNTER="anthropic")
     assert started.returncode != 0
     assert "NOUS_ANTHROPIC_API_KEY: needed when NOUS_COUNTER" in started.stderr
@@ -37,10 +37,10 @@ def test_counting_exactly_needs_a_key_too():
 
 
 @pytest.mark.parametrize("raw", ["api.example.org", "ftp://example.org", "https://", "javascript:alert(1)"])
-def test_an_address_of_another_kind_is_refused(raw):
+def test_judge_settings_address_of_another_kind_is_refused(raw):
     with pytest.raises(ValueError, match="http"):
         http_url(raw)
 
 
-def test_an_address_ends_without_a_slash():
+def test_judge_settings_address_loses_its_slash():
     assert http_url(" https://example.org/judge/ ") == "https://example.org/judge"

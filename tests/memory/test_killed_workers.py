@@ -285,7 +285,7 @@ def unfinished() -> list[Any]:
     return list(Job.objects.exclude(status="done").values_list("agent__slug", "handler", "status", "error"))
 
 
-def test_a_worker_killed_in_the_middle_of_every_handler_leaves_each_effect_once(ada, bob, outside, workers, gate):
+def test_worker_killed_in_every_handler_leaves_each_effect_once(ada, bob, outside, workers, gate):
     """Ada's handlers are stopped half-way through their effects, Bruno's while they ask outside; then -9 for all."""
     _, judge, _, delivered = outside
     bruno = agent_create(slug=SLOW, name="Bruno", prompt="You are Bruno.", by=Principal.of_system("tests"))
@@ -334,7 +334,7 @@ def test_a_worker_killed_in_the_middle_of_every_handler_leaves_each_effect_once(
     assert set(delivered) >= set(told.values_list("subject_id", flat=True))
 
 
-def test_two_workers_on_one_database_do_no_work_twice(ada, outside, workers):
+def test_workers_on_one_database_do_no_work_twice(ada, outside, workers):
     """Every message is there three times, and both workers take them as fast as they can."""
     by = actor_of(ada)
     for number in range(12):
@@ -361,7 +361,7 @@ def test_two_workers_on_one_database_do_no_work_twice(ada, outside, workers):
     assert set(Episode.objects.values_list("title", flat=True)) == {"By the judge"}
 
 
-def test_every_closed_episode_has_title_and_summary_though_the_judge_is_down(ada, workers):
+def test_worker_describes_every_closed_episode_though_the_judge_is_down(ada, workers):
     workers.environment["NOUS_JUDGE_BASE_URL"] = "http://127.0.0.1:1"
     workers.start()
     by = actor_of(ada)

@@ -33,14 +33,14 @@ def server() -> Iterator[JudgeServer]:
 BERLIN, PARIS = "Alice lives in Berlin.", "Alice lives in Paris."
 
 
-def test_a_first_fact_is_stored_with_its_vector(learn):
+def test_learning_stores_a_first_fact_with_its_vector(learn):
     told = learn(BERLIN, subject="Alice")
     assert (told["action"], told["review"], told["superseded"]) == ("stored", None, [])
     assert not Job.objects.exists()
 
 
 @pytest.mark.parametrize("again", [BERLIN, "  Alice   lives in Berlin", "Alice lives in Berlin!"])
-def test_the_same_again_confirms_the_one_row(learn, again):
+def test_learning_the_same_again_confirms_it(learn, again):
     first = learn(BERLIN, subject="Alice")
     told = learn(again, subject="alice")
     assert (told["action"], told["fact"]["id"]) == ("confirmed", first["fact"]["id"])
@@ -48,14 +48,14 @@ def test_the_same_again_confirms_the_one_row(learn, again):
     assert Fact.objects.count() == 1
 
 
-def test_the_same_words_about_somebody_else_are_another_fact(learn):
+def test_learning_the_same_words_about_another_subject_is_another_fact(learn):
     learn("Prefers tea.", subject="Alice")
     told = learn("Prefers tea.", subject="Bob")
     assert told["action"] == "stored"
     assert Fact.objects.active().count() == 2
 
 
-def test_a_certain_change_takes_the_place_of_the_old(learn):
+def test_learning_a_certain_change_supersedes(learn):
     old = learn(BERLIN, subject="Alice")
     told = learn(PARIS, subject="Alice")
     assert (told["action"], told["superseded"]) == ("superseded", [old["fact"]["id"]])
@@ -67,7 +67,7 @@ def test_a_certain_change_takes_the_place_of_the_old(learn):
     assert change.author_kind == "token"
 
 
-def test_what_may_contradict_is_stored_with_a_question(learn):
+def test_learning_a_possible_contradiction_opens_a_review(learn):
     old = learn("The nightly job never touches the archive.", subject="nightly job")
     told = learn("The nightly job sometimes touches the archive.", subject="nightly job")
     assert told["action"] == "queued"
@@ -77,14 +77,14 @@ def test_what_may_contradict_is_stored_with_a_question(learn):
     assert Fact.objects.active().count() == 2
 
 
-def test_different_subjects_raise_no_question(learn):
+def test_learning_different_subjects_opens_no_review(learn):
     learn("The rent is 900 euros.", subject="Flat in Graz")
     told = learn("The rent is 950 euros.", subject="Office in Linz")
     assert told["action"] == "stored"
     assert not MemoryReview.objects.exists()
 
 
-def test_other_times_of_the_world_do_not_compete(learn):
+def test_learning_other_valid_times_does_not_compete(learn):
     learn(BERLIN, subject="Alice", valid_from="2010-01-01T00:00:00Z", valid_until="2012-01-01T00:00:00Z")
     told = learn(PARIS, subject="Alice", valid_from="2015-01-01T00:00:00Z")
     assert told["action"] == "stored"
@@ -93,7 +93,7 @@ def test_other_times_of_the_world_do_not_compete(learn):
 ALIKE = ("Tim commutes to work in a small red car.", "Tim drives to work in a little red car.")
 
 
-def test_the_judge_confirms_a_paraphrase(learn, server):
+def test_learning_a_paraphrase_is_confirmed_by_the_judge(learn, server):
     learn(ALIKE[0], subject="Tim")
     server.reply(relation="duplicate", confidence=0.95, reason="Both say that they play.")
     told = learn(ALIKE[1], subject="Tim")
@@ -114,7 +114,7 @@ def test_the_judge_confirms_a_paraphrase(learn, server):
         ("duplicate", 0.99, "queued", True),
     ],
 )
-def test_a_verdict_decides_only_where_it_may(learn, server, relation, confidence, action, waits):
+def test_learning_verdict_decides_only_where_it_may(learn, server, relation, confidence, action, waits):
     learn("Tim never goes to the gym on Mondays with Ann.", subject="Tim")
     server.reply(relation=relation, confidence=confidence, reason="So it is.")
     told = learn("Tim sometimes goes to the gym on Mondays with Ann.", subject="Tim")
@@ -125,7 +125,7 @@ def test_a_verdict_decides_only_where_it_may(learn, server, relation, confidence
         assert MemoryReview.objects.get().verdict["relation"] == relation
 
 
-def test_a_judge_that_fails_loses_nothing_and_is_asked_again(learn, server):
+def test_learning_with_a_failing_judge_loses_nothing_and_retries(learn, server):
     learn("Tim never goes to the gym on Mondays with Ann.", subject="Tim")
     server.fail(529)
     told = learn("Tim sometimes goes to the gym on Mondays with Ann.", subject="Tim")
@@ -152,7 +152,7 @@ def no_embedder(monkeypatch):
         yield patched
 
 
-def test_without_an_embedder_it_is_stored_and_compared_later(learn, no_embedder):
+def test_learning_without_an_embedder_compares_later(learn, no_embedder):
     old = learn("Postgres holds the billing data.", subject="billing")
     told = learn("The invoices and payments live in the relational store.", subject="billing")
     assert told["action"] == "stored"
@@ -164,14 +164,14 @@ def test_without_an_embedder_it_is_stored_and_compared_later(learn, no_embedder)
     assert Fact.objects.active().filter(pk=old["fact"]["id"]).exists()
 
 
-def test_exact_words_are_confirmed_also_without_an_embedder(learn, no_embedder):
+def test_learning_exact_words_is_confirmed_without_an_embedder(learn, no_embedder):
     learn(BERLIN)
     assert learn(BERLIN)["action"] == "confirmed"
     assert Fact.objects.count() == 1
     assert Job.objects.filter(handler="fact_check").count() == 1
 
 
-def test_a_pair_is_asked_about_once(learn):
+def test_learning_asks_about_a_pair_once(learn):
     learn("The nightly job never touches the archive.", subject="nightly job")
     told = learn("The nightly job sometimes touches the archive.", subject="nightly job")
     again = learn("The nightly job sometimes touches the archive.", subject="nightly job")
@@ -180,33 +180,33 @@ def test_a_pair_is_asked_about_once(learn):
     assert told["review"] is not None
 
 
-def test_a_subconscious_fact_is_never_compared_with_the_actors(learn, api, subconscious_token):
+def test_learning_never_compares_personas(learn, api, subconscious_token):
     learn(BERLIN, subject="Alice")
     answer = api.as_token(subconscious_token).post("/facts", {"content": BERLIN, "subject": "Alice"})
     assert answer.json()["action"] == "stored"
 
 
-def test_what_resembles_nothing_is_stored_and_no_judge_is_asked(learn, server):
+def test_learning_what_resembles_nothing_asks_no_judge(learn, server):
     learn(BERLIN, subject="Alice")
     told = learn("The nightly build signs every package with the release key.", subject="build")
     assert (told["action"], server.requests) == ("stored", [])
 
 
-def test_a_fact_of_nobody_replaces_nothing(learn):
+def test_learning_without_a_subject_supersedes_nothing(learn):
     learn(BERLIN, subject="Alice")
     told = learn("She lives in Paris.")
     assert told["superseded"] == []
     assert Fact.objects.active().count() == 2
 
 
-def test_compatible_facts_of_one_subject_both_stay(learn):
+def test_learning_compatible_facts_keeps_both(learn):
     learn(BERLIN, subject="Alice")
     told = learn("Alice plays the violin in the city orchestra.", subject="Alice")
     assert (told["action"], told["review"]) == ("stored", None)
     assert Fact.objects.active().count() == 2
 
 
-def test_a_pair_that_was_compared_for_the_judge_is_not_compared_again(learn, ada):
+def test_learning_does_not_compare_a_judged_pair_again(learn, ada):
     learn(BERLIN, subject="Alice")
     fact = Fact(agent=ada, persona="actor", content=PARIS, subject="Alice")
     vector, comparisons = vector_of(PARIS), {}
@@ -219,7 +219,7 @@ def test_a_pair_that_was_compared_for_the_judge_is_not_compared_again(learn, ada
     assert len(comparisons) == 2, "what was learned in the meantime is compared"
 
 
-def test_a_chain_keeps_both_clocks(learn):
+def test_learning_a_chain_keeps_valid_and_recorded_time(learn):
     for city in ("Berlin", "Paris", "Rome"):
         learn(f"Alice lives in {city}.", subject="Alice")
     facts = list(Fact.objects.order_by("recorded_at"))

@@ -35,7 +35,7 @@ def at_once(work, items):
         return list(pool.map(each, items))
 
 
-def test_two_transactions_learn_the_same_at_once(ada, actor):
+def test_learning_the_same_in_two_transactions_at_once(ada, actor):
     start = threading.Barrier(2)
 
     def learn(_):
@@ -46,7 +46,7 @@ def test_two_transactions_learn_the_same_at_once(ada, actor):
     assert Fact.objects.get().confirmation_count == 1
 
 
-def test_a_thousand_facts_twice_from_eight_clients(ada, actor):
+def test_learning_a_thousand_facts_twice_from_eight_clients(ada, actor):
     facts = [(f"Person {place}", said.format(place % 90 + 5)) for place in range(PEOPLE) for said in SAYINGS]
     # Each contradicts one of the facts; some are learned before it, some between its two times, some after.
     against = [(f"Person {place}", f"Keeps {place + 40} bees behind the old mill.") for place in range(20)]

@@ -62,14 +62,14 @@ def fails(run, *_):
     raise RuntimeError("secret words of a memory")
 
 
-def test_a_run_is_queued_once_for_its_key(ada, handler):
+def test_job_is_queued_once_for_its_key(ada, handler):
     handler()
     assert job_queue("test", agent=ada, persona="actor", subject=ada) is not None
     assert job_queue("test", agent=ada, persona="actor", subject=ada) is None
     assert Job.objects.count() == 1
 
 
-def test_a_message_that_comes_twice_has_one_effect(ada, handler):
+def test_job_message_received_twice_has_one_effect(ada, handler):
     calls = []
     handler(apply=lambda run, _: calls.append(1) or {"did": "it"})
     run = job_queue("test", agent=ada, persona="actor", subject=ada)
@@ -77,7 +77,7 @@ def test_a_message_that_comes_twice_has_one_effect(ada, handler):
     assert (calls, run_of(pk=run.pk).result) == ([1], {"did": "it"})
 
 
-def test_a_failure_is_tried_again_with_growing_pauses_until_it_is_given_up(ada, handler, bob):
+def test_job_failure_is_retried_with_backoff_until_given_up(ada, handler, bob):
     handler(apply=fails)
     run = job_queue("test", agent=ada, persona="actor", subject=ada)
     for attempt in range(1, JOB_LEASE.max_attempts + 1):
@@ -95,7 +95,7 @@ def test_a_failure_is_tried_again_with_growing_pauses_until_it_is_given_up(ada, 
         job_retry(job=run, by=Principal.of_user(bob))
 
 
-def test_only_people_try_again(ada, actor, alice, handler):
+def test_job_retry_is_for_people(ada, actor, alice, handler):
     handler(apply=fails)
     run = job_queue("test", agent=ada, persona="actor", subject=ada)
     job_run(run.pk)
@@ -104,7 +104,7 @@ def test_only_people_try_again(ada, actor, alice, handler):
             job_retry(job=run, by=by)
 
 
-def test_a_failing_handler_leaves_no_half_effect(ada, handler):
+def test_job_failure_leaves_no_half_effect(ada, handler):
     def half(run, _):
         Fact.objects.create(agent=ada, content="Half.")
         raise RuntimeError
@@ -115,7 +115,7 @@ def test_a_failing_handler_leaves_no_half_effect(ada, handler):
     assert not Fact.objects.exists()
 
 
-def test_what_cannot_be_asked_now_is_no_attempt(ada, handler):
+def test_job_deferral_is_no_attempt(ada, handler):
     at = clock.now() + timedelta(hours=5)
 
     def later(run):
@@ -128,7 +128,7 @@ def test_what_cannot_be_asked_now_is_no_attempt(ada, handler):
     assert (run.attempts, run.next_attempt_at, run.error) == (0, at, "Spent.")
 
 
-def test_a_killed_workers_run_is_taken_over_after_its_lease(ada, handler):
+def test_job_of_a_killed_worker_is_taken_over_after_its_lease(ada, handler):
     handler(apply=lambda run, _: {"by": "another"})
     run = job_queue("test", agent=ada, persona="actor", subject=ada)
     Job.objects.filter(pk=run.pk).update(
@@ -140,7 +140,7 @@ def test_a_killed_workers_run_is_taken_over_after_its_lease(ada, handler):
     assert job_run(run.pk) == "done"
 
 
-def test_a_worker_that_wakes_up_after_its_lease_has_no_effect(ada, handler):
+def test_job_of_a_worker_past_its_lease_has_no_effect(ada, handler):
     def overtaken(run):
         # Meanwhile another worker has taken the run over.
         Job.objects.filter(pk=run.pk).update(attempts=2, started_at=clock.now())
@@ -151,7 +151,7 @@ def test_a_worker_that_wakes_up_after_its_lease_has_no_effect(ada, handler):
     assert run_of(pk=run.pk).result == {}
 
 
-def test_a_run_whose_message_was_lost_is_told_again(ada, handler):
+def test_job_with_a_lost_message_is_notified_again(ada, handler):
     from django_q.models import OrmQ
 
     handler()
@@ -164,7 +164,7 @@ def test_a_run_whose_message_was_lost_is_told_again(ada, handler):
     assert due_jobs_requeue() == 0
 
 
-def test_a_lost_message_is_told_later_while_others_wait(ada, handler):
+def test_job_with_a_lost_message_is_notified_while_others_wait(ada, handler):
     from django_q.models import OrmQ
     from django_q.tasks import async_task
 
@@ -179,7 +179,7 @@ def test_a_lost_message_is_told_later_while_others_wait(ada, handler):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_claim_is_renewed_while_its_handler_works(ada, handler, monkeypatch):
+def test_job_lease_is_renewed_while_its_handler_works(ada, handler, monkeypatch):
     from memory.jobs import runner
 
     monkeypatch.setattr(runner, "JOB_LEASE", replace(JOB_LEASE, renew_every=timedelta(milliseconds=20)))
@@ -198,7 +198,7 @@ def test_a_claim_is_renewed_while_its_handler_works(ada, handler, monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_every_worker_process_sweeps_beside_its_tasks_unless_the_schedule_is_paused(ada, handler, monkeypatch):
+def test_job_reaper_runs_in_every_worker_unless_paused(ada, handler, monkeypatch):
     from django_q.models import OrmQ, Schedule
     from django_q.signals import post_spawn
 
@@ -231,7 +231,7 @@ def test_every_worker_process_sweeps_beside_its_tasks_unless_the_schedule_is_pau
     go.release()
 
 
-def test_one_that_ends_its_worker_again_and_again_is_given_up(ada, handler):
+def test_job_that_ends_its_worker_repeatedly_is_given_up(ada, handler):
     handler()
     run = job_queue("test", agent=ada, persona="actor", subject=ada)
     Job.objects.filter(pk=run.pk).update(
@@ -251,7 +251,7 @@ def closed(ada, actor, detail=DETAIL, **fields):
     return episode, run_of(handler="episode_close", subject_id=str(episode.pk))
 
 
-def test_without_a_judge_an_episode_is_described_by_its_own_sentences(ada, actor):
+def test_episode_summary_without_a_judge_is_extractive(ada, actor):
     episode, run = closed(ada, actor)
     assert job_run(run.pk) == "done"
     episode.refresh_from_db()
@@ -264,7 +264,7 @@ def test_without_a_judge_an_episode_is_described_by_its_own_sentences(ada, actor
     assert episode.active
 
 
-def test_with_a_judge_title_summary_and_facts_are_its_own(ada, actor, server):
+def test_episode_summary_with_a_judge_has_title_summary_and_facts(ada, actor, server):
     fact_learn(agent=ada, content="Bob keeps the nightly job.", subject="Bob", by=actor)
     server._replies.clear()
     server.reply(title="Invoices that were sent twice", summary="The lock was moved.")
@@ -285,7 +285,7 @@ def test_with_a_judge_title_summary_and_facts_are_its_own(ada, actor, server):
     assert run.tokens == 240
 
 
-def test_an_extractive_summary_is_replaced_when_the_judge_comes(ada, actor, server):
+def test_episode_summary_extractive_is_replaced_by_the_judges(ada, actor, server):
     server.fail(500)
     episode, run = closed(ada, actor)
     assert job_run(run.pk) == "done"
@@ -300,7 +300,7 @@ def test_an_extractive_summary_is_replaced_when_the_judge_comes(ada, actor, serv
     assert judgements_retry() == 0
 
 
-def test_what_the_agent_wrote_is_never_replaced(ada, actor, server):
+def test_episode_summary_of_the_agent_is_never_replaced(ada, actor, server):
     episode, run = closed(ada, actor, title="Mine", summary="My own words.")
     server.reply(facts=[])
     assert job_run(run.pk) == "done"
@@ -308,13 +308,13 @@ def test_what_the_agent_wrote_is_never_replaced(ada, actor, server):
     assert (episode.title, episode.summary, episode.summary_kind) == ("Mine", "My own words.", "given")
 
 
-def test_an_episode_without_anything_is_skipped(ada, actor):
+def test_episode_summary_of_nothing_is_skipped(ada, actor):
     _, run = closed(ada, actor, detail="")
     assert job_run(run.pk) == "done"
     assert "skipped" in run_of(pk=run.pk).result
 
 
-def test_a_summary_stays_within_its_words():
+def test_episode_summary_stays_within_its_words():
     text = ". ".join(f"Sentence {n} tells of matter {n % 7} and of thing {n % 3}" for n in range(300))
     assert len(extract_summary(text).split()) <= MAX_SUMMARY_WORDS
     assert len(extract_summary("word " * 1000).split()) <= MAX_SUMMARY_WORDS
@@ -332,7 +332,7 @@ def trigger(ada, actor, times):
             assert job_run(run.pk) == "done"
 
 
-def test_a_warning_becomes_a_block_at_its_threshold_and_a_person_can_reverse_it(ada, actor, bob):
+def test_censor_escalation_at_its_threshold_is_reversible(ada, actor, bob):
     by = Principal.of_user(bob)
     censor = censor_create(agent=ada, pattern="token", by=actor)
     trigger(ada, actor, 4)
@@ -351,7 +351,7 @@ def test_a_warning_becomes_a_block_at_its_threshold_and_a_person_can_reverse_it(
     assert (censor.severity, censor.escalation_threshold) == ("block", 5)
 
 
-def test_a_block_never_changes(ada, actor):
+def test_censor_escalation_never_changes_a_block(ada, actor):
     censor = censor_create(agent=ada, pattern="token", severity="block", by=actor)
     trigger(ada, actor, 12)
     censor.refresh_from_db()
@@ -364,7 +364,7 @@ def test_a_block_never_changes(ada, actor):
     [("warn", 4, "token", ""), ("warn", 5, "token", "block"), ("warn", 9, "person", "block"),
      ("block", 9, "person", ""), ("absolute", 99, "person", "")],
 )  # fmt: skip
-def test_a_censor_rises_one_step_within_its_authors_cap(severity, count, author, higher):
+def test_censor_escalation_is_one_step_within_its_authors_cap(severity, count, author, higher):
     assert escalated(severity, count, 5, author) == higher
 
 
@@ -376,14 +376,14 @@ def dream(*names):
         assert job_run(run.pk) == "done", run_of(pk=run.pk).error
 
 
-def test_the_dream_is_queued_once_a_day(ada, bruno):
+def test_dream_is_queued_once_a_day(ada, bruno):
     assert dream_queue() == 2 * len(DREAM)
     assert dream_queue() == 0
     dream()
     assert set(Job.objects.values_list("status", flat=True)) == {"done"}
 
 
-def test_old_facts_fade_but_not_those_that_do_not_age(ada, actor):
+def test_dream_old_facts_fade_unless_ageless(ada, actor):
     with clock.at(clock.now() - STALE_AFTER - timedelta(days=1)):
         for category in ("technical", "preference", "person", "concept"):
             fact_learn(agent=ada, content=f"A thing of {category}.", category=category, subject=category, by=actor)
@@ -397,7 +397,7 @@ def test_old_facts_fade_but_not_those_that_do_not_age(ada, actor):
     assert Fact.objects.get(category="technical").confidence == 0.9
 
 
-def test_facts_confirmed_on_many_days_become_core(ada, actor):
+def test_dream_facts_confirmed_on_many_days_become_core(ada, actor):
     moments = [clock.now() - timedelta(days=day) for day in range(8, 1, -1)]
     for moment in moments:
         with clock.at(moment):
@@ -410,7 +410,7 @@ def test_facts_confirmed_on_many_days_become_core(ada, actor):
     assert Fact.objects.get(content="Backups run at night.").importance == 0.5
 
 
-def test_search_reads_less_of_old_episodes_and_their_summaries_stay(ada, actor):
+def test_dream_shortens_the_index_of_old_episodes(ada, actor):
     summary = " ".join(f"word{n}" for n in range(150))
     for days in (10, 40, 100):
         with clock.at(clock.now() - timedelta(days=days)):
@@ -424,11 +424,11 @@ def test_search_reads_less_of_old_episodes_and_their_summaries_stay(ada, actor):
 
 
 @pytest.mark.parametrize(("good", "bad", "flag"), [(4, 0, ""), (5, 0, "effective"), (2, 3, "ineffective"), (3, 2, "")])
-def test_procedures_are_flagged_by_how_often_they_helped(good, bad, flag):
+def test_dream_flags_procedures_by_their_success(good, bad, flag):
     assert flag_of(good, bad) == flag
 
 
-def test_mistaken_censors_retire(ada, actor, bob):
+def test_dream_retires_mistaken_censors(ada, actor, bob):
     censor = censor_create(agent=ada, pattern="token", severity="block", by=actor)
     trigger(ada, actor, 5)
     for _ in range(3):
@@ -438,7 +438,7 @@ def test_mistaken_censors_retire(ada, actor, bob):
     assert not Censor.objects.active().exists()
 
 
-def test_a_crowded_subject_is_proposed_for_compaction_and_merged(ada, actor, bob):
+def test_dream_proposes_and_merges_a_crowded_subject(ada, actor, bob):
     things = ["apples", "bread", "cheese", "dates", "eggs", "figs", "grapes", "honey", "ink", "jam", "kale"]
     for thing in things:
         fact_learn(agent=ada, content=f"Tim likes {thing}.", subject="Tim", by=actor)
@@ -457,7 +457,7 @@ def test_a_crowded_subject_is_proposed_for_compaction_and_merged(ada, actor, bob
 # Schedules and the webhook
 
 
-def test_a_schedule_can_rest_and_be_run_now(bob, alice):
+def test_schedule_can_be_paused_and_run_now(bob, alice):
     from django_q.models import OrmQ, Schedule
 
     by = Principal.of_user(bob)
@@ -472,7 +472,7 @@ def test_a_schedule_can_rest_and_be_run_now(bob, alice):
         schedule_run(schedule=schedule, by=Principal.of_user(alice))
 
 
-def test_the_webhook_is_signed_and_tried_again(ada, actor):
+def test_webhook_is_signed_and_retried(ada, actor):
     from http.server import BaseHTTPRequestHandler, HTTPServer
 
     answers, got = [500, 200], []

@@ -58,13 +58,13 @@ def locked_up(ada, actor, number):
     return service_ended
 
 
-def test_a_deadlock_is_tried_again(ada, actor):
+def test_deadlock_is_retried(ada, actor):
     before = deadlocks()
     tries = next(number for number in range(1, 20) if locked_up(ada, actor, number))
     assert deadlocks() == before + tries
 
 
-def test_a_question_answered_while_its_facts_are_learned_again_and_replaced(ada, actor, charlie, api, actor_token):
+def test_deadlock_between_resolution_learning_and_replacement(ada, actor, charlie, api, actor_token):
     """Learning, confirming, superseding and answering the same few facts from six clients: no deadlock, no 500."""
     before = deadlocks()
     start = threading.Barrier(6)

@@ -47,7 +47,7 @@ def record(ada, actor):
     return lambda *events, by=actor: [one.event for one in events_record(agent=ada, events=events, by=by)]
 
 
-def test_a_final_output_closes_the_loop_and_the_worker_summarises_it(record):
+def test_loop_closed_by_a_final_output_is_summarised(record):
     made = record(*TURN)
     loop = LoopSummary.objects.get()
     assert (loop.closed_by, loop.summary, loop.event_count, loop.covered_events) == ("output", "", 7, 0)
@@ -61,7 +61,7 @@ def test_a_final_output_closes_the_loop_and_the_worker_summarises_it(record):
     assert (loop.covered_events, loop.kind, loop.visibility) == (7, "actor_output", "public")
 
 
-def test_one_call_queues_one_task_for_all_loops_it_closes(record):
+def test_loop_closing_queues_one_task_per_call(record):
     record(*[event("actor_output", "done", f"loop {n}") for n in range(9)], event("user_input", "x", "open"))
     queued = [one.task for one in OrmQ.objects.all() if one.task["func"] == "memory.tasks.derive_from_events"]
     closed = LoopSummary.objects.filter(closed_at__isnull=False).values_list("pk", flat=True)
@@ -69,14 +69,14 @@ def test_one_call_queues_one_task_for_all_loops_it_closes(record):
     assert len(closed) == 9
 
 
-def test_an_open_loop_has_no_summary(record):
+def test_loop_open_has_no_summary(record):
     record(*TURN[:3])
     run_tasks()
     loop = LoopSummary.objects.get()
     assert (loop.closed_at, loop.summary) == (None, "")
 
 
-def test_late_events_update_the_one_summary(record):
+def test_loop_late_events_update_the_one_summary(record):
     record(*TURN)
     run_tasks()
     closed_at = LoopSummary.objects.get().closed_at
@@ -89,7 +89,7 @@ def test_late_events_update_the_one_summary(record):
     assert loop.visibility == "private"
 
 
-def test_whatever_is_retried_there_is_one_entry_and_it_is_the_same(record):
+def test_loop_retries_keep_one_equal_entry(record):
     record(*TURN)
     loop = LoopSummary.objects.get()
     assert derive_from_events([loop.pk]) == 1
@@ -99,7 +99,7 @@ def test_whatever_is_retried_there_is_one_entry_and_it_is_the_same(record):
     assert LoopSummary.objects.values().get() == first
 
 
-def test_the_order_of_a_loop_is_the_order_of_what_happened(record):
+def test_loop_order_is_that_of_what_happened(record):
     now = timezone.now()
     record(event("actor_output", "second answer", ts=now), event("user_input", "second", ts=now - timedelta(hours=1)))
     record(event("user_input", "first", ts=now - timedelta(hours=2)))
@@ -112,7 +112,7 @@ def test_the_order_of_a_loop_is_the_order_of_what_happened(record):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_writers_and_workers_at_once_end_with_one_summary_of_everything(ada, actor):
+def test_loop_concurrent_writers_and_workers_end_with_one_summary(ada, actor):
     """Six threads write to one loop and summarise it at the same time."""
     start, failures = threading.Barrier(6), []
 
@@ -138,7 +138,7 @@ def test_writers_and_workers_at_once_end_with_one_summary_of_everything(ada, act
     assert sorted(loop.long_term_ids) == sorted(Event.objects.values_list("pk", flat=True))
 
 
-def test_a_request_closes_a_loop_once(api, actor_token, record):
+def test_loop_is_closed_once_by_request(api, actor_token, record):
     record(*TURN[:2])
     client = api.as_token(actor_token)
     closed = client.post("/loops/L/close")
@@ -151,7 +151,7 @@ def test_a_request_closes_a_loop_once(api, actor_token, record):
     assert_problem(client.post("/loops/none/close"), 404, "not_found")
 
 
-def test_closing_needs_the_right_and_the_own_persona(api, alice, other_token, subconscious_token, record):
+def test_loop_closing_needs_the_permission_and_the_persona(api, alice, other_token, subconscious_token, record):
     record(*TURN[:2])
     assert_problem(api.as_person(alice).post("/loops/L/close", query={"agent": "ada"}), 403, "not_allowed")
     assert_problem(api.as_token(other_token).post("/loops/L/close"), 404, "not_found")
@@ -159,7 +159,7 @@ def test_closing_needs_the_right_and_the_own_persona(api, alice, other_token, su
     assert LoopSummary.objects.get().closed_at is None
 
 
-def test_idle_time_closes_and_summarises(record, settings):
+def test_loop_idle_is_closed_and_summarised(record, settings):
     settings.LOOP_IDLE_MINUTES = 30
     now = timezone.now()
     record(event("user_input", "old", "old", ts=now - timedelta(minutes=31)))
@@ -171,7 +171,7 @@ def test_idle_time_closes_and_summarises(record, settings):
     assert close_idle_loops() == 1
 
 
-def test_idle_closing_takes_more_loops_than_one_batch(record, monkeypatch):
+def test_loop_idle_closing_takes_more_than_one_batch(record, monkeypatch):
     monkeypatch.setattr("memory.services.loops.BATCH", 3)
     then = timezone.now() - timedelta(days=1)
     record(*[event("user_input", f"n {n}", f"loop {n}", ts=then) for n in range(10)])
@@ -179,7 +179,7 @@ def test_idle_closing_takes_more_loops_than_one_batch(record, monkeypatch):
     assert not LoopSummary.objects.filter(summary="").exists()
 
 
-def test_a_loop_shows_its_events_and_loops_are_listed(api, actor_token, record):
+def test_loop_shows_its_events_and_is_listed(api, actor_token, record):
     made = record(*TURN, event("user_input", "x", "with/slash and space"))
     run_tasks()
     client = api.as_token(actor_token)
@@ -198,7 +198,7 @@ def test_a_loop_shows_its_events_and_loops_are_listed(api, actor_token, record):
     assert_problem(client.get("/loops", {"limit": 0}), 422, "invalid", field="limit")
 
 
-def test_backfill_heals_what_is_missing_and_then_finds_nothing(record, monkeypatch):
+def test_loop_backfill_heals_and_then_finds_nothing(record, monkeypatch):
     monkeypatch.setattr("memory.services.loops.BATCH", 4)
     record(*TURN, *[event("user_input", f"n {n}", f"loop {n}") for n in range(6)])
     run_tasks()
@@ -224,14 +224,14 @@ def test_backfill_heals_what_is_missing_and_then_finds_nothing(record, monkeypat
     assert derived_backfill() == {"long_term": 0, "index": 0, "loops": 0, "summaries": 0}
 
 
-def test_backfill_summarises_what_a_lost_task_left(record):
+def test_loop_backfill_summarises_after_a_lost_task(record):
     record(*TURN)
     OrmQ.objects.all().delete()
     assert derived_backfill()["summaries"] == 1
     assert LoopSummary.objects.get().covered_events == 7
 
 
-def test_a_summary_is_bounded_and_says_what_was_used_and_what_failed():
+def test_loop_summary_is_bounded_and_names_tools_and_failures():
     digest = LoopDigest(
         opening="o" * 9_000,
         output="word. " * 3_000,
@@ -257,11 +257,11 @@ def test_a_summary_is_bounded_and_says_what_was_used_and_what_failed():
         ("( (", {}, ""),
     ],
 )
-def test_the_tool_of_a_call(content, metadata, name):
+def test_loop_tool_name_of_a_call(content, metadata, name):
     assert tool_name(content, metadata) == name
 
 
-def test_what_a_loop_is_boosted_by():
+def test_loop_boost_factors():
     assert loop_kind(["user_input", "error", "tool_result"]) == "error"
     assert loop_kind(["user_input", "error", "actor_output"]) == "actor_output"
     assert loop_kind(["system_event", "tool_call"]) == "system_event"

@@ -23,7 +23,7 @@ def written(caller, **body):
     return answer.json()
 
 
-def test_a_procedure_is_written_and_changed(caller):
+def test_procedure_is_created_and_changed(caller):
     body = {
         "name": "Deploy",
         "domain": "ops",
@@ -46,7 +46,7 @@ def test_a_procedure_is_written_and_changed(caller):
     assert trail[1].before["steps"] == ["Test.", "Push."]
 
 
-def test_its_uses_and_how_they_ended_are_counted(caller):
+def test_procedure_uses_and_outcomes_are_counted(caller):
     path = f"/procedures/{written(caller)['id']}"
     used = caller.post(f"{path}/activate").json()
     assert used["activation_count"] == 1
@@ -63,7 +63,7 @@ def test_its_uses_and_how_they_ended_are_counted(caller):
     assert caller.get(path).json()["activation_count"] == 1
 
 
-def test_the_list_is_narrowed_by_what_helped(caller, ada):
+def test_procedures_list_is_filtered_by_success(caller, ada):
     for name, (good, bad) in {"never": (0, 0), "third": (1, 2), "seven": (7, 3), "always": (2, 0)}.items():
         made = written(caller, name=name, domain="ops" if good else "home")
         Procedure.objects.filter(pk=made["id"]).update(success_count=good, failure_count=bad)
@@ -97,14 +97,14 @@ def test_the_list_is_narrowed_by_what_helped(caller, ada):
         {"success_count": 5},
     ],
 )
-def test_a_field_out_of_bounds_is_refused_by_name(caller, bad):
+def test_procedure_field_out_of_bounds_is_refused_by_name(caller, bad):
     assert_problem(caller.post("/procedures", {"name": "Deploy"} | bad), 422, "invalid", field=next(iter(bad)))
     assert not Procedure.objects.exists()
     path = f"/procedures/{written(caller)['id']}"
     assert_problem(caller.request("PATCH", path, body=bad), 422, "invalid", field=next(iter(bad)))
 
 
-def test_procedures_of_others_are_not_there(api, caller, other_token, subconscious_token, alice):
+def test_procedures_of_others_are_not_found(api, caller, other_token, subconscious_token, alice):
     mine = written(caller)["id"]
     hidden = written(api.as_token(subconscious_token))["id"]
     assert [procedure["id"] for procedure in caller.get("/procedures").json()["items"]] == [mine]
@@ -120,7 +120,7 @@ def test_procedures_of_others_are_not_there(api, caller, other_token, subconscio
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_count_is_lost_among_many(ada, actor):
+def test_procedure_counts_are_complete_concurrently(ada, actor):
     procedure = procedure_create(agent=ada, name="Deploy", by=actor)
     ready, failed = threading.Barrier(4), []
 

@@ -34,7 +34,7 @@ def turn(text, **metadata):
     return {"kind": "user_input", "content": text, "loop_id": "session", "metadata": metadata}
 
 
-def test_an_event_comes_back_as_it_was_posted(api, actor_token):
+def test_recall_returns_an_event_as_posted(api, actor_token):
     said = "  Caroline: I went to the   support group yesterday!"
     metadata = {"dia_id": "D1:3", "speaker": "Caroline", "nested": {"n": [1, None]}}
     [event_id, _] = post(api, actor_token, turn(said, **metadata), turn("Mel: Nice weather.", dia_id="D1:4"))
@@ -50,7 +50,7 @@ def test_an_event_comes_back_as_it_was_posted(api, actor_token):
     assert scores == sorted(scores, reverse=True)
 
 
-def test_the_answer_is_what_the_guide_says(api, actor_token, ada, actor):
+def test_recall_answer_matches_the_guide(api, actor_token, ada, actor):
     api.as_token(actor_token).post(
         "/events", {"events": [{"kind": "user_input", "content": "The vault is in Riga", "metadata": {"n": [1, None]}}]}
     )
@@ -60,7 +60,7 @@ def test_the_answer_is_what_the_guide_says(api, actor_token, ada, actor):
     assert RecallOut.model_validate(answer).model_dump(mode="json") == answer
 
 
-def test_it_can_be_found_by_words_before_it_has_a_vector(api, actor_token):
+def test_recall_finds_by_words_before_there_is_a_vector(api, actor_token):
     api.as_token(actor_token).post("/events", {"events": [turn("Ann: The password of the vault is swordfish.")]})
     assert api.as_token(actor_token).get("/index").json() == {"ready": 0, "pending": 1, "failed": 0}
     found = recall(api, actor_token, "password of the vault")
@@ -70,7 +70,7 @@ def test_it_can_be_found_by_words_before_it_has_a_vector(api, actor_token):
     assert recall(api, actor_token, "password of the vault")["items"][0]["cosine"] > 0.5
 
 
-def test_filters_choose(api, actor_token, ada, actor):
+def test_recall_filters(api, actor_token, ada, actor):
     post(api, actor_token, turn("The event bus drops messages."))
     fact_learn(
         agent=ada, content="The event bus uses a queue.", category="technical", tags=["bus"], scope="project",
@@ -97,7 +97,7 @@ def test_filters_choose(api, actor_token, ada, actor):
     assert len(kinds(limit=1)) == 1
 
 
-def test_what_is_superseded_never_comes_back(api, actor_token, ada, actor):
+def test_recall_leaves_out_superseded_memory(api, actor_token, ada, actor):
     old = fact_learn(agent=ada, content="Tim lives in Berlin.", subject="Tim", by=actor).fact
     embeddings_make()
     between = timezone.now()
@@ -112,7 +112,7 @@ def test_what_is_superseded_never_comes_back(api, actor_token, ada, actor):
     assert recall(api, actor_token, "Where does Tim live?", as_of=before, min_score=0)["items"] == []
 
 
-def test_an_event_is_known_from_when_it_happened(api, actor_token):
+def test_recall_knows_an_event_from_its_time(api, actor_token):
     post(api, actor_token, turn("We met in Lisbon.") | {"ts": "2024-05-01T10:00:00Z"})
     assert recall(api, actor_token, "Lisbon", as_of="2024-05-02T00:00:00Z")["items"]
     assert not recall(api, actor_token, "Lisbon", as_of="2024-04-30T00:00:00Z", min_score=0)["items"]
@@ -138,25 +138,25 @@ def test_an_event_is_known_from_when_it_happened(api, actor_token):
         ({"tag": ["t"] * 21}, "tag"),
     ],
 )
-def test_bad_parameters_are_named(api, actor_token, query, field):
+def test_recall_bad_parameters_are_named(api, actor_token, query, field):
     answer = api.as_token(actor_token).get("/recall", {"q": "x"} | query)
     assert_problem(answer, 422, "invalid")
     assert field in answer.content.decode()
 
 
-def test_a_question_is_needed(api, actor_token):
+def test_recall_needs_a_query(api, actor_token):
     assert_problem(api.as_token(actor_token).get("/recall"), 422, "invalid")
     assert recall(api, actor_token, "   ")["items"] == []
 
 
-def test_an_agent_sees_its_own_memory_only(api, actor_token, other_token):
+def test_recall_is_separate_by_agent(api, actor_token, other_token):
     post(api, actor_token, turn("The vault is behind the painting."))
     assert recall(api, other_token, "Where is the vault?", min_score=0)["items"] == []
     assert_problem(api.as_token(other_token).get("/recall", {"q": "vault", "agent": "ada"}), 404, "not_found")
     assert api.get("/recall", {"q": "vault"}).status_code == 401
 
 
-def test_without_the_embedder_words_decide_and_the_answer_says_so(api, actor_token, settings):
+def test_recall_without_the_embedder_uses_words_and_reports_it(api, actor_token, settings):
     with endpoint() as served:
         settings.EMBED_BASE_URL = served.url
         EmbeddingModel.objects.create(name="openai:degraded-test", dimension=served.dimension, state="active")
@@ -169,7 +169,7 @@ def test_without_the_embedder_words_decide_and_the_answer_says_so(api, actor_tok
         assert "vault" in found["items"][0]["content"]
 
 
-def test_a_text_of_any_length_and_script_can_be_found(api, actor_token):
+def test_recall_finds_text_of_any_length_and_script(api, actor_token):
     long = "The treaty of Westphalia was discussed. " + "filler words about nothing in particular " * 2000
     post(api, actor_token, turn(long), turn("今日は東京で会議がありました"), turn("x" * 5000 + " needle"))
     assert recall(api, actor_token, "treaty of Westphalia")["items"][0]["content"] == long

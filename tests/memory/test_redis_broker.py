@@ -59,7 +59,7 @@ def product(redis: RedisServer) -> Iterator[Product]:
         yield running
 
 
-def test_a_redis_carries_messages_and_costs_nothing_when_it_dies(product: Product, redis: RedisServer) -> None:
+def test_redis_broker_death_loses_no_job(product: Product, redis: RedisServer) -> None:
     product.web()
     until("the web server answers", lambda: product.call("GET", "/index")[0] == 200)
 

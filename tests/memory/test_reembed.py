@@ -50,7 +50,7 @@ def asked(store):
     return [(hit.content, hit.cosine) for hit in found.items]
 
 
-def test_it_moves_while_searches_go_on(served, store, system, ada, actor):
+def test_reembedding_moves_while_searches_go_on(served, store, system, ada, actor):
     before = asked(store)
     reembed_start(model=served.name, by=system)
     assert reembed_continue(seconds=0).done == 64
@@ -71,7 +71,7 @@ def test_it_moves_while_searches_go_on(served, store, system, ada, actor):
     assert not SearchItem.objects.exclude(next_model="").exists()
 
 
-def test_what_is_written_at_the_last_moment_is_embedded_after(served, store, system, ada, actor, monkeypatch):
+def test_reembedding_covers_what_is_written_last(served, store, system, ada, actor, monkeypatch):
     reembed_start(model=served.name, by=system)
     ordinary = reembedding._switch
 
@@ -86,7 +86,7 @@ def test_what_is_written_at_the_last_moment_is_embedded_after(served, store, sys
     assert models() == {(served.name, "ready")}
 
 
-def test_a_run_that_dies_goes_on_where_it_was(served, store, system):
+def test_reembedding_continues_after_a_crash(served, store, system):
     reembed_start(model=served.name, by=system)
     reembed_continue(seconds=0)
     served.broken = True
@@ -100,7 +100,7 @@ def test_a_run_that_dies_goes_on_where_it_was(served, store, system):
     assert reembed_continue() is None
 
 
-def test_only_one_move_at_a_time_and_it_can_be_stopped(served, store, system):
+def test_reembedding_runs_once_at_a_time_and_can_be_stopped(served, store, system):
     reembed_start(model=served.name, by=system)
     assert reembed_start(model=served.name, by=system).name == served.name
     with pytest.raises(Conflict, match="is moving to"):
@@ -114,7 +114,7 @@ def test_only_one_move_at_a_time_and_it_can_be_stopped(served, store, system):
     assert not SearchItem.objects.exclude(next_model="").exists()
 
 
-def test_the_index_keeps_its_model_when_the_settings_change(served, store, settings, ada, actor):
+def test_reembedding_index_keeps_its_model_when_settings_change(served, store, settings, ada, actor):
     settings.EMBEDDER, settings.EMBED_MODEL = served.name.split(":")
     fact_learn(agent=ada, content="One more.", by=actor, precheck=Precheck())
     assert embeddings_make() == 1
@@ -125,7 +125,7 @@ def test_the_index_keeps_its_model_when_the_settings_change(served, store, setti
     assert models() == {(served.name, "ready")}
 
 
-def test_the_command_tells_how_far_it_is(served, store):
+def test_reembedding_command_reports_its_progress(served, store):
     out = StringIO()
     call_command("reembed", "--model", served.name, "--background", stdout=out)
     call_command("reembed", "--status", stdout=out)

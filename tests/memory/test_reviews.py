@@ -44,7 +44,7 @@ def active():
         ("merge", {"content": "Tim rarely goes to the gym."}, ["Tim rarely goes to the gym."], "merged"),
     ],
 )
-def test_each_answer_has_its_effect_and_can_be_taken_back(review, resolve, api, bob, resolution, more, left, action):
+def test_review_resolutions_have_their_effect_and_are_undone(review, resolve, api, bob, resolution, more, left, action):
     answer = resolve(resolution, comment="As Ann says.", **more)
     assert answer.status_code == 200, answer.content
     assert (answer.json()["status"], answer.json()["resolution"]) == ("resolved", resolution)
@@ -60,20 +60,20 @@ def test_each_answer_has_its_effect_and_can_be_taken_back(review, resolve, api, 
     assert known <= set(FactChange.objects.values_list("pk", flat=True))
 
 
-def test_replacing_ends_the_old_where_the_new_begins(review, resolve):
+def test_review_replace_ends_the_old_where_the_new_begins(review, resolve):
     resolve("replace")
     old, new = Fact.objects.get(content=OLD), Fact.objects.get(content=NEW)
     assert old.valid_until == new.valid_from == new.recorded_at
     assert old.superseded_by == new
 
 
-def test_the_same_confirms_the_old_and_keeps_its_span(review, resolve):
+def test_review_same_confirms_the_old_and_keeps_its_interval(review, resolve):
     resolve("same")
     old, new = Fact.objects.get(content=OLD), Fact.objects.get(content=NEW)
     assert (old.confirmation_count, new.superseded_by, new.valid_until) == (1, old, None)
 
 
-def test_taking_the_same_back_takes_its_confirmation_back(review, resolve, api, bob, actor):
+def test_review_same_undone_takes_back_its_confirmation(review, resolve, api, bob, actor):
     heard = fact_confirm(fact=review.old, by=actor).last_confirmed_at
     resolve("same")
     assert Fact.objects.get(content=OLD).confirmation_count == 2
@@ -84,7 +84,7 @@ def test_taking_the_same_back_takes_its_confirmation_back(review, resolve, api, 
     assert (last.action, last.before["confirmation_count"]) == ("edited", 2)
 
 
-def test_a_confirmation_since_stays_when_the_same_is_taken_back(review, resolve, api, bob, actor):
+def test_review_same_undone_keeps_later_confirmations(review, resolve, api, bob, actor):
     resolve("same")
     heard = fact_confirm(fact=Fact.objects.get(content=OLD), by=actor).last_confirmed_at
     api.as_person(bob).request("POST", f"/reviews/{review.pk}/undo", query={"agent": "ada"})
@@ -92,23 +92,23 @@ def test_a_confirmation_since_stays_when_the_same_is_taken_back(review, resolve,
     assert (old.confirmation_count, old.last_confirmed_at) == (1, heard)
 
 
-def test_a_second_answer_is_refused(review, resolve):
+def test_review_second_resolution_is_refused(review, resolve):
     assert resolve("both").status_code == 200
     assert resolve("replace").status_code == 409
     assert active() == [OLD, NEW]
 
 
 @pytest.mark.parametrize("resolution", ["reverse", "keep", "moot", "", "x"])
-def test_an_answer_that_the_question_does_not_take_is_refused(review, resolve, resolution):
+def test_review_impossible_resolution_is_refused(review, resolve, resolution):
     assert resolve(resolution).status_code == 422
     assert MemoryReview.objects.pending().count() == 1
 
 
-def test_a_merge_needs_a_text(review, resolve):
+def test_review_merge_needs_a_text(review, resolve):
     assert resolve("merge").status_code == 422
 
 
-def test_facts_that_were_settled_elsewhere_cannot_be_decided(review, resolve, system):
+def test_review_of_facts_settled_elsewhere_cannot_be_resolved(review, resolve, system):
     from memory.services.facts import fact_invalidate
 
     fact_invalidate(fact=review.old, by=system)
@@ -118,7 +118,7 @@ def test_facts_that_were_settled_elsewhere_cannot_be_decided(review, resolve, sy
     assert (review.status, review.resolution) == ("resolved", "moot")
 
 
-def test_agents_read_their_own_and_answer_none(review, api, actor_token, all_scopes_token, other_token):
+def test_reviews_are_read_and_not_resolved_by_agents(review, api, actor_token, all_scopes_token, other_token):
     page = api.as_token(actor_token).get("/reviews").json()
     assert [item["id"] for item in page["items"]] == [str(review.pk)]
     assert page["items"][0]["old"]["content"] == OLD
@@ -129,20 +129,20 @@ def test_agents_read_their_own_and_answer_none(review, api, actor_token, all_sco
         assert answer.status_code == 403
 
 
-def test_the_system_itself_answers_no_question_of_people(review, system):
+def test_review_of_people_is_not_resolved_by_the_system(review, system):
     from nousweb.lib.errors import NotAllowed
 
     with pytest.raises(NotAllowed):
         review_resolve(review=review, resolution="both", by=system)
 
 
-def test_a_pair_that_both_are_true_is_never_asked_again(review, resolve, ada, actor, bob):
+def test_review_both_true_is_never_opened_again(review, resolve, ada, actor, bob):
     resolve("both")
     assert fact_learn(agent=ada, content=NEW, subject="Tim", by=actor).action == "confirmed"
     assert MemoryReview.objects.count() == 1
 
 
-def test_a_question_that_nobody_answers_expires(review, system):
+def test_review_expires(review, system):
     MemoryReview.objects.update(expires_at=review.created_at)
     assert reviews_expire(by=system) == 1
     review.refresh_from_db()

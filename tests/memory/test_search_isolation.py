@@ -45,7 +45,7 @@ def say(agent, by, *texts):
 
 
 @pytest.mark.django_db
-def test_the_plan_of_an_actors_search_touches_only_the_actors_collection(both):
+def test_search_plan_of_an_actor_touches_only_its_collection(both):
     requests = [
         SearchRequest("what about the launch"),
         SearchRequest("launch", types=["fact", "event"], tags=["x"], scopes=["task"], min_importance=0.1),
@@ -64,7 +64,7 @@ def test_the_plan_of_an_actors_search_touches_only_the_actors_collection(both):
 
 
 @pytest.mark.django_db
-def test_an_actor_never_learns_of_the_subconscious_and_it_knows_both(both, api, actor_token, subconscious_token):
+def test_search_separates_the_actor_and_shows_both_to_the_subconscious(both, api, actor_token, subconscious_token):
     question = {"q": "secret suspicion about the launch", "min_score": 0}
     actors = api.as_token(actor_token).get("/recall", question).json()["items"]
     assert [item["persona"] for item in actors] == ["actor"]
@@ -111,7 +111,7 @@ WORDS = st.lists(
     ),
     vectors=st.booleans(),
 )
-def test_nothing_that_is_written_or_asked_widens_the_view(
+def test_search_view_is_widened_by_no_text_or_query(
     ada, actor, system, api, actor_token, mine, hidden, foreign, loop, metadata, query, more, vectors
 ):
     subconscious = make_principal(ada, "subconscious", name="s")

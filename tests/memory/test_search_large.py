@@ -33,7 +33,7 @@ def indexes():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_keeper_makes_as_the_owner_what_the_product_may_not(ada, actor, small_limits):
+def test_vector_index_is_built_by_the_keeper_as_the_owner(ada, actor, small_limits):
     for number in range(40):
         fact_learn(agent=ada, content=f"Drawer {number} holds spoon number {number * 7}.", by=actor)
     embeddings_make()
@@ -55,7 +55,7 @@ def test_the_keeper_makes_as_the_owner_what_the_product_may_not(ada, actor, smal
 
 
 @pytest.mark.django_db(transaction=True)
-def test_counts_and_index_come_and_go_and_the_answer_stays(ada, actor, small_limits):
+def test_vector_index_appears_and_disappears_with_equal_results(ada, actor, small_limits):
     view = ActorMemory(ada)
     for number in range(60):
         fact_learn(agent=ada, content=f"Drawer {number} holds spoon number {number * 7}.", by=actor)

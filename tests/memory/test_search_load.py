@@ -39,7 +39,7 @@ def loaded(view, keys, **more):
     return {(hit["type"], hit["id"]): hit for hit in hits.values()}
 
 
-def test_one_statement_gives_what_the_loaders_give(ada, actor, django_assert_num_queries):
+def test_memory_loader_one_statement_equals_the_loaders(ada, actor, django_assert_num_queries):
     keys = stored(ada, actor)
     whole = memories_load(ActorMemory(ada), keys)
     with django_assert_num_queries(2):
@@ -51,7 +51,7 @@ def test_one_statement_gives_what_the_loaders_give(ada, actor, django_assert_num
     assert short[keys[1]]["metadata"] == {"source": "a book"}
 
 
-def test_it_shows_no_more_than_the_view(ada, bruno, actor, system):
+def test_memory_loader_shows_no_more_than_the_view(ada, bruno, actor, system):
     keys = stored(ada, actor)
     assert loaded(ActorMemory(bruno), keys) == {}
     hidden = fact_learn(agent=ada, content="Below", by=system).fact

@@ -15,7 +15,7 @@ def store(ada, actor):
     return ActorMemory(ada)
 
 
-def test_the_weather_is_not_in_a_project_and_the_project_is(store):
+def test_search_relevance_separates_related_from_unrelated(store):
     for question in UNRELATED:
         found = search(store, SearchRequest(question, **TIER_THREE))
         assert [hit.content for hit in found.items] == [], question
@@ -25,7 +25,7 @@ def test_the_weather_is_not_in_a_project_and_the_project_is(store):
         assert any(said in hit.content for hit in found.items[:3]), (question, [hit.content for hit in found.items])
 
 
-def test_zero_is_no_threshold_and_the_default_is_the_models(store):
+def test_search_relevance_threshold_zero_and_default(store):
     question = UNRELATED[0]
     everything = search(store, SearchRequest(question, min_score=0, limit=100))
     assert len(everything.items) > 10
@@ -35,14 +35,14 @@ def test_zero_is_no_threshold_and_the_default_is_the_models(store):
         assert 0 <= hit.score < 0.25
 
 
-def test_a_search_says_where_its_time_went(store):
+def test_search_timings_are_reported(store):
     found = search(store, SearchRequest("how does the event bus work"))
     assert list(found.timings) == ["counts", "words", "embedding", "candidates", "scoring", "loading"]
     assert all(seconds >= 0 for seconds in found.timings.values())
     assert found.considered > 0
 
 
-def test_nothing_is_asked_and_nothing_found(store, django_assert_num_queries):
+def test_search_of_nothing_finds_nothing(store, django_assert_num_queries):
     with django_assert_num_queries(0):
         assert search(store, SearchRequest("  \n ")).items == []
 
@@ -50,11 +50,11 @@ def test_nothing_is_asked_and_nothing_found(store, django_assert_num_queries):
 @pytest.mark.parametrize(
     "question", ["?!", "the of and", "'; DROP TABLE memory_fact; --", "a\\b 'c' \"d\" | & ! <-> :*", "%s %(q)s"]
 )
-def test_odd_questions_are_only_questions(store, question):
+def test_search_of_odd_queries_is_harmless(store, question):
     assert isinstance(search(store, SearchRequest(question, min_score=0)).items, list)
 
 
-def test_a_type_may_be_kept_to_its_best_few(store):
+def test_search_type_may_be_limited_to_its_best(store):
     question = UNRELATED[0]
     everything = search(store, SearchRequest(question, min_score=0, limit=100)).items
     facts = [hit.id for hit in everything if hit.type == "fact"]

@@ -78,7 +78,7 @@ statistics = st.builds(
     candidates,
     statistics,
 )
-def test_every_candidate_comes_back_once_in_order_and_in_bounds(query, rows, counts):
+def test_scoring_returns_every_candidate_once_in_order_and_in_bounds(query, rows, counts):
     order, relevance, lexical = ranked(query, rows, counts)
     assert sorted(order) == list(range(len(rows)))
     values = list(relevance[order])
@@ -101,7 +101,7 @@ def plainly_joined(rows):
 
 
 @given(candidates)
-def test_a_word_counts_at_neighbours_and_nowhere_else(rows):
+def test_scoring_word_counts_for_neighbours_only(rows):
     for place, row in enumerate(rows):
         row.words, row.position = frozenset({"w0"} if place == 0 else ()), place * 3
     found = features(Query(["w0"]), columns(["w0"], rows), Statistics(1000, 10.0, {"w0": 3})).lexical if rows else []
@@ -117,7 +117,7 @@ def one(cosine, *words, **more):
 COUNTS = Statistics(1000, 10.0, {"redis": 3, "said": 900})
 
 
-def test_an_unrelated_question_finds_nothing_and_a_related_one_does():
+def test_scoring_unrelated_query_finds_nothing_and_related_does():
     query = Query(["redis"])
     _, unrelated, _ = ranked(query, [one(0.2), one(0.15)], COUNTS)
     order, related, _ = ranked(query, [one(0.2), one(0.6, "redis")], COUNTS)
@@ -126,7 +126,7 @@ def test_an_unrelated_question_finds_nothing_and_a_related_one_does():
     assert related[1] > 0.6 > 0.25 > related[0]
 
 
-def test_a_rare_word_says_more_than_a_common_one():
+def test_scoring_rare_word_weighs_more_than_a_common_one():
     assert 1 >= rarity(0, 1000) > rarity(3, 1000) > rarity(900, 1000) > 0
     assert rarest(["said", "redis"], COUNTS) == ["redis", "said"]
     order, _, lexical = ranked(Query(["redis", "said"]), [one(0.4, "said"), one(0.4, "redis")], COUNTS)
@@ -134,13 +134,13 @@ def test_a_rare_word_says_more_than_a_common_one():
     assert lexical[1] > 0.8 > 0.2 > lexical[0]
 
 
-def test_a_long_query_is_weighed_by_its_rarest_words():
+def test_scoring_long_query_is_weighed_by_its_rarest_words():
     words = [f"w{n:03}" for n in range(100)]
     kept = rarest(words, Statistics(1000, 10.0, {word: place for place, word in enumerate(words)}))
     assert kept == words[:32]
 
 
-def test_an_answer_is_found_by_the_question_before_it():
+def test_scoring_answer_is_found_by_the_question_before_it():
     asked = one(0.3, "redis", loop=1, position=10)
     answer, stranger = one(0.3, loop=1, position=11), one(0.3, loop=2, position=12)
     found = features(Query(["redis"]), columns(["redis"], [asked, answer, stranger]), COUNTS)
@@ -148,32 +148,32 @@ def test_an_answer_is_found_by_the_question_before_it():
     assert list(found.coverage > 0) == [True, False, False]
 
 
-def test_a_gap_that_no_hit_vouches_for_parts_neighbours():
+def test_scoring_gap_without_a_hit_separates_neighbours():
     far = [one(0.3, "redis", loop=1, position=1, hit=False), one(0.3, loop=1, position=9, hit=False)]
     assert features(Query(["redis"]), columns(["redis"], far), COUNTS).lexical[1] == 0
 
 
-def test_who_is_named_comes_first():
+def test_scoring_named_subject_comes_first():
     rows = [one(0.4, names=frozenset({"bob"})), one(0.4, names=frozenset({"ann"}))]
     assert ranked(Query(["ann"]), rows, COUNTS)[0] == [1, 0]
 
 
-def test_a_loop_is_as_warm_as_its_three_closest():
+def test_scoring_loop_warmth_is_that_of_its_three_closest():
     rows = [one(0.9, loop=1), one(0.5, loop=1), one(0.4, loop=1), one(0.1, loop=1), one(0.3), one(0.7, loop=2)]
     assert np.allclose(features(Query([]), columns([], rows), COUNTS).loop, [0.6, 0.6, 0.6, 0.6, 0.3, 0.7])
 
 
-def test_an_item_without_a_vector_is_found_by_its_words():
+def test_scoring_item_without_a_vector_is_found_by_its_words():
     order, relevance, _ = ranked(Query(["redis"]), [one(0.1), one(None, "redis")], COUNTS)
     assert order[0] == 1
     assert relevance[1] > 0.25
 
 
-def test_ties_go_by_input_order():
+def test_scoring_ties_go_by_input_order():
     assert ranked(Query([]), [one(0.4), one(0.4), one(0.5)], COUNTS)[0] == [2, 0, 1]
 
 
-def test_cosines_of_every_known_model_meet_on_one_scale():
+def test_scoring_cosines_of_every_model_share_one_scale():
     fitted = THRESHOLDS[DEFAULT_MODEL]
     for name in [*THRESHOLDS, "somebody:else"]:
         own = thresholds_of(name)

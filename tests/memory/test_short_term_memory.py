@@ -36,13 +36,13 @@ PLAIN = StmConfig.of({"stm": {"half_life_seconds": 3600, "w_similarity": 0.6, "w
         ("redis cache", "redis cache", -99, "actor_output", "public", 1.0),
     ],
 )
-def test_the_score_is_that_of_the_seed(query, summary, age, kind, visibility, expected):
+def test_short_term_score_is_that_of_the_seed(query, summary, age, kind, visibility, expected):
     score = stm_score(query, summary, age_seconds=age, kind=kind, visibility=visibility, config=PLAIN)
     assert score.score == pytest.approx(expected)
     assert score.score == (0.6 * score.similarity + 0.4 * score.recency) * score.boost
 
 
-def test_text_is_compared_without_case_marks_and_forms():
+def test_short_term_text_ignores_case_marks_and_forms():
     assert normalise("  Café-TIME\uff11!") == "café time1"
 
 
@@ -56,7 +56,7 @@ def test_text_is_compared_without_case_marks_and_forms():
         max_leaves=20,
     )
 )
-def test_whatever_an_agents_settings_hold_search_goes_on(value):
+def test_short_term_search_survives_any_agent_settings(value):
     for config in (value, {"stm": value}):
         found = StmConfig.of(config)
         score = stm_score("a b", "b c", age_seconds=10, kind="error", visibility="public", config=found)
@@ -65,7 +65,7 @@ def test_whatever_an_agents_settings_hold_search_goes_on(value):
         assert 1 <= found.window <= 500
 
 
-def test_what_cannot_be_used_falls_back_and_is_named():
+def test_short_term_unusable_settings_fall_back_and_are_named():
     found = StmConfig.of(
         {
             "stm": {
@@ -98,7 +98,7 @@ def loops(ada, actor):
     return topics
 
 
-def test_search_puts_the_best_first_and_equal_ones_by_time(loops, ada):
+def test_short_term_search_is_best_first_then_by_time(loops, ada):
     hits = stm_search(ActorMemory(ada), "redis cache", now=NOW)
     assert [hit.loop.loop_id for hit in hits][:2] == ["0", "2"]
     assert [hit.score.score for hit in hits] == sorted((hit.score.score for hit in hits), reverse=True)
@@ -106,14 +106,14 @@ def test_search_puts_the_best_first_and_equal_ones_by_time(loops, ada):
     assert [hit.loop.loop_id for hit in stm_search(ActorMemory(ada), "x", now=NOW, config=flat)] == list("43210")
 
 
-def test_only_the_window_is_searched_and_settings_are_the_agents(loops, ada, api, actor_token):
+def test_short_term_search_is_limited_to_the_window_of_the_agent(loops, ada, api, actor_token):
     Agent.objects.filter(pk=ada.pk).update(config={"stm": {"window": 2, "w_recency": "much"}})
     answer = api.as_token(actor_token).get("/stm", {"q": "redis cache"}).json()
     assert {item["loop"]["loop_id"] for item in answer["items"]} == {"3", "4"}
     assert answer["problems"] == ["stm.w_recency must be a number from 0 to 1."]
 
 
-def test_search_over_http_gives_the_parts_of_each_score(loops, api, actor_token):
+def test_short_term_search_over_http_gives_the_parts_of_each_score(loops, api, actor_token):
     answer = api.as_token(actor_token).get("/stm", {"q": "redis cache", "limit": 2}).json()
     assert len(answer["items"]) == 2
     best = answer["items"][0]
@@ -125,7 +125,7 @@ def test_search_over_http_gives_the_parts_of_each_score(loops, api, actor_token)
     assert none.json()["items"] == []
 
 
-def test_an_open_loop_is_not_in_short_term_memory_yet(ada, actor):
+def test_short_term_search_leaves_out_an_open_loop(ada, actor):
     events_record(agent=ada, events=[{"kind": "user_input", "content": "redis", "loop_id": "open"}], by=actor)
     derived_backfill()
     assert LoopSummary.objects.count() == 1
@@ -144,5 +144,5 @@ def test_an_open_loop_is_not_in_short_term_memory_yet(ada, actor):
         ({"q": "x", "min_score": "inf"}, "min_score"),
     ],
 )
-def test_a_bad_query_is_refused_by_name(api, actor_token, query, field):
+def test_short_term_bad_query_is_refused_by_name(api, actor_token, query, field):
     assert_problem(api.as_token(actor_token).get("/stm", query), 422, "invalid", field=field)

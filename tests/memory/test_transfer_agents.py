@@ -143,7 +143,7 @@ def import_agent(path, **options):
     call_command("importagent", str(path), stderr=io.StringIO(), **options)
 
 
-def test_every_table_of_an_agent_is_exported_or_left_out_by_name():
+def test_transfer_covers_every_table_of_an_agent_by_name():
     """A new table with rows of an agent has to be thought of in memory/transfer/export_tables.py."""
     held = {
         model.__name__
@@ -155,7 +155,7 @@ def test_every_table_of_an_agent_is_exported_or_left_out_by_name():
     assert not LEFT_OUT & {model.__name__ for model in TABLES}
 
 
-def test_what_comes_back_is_what_went(full, exported, system):
+def test_transfer_round_trip(full, exported, system):
     state_before, index_before = state(full, audit=True), index_of(full)
     config, initiated = full.config, full.initiated_at
     assert all(state_before[model.__name__] for model in TABLES), "the test needs a row of every table"
@@ -181,7 +181,7 @@ def test_what_comes_back_is_what_went(full, exported, system):
     assert derived_backfill() == {"long_term": 0, "index": 0, "loops": 0, "summaries": 0}
 
 
-def test_a_copy_beside_the_original_refers_only_to_itself(full, exported):
+def test_transfer_copy_beside_the_original_refers_only_to_itself(full, exported):
     before = state(full)
     import_agent(exported("ada"), slug="copy")
     copy = Agent.objects.get(slug="copy")
@@ -241,7 +241,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_file_that_is_not_whole_and_right_stores_nothing(lines, tmp_path, kind):
+def test_transfer_of_an_incomplete_or_wrong_file_stores_nothing(lines, tmp_path, kind):
     spoil, why = BAD[kind]
     path = tmp_path / "bad.jsonl"
     path.write_text("".join(spoil(lines)), encoding="utf-8")
@@ -251,7 +251,7 @@ def test_a_file_that_is_not_whole_and_right_stores_nothing(lines, tmp_path, kind
     assert {model: model._default_manager.count() for model in before} == before
 
 
-def test_a_slug_that_is_taken_or_none_is_refused(full, exported):
+def test_transfer_slug_taken_or_missing_is_refused(full, exported):
     path = exported("ada")
     with pytest.raises(CommandError, match="There is an agent 'ada' already"):
         import_agent(path)
@@ -260,14 +260,14 @@ def test_a_slug_that_is_taken_or_none_is_refused(full, exported):
     assert Agent.objects.count() == 2
 
 
-def test_no_token_exports_and_only_administrators_do(full, actor, bob, charlie):
+def test_transfer_is_for_administrators_and_not_for_tokens(full, actor, bob, charlie):
     for by in (actor, Principal.of_user(bob)):
         with pytest.raises(NotAllowed):
             agent_export(agent=full, by=by)
     assert "".join(agent_export(agent=full, by=Principal.of_user(charlie)))
 
 
-def test_an_export_is_for_its_owner_only_and_replaces_nothing(full, exported):
+def test_transfer_file_is_private_and_replaces_nothing(full, exported):
     path = exported("ada")
     assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(CommandError, match="there already"):
@@ -278,7 +278,7 @@ def test_an_export_is_for_its_owner_only_and_replaces_nothing(full, exported):
     assert "digest" not in said.getvalue()
 
 
-def test_a_file_from_before_retirements_had_a_moment_and_people_endorsed_is_read(full, exported, tmp_path):
+def test_transfer_of_an_earlier_version_is_read(full, exported, tmp_path):
     old = []
     for line in exported("ada").read_text().rstrip("\n").split("\n"):
         entry = json.loads(line)
@@ -314,7 +314,7 @@ def refused_or_taken(path):
     return ""
 
 
-def test_every_field_of_another_type_is_refused_by_line_and_name(lines, tmp_path):
+def test_transfer_field_of_another_type_is_refused_by_line_and_name(lines, tmp_path):
     """No value of any field is a traceback, and what is refused says where it is."""
     path = tmp_path / "wrong.jsonl"
     before = {model: model._default_manager.count() for model in (Agent, *TABLES, SearchItem, AuditEvent)}
@@ -370,7 +370,7 @@ def spoilt_files(raw):
     yield "no counts", b"".join(lines[:-1]) + b'{"end": 7}\n'
 
 
-def test_a_file_that_is_damaged_is_refused_in_a_sentence(full, exported, tmp_path):
+def test_transfer_of_a_damaged_file_is_refused_in_a_sentence(full, exported, tmp_path):
     raw = exported("ada").read_bytes()
     before = Agent.objects.count()
     for name, spoilt in spoilt_files(raw):

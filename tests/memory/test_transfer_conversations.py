@@ -61,7 +61,7 @@ LOCOMO = [
 ]
 
 
-def test_locomo_sessions_become_loops(run):
+def test_conversation_import_of_locomo_sessions(run):
     run("locomo", LOCOMO)
     assert told() == [
         ("user_input", "Ann: Hi!", "c1/session_1"),
@@ -81,7 +81,7 @@ def test_locomo_sessions_become_loops(run):
     )  # fmt: skip
 
 
-def test_one_conversation_of_several(run):
+def test_conversation_import_of_one_of_several(run):
     run("locomo", LOCOMO, conversation="2")
     assert [loop for _, _, loop in told()] == ["c2/session_1"]
     assert "1 events stored, 0 were" not in run("locomo", LOCOMO), "the rest follows"
@@ -90,7 +90,7 @@ def test_one_conversation_of_several(run):
         run("locomo", LOCOMO, conversation="3")
 
 
-def test_running_again_stores_nothing_twice_and_goes_on_where_it_stopped(run, monkeypatch):
+def test_conversation_import_again_stores_nothing_twice_and_continues(run, monkeypatch):
     monkeypatch.setattr("memory.transfer.import_conversation.BATCH", 3)
     lines = [json.dumps({"kind": "user_input", "content": f"line {n}"}) for n in range(10)]
     with pytest.raises(CommandError, match=r"line 8: content must not be empty"):
@@ -108,7 +108,7 @@ def test_running_again_stores_nothing_twice_and_goes_on_where_it_stopped(run, mo
         run("jsonl", '{"kind": "user_input", "content": "something else"}', "log.jsonl")
 
 
-def test_jsonl_takes_every_field_of_an_event(run):
+def test_conversation_import_of_jsonl_takes_every_field(run):
     line = {
         "kind": "tool_call", "content": "x", "loop_id": "L", "ts": "2026-01-02T03:04:05Z", "visibility": "private",
         "metadata": {"a": 1}, "key": "mine",
@@ -146,7 +146,7 @@ OPENAI = {
     [OPENAI, OPENAI["messages"], [OPENAI], json.dumps(OPENAI, indent=1), json.dumps(OPENAI) + "\n"],
     ids=["object", "messages", "list", "indented", "line"],
 )
-def test_openai_messages(run, content):
+def test_conversation_import_of_openai_messages(run, content):
     run("openai", content)
     assert told() == [
         ("system_event", "Be kind.", "talk/1"),
@@ -160,13 +160,13 @@ def test_openai_messages(run, content):
     assert Event.objects.get(kind="actor_output").ts == datetime.fromtimestamp(1_700_000_000, UTC)
 
 
-def test_openai_lines_are_conversations_of_their_own(run):
+def test_conversation_import_of_openai_lines_separates_them(run):
     line = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
     run("openai", f"{line}\n{line}\n")
     assert [loop for _, _, loop in told()] == ["talk/1", "talk/2"]
 
 
-def test_anthropic_messages(run):
+def test_conversation_import_of_anthropic_messages(run):
     run(
         "anthropic",
         {
@@ -197,7 +197,7 @@ def test_anthropic_messages(run):
     ]
 
 
-def test_a_conversation_can_become_memory_of_the_subconscious(run):
+def test_conversation_import_into_the_subconscious(run):
     run("openai", OPENAI, persona="subconscious")
     assert set(Event.objects.values_list("persona", flat=True)) == {"subconscious"}
     assert {"subconscious_prompt", "subconscious_output"} <= {kind for kind, _, _ in told()}
@@ -225,14 +225,14 @@ def test_a_conversation_can_become_memory_of_the_subconscious(run):
         ("anthropic", {"messages": [{"role": "user", "content": ["x"]}]}, "message 1: block 1 is not an object"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_with_the_place(run, format, content, where):
+def test_conversation_import_of_an_unusable_file_names_the_place(run, format, content, where):
     with pytest.raises(CommandError) as refused:
         run(format, content)
     assert where in str(refused.value)
     assert not Event.objects.exists()
 
 
-def test_a_file_or_agent_that_is_not_there(run, tmp_path):
+def test_conversation_import_of_a_missing_file_or_agent(run, tmp_path):
     with pytest.raises(CommandError, match="No such file"):
         call_command("importconversation", str(tmp_path / "none"), agent="ada", format="jsonl")
     with pytest.raises(CommandError, match="There is no agent 'nobody'"):
@@ -301,7 +301,7 @@ def refused_or_taken(run, format, content):
 
 
 @pytest.mark.parametrize("format", FILES)
-def test_every_value_of_another_type_is_refused_or_taken_but_never_breaks(run, format):
+def test_conversation_import_value_of_another_type_never_breaks(run, format):
     rng = random.Random(1)
     answers = [
         refused_or_taken(run, format, json.dumps(put(FILES[format], place, value)))
@@ -316,14 +316,14 @@ def test_every_value_of_another_type_is_refused_or_taken_but_never_breaks(run, f
 
 
 @pytest.mark.parametrize("name", ["x" * 200_000, "a\nb\r\nc\u2028d"], ids=["long", "lines"])
-def test_a_refusal_is_short_whatever_a_conversation_is_called(run, name):
+def test_conversation_import_refusal_is_short_for_any_name(run, name):
     for spoilt in ({"conversation": None}, {}):
         said = refused_or_taken(run, "locomo", json.dumps([{**LOCOMO[0], "sample_id": name, **spoilt}]))
         assert re.fullmatch(r"wrong\.json, .{10,500}", said)
 
 
 @pytest.mark.parametrize("format", FILES)
-def test_a_damaged_file_of_a_conversation_is_refused_in_a_sentence(run, tmp_path, format):
+def test_conversation_import_of_a_damaged_file_is_refused_in_a_sentence(run, tmp_path, format):
     raw = json.dumps(FILES[format]).encode()
     spoilt = (
         raw[: len(raw) // 2], bytes(range(256)), gzip.compress(raw), raw.decode().encode("utf-16"),

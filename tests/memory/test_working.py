@@ -18,7 +18,7 @@ def caller(api, ada, actor_token):
     return api.as_token(actor_token)
 
 
-def test_a_session_from_beginning_to_end(caller):
+def test_working_memory_session_from_beginning_to_end(caller):
     put = caller.put("/working/s-1", {"task": "Fix the build.", "frame": "debug", "capacity": 2})
     assert put.status_code == 200, put.content
     assert put.json()["evicted"] == []
@@ -43,7 +43,7 @@ def test_a_session_from_beginning_to_end(caller):
     ]  # fmt: skip
 
 
-def test_the_least_relevant_leaves_and_of_equals_the_oldest(caller):
+def test_working_memory_drops_the_least_relevant_then_the_oldest(caller):
     caller.put("/working/s", {"capacity": 2})
 
     def add(text, relevance):
@@ -58,7 +58,7 @@ def test_the_least_relevant_leaves_and_of_equals_the_oldest(caller):
 
 
 @given(st.lists(st.sampled_from([0.0, 0.3, 0.5, 1.0]), max_size=30), st.integers(1, 10))
-def test_what_stays_is_never_less_relevant_than_what_leaves(relevances, capacity):
+def test_working_memory_keeps_nothing_less_relevant_than_it_drops(relevances, capacity):
     items = [{"id": str(place), "relevance": relevance} for place, relevance in enumerate(relevances)]
     working = WorkingMemory(items=items, capacity=capacity)
     gone = _evict(working)
@@ -90,24 +90,24 @@ def test_what_stays_is_never_less_relevant_than_what_leaves(relevances, capacity
         ("POST", "/threads", {"text": "x" * 501}),
     ],
 )
-def test_what_makes_no_sense_leaves_the_mind_alone(caller, method, path, body):
+def test_working_memory_invalid_change_changes_nothing(caller, method, path, body):
     assert_problem(caller.request(method, f"/working/s{path}", body=body), 422, "invalid")
     assert not WorkingMemory.objects.exists()
 
 
-def test_a_session_has_a_name_of_bounded_length(caller):
+def test_working_memory_session_name_is_bounded(caller):
     assert caller.put(f"/working/{'s' * 200}", {}).status_code == 200
     assert_problem(caller.put(f"/working/{'s' * 201}", {}), 422, "invalid", field="session_id")
     assert_problem(caller.put("/working/%20", {}), 422, "invalid", field="session_id")
 
 
-def test_threads_have_an_end(caller):
+def test_working_memory_threads_are_limited(caller):
     for _ in range(50):
         assert caller.post("/working/s/threads", {"text": "later"}).status_code == 201
     assert_problem(caller.post("/working/s/threads", {"text": "later"}), 409, "conflict")
 
 
-def test_what_is_not_there_is_not_found(caller):
+def test_working_memory_unknown_is_not_found(caller):
     assert_problem(caller.get("/working/s"), 404, "not_found")
     for path in ("", "/items/x", "/threads/x"):
         assert_problem(caller.request("DELETE", f"/working/s{path}"), 404, "not_found")
@@ -116,7 +116,7 @@ def test_what_is_not_there_is_not_found(caller):
         assert_problem(caller.request("DELETE", f"/working/s{path}"), 404, "not_found")
 
 
-def test_each_persona_and_agent_has_a_mind_of_its_own(api, caller, other_token, subconscious_token, alice, bob):
+def test_working_memory_is_separate_by_agent_and_persona(api, caller, other_token, subconscious_token, alice, bob):
     caller.put("/working/s", {"task": "Ada's"})
     for secret in (other_token, subconscious_token):
         stranger = api.as_token(secret)
@@ -130,7 +130,7 @@ def test_each_persona_and_agent_has_a_mind_of_its_own(api, caller, other_token, 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_at_once_lose_nothing(ada, actor):
+def test_working_memory_concurrent_changes_are_all_kept(ada, actor):
     ready, failed = threading.Barrier(4), []
 
     def think():

@@ -36,7 +36,7 @@ def programs_of(folder: str) -> list[str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's help is Linux's own")
 @pytest.mark.parametrize("how", SIGNALS[: scaled(2, len(SIGNALS))])
-def test_nothing_stays_of_a_benchmark_that_was_ended(how: signal.Signals) -> None:
+def test_benchmark_ended_leaves_no_program_and_no_folder(how: signal.Signals) -> None:
     benchmark = subprocess.Popen(
         [sys.executable, "-c", TINY], cwd=PROJECT, stdout=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -39,7 +39,7 @@ def manage(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("nonsense", 1, "Unknown command"),
     ],
 )
-def test_help_and_mistakes_touch_neither_database_nor_data_folder(
+def test_command_help_and_mistakes_touch_neither_database_nor_data_folder(
     tmp_path: Path, arguments: str, code: int, said: str
 ) -> None:
     folder = tmp_path / "data"
@@ -49,7 +49,7 @@ def test_help_and_mistakes_touch_neither_database_nor_data_folder(
     assert not folder.exists()
 
 
-def test_a_second_serve_on_a_data_folder_is_refused_and_wipes_nothing(tmp_path: Path) -> None:
+def test_serve_twice_on_a_data_folder_is_refused_and_wipes_nothing(tmp_path: Path) -> None:
     (tmp_path / "metrics").mkdir()
     counted = tmp_path / "metrics" / "counter_1.db"
     counted.write_text("of the first one")
@@ -68,7 +68,7 @@ def test_a_second_serve_on_a_data_folder_is_refused_and_wipes_nothing(tmp_path: 
     assert counted.exists()
 
 
-def test_all_who_come_first_make_one_secret_between_them(tmp_path: Path) -> None:
+def test_secret_key_is_made_once_by_concurrent_starts(tmp_path: Path) -> None:
     path, found = tmp_path / "data" / "secret_key", []
     begin = threading.Barrier(8)
 

@@ -10,7 +10,7 @@ from nousweb.demo.load import demo_info
 
 
 @pytest.mark.django_db
-def test_the_demo_tells_a_history_of_every_store_and_both_personas(capsys):
+def test_demo_has_a_history_of_every_store_and_both_personas(capsys):
     call_command("loaddemo")
     agent = Agent.objects.get()
     assert IdentityVersion.objects.filter(restores__isnull=False).exists()

@@ -14,15 +14,15 @@ PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.mark.parametrize(("raw", "value"), [("1", True), ("Yes", True), (" on ", True), ("0", False), ("FALSE", False)])
-def test_flag(raw: str, value: bool) -> None:
+def test_env_flag(raw: str, value: bool) -> None:
     assert flag(raw) is value
 
 
-def test_words_leaves_out_what_is_empty() -> None:
+def test_env_words_leave_out_what_is_empty() -> None:
     assert words("a, b,,c ,") == ["a", "b", "c"]
 
 
-def test_unset_and_empty_give_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_env_unset_and_empty_give_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOUS_X", raising=False)
     assert read("NOUS_X", whole(1, 9), 5) == 5
     monkeypatch.setenv("NOUS_X", "")
@@ -38,7 +38,7 @@ def test_unset_and_empty_give_the_default(monkeypatch: pytest.MonkeyPatch) -> No
         ("xml", one_of("console", "json"), "expected one of console, json$"),
     ],
 )
-def test_a_bad_value_names_variable_and_reason(
+def test_env_bad_value_names_variable_and_reason(
     raw: str, parse: object, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOUS_X", raw)
@@ -55,7 +55,7 @@ def test_a_bad_value_names_variable_and_reason(
         ("NOUS_PRODUCTION", "maybe"),
     ],
 )
-def test_a_bad_value_stops_the_start_in_one_line(name: str, value: str) -> None:
+def test_env_bad_value_stops_the_start_in_one_line(name: str, value: str) -> None:
     finished = subprocess.run(
         [sys.executable, "manage.py", "check"],
         cwd=PROJECT,

@@ -53,7 +53,7 @@ def test_readyz_names_a_lost_database_and_no_secret(client: Client, monkeypatch:
     assert "example" not in response.content.decode()
 
 
-def test_only_reading_methods_are_answered(client: Client) -> None:
+def test_probes_answer_only_reading_methods(client: Client) -> None:
     assert client.post("/healthz").status_code == 405
 
 
@@ -70,7 +70,7 @@ def test_readyz_names_a_disk_that_is_nearly_full(client: Client, disk: str) -> N
 
 
 @pytest.mark.django_db
-def test_readyz_names_a_data_folder_that_takes_nothing(client: Client) -> None:
+def test_readyz_names_a_read_only_data_folder(client: Client) -> None:
     with override_settings(DATA_DIR=Path("/proc"), DISK_FREE_MB=0):
         response = client.get("/readyz")
     assert response.json()["failing"] == ["data_disk"]
@@ -78,7 +78,7 @@ def test_readyz_names_a_data_folder_that_takes_nothing(client: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_readyz_names_a_database_that_takes_no_changes(client: Client) -> None:
+def test_readyz_names_a_read_only_database(client: Client) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
     response = client.get("/readyz")

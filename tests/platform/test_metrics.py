@@ -17,14 +17,14 @@ def scrape(client: Client, **headers: str) -> str:
     return response.content.decode()
 
 
-def test_counts_requests_by_pattern(client: Client) -> None:
+def test_metrics_count_requests_by_pattern(client: Client) -> None:
     client.get("/healthz")
     text = scrape(client)
     assert 'nous_http_requests_total{method="GET",route="healthz",status="200"}' in text
     assert 'nous_http_request_seconds_bucket{le="0.1",method="GET",route="healthz"}' in text
 
 
-def test_made_up_addresses_and_methods_share_one_series(client: Client) -> None:
+def test_metrics_of_unknown_addresses_and_methods_share_one_series(client: Client) -> None:
     metrics.observe_request("BREW", "", 404, 0.1)
     metrics.observe_request("SPILL", "", 404, 0.1)
     assert 'nous_http_requests_total{method="OTHER",route="(none)",status="404"} 2.0' in scrape(client)
@@ -37,7 +37,7 @@ def operator(settings: Any) -> dict[str, str]:
     return {"Authorization": "Bearer s3cret"}
 
 
-def test_gauges_come_from_the_database(client: Client, operator: dict[str, str]) -> None:
+def test_metrics_gauges_come_from_the_database(client: Client, operator: dict[str, str]) -> None:
     text = scrape(client, **operator)
     for line in (
         "nous_agents 0.0",
@@ -49,14 +49,14 @@ def test_gauges_come_from_the_database(client: Client, operator: dict[str, str])
         assert line in text
 
 
-def test_who_is_only_local_learns_nothing_of_what_agents_have(client: Client) -> None:
+def test_metrics_for_local_clients_hide_what_agents_have(client: Client) -> None:
     text = scrape(client)
     assert "nous_http_requests_total" in text
     for name in ("nous_agents", "nous_proposals", "nous_facts", "nous_context_runs"):
         assert name not in text
 
 
-def test_a_missing_table_leaves_out_its_own_gauge_only(
+def test_metrics_missing_table_leaves_out_its_own_gauge_only(
     client: Client, operator: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken() -> list[metrics.Metric]:
@@ -70,28 +70,28 @@ def test_a_missing_table_leaves_out_its_own_gauge_only(
 
 class TestAccess:
     @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1"])
-    def test_a_local_client_may(self, client: Client, address: str) -> None:
+    def test_metrics_are_open_to_a_local_client(self, client: Client, address: str) -> None:
         assert client.get("/metrics", REMOTE_ADDR=address).status_code == 200
 
     @pytest.mark.parametrize("address", ["10.0.0.7", "2001:db8::1", ""])
-    def test_others_may_not(self, client: Client, address: str) -> None:
+    def test_metrics_are_closed_to_others(self, client: Client, address: str) -> None:
         assert client.get("/metrics", REMOTE_ADDR=address).status_code == 403
 
     @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded"])
-    def test_a_client_behind_a_local_proxy_is_not_local(self, client: Client, header: str) -> None:
+    def test_metrics_client_behind_a_local_proxy_is_not_local(self, client: Client, header: str) -> None:
         assert client.get("/metrics", headers={header: "10.0.0.7"}).status_code == 403
 
-    def test_behind_a_trusted_proxy_nobody_is_local(self, client: Client, settings: object) -> None:
+    def test_metrics_client_behind_a_trusted_proxy_is_never_local(self, client: Client, settings: object) -> None:
         settings.TRUST_PROXY = True  # type: ignore[attr-defined]
         assert client.get("/metrics").status_code == 403
 
-    def test_the_token_opens_it_from_anywhere(self, client: Client, settings: object) -> None:
+    def test_metrics_token_opens_from_anywhere(self, client: Client, settings: object) -> None:
         settings.METRICS_TOKEN = "s3cret"  # type: ignore[attr-defined]
         right = client.get("/metrics", REMOTE_ADDR="10.0.0.7", headers={"Authorization": "Bearer s3cret"})
         wrong = client.get("/metrics", REMOTE_ADDR="127.0.0.1", headers={"Authorization": "Bearer s3crets"})
         without = client.get("/metrics", REMOTE_ADDR="10.0.0.7")
         assert (right.status_code, wrong.status_code, without.status_code) == (200, 403, 403)
 
-    def test_an_empty_token_opens_nothing(self, client: Client) -> None:
+    def test_metrics_empty_token_opens_nothing(self, client: Client) -> None:
         response = client.get("/metrics", REMOTE_ADDR="10.0.0.7", headers={"Authorization": "Bearer "})
         assert response.status_code == 403

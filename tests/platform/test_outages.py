@@ -85,18 +85,18 @@ def failing_inserts(product: Product, sqlstate: str) -> Iterator[None]:
     ("sqlstate", "code"),
     [("53100", "disk_full"), ("53300", "exhausted"), ("40P01", "contended"), ("57014", "timed_out")],
 )
-def test_a_full_or_busy_database_is_503(product: Product, sqlstate: str, code: str) -> None:
+def test_database_full_or_busy_is_503(product: Product, sqlstate: str, code: str) -> None:
     with failing_inserts(product, sqlstate):
         refused(api(product, "POST", "/events", EVENT), code)
     assert api(product, "POST", "/events", EVENT).status == 201
 
 
-def test_other_errors_of_the_database_stay_500(product: Product) -> None:
+def test_database_other_errors_stay_500(product: Product) -> None:
     with failing_inserts(product, "42P01"):
         assert api(product, "POST", "/events", EVENT).status == 500
 
 
-def test_a_read_only_database_is_503_for_changes_and_reads_go_on(product: Product) -> None:
+def test_database_read_only_is_503_for_changes_and_reads_go_on(product: Product) -> None:
     name = psycopg.conninfo.conninfo_to_dict(product.url)["dbname"]
     with as_owner(product) as connection:
         try:
@@ -111,7 +111,7 @@ def test_a_read_only_database_is_503_for_changes_and_reads_go_on(product: Produc
     assert api(product, "POST", "/events", EVENT).status == 201
 
 
-def test_a_database_that_is_gone_is_503_everywhere_and_comes_back(product: Product) -> None:
+def test_database_away_is_503_everywhere_and_comes_back(product: Product) -> None:
     product.kill_database()
     try:
         refused(api(product, "POST", "/events", EVENT), "database_away")

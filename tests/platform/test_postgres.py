@@ -53,7 +53,7 @@ def wait_until_gone(pid: int) -> None:
 
 
 class TestLifecycle:
-    def test_starts_in_an_awkward_path_with_pgvector_and_without_superuser(self, server: EmbeddedServer) -> None:
+    def test_server_starts_in_an_awkward_path_with_pgvector_and_without_superuser(self, server: EmbeddedServer) -> None:
         with psycopg.connect(server.start()) as connection:
             row = connection.execute(
                 "SELECT current_user, current_database(), current_setting('is_superuser'),"
@@ -62,12 +62,12 @@ class TestLifecycle:
         assert row == ("nous", "nous", "off", 1.0, "")
         assert server.start() == server.url
 
-    def test_its_folder_is_private(self, server: EmbeddedServer) -> None:
+    def test_server_folder_is_private(self, server: EmbeddedServer) -> None:
         server.start()
         assert server.paths.home.stat().st_mode & 0o077 == 0
         assert server.paths.socket_dir.stat().st_mode & 0o077 == 0
 
-    def test_keeps_its_data_over_a_restart(self, server: EmbeddedServer) -> None:
+    def test_server_keeps_its_data_over_a_restart(self, server: EmbeddedServer) -> None:
         server.start()
         with psycopg.connect(server.owner_url) as connection:
             connection.execute("CREATE TABLE kept (text text)")
@@ -76,7 +76,7 @@ class TestLifecycle:
         with psycopg.connect(server.start()) as connection:
             assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
 
-    def test_starts_after_it_was_killed(self, server: EmbeddedServer) -> None:
+    def test_server_starts_after_it_was_killed(self, server: EmbeddedServer) -> None:
         server.start()
         pid = postmaster(server)
         os.kill(pid, signal.SIGKILL)
@@ -85,7 +85,7 @@ class TestLifecycle:
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
     @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-    def test_starts_when_its_old_process_number_is_in_use_again(self, server: EmbeddedServer) -> None:
+    def test_server_starts_when_its_old_process_number_is_in_use_again(self, server: EmbeddedServer) -> None:
         server.start()
         status = server.paths.cluster / "postmaster.pid"
         lines = status.read_text().split("\n")
@@ -101,7 +101,7 @@ class TestLifecycle:
             finally:
                 stranger.kill()
 
-    def test_an_interrupted_first_start_leaves_nothing_that_looks_finished(self, tmp_path: Path) -> None:
+    def test_server_interrupted_first_start_leaves_nothing_that_looks_finished(self, tmp_path: Path) -> None:
         tmp_path.chmod(0o755)
         server = EmbeddedServer(tmp_path, fast_unsafe=True, say=lambda line: None)
         unfinished = server.paths.home / "data.new"
@@ -114,7 +114,7 @@ class TestLifecycle:
 
 
 class TestSharing:
-    def test_the_last_to_leave_stops_the_server(self, server: EmbeddedServer) -> None:
+    def test_lease_last_to_leave_stops_the_server(self, server: EmbeddedServer) -> None:
         first, second = Lease(server), Lease(server)
         assert first.join() == second.join()
         first.leave()
@@ -122,7 +122,7 @@ class TestSharing:
         second.leave()
         assert not server.running()
 
-    def test_members_that_start_at_once_share_one_server(self, server: EmbeddedServer) -> None:
+    def test_lease_members_that_start_at_once_share_one_server(self, server: EmbeddedServer) -> None:
         members = [Lease(EmbeddedServer(server.data_dir, fast_unsafe=True)) for _ in range(4)]
         threads = [threading.Thread(target=member.join) for member in members]
         for thread in threads:
@@ -134,7 +134,7 @@ class TestSharing:
             member.leave()
         assert not server.running()
 
-    def test_a_killed_member_holds_nothing_up_and_a_forked_one_stops_nothing(self, server: EmbeddedServer) -> None:
+    def test_lease_of_a_killed_member_ends_and_a_fork_stops_nothing(self, server: EmbeddedServer) -> None:
         member = Lease(server)
         member.join()
         program = (
@@ -163,7 +163,7 @@ class TestSharing:
         member.leave()
         assert not server.running()
 
-    def test_a_dead_server_is_revived(self, server: EmbeddedServer) -> None:
+    def test_revival_of_a_dead_server(self, server: EmbeddedServer) -> None:
         member = Lease(server)
         member.join()
         pid = postmaster(server)
@@ -174,7 +174,7 @@ class TestSharing:
         assert server.running()
         member.leave()
 
-    def test_a_server_that_dies_again_and_again_is_given_up(self, server: EmbeddedServer) -> None:
+    def test_revival_of_a_server_that_dies_repeatedly_is_given_up(self, server: EmbeddedServer) -> None:
         member = Lease(server)
         member.join()
 
@@ -191,7 +191,7 @@ class TestSharing:
             member.revive()
         member.leave()
 
-    def test_a_database_that_is_gone_is_not_replaced_by_an_empty_one(self, server: EmbeddedServer) -> None:
+    def test_revival_does_not_replace_a_lost_database_by_an_empty_one(self, server: EmbeddedServer) -> None:
         member = Lease(server)
         member.join()
         pid = postmaster(server)
@@ -209,7 +209,7 @@ class TestSharing:
 
 
 class TestRefusals:
-    def test_a_path_too_long_for_a_socket_gets_a_short_private_folder(self, tmp_path: Path) -> None:
+    def test_start_in_a_path_too_long_for_a_socket_uses_a_short_private_folder(self, tmp_path: Path) -> None:
         tmp_path.chmod(0o755)
         server = EmbeddedServer(tmp_path / ("long" * 25), fast_unsafe=True, say=lambda line: None)
         try:
@@ -219,19 +219,19 @@ class TestRefusals:
         finally:
             server.destroy()
 
-    def test_a_data_folder_that_is_a_file(self, tmp_path: Path) -> None:
+    def test_start_in_a_data_folder_that_is_a_file(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         with pytest.raises(PostgresProblem, match=r"^The data folder .* cannot be made .*NOUS_DATA_DIR\.$"):
             EmbeddedServer(tmp_path / "file").start()
 
-    def test_a_full_disk(self, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_start_on_a_full_disk(self, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
         usage = shutil.disk_usage("/")
         target = "nousweb.runtime.postgres.server.shutil.disk_usage"
         monkeypatch.setattr(target, lambda path: usage._replace(free=10**6))
         with pytest.raises(PostgresProblem, match=r"^Only 0 MB are free in "):
             server.start()
 
-    def test_a_cluster_of_another_major_version(self, server: EmbeddedServer) -> None:
+    def test_start_of_a_cluster_of_another_major_version(self, server: EmbeddedServer) -> None:
         version = server.paths.cluster / "PG_VERSION"
         server.start()
         server.stop()
@@ -242,12 +242,12 @@ class TestRefusals:
         finally:
             version.write_text("18\n")
 
-    def test_a_broken_start_names_the_log(self, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_start_that_fails_names_the_log(self, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(server_settings(), "max_connections", "not-a-number")
         with pytest.raises(PostgresProblem, match=r"did not start: .*max_connections.*\(log: .*\)\.$"):
             server.start()
 
-    def test_an_external_server_that_is_not_there_and_its_password_stays_secret(self) -> None:
+    def test_external_server_away_keeps_its_password_secret(self) -> None:
         with pytest.raises(PostgresProblem, match=r"^The database named by DATABASE_URL cannot be used") as caught:
             check_requirements("postgresql://someone:hush-hush@127.0.0.1:1/nous")
         assert "hush-hush" not in str(caught.value)
@@ -264,7 +264,7 @@ class TestRefusals:
             (180000, ("0.10.0", "0.10.0"), None),
         ],
     )
-    def test_what_an_external_server_must_offer(
+    def test_external_server_requirements(
         self, version: int, row: tuple[str | None, str] | None, sentence: str | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         target = "nousweb.runtime.postgres.requirements.psycopg.connect"

@@ -29,7 +29,7 @@ def wait_for(condition: object, seconds: float = 10.0) -> None:
         time.sleep(0.02)
 
 
-def test_a_stop_signal_ends_all_children_and_is_no_error() -> None:
+def test_supervisor_stop_signal_ends_all_children_without_an_error() -> None:
     children = [Child("one", SLEEPER, vital=True), Child("two", SLEEPER, vital=False)]
     pids: list[int] = []
 
@@ -42,7 +42,7 @@ def test_a_stop_signal_ends_all_children_and_is_no_error() -> None:
     assert not any(alive(pid) for pid in pids)
 
 
-def test_a_vital_child_that_ends_ends_everything() -> None:
+def test_supervisor_ends_when_a_vital_child_ends() -> None:
     failing = Child("web server", [sys.executable, "-c", "raise SystemExit(3)"], vital=True)
     other = Child("other", SLEEPER, vital=False)
     with pytest.raises(LaunchProblem, match=r"^The web server has ended \(exit code 3\)\.$"):
@@ -50,7 +50,7 @@ def test_a_vital_child_that_ends_ends_everything() -> None:
     assert other.process is None
 
 
-def test_a_worker_that_dies_is_started_again_later() -> None:
+def test_supervisor_restarts_a_worker_later() -> None:
     worker = Child("worker", SLEEPER, vital=False)
     said: list[str] = []
     pids: list[int] = []
@@ -68,7 +68,7 @@ def test_a_worker_that_dies_is_started_again_later() -> None:
     assert 1.0 <= time.monotonic() - began < 10.0
 
 
-def test_what_a_child_leaves_behind_is_swept_away() -> None:
+def test_supervisor_sweeps_what_a_child_leaves_behind() -> None:
     program = "import subprocess, sys; subprocess.Popen(sys.argv[1:])"
     child = Child("parent", [sys.executable, "-c", program, *SLEEPER], vital=True)
     child.start()
@@ -80,7 +80,7 @@ def test_what_a_child_leaves_behind_is_swept_away() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's help is Linux's own")
-def test_children_end_when_the_supervisor_is_killed() -> None:
+def test_supervisor_killed_ends_its_children() -> None:
     program = (
         "import sys, time; from nousweb.runtime.supervisor import Child; "
         "child = Child('c', [sys.executable, '-c', 'import time; time.sleep(60)'], vital=True); "

@@ -35,14 +35,14 @@ def taken(admission: Admission) -> list[str]:
     return found
 
 
-def test_callers_take_turns_and_none_has_all_threads() -> None:
+def test_admission_gives_callers_turns_and_none_all_threads() -> None:
     admission = Admission(LIMITS)
     assert [admission.offer(Item("greedy")) for _ in range(5)] == [True, True, True, False, False]
     assert admission.offer(Item("modest"))
     assert taken(admission) == ["greedy", "modest", "greedy"]
 
 
-def test_a_thread_that_is_free_again_serves_who_waits() -> None:
+def test_admission_gives_a_free_thread_to_who_waits() -> None:
     admission = Admission(LIMITS)
     first = [Item("greedy") for _ in range(3)]
     assert all(admission.offer(item) for item in first)
@@ -52,7 +52,7 @@ def test_a_thread_that_is_free_again_serves_who_waits() -> None:
     assert admission.busy == 2
 
 
-def test_large_bodies_are_read_one_at_a_time_and_hold_up_no_small_one() -> None:
+def test_admission_reads_large_bodies_one_at_a_time_beside_small_ones() -> None:
     admission = Admission(LIMITS)
     large = [Item("one", 1000), Item("two", 1000)]
     for item in large:
@@ -63,12 +63,12 @@ def test_large_bodies_are_read_one_at_a_time_and_hold_up_no_small_one() -> None:
     assert taken(admission) == ["two"]
 
 
-def test_what_a_caller_lets_wait_is_bounded_in_size_too() -> None:
+def test_admission_bounds_the_waiting_bytes_of_a_caller() -> None:
     admission = Admission(LIMITS)
     assert [admission.offer(Item("one", 2000)) for _ in range(3)] == [True, True, False]
 
 
-def test_a_rate_refills_with_time() -> None:
+def test_admission_rate_refills_with_time() -> None:
     admission = Admission(LIMITS)
     waits = [admission.too_often("one", 60, 100.0) for _ in range(12)]
     assert waits == [0] * 10 + [1, 1]
@@ -114,7 +114,7 @@ def authorized(product: Product, more: str) -> bytes:
 EVENT = b'{"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "loop"}]}'
 
 
-def test_requests_that_come_in_pieces_or_together_are_answered_in_order(product: Product) -> None:
+def test_requests_in_pieces_or_together_are_answered_in_order(product: Product) -> None:
     probe = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     last = b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     event = authorized(product, f"Content-Length: {len(EVENT)}\r\n") + EVENT
@@ -123,7 +123,7 @@ def test_requests_that_come_in_pieces_or_together_are_answered_in_order(product:
         assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [b"200", b"201", b"302"]
 
 
-def test_a_body_that_is_announced_is_asked_for(product: Product) -> None:
+def test_body_announced_is_asked_for(product: Product) -> None:
     head = authorized(product, f"Content-Length: {len(EVENT)}\r\nExpect: 100-continue\r\nConnection: close\r\n")
     with socket.create_connection(("127.0.0.1", product.port), timeout=60) as one:
         one.sendall(head)
@@ -132,17 +132,17 @@ def test_a_body_that_is_announced_is_asked_for(product: Product) -> None:
         assert one.recv(1000).startswith(b"HTTP/1.1 201 ")
 
 
-def test_bodies_without_a_length_or_of_too_great_a_length_are_refused_without_a_thread(product: Product) -> None:
+def test_body_without_a_length_or_too_long_is_refused_without_a_thread(product: Product) -> None:
     refused(talk(product, authorized(product, "Transfer-Encoding: chunked\r\n")), 411, "length_required")
     refused(talk(product, authorized(product, "Content-Length: 8388609\r\n"), b"x" * 500_000), 413, "too_large")
     refused(talk(product, b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 70_000), 431, "head_too_large")
 
 
-def test_who_takes_too_long_for_a_header_is_told_so(product: Product) -> None:
+def test_header_that_takes_too_long_is_answered_408(product: Product) -> None:
     refused(talk(product, b"GET /healthz HTTP/1.1\r\nHost: loc"), 408, "too_slow")
 
 
-def test_more_connections_than_there_may_be_close_the_ones_that_wait_longest(product: Product) -> None:
+def test_connections_over_the_limit_close_the_longest_idle(product: Product) -> None:
     idle = [socket.create_connection(("127.0.0.1", product.port), timeout=60) for _ in range(60)]
     try:
         assert talk(product, b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 200 ")
@@ -154,7 +154,7 @@ def test_more_connections_than_there_may_be_close_the_ones_that_wait_longest(pro
             one.close()
 
 
-def test_a_token_with_too_many_waiting_requests_is_told_to_wait_and_loses_nothing(product: Product) -> None:
+def test_token_with_too_many_waiting_requests_gets_429_and_loses_nothing(product: Product) -> None:
     events = [{"kind": "user_input", "content": f"Event {n}.", "loop_id": "many", "key": str(n)} for n in range(300)]
     body = json.dumps({"events": events}).encode()
     answers: list[http.client.HTTPResponse] = []
@@ -179,7 +179,7 @@ def test_a_token_with_too_many_waiting_requests_is_told_to_wait_and_loses_nothin
     assert product.rows("SELECT count(*) FROM memory_event WHERE loop_id = 'many'") == [(300,)]
 
 
-def test_an_answer_that_nobody_takes_holds_no_thread(product: Product) -> None:
+def test_answer_that_nobody_takes_holds_no_thread(product: Product) -> None:
     content = "x" * 150_000
     for number in range(8):
         body = {"events": [{"kind": "user_input", "content": content, "loop_id": f"large-{number}"}]}
@@ -200,7 +200,7 @@ def test_an_answer_that_nobody_takes_holds_no_thread(product: Product) -> None:
             one.close()
 
 
-def test_a_rate_holds_for_a_token_and_for_an_address() -> None:
+def test_rate_holds_for_a_token_and_for_an_address() -> None:
     with product_running("rates", NOUS_TOKEN_RATE="60", NOUS_ADDRESS_RATE="120", NOUS_TRUST_PROXY="1") as running:
         running.web()
         # The first call comes from an address; from then on the token is known.
@@ -228,7 +228,7 @@ def test_a_rate_holds_for_a_token_and_for_an_address() -> None:
         [" Content-Length: 16"], ["Content-Length: 16, 16"], ["Content-Length:"],
     ],
 )  # fmt: skip
-def test_a_length_that_two_readers_could_take_differently_is_refused(lengths: list[str]) -> None:
+def test_content_length_read_differently_by_two_readers_is_refused(lengths: list[str]) -> None:
     """What follows would be another request to one of them."""
     head = "\r\n".join(["POST /api/events HTTP/1.1", "Host: localhost", *lengths, "", ""]).encode()
     with pytest.raises(Refused) as refused:
@@ -236,7 +236,7 @@ def test_a_length_that_two_readers_could_take_differently_is_refused(lengths: li
     assert refused.value.status == 400
 
 
-def test_two_requests_in_one_are_answered_once(product: Product) -> None:
+def test_request_smuggled_in_a_body_is_answered_once(product: Product) -> None:
     inner = b"GET /login/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with socket.create_connection(("127.0.0.1", product.port), timeout=30) as client:
         length = str(len(inner)).zfill(16).encode()
@@ -248,7 +248,7 @@ def test_two_requests_in_one_are_answered_once(product: Product) -> None:
     assert answer.count(b"HTTP/1.1 ") == 1
 
 
-def test_a_token_is_one_caller_however_its_header_is_spelt() -> None:
+def test_caller_is_the_same_token_in_any_spelling_of_its_header() -> None:
     caller_accepted("Bearer nous_secret")
     spellings = [b"Bearer nous_secret", b"bearer nous_secret", b"BEARER  nous_secret ", b"bEaReR nous_secret"]
     assert len({caller_of(one, "10.0.0.1") for one in spellings}) == 1

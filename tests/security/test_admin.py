@@ -43,11 +43,11 @@ def _pages(*names: str) -> Iterator[str]:
         yield reverse(f"admin:{name}_add")
 
 
-def test_no_role_holds_a_right_over_accounts() -> None:
+def test_roles_hold_no_permission_over_accounts() -> None:
     assert not [name for names in ROLE_PERMISSIONS.values() for name in names if not name.startswith(tuple(OWN_APPS))]
 
 
-def test_an_administrator_cannot_make_himself_superuser(mallory: User) -> None:
+def test_administrator_cannot_become_superuser(mallory: User) -> None:
     client = signed_in(mallory)
     form = {"username": mallory.username, "is_superuser": "on", "is_staff": "on", "is_active": "on"}
     token = {"csrfmiddlewaretoken": client.cookies["csrftoken"].value}
@@ -59,7 +59,7 @@ def test_an_administrator_cannot_make_himself_superuser(mallory: User) -> None:
     assert not mallory.is_superuser
 
 
-def test_accounts_schedules_and_tasks_are_closed_to_whoever_is_no_superuser(mallory: User) -> None:
+def test_admin_accounts_schedules_and_tasks_are_for_superusers(mallory: User) -> None:
     client = signed_in(mallory)
     row = Schedule.objects.first()
     assert row is not None
@@ -71,7 +71,7 @@ def test_accounts_schedules_and_tasks_are_closed_to_whoever_is_no_superuser(mall
     assert not [name for name in CLOSED if reverse(f"admin:{name}_changelist") in index]
 
 
-def test_the_admin_asks_even_a_superuser_for_services_to_change_what_agents_are_told(root: User, ada: Agent) -> None:
+def test_admin_sends_even_superusers_to_services_for_what_agents_receive(root: User, ada: Agent) -> None:
     client = signed_in(root)
     own = [model for model in admin.site._registry if model._meta.app_label in OWN_APPS]
     assert own
@@ -87,7 +87,7 @@ def test_the_admin_asks_even_a_superuser_for_services_to_change_what_agents_are_
                 assert client.post(reverse(f"{name}_{action}", args=[row.pk]), token).status_code == 403
 
 
-def test_a_superuser_can_give_and_take_roles_and_each_is_recorded_once(root: User, alice: User) -> None:
+def test_superuser_role_changes_are_recorded_once(root: User, alice: User) -> None:
     client = signed_in(root)
     AuditEvent.objects.filter(action="user.create").get(object_id=str(root.pk), author_name="command line")
     before = set(AuditEvent.objects.values_list("pk", flat=True))
@@ -114,7 +114,7 @@ def test_a_superuser_can_give_and_take_roles_and_each_is_recorded_once(root: Use
     ]
 
 
-def test_commands_and_passwords_leave_a_record_without_the_password(root: User, alice: User) -> None:
+def test_commands_and_passwords_are_recorded_without_the_password(root: User, alice: User) -> None:
     alice.set_password("another horse, another staple")
     alice.save()
     changed = AuditEvent.objects.get(action="user.password", object_id=str(alice.pk))
@@ -132,13 +132,13 @@ def test_commands_and_passwords_leave_a_record_without_the_password(root: User, 
     assert AuditEvent.objects.get(action="user.delete", object_id=str(key)).object_label == "alice"
 
 
-def test_a_login_is_no_change_of_an_account(alice: User) -> None:
+def test_login_is_no_change_of_an_account(alice: User) -> None:
     before = AuditEvent.objects.count()
     assert Client().login(username="alice", password="correct horse battery staple")
     assert AuditEvent.objects.count() == before
 
 
-def test_staff_without_the_right_to_the_subconscious_do_not_see_it(
+def test_admin_hides_the_subconscious_without_the_permission(
     alice: User, root: User, ada: Agent, subconscious_token: str
 ) -> None:
     alice.is_staff = True
@@ -151,7 +151,7 @@ def test_staff_without_the_right_to_the_subconscious_do_not_see_it(
     assert "MARKER" in signed_in(root).get(reverse(pages[0])).content.decode()
 
 
-def test_a_queued_task_is_not_resubmitted_from_the_admin(root: User) -> None:
+def test_admin_does_not_resubmit_a_queued_task(root: User) -> None:
     client = signed_in(root)
     form = {
         "action": "resubmit_task",

@@ -43,7 +43,7 @@ unseen = pytest.mark.parametrize("blank", UNSEEN.values(), ids=UNSEEN.keys())
         ("0.1", "0.1", 201),
     ],
 )
-def test_a_repeated_key_compares_numbers_of_any_size(api, actor_token, stored, repeated, status):
+def test_idempotency_key_compares_numbers_of_any_size(api, actor_token, stored, repeated, status):
     """A number of 400 digits beside a float was more than a float holds."""
     caller = api.as_token(actor_token)
 
@@ -76,7 +76,7 @@ BAD_FORMS = {
 
 @pytest.mark.parametrize("path", [*API_FORMS, *CONSOLE_FORMS])
 @pytest.mark.parametrize(("kind", "body"), BAD_FORMS.values(), ids=BAD_FORMS.keys())
-def test_a_form_that_cannot_be_read_is_refused(ada, charlie, path, kind, body):
+def test_form_unreadable_is_refused(ada, charlie, path, kind, body):
     """Whoever is signed in has the CSRF token looked for in the form, also where JSON is expected."""
     client = signed_in(charlie)
     method = "PUT" if "identity" in path else "POST"
@@ -96,7 +96,7 @@ NOWHERE = ("/nothing/", "/api/nothing", "/api/facts//restore", "/agents/ada/noth
 @pytest.mark.parametrize("path", NOWHERE)
 @pytest.mark.parametrize("host", ["testserver", "localhost\\@x", "evil.example"])
 @pytest.mark.parametrize(("kind", "body"), BAD_FORMS.values(), ids=BAD_FORMS.keys())
-def test_a_form_that_cannot_be_read_is_refused_where_nothing_is(ada, charlie, path, host, kind, body):
+def test_form_unreadable_is_refused_at_unknown_addresses(ada, charlie, path, host, kind, body):
     """The page that says so asks for the form's CSRF token once more."""
     for client in (signed_in(charlie), Client(enforce_csrf_checks=True, raise_request_exception=False)):
         answer = client.generic("POST", path, body, content_type=kind, headers={"Host": host})
@@ -105,7 +105,7 @@ def test_a_form_that_cannot_be_read_is_refused_where_nothing_is(ada, charlie, pa
 
 @pytest.mark.parametrize("length", ["x", "-1", "1e3", "１", "9" * 30, "1 2"])
 @pytest.mark.parametrize("path", ["/api/facts", "/api/context", "/login/", "/nothing"])
-def test_a_length_that_is_no_number_is_refused(api, ada, actor_token, path, length):
+def test_content_length_that_is_no_number_is_refused(api, ada, actor_token, path, length):
     """Gunicorn refuses it too; what stands before another server must not decide."""
     caller = api.as_token(actor_token)
     raw = length.encode().decode("latin-1")
@@ -119,7 +119,7 @@ def test_a_length_that_is_no_number_is_refused(api, ada, actor_token, path, leng
 @pytest.mark.parametrize(
     "path", ["/api/identity?agent=1e%2B300", "/api/facts?agent=ada&q=%2B2Ez-", "/agents/?q=%2B2AA-"]
 )
-def test_the_header_of_a_body_does_not_decide_how_an_address_is_read(ada, charlie, monkeypatch, path, charset):
+def test_content_type_does_not_decide_how_an_address_is_read(ada, charlie, monkeypatch, path, charset):
     """In UTF-7 “+300” is half of a surrogate pair, and by some codecs no text can be read at all."""
     assert application.request_class is Request
     monkeypatch.setattr("django.test.client.WSGIRequest", Request)
@@ -135,7 +135,7 @@ def test_the_header_of_a_body_does_not_decide_how_an_address_is_read(ada, charli
 @pytest.mark.parametrize(
     "path", ["/admin/memory/fact/", "/agents/ada/facts/", "/api/facts", "/api/recall", "/nothing/"]
 )
-def test_a_query_beyond_what_a_server_passes_on_is_refused(ada, charlie, path):
+def test_query_beyond_what_a_server_passes_on_is_refused(ada, charlie, path):
     """Each word of a search costs; as many as a server's first line holds are answered."""
     client = signed_in(charlie)
     longest = "agent=ada&q=" + "+".join("e" for _ in range(4_069))
@@ -148,7 +148,7 @@ def test_a_query_beyond_what_a_server_passes_on_is_refused(ada, charlie, path):
 
 @pytest.mark.parametrize("path", ["/login/", "/admin/login/"])
 @pytest.mark.parametrize("name", ["x" * 151, "x" * 256, "é" * 5_000, "x" * 1_000_000, "a\x00b", "\u202e", " "])
-def test_a_log_in_with_any_name_is_refused_and_counted(client, charlie, path, name):
+def test_login_with_any_name_is_refused_and_counted(client, charlie, path, name):
     """Django's form bounds no name, and failures are stored in columns that do."""
     headers = {"Accept": "a" * 3_000, "User-Agent": "b" * 3_000}
     answers = [client.post(path, {"username": name, "password": "wrong"}, headers=headers) for _ in range(6)]
@@ -157,7 +157,7 @@ def test_a_log_in_with_any_name_is_refused_and_counted(client, charlie, path, na
         assert answers[-1].status_code == 429
 
 
-def test_json_is_utf_8_whatever_its_header_says(api, actor_token):
+def test_json_is_utf_8_whatever_its_header_names(api, actor_token):
     caller = api.as_token(actor_token)
     body = json.dumps({"content": "Zoë sails."}, ensure_ascii=False).encode()
     kind = "application/json; charset=iso-8859-1"
@@ -166,7 +166,7 @@ def test_json_is_utf_8_whatever_its_header_says(api, actor_token):
 
 
 @pytest.mark.parametrize("host", ["evil.example", "[::1", "x\\@y", "testserver:x"])
-def test_a_host_that_is_not_served_is_a_problem_under_the_api(api, actor_token, host):
+def test_host_not_served_is_a_problem_under_the_api(api, actor_token, host):
     answer = api.as_token(actor_token).with_headers(Host=host).get("/identity")
     assert_problem(answer, 400, "bad_request")
 
@@ -188,7 +188,7 @@ def test_a_host_that_is_not_served_is_a_problem_under_the_api(api, actor_token, 
         ("/working/s/threads", {"text": "%"}, "text"),
     ],
 )
-def test_a_memory_of_which_nothing_can_be_seen_is_refused(api, all_scopes_token, path, body, field, blank):
+def test_memory_without_visible_text_is_refused(api, all_scopes_token, path, body, field, blank):
     def filled(value):
         if isinstance(value, dict):
             return {name: filled(inner) for name, inner in value.items()}
@@ -200,7 +200,7 @@ def test_a_memory_of_which_nothing_can_be_seen_is_refused(api, all_scopes_token,
 
 
 @unseen
-def test_a_replacement_of_which_nothing_can_be_seen_is_refused(api, all_scopes_token, blank):
+def test_replacement_without_visible_text_is_refused(api, all_scopes_token, blank):
     caller = api.as_token(all_scopes_token)
     fact = caller.post("/facts", {"content": "Tim sails."}).json()["fact"]["id"]
     refused = caller.post(f"/facts/{fact}/supersede", {"by": {"content": blank}})
@@ -209,7 +209,7 @@ def test_a_replacement_of_which_nothing_can_be_seen_is_refused(api, all_scopes_t
 
 
 @unseen
-def test_the_console_refuses_what_nobody_can_see(ada, charlie, blank):
+def test_console_refuses_text_that_nobody_can_see(ada, charlie, blank):
     client = signed_in(charlie)
     token = client.cookies["csrftoken"].value
     form = {
@@ -222,7 +222,7 @@ def test_the_console_refuses_what_nobody_can_see(ada, charlie, blank):
     assert not Fact.objects.exists()
 
 
-def test_text_with_something_to_see_is_kept(api, actor_token):
+def test_text_with_visible_parts_is_kept(api, actor_token):
     """Joiners and selectors belong to emoji and to scripts; only text of nothing else is refused."""
     for said in ("👩‍💻", "❤️", "می‌خواهم", "שלום", "⠓⠊", "한글"):
         assert api.as_token(actor_token).post("/facts", {"content": said}).json()["fact"]["content"] == said
@@ -233,20 +233,20 @@ CALLS = ("/api/identity", "/api/facts", "/api/events", "/api/facts/nothing", "/a
 
 
 @pytest.mark.parametrize("path", [*PAGES, *CALLS, "/login/", "/healthz", "/metrics"])
-def test_no_answer_with_data_may_be_kept(ada, charlie, client, path):
+def test_answers_with_data_may_not_be_cached(ada, charlie, client, path):
     for caller in (signed_in(charlie), client):
         assert caller.get(path, {"agent": "ada"})["Cache-Control"].find("no-") >= 0, path
     assert "no-store" in signed_in(charlie).get(path, {"agent": "ada"})["Cache-Control"]
 
 
-def test_static_files_may_be_kept(client):
+def test_static_files_may_be_cached(client):
     kept = client.get("/static/favicon.svg")
     assert kept.status_code == 200
     assert "max-age" in kept["Cache-Control"]
 
 
 @pytest.mark.parametrize("change", ["supersede", "invalidate", "merge"])
-def test_a_fact_recorded_by_a_clock_that_was_ahead_can_be_retired(api, ada, actor_token, bob, change):
+def test_fact_recorded_by_a_fast_clock_can_be_retired(api, ada, actor_token, bob, change):
     """What another machine's clock stamped later than now must not be true for ever."""
     caller = api.as_token(actor_token)
     first = caller.post("/facts", {"content": "Tim lives in Rome.", "subject": "Tim"}).json()["fact"]["id"]
@@ -274,7 +274,7 @@ def test_a_fact_recorded_by_a_clock_that_was_ahead_can_be_retired(api, ada, acto
         assert list(Fact.objects.as_of(timezone.now())) == [successor]
 
 
-def test_a_plan_can_be_replaced_before_its_time_comes(api, actor_token):
+def test_future_fact_can_be_replaced_before_its_time(api, actor_token):
     caller = api.as_token(actor_token)
     later = (timezone.now() + timedelta(days=30)).isoformat()
     plan = {"content": "The office is in Bern.", "subject": "office", "valid_from": later}
@@ -288,7 +288,7 @@ def test_a_plan_can_be_replaced_before_its_time_comes(api, actor_token):
     assert not Fact.objects.as_of(timezone.now()).exists()
 
 
-def test_what_is_to_come_does_not_yield_by_itself_to_what_is(api, actor_token):
+def test_future_fact_is_not_superseded_automatically_by_a_current_one(api, actor_token):
     caller = api.as_token(actor_token)
     later = (timezone.now() + timedelta(days=30)).isoformat()
     caller.post("/facts", {"content": "The rate is 5%.", "subject": "rate", "valid_from": later})

@@ -52,14 +52,14 @@ def made_before(agent, count, kind, pattern=COSTLY, severity="block"):
         ("|".join(f"word{place}" for place in range(80)), "at most 500 characters"),
     ],
 )
-def test_a_costly_pattern_is_refused_from_a_token_and_taken_from_a_person(api, ada, actor_token, bob, pattern, says):
+def test_costly_pattern_is_refused_from_a_token_and_taken_from_a_person(api, ada, actor_token, bob, pattern, says):
     refused = api.as_token(actor_token).post("/censors", {"pattern": pattern})
     assert_problem(refused, 422, "invalid", field="pattern", detail=says)
     assert not Censor.objects.exists()
     assert api.as_person(bob).post("/censors", {"pattern": pattern}, {"agent": "ada"}).status_code == 201
 
 
-def test_an_agents_patterns_use_up_none_of_peoples_time(api, ada, actor_token, bob):
+def test_agent_patterns_use_up_no_time_of_peoples(api, ada, actor_token, bob):
     made_before(ada, 20, "token", severity="absolute")
     mine = api.as_person(bob).post("/censors", {"pattern": "secret", "severity": "block"}, {"agent": "ada"}).json()
     answer = api.as_token(actor_token).post("/censors/check", {"text": COSTLY_TEXT, "dry": True}).json()
@@ -70,7 +70,7 @@ def test_an_agents_patterns_use_up_none_of_peoples_time(api, ada, actor_token, b
     assert answer["reason"] == ""
 
 
-def test_an_agents_own_censor_that_times_out_blocks_nobody(api, ada, actor_token):
+def test_agent_censor_that_times_out_blocks_nobody_else(api, ada, actor_token):
     made_before(ada, 20, "token")
     answer = api.as_token(actor_token).post("/censors/check", {"text": COSTLY_TEXT, "dry": True}).json()
     assert answer["verdict"] == "allow"
@@ -78,7 +78,7 @@ def test_an_agents_own_censor_that_times_out_blocks_nobody(api, ada, actor_token
 
 
 @pytest.mark.parametrize("severity", ["warn", "block"])
-def test_a_persons_censor_that_is_not_reached_blocks_and_is_named(api, ada, actor_token, monkeypatch, severity):
+def test_person_censor_that_is_not_reached_blocks_and_is_named(api, ada, actor_token, monkeypatch, severity):
     monkeypatch.setattr("memory.services.censors.BINDING_CENSOR_CHECK_SECONDS", 0.5)
     made_before(ada, 3, "person", severity=severity)
     answer = api.as_token(actor_token).post("/censors/check", {"text": COSTLY_TEXT}).json()
@@ -91,7 +91,7 @@ def test_a_persons_censor_that_is_not_reached_blocks_and_is_named(api, ada, acto
     assert "could not be checked" in answer["reason"]
 
 
-def test_without_an_embedder_a_persons_meaning_blocks_and_an_agents_does_not(
+def test_person_meaning_blocks_without_an_embedder_and_an_agents_does_not(
     api, ada, actor_token, bob, no_embedder, settings
 ):
     agents = api.as_token(actor_token).post("/censors", MEANING).json()
@@ -105,7 +105,7 @@ def test_without_an_embedder_a_persons_meaning_blocks_and_an_agents_does_not(
     assert agents["id"] not in answer["reason"]
 
 
-def test_what_a_person_has_changed_is_the_persons(api, ada, actor_token, bob, no_embedder):
+def test_censor_changed_by_a_person_is_the_persons(api, ada, actor_token, bob, no_embedder):
     agents = api.as_token(actor_token).post("/censors", MEANING).json()
     body = {"severity": "block", "reason": "It matters."}
     changed = api.as_person(bob).request("PATCH", f"/censors/{agents['id']}", body=body, query={"agent": "ada"})
@@ -114,7 +114,7 @@ def test_what_a_person_has_changed_is_the_persons(api, ada, actor_token, bob, no
     assert (answer["verdict"], answer["timed_out"][0]["blocks"]) == ("block", True)
 
 
-def test_the_room_of_people_is_theirs(api, ada, actor_token, subconscious_token, bob):
+def test_censor_limit_of_people_is_separate(api, ada, actor_token, subconscious_token, bob):
     caller = api.as_token(actor_token)
     for place in range(MAX_ACTIVE_TOKEN_CENSORS - 1):
         made_before(ada, 1, "token", f"word{place}")
@@ -128,7 +128,7 @@ def test_the_room_of_people_is_theirs(api, ada, actor_token, subconscious_token,
     assert api.as_token(subconscious_token).post("/censors", {"pattern": "its own"}).status_code == 201
 
 
-def test_a_full_list_is_no_way_round_by_bringing_back(api, ada, actor_token, bob):
+def test_censor_limit_is_not_bypassed_by_restoring(api, ada, actor_token, bob):
     made_before(ada, MAX_ACTIVE_CENSORS, "person", "word{}")
     retired = Censor.objects.create(
         agent=ada, pattern="old", active=False, author_kind="person", author_id="1", author_name="x"
@@ -137,7 +137,7 @@ def test_a_full_list_is_no_way_round_by_bringing_back(api, ada, actor_token, bob
     assert_problem(back, 409, "conflict")
 
 
-def test_people_come_first_in_the_prompt(api, ada, actor_token, bob):
+def test_censors_of_people_come_first_in_the_prompt(api, ada, actor_token, bob):
     made_before(ada, MAX_ACTIVE_TOKEN_CENSORS, "token", "no {} " + "x" * 60)
     mine = [f"people's own {place}" for place in range(5)]
     for pattern in mine:
@@ -146,7 +146,7 @@ def test_people_come_first_in_the_prompt(api, ada, actor_token, bob):
     assert [pattern for pattern in mine if pattern not in prompt] == []
 
 
-def test_the_bench_says_what_keeps_the_text_back(ada, bob, no_embedder):
+def test_censor_bench_names_what_holds_the_text_back(ada, bob, no_embedder):
     made_before(ada, 1, "person")
     Censor.objects.update(match="semantic")
     page = signed_in(bob).get("/agents/ada/censors/bench/", {"text": "Good morning."})
@@ -157,7 +157,7 @@ def test_the_bench_says_what_keeps_the_text_back(ada, bob, no_embedder):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_last_censors_at_once_one_is_made(ada, actor):
+def test_censor_limit_holds_for_two_at_once(ada, actor):
     made_before(ada, MAX_ACTIVE_TOKEN_CENSORS - 1, "token", "word{}")
     ready = threading.Barrier(2)
 
@@ -189,7 +189,7 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize(("text", "place"), HIDDEN)
-def test_no_hidden_character_parts_a_forbidden_word(api, ada, actor_token, bob, text, place):
+def test_censor_matches_across_hidden_characters(api, ada, actor_token, bob, text, place):
     body = {"pattern": "password", "severity": "absolute"}
     assert api.as_person(bob).post("/censors", body, {"agent": "ada"}).status_code == 201
     answer = api.as_token(actor_token).post("/censors/check", {"text": text}).json()
@@ -199,7 +199,7 @@ def test_no_hidden_character_parts_a_forbidden_word(api, ada, actor_token, bob, 
 
 
 @pytest.mark.parametrize("flood", ["e" + "\u0301\u0316" * 49_000, "\ufdfa" * 98_000, "क\u200d\u200b" * 32_000])
-def test_a_flood_of_marks_is_read_at_once(flood):
+def test_censor_reads_a_flood_of_marks_at_once(flood):
     read = text_read(f"{flood} pass\u200bword")
     assert read is not None
     assert len(read.text) < 100_000
@@ -210,13 +210,13 @@ def test_a_flood_of_marks_is_read_at_once(flood):
 @pytest.mark.parametrize(
     "text", ["Grüße an 東京 und नमस्ते.", "می\u200cخواهم", "👩\u200d👩\u200d👧 ❤️", "e\u0301t\u00e9 ½ ﬁ"]
 )
-def test_what_reads_otherwise_stays_allowed(api, ada, actor_token, bob, text):
+def test_censor_allows_text_that_reads_differently(api, ada, actor_token, bob, text):
     assert api.as_person(bob).post("/censors", {"pattern": "password"}, {"agent": "ada"}).status_code == 201
     answer = api.as_token(actor_token).post("/censors/check", {"text": text}).json()
     assert (answer["verdict"], answer["matches"], answer["timed_out"]) == ("allow", [], [])
 
 
-def test_a_meaning_is_that_of_what_a_text_reads(api, ada, actor_token, bob):
+def test_censor_meaning_is_that_of_the_visible_text(api, ada, actor_token, bob):
     assert api.as_person(bob).post("/censors", MEANING, {"agent": "ada"}).status_code == 201
     plain = "The user asks to delete production data."
     for text in (plain, "\u200b".join(plain)):

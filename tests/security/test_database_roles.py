@@ -99,7 +99,7 @@ ATTACKS = [
 
 @pytest.mark.parametrize("statement", ATTACKS)
 @pytest.mark.parametrize("bent", ["off", "on"])
-def test_sql_of_the_product_changes_no_history_and_no_guard(product: Product, statement: str, bent: str) -> None:
+def test_product_sql_changes_no_history_and_no_guard(product: Product, statement: str, bent: str) -> None:
     before = history(product)
     with psycopg.connect(product.url) as attacker:
         attacker.execute("SELECT set_config('nous.erasure', %s, false)", [bent])
@@ -118,14 +118,14 @@ def test_sql_of_the_product_changes_no_history_and_no_guard(product: Product, st
     assert history(product) == before
 
 
-def test_the_product_cannot_give_itself_rights(product: Product) -> None:
+def test_product_role_cannot_give_itself_rights(product: Product) -> None:
     """PostgreSQL only warns here."""
     with psycopg.connect(product.url) as attacker:
         attacker.execute(f"GRANT ALL ON identity_auditevent TO {ROLE}")
         assert weakness(attacker) == ""
 
 
-def test_a_version_may_only_lose_its_place(product: Product) -> None:
+def test_identity_version_may_only_lose_its_currency(product: Product) -> None:
     product.run("-c", WITH_IDENTITY)
     with psycopg.connect(product.url) as attacker:
         attacker.execute("SET nous.erasure = 'on'")
@@ -146,7 +146,7 @@ def test_a_version_may_only_lose_its_place(product: Product) -> None:
         (True, True, "why", "agent.erase", "erases facts"),
     ],
 )
-def test_the_owners_functions_erase_nothing_half_and_nothing_unsaid(
+def test_erasure_functions_refuse_incomplete_and_unreasoned_calls(
     product: Product, agent: bool, fact: bool, why: str, action: str, reason: str
 ) -> None:
     before = history(product)
@@ -161,7 +161,7 @@ def test_the_owners_functions_erase_nothing_half_and_nothing_unsaid(
     assert history(product) == before
 
 
-def test_what_the_owners_functions_erase_leaves_a_receipt_and_blanks_nothing_else(product: Product) -> None:
+def test_erasure_functions_leave_a_receipt_and_blank_nothing_else(product: Product) -> None:
     """Told to blank the whole trail with one fact, the function blanks what is about this fact, and says so."""
     status, made = product.call("POST", "/facts", {"content": "A fact that mallory may erase.", "subject": "x"})
     assert status == 201
@@ -184,7 +184,7 @@ def test_what_the_owners_functions_erase_leaves_a_receipt_and_blanks_nothing_els
     assert '"fact": 1' in str(receipt)
 
 
-def test_the_product_erases_reindexes_and_serves_with_these_rights(product: Product) -> None:
+def test_product_role_can_erase_reindex_and_serve(product: Product) -> None:
     assert product.call("POST", "/facts", {"content": "Zanzibar likes tea very much.", "subject": "Zanzibar"})[0] == 201
     product.manage("reindex")
     product.manage("erase", "subject", "ada", "Zanzibar", "--reason", "asked", "--no-input")
@@ -197,7 +197,7 @@ def test_the_product_erases_reindexes_and_serves_with_these_rights(product: Prod
     assert product.rows("SELECT usename FROM pg_stat_activity WHERE usename = 'nous_owner'") == []
 
 
-def test_the_declared_tables_are_those_that_the_database_guards(product: Product) -> None:
+def test_append_only_tables_declared_are_those_guarded(product: Product) -> None:
     guarded = product.rows(
         "SELECT DISTINCT tgrelid::regclass::text FROM pg_trigger WHERE tgfoid = 'nous_append_only'::regproc"
     )
@@ -210,7 +210,7 @@ def test_the_declared_tables_are_those_that_the_database_guards(product: Product
     assert owned == []
 
 
-def test_one_role_for_both_is_told_of(product: Product) -> None:
+def test_single_role_is_reported(product: Product) -> None:
     said = product.manage("check", "--database", "default")
     assert "no issues" in said
     with psycopg.connect(product.server.owner_url) as owner:
@@ -230,7 +230,7 @@ def test_one_role_for_both_is_told_of(product: Product) -> None:
     assert "owns its tables" in alone.stderr
 
 
-def test_a_cluster_of_one_role_is_handed_over_at_its_start(product: Product) -> None:
+def test_single_role_cluster_is_handed_over_at_its_start(product: Product) -> None:
     """As the version before made it: the product's role owns the database and all tables."""
     with product.server._connected("nous") as superuser:
         superuser.execute(f"REASSIGN OWNED BY {OWNER} TO {ROLE}")
@@ -249,7 +249,7 @@ def test_a_cluster_of_one_role_is_handed_over_at_its_start(product: Product) -> 
 
 
 @pytest.mark.django_db
-def test_rights_are_given_once_and_only_what_is_missing() -> None:
+def test_privileges_are_granted_once_and_only_where_missing() -> None:
     role = connection.settings_dict["OPTIONS"].get("assume_role")
     if role is None:
         pytest.skip("the given server's user may not make roles")

@@ -165,7 +165,7 @@ class Attack:
             self.wrong.append(("erase", path, response.status, said[:2000]))
 
 
-def test_erasures_under_load_leave_nothing_anywhere(product, capsys):
+def test_erasure_under_load_leaves_no_trace(product, capsys):
     product.web()
     product.worker()
     until("the web server answers", lambda: product.call("GET", "/index")[0] == 200)

@@ -73,7 +73,9 @@ def charlie_alone(four_eyes: None, charlie: User, ada: Agent) -> Alone:
     return Alone(charlie, ada)
 
 
-def test_own_tokens_proposals_edits_and_seeding(charlie_alone: Alone, ada: Agent, charlie: User) -> None:
+def test_four_eyes_cover_own_tokens_proposals_edits_and_seeding(
+    charlie_alone: Alone, ada: Agent, charlie: User
+) -> None:
     before = current()
     alone = charlie_alone
     for section in SECTIONS:
@@ -102,7 +104,7 @@ def test_own_tokens_proposals_edits_and_seeding(charlie_alone: Alone, ada: Agent
     assert current() == before
 
 
-def test_another_person_lets_each_of_them_pass(charlie_alone: Alone, dana: User, ada: Agent) -> None:
+def test_four_eyes_let_another_person_approve_each(charlie_alone: Alone, dana: User, ada: Agent) -> None:
     charlie_alone.token.put("/identity/protocols", {"content": "Of the token."})
     charlie_alone.api.post("/reinitiate", {}, {"agent": "ada"})
     second = Alone(dana, ada)
@@ -112,7 +114,7 @@ def test_another_person_lets_each_of_them_pass(charlie_alone: Alone, dana: User,
     assert version_current(ada, "character").content == "You are Ada, who obeys Charlie."  # type: ignore[union-attr]
 
 
-def test_undo_alone_restores_nothing(charlie_alone: Alone, bob: User, dana: User, ada: Agent) -> None:
+def test_four_eyes_undo_alone_restores_nothing(charlie_alone: Alone, bob: User, dana: User, ada: Agent) -> None:
     made = identity_propose(agent=ada, section="boundaries", content="Never lie.", by=Principal.of_user(bob)).proposal
     assert made is not None
     charlie_alone.decide(made)
@@ -135,9 +137,7 @@ def test_undo_alone_restores_nothing(charlie_alone: Alone, bob: User, dana: User
     assert now.restores_id == restoring.restores_id
 
 
-def test_a_change_that_an_agent_applied_before_is_neither_kept_nor_reverted_by_its_tokens_maker(
-    ada: Agent, charlie: User, settings: Any
-) -> None:
+def test_four_eyes_refuse_keep_and_revert_to_the_tokens_maker(ada: Agent, charlie: User, settings: Any) -> None:
     alone = Alone(charlie, ada)
     assert alone.token.put("/identity/preferences", {"content": "Of the token."}).status_code == 200
     applied = ChangeProposal.objects.get(status="applied")
@@ -150,7 +150,9 @@ def test_a_change_that_an_agent_applied_before_is_neither_kept_nor_reverted_by_i
     assert (applied.status, current()) == ("applied", before)
 
 
-def test_the_last_gate_asks_whatever_called_it(four_eyes: None, ada: Agent, charlie: User, actor: Principal) -> None:
+def test_four_eyes_hold_at_the_last_gate_whatever_called_it(
+    four_eyes: None, ada: Agent, charlie: User, actor: Principal
+) -> None:
     by = Principal.of_user(charlie)
     own = identity_propose(agent=ada, section="values", content="Mine.", by=by).proposal
     agent = agent_lock(ada)
@@ -163,7 +165,7 @@ def test_the_last_gate_asks_whatever_called_it(four_eyes: None, ada: Agent, char
             )  # fmt: skip
 
 
-def test_of_an_old_token_the_name_of_its_maker_is_enough(charlie_alone: Alone, ada: Agent, charlie: User) -> None:
+def test_four_eyes_of_an_old_token_go_by_the_makers_name(charlie_alone: Alone, ada: Agent, charlie: User) -> None:
     charlie_alone.token.put("/identity/protocols", {"content": "Of the token."})
     ApiToken.objects.filter(name="mine").update(maker_kind="system", maker_id="")
     proposal = ChangeProposal.objects.get()
@@ -175,14 +177,14 @@ def test_of_an_old_token_the_name_of_its_maker_is_enough(charlie_alone: Alone, a
 
 
 @pytest.mark.parametrize("command", [("loaddemo",), ("serve", "--demo")])
-def test_there_is_no_demo_in_production(db: None, settings: Any, command: tuple[str, ...]) -> None:
+def test_demo_is_refused_in_production(db: None, settings: Any, command: tuple[str, ...]) -> None:
     settings.PRODUCTION = True
     with pytest.raises(CommandError, match="not for production"):
         call_command(*command)
     assert not User.objects.exists()
 
 
-def test_each_demo_login_has_a_password_of_its_own(db: None, settings: Any, tmp_path: Any) -> None:
+def test_demo_logins_have_passwords_of_their_own(db: None, settings: Any, tmp_path: Any) -> None:
     settings.DATA_DIR, settings.FOUR_EYES = tmp_path, True
     demo_check()
     demo_load()

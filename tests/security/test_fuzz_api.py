@@ -152,7 +152,7 @@ class Generator:
         )
 
 
-def test_no_call_of_the_api_answers_5xx():
+def test_fuzz_of_the_api_gives_no_5xx():
     world, fuzzer = world_make(), Fuzzer(seed_of(1))
     generator = Generator(world, fuzzer)
     with fuzzer.listening():

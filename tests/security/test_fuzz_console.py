@@ -245,7 +245,7 @@ class Generator:
         return b"".join(lines) + b"--edge--\r\n"
 
 
-def test_no_page_of_the_console_answers_5xx():
+def test_fuzz_of_the_console_gives_no_5xx():
     world, fuzzer = world_make(), Fuzzer(seed_of(1))
     generator = Generator(world, fuzzer)
     with fuzzer.listening():

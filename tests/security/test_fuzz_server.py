@@ -126,7 +126,7 @@ def rest_of(connection: socket.socket) -> bytes:
     return received
 
 
-def test_raw_bytes_are_answered_below_500_and_the_next_request_too(product):
+def test_fuzz_of_raw_bytes_gives_no_5xx_and_the_next_request_is_served(product):
     rng = random.Random(seed_of(1))
     statuses: Counter[str] = Counter()
     findings = []

@@ -118,7 +118,7 @@ def killing(product: Product, chance: random.Random) -> Counter[str]:
     return killed
 
 
-def test_what_was_acknowledged_is_there_once_through_kills(product, capsys):
+def test_acknowledged_writes_are_there_once_after_random_kills(product, capsys):
     clients = Clients(product)
     with ThreadPoolExecutor(CLIENTS) as pool:
         running = [pool.submit(clients.client, number) for number in range(CLIENTS)]
@@ -175,7 +175,7 @@ def compare(found: Counter[str], told: dict[str, object], tried: set[str]) -> No
     assert set(found) <= tried
 
 
-def test_a_context_outlives_a_crash_right_after_its_answer(product):
+def test_acknowledged_context_outlives_a_crash_right_after_its_answer(product):
     product.web()
     until("the web server answers", lambda: product.call("GET", "/index")[0] == 200)
     told = []

@@ -32,7 +32,7 @@ def held(product: Product, statement: str) -> Iterator[None]:
         connection.rollback()
 
 
-def test_a_locked_table_is_503_for_who_needs_it_and_nothing_for_others(product: Product) -> None:
+def test_locked_table_is_503_for_its_callers_and_nothing_for_others(product: Product) -> None:
     with held(product, "LOCK TABLE memory_fact IN SHARE ROW EXCLUSIVE MODE"), ThreadPoolExecutor(20) as many:
         # More than there are threads: each of them waits for the lock, none for ever.
         waiting = [many.submit(api, product, "POST", "/facts", FACT) for _ in range(16)]
@@ -44,13 +44,13 @@ def test_a_locked_table_is_503_for_who_needs_it_and_nothing_for_others(product: 
     assert api(product, "POST", "/facts", FACT).status == 201
 
 
-def test_a_locked_row_of_an_agent_is_503_too(product: Product) -> None:
+def test_locked_token_row_leaves_reading_alone(product: Product) -> None:
     with held(product, "SELECT 1 FROM identity_apitoken FOR UPDATE"):
         # Reading goes on beside a row that is being changed.
         assert api(product, "GET", "/events").status == 200
 
 
-def test_a_statement_that_takes_for_ever_is_503(product: Product) -> None:
+def test_endless_statement_is_503(product: Product) -> None:
     with psycopg.connect(product.server.owner_url, autocommit=True) as connection:
         connection.execute(
             "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(600); END $$"
@@ -63,7 +63,7 @@ def test_a_statement_that_takes_for_ever_is_503(product: Product) -> None:
     assert api(product, "POST", "/events", EVENT).status == 201
 
 
-def test_a_page_that_needs_a_locked_table_says_so(product: Product) -> None:
+def test_page_that_needs_a_locked_table_is_503(product: Product) -> None:
     with held(product, "LOCK TABLE django_session IN ACCESS EXCLUSIVE MODE"):
         page = ask(product, "GET", "/agents/", Cookie=f"sessionid={'x' * 32}")
     assert page.status == 503
@@ -71,7 +71,7 @@ def test_a_page_that_needs_a_locked_table_says_so(product: Product) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_connection_has_the_limits_of_the_work_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_has_the_time_limits_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
     from django.db import connection
 
     # What this process usually does depends on which programs other tests have loaded into it.
@@ -94,6 +94,6 @@ def test_a_connection_has_the_limits_of_the_work_at_hand(monkeypatch: pytest.Mon
     assert limits() == ["0", "1min", "0"]
 
 
-def test_each_request_is_some_kind_of_work() -> None:
+def test_request_is_classified_as_a_kind_of_work() -> None:
     asked = [("GET", "/api/x"), ("POST", "/api/x"), ("GET", "/"), ("POST", "/login/"), ("GET", "/readyz")]
     assert [work_of(*one) for one in asked] == ["api_read", "api_write", "page", "form", "probe"]

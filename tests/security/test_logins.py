@@ -26,7 +26,7 @@ def guess(name: str, times: int, address: str = HERE, path: str = "/login/") -> 
 
 
 @pytest.mark.parametrize("path", LOGINS)
-def test_guessing_ends_after_some_tries_and_is_recorded_once(charlie: User, path: str) -> None:
+def test_login_guessing_ends_after_some_tries_and_is_recorded_once(charlie: User, path: str) -> None:
     assert guess("charlie", 8, path=path) == [200] * 4 + [429] * 4
     refused = attempt("charlie", PASSWORD, path=path)
     assert refused.status_code == 429
@@ -37,40 +37,40 @@ def test_guessing_ends_after_some_tries_and_is_recorded_once(charlie: User, path
     assert "wrong" not in str(AccessAttempt.objects.values())
 
 
-def test_nobody_is_locked_out_from_everywhere(charlie: User) -> None:
+def test_login_lock_holds_for_one_address_only(charlie: User) -> None:
     guess("charlie", 8)
     assert attempt("charlie", PASSWORD, THERE).status_code == 302
     # Nor is somebody else at the attacker's address, so far.
     assert guess("somebody", 1) == [200]
 
 
-def test_an_address_that_tries_many_names_is_stopped_as_a_whole(charlie: User) -> None:
+def test_login_address_that_tries_many_names_is_stopped(charlie: User) -> None:
     for number in range(50):
         assert guess(f"name-{number}", 1) == [200 if number < 49 else 429]
     assert attempt("charlie", PASSWORD).status_code == 429
     assert attempt("charlie", PASSWORD, THERE).status_code == 302
 
 
-def test_an_account_of_ones_own_does_not_reset_the_count_of_others(alice: User, charlie: User) -> None:
+def test_login_of_ones_own_does_not_reset_the_count_of_others(alice: User, charlie: User) -> None:
     for _ in range(4):
         guess("charlie", 1)
         assert attempt("alice", PASSWORD).status_code == 302
     assert guess("charlie", 1) == [429]
 
 
-def test_signing_in_forgets_ones_own_failures(charlie: User) -> None:
+def test_login_resets_ones_own_failures(charlie: User) -> None:
     assert guess("charlie", 4) == [200] * 4
     assert attempt("charlie", PASSWORD).status_code == 302
     assert guess("charlie", 4) == [200] * 4
 
 
-def test_the_lock_ends_by_itself(charlie: User) -> None:
+def test_login_lock_expires(charlie: User) -> None:
     guess("charlie", 8)
     AccessAttempt.objects.update(attempt_time=F("attempt_time") - timedelta(minutes=16))
     assert attempt("charlie", PASSWORD).status_code == 302
 
 
-def test_a_client_cannot_choose_its_address(charlie: User) -> None:
+def test_login_client_cannot_choose_its_address(charlie: User) -> None:
     statuses = [
         attempt("charlie", "wrong", headers={"X-Forwarded-For": f"198.51.100.{number}"}).status_code  # type: ignore[arg-type]
         for number in range(6)
@@ -85,12 +85,12 @@ def test_a_client_cannot_choose_its_address(charlie: User) -> None:
         assert statuses == [200] * 4 + [429] * 2
 
 
-def test_an_ipv6_network_is_one_address(charlie: User) -> None:
+def test_login_ipv6_network_is_one_address(charlie: User) -> None:
     statuses = [guess("charlie", 1, f"2001:db8::{number:x}")[0] for number in range(1, 7)]
     assert statuses == [200] * 4 + [429] * 2
 
 
-def test_a_password_typed_as_the_name_is_kept_nowhere_for_good(db: None) -> None:
+def test_login_password_typed_as_the_name_is_not_kept(db: None) -> None:
     guess("my secret password", 8)
     record = AuditEvent.objects.get(action="login.lock")
     assert "secret" not in f"{record.object_label} {record.message} {record.after}"

@@ -90,7 +90,7 @@ def pages(client: Client):
             waiting.append(path + link if link.startswith("?") else link)
 
 
-def test_no_page_prints_a_character_that_does_not_show(hostile_store, charlie):
+def test_pages_print_no_invisible_character(hostile_store, charlie):
     read, marked = Counter(), 0
     for name, address, html in pages(signed_in(charlie)):
         read[name] += 1
@@ -123,5 +123,5 @@ def test_no_page_prints_a_character_that_does_not_show(hostile_store, charlie):
         ('<i id=">" alt="{{ x }}">{{ x }}</i>', '<i id=">" alt="{{ x|shown_plain }}">{{ x|shown }}</i>'),
     ],
 )
-def test_no_template_can_forget_the_marks(source, loaded):
+def test_templates_cannot_forget_the_marks(source, loaded):
     assert visible_source(source) == loaded

@@ -59,12 +59,12 @@ def assert_waits(caller: ApiClient, reason: str, content: str = BOLD) -> None:
     assert caller.get("/identity/protocols").json()["content"] == before
 
 
-def test_what_a_person_wrote_is_not_replaced(agent: ApiClient, person: ApiClient) -> None:
+def test_section_written_by_a_person_is_not_replaced(agent: ApiClient, person: ApiClient) -> None:
     assert person.put("/identity/protocols", {"content": ASK}, TO_ADA).json()["action"] == "applied"
     assert_waits(agent, HELD)
 
 
-def test_what_a_person_emptied_stays_empty(agent: ApiClient, person: ApiClient) -> None:
+def test_section_emptied_by_a_person_stays_empty(agent: ApiClient, person: ApiClient) -> None:
     wish(agent, ASK)
     long_ago(timedelta(days=2))
     assert person.put("/identity/protocols", {"content": ""}, TO_ADA).json()["action"] == "applied"
@@ -72,12 +72,14 @@ def test_what_a_person_emptied_stays_empty(agent: ApiClient, person: ApiClient) 
 
 
 @pytest.mark.parametrize("edited", [None, "Ask Ann or Bob before each deploy."])
-def test_what_a_person_approved_is_not_replaced(agent: ApiClient, reviewer: Principal, edited: str | None) -> None:
+def test_section_approved_by_a_person_is_not_replaced(
+    agent: ApiClient, reviewer: Principal, edited: str | None
+) -> None:
     proposal_approve(proposal=proposal_of(wish(agent, ASK, mode="propose")), by=reviewer, content=edited)
     assert_waits(agent, HELD)
 
 
-def test_what_a_person_kept_is_not_replaced_until_that_is_undone(agent: ApiClient, reviewer: Principal) -> None:
+def test_section_kept_by_a_person_is_not_replaced_until_undone(agent: ApiClient, reviewer: Principal) -> None:
     kept = proposal_keep(proposal=proposal_of(wish(agent, ASK)), by=reviewer)
     long_ago(timedelta(days=2))
     assert_waits(agent, HELD)
@@ -85,7 +87,7 @@ def test_what_a_person_kept_is_not_replaced_until_that_is_undone(agent: ApiClien
     assert wish(agent, BOLD).json()["action"] == "applied"
 
 
-def test_what_a_person_restored_is_not_replaced(agent: ApiClient, reviewer: Principal) -> None:
+def test_section_restored_by_a_person_is_not_replaced(agent: ApiClient, reviewer: Principal) -> None:
     wish(agent, ASK)
     long_ago(timedelta(days=2))
     proposal_revert(proposal=proposal_of(wish(agent, "Deploy on Fridays.")), by=reviewer)
@@ -93,13 +95,13 @@ def test_what_a_person_restored_is_not_replaced(agent: ApiClient, reviewer: Prin
     assert_waits(agent, HELD)
 
 
-def test_what_nobody_looked_over_stays_the_agents(agent: ApiClient) -> None:
+def test_section_not_reviewed_stays_the_agents(agent: ApiClient) -> None:
     for content in (ASK, "Ask Ann and Bob before each deploy."):
         assert wish(agent, content).json()["action"] == "applied"
         long_ago(timedelta(days=2))
 
 
-def test_what_the_system_seeded_stays_the_agents(agent: ApiClient, ada: Agent, system: Principal) -> None:
+def test_section_seeded_by_the_system_stays_the_agents(agent: ApiClient, ada: Agent, system: Principal) -> None:
     version_activate(
         agent=ada, section="protocols", content=ASK, reason="", by=system, current=None, action="identity.seed"
     )
@@ -118,7 +120,7 @@ def test_rejected_words_are_refused_in_every_section(
     assert wish(agent, f"{again} Twice.", section).status_code in (200, 202)
 
 
-def test_after_a_rejection_the_next_change_of_the_section_waits(agent: ApiClient, reviewer: Principal) -> None:
+def test_rejection_makes_the_next_change_of_the_section_wait(agent: ApiClient, reviewer: Principal) -> None:
     proposal_reject(proposal=proposal_of(wish(agent, BOLD, mode="propose")), by=reviewer)
     other = wish(agent, "Deploy; nobody needs to be asked.")
     assert (other.status_code, other.json()["action"]) == (202, "proposed")
@@ -127,7 +129,7 @@ def test_after_a_rejection_the_next_change_of_the_section_waits(agent: ApiClient
     assert wish(agent, "Deploy, and tell Ann.").json()["action"] == "applied"
 
 
-def test_the_actor_learns_nothing_of_what_its_subconscious_was_refused(
+def test_rejection_of_the_subconscious_is_hidden_from_the_actor(
     api: ApiClient, agent: ApiClient, subconscious_token: str, charlie: User
 ) -> None:
     hidden = proposal_of(wish(api.as_token(subconscious_token), BOLD))
@@ -135,7 +137,7 @@ def test_the_actor_learns_nothing_of_what_its_subconscious_was_refused(
     assert wish(agent, BOLD).json()["action"] == "applied"
 
 
-def test_a_mended_sign_is_a_proposal_of_its_own(agent: ApiClient) -> None:
+def test_rejection_ignores_a_corrected_sign(agent: ApiClient) -> None:
     first = proposal_of(wish(agent, "Retry if load < 5.", "values"))
     second = wish(agent, "Retry if load > 5.", "values")
     assert (second.status_code, second.json()["repeated"]) == (202, False)
@@ -145,9 +147,9 @@ def test_a_mended_sign_is_a_proposal_of_its_own(agent: ApiClient) -> None:
 @pytest.mark.parametrize(
     "other", ["ASKING!", " as\u200dking", "a-sking", "asking\u3164", "\uff41sking", "ask\u0336ing"]
 )
-def test_bare_words_are_the_same(other: str) -> None:
+def test_rejection_compares_bare_words(other: str) -> None:
     assert bare_words(other) == bare_words("asking.")
 
 
-def test_what_has_no_words_is_told_apart() -> None:
+def test_rejection_distinguishes_text_without_words() -> None:
     assert bare_words("!!!") != bare_words("???")

@@ -66,25 +66,25 @@ def call(caller, method, path, body, query=None):
 
 @pytest.mark.parametrize(("what", "method", "suffix", "body"), REWRITES)
 class TestWhatAPersonWrote:
-    def test_no_token_rewrites(self, agent, person, what, method, suffix, body):
+    def test_memory_of_people_is_not_rewritten_by_tokens(self, agent, person, what, method, suffix, body):
         path = made(person, what, AGENT)
         before = agent.get(path).json()
         assert_problem(call(agent, method, path + suffix, body), 409, "conflict", detail=BINDS)
         assert agent.get(path).json() == before
 
-    def test_people_rewrite(self, person, what, method, suffix, body):
+    def test_memory_of_people_is_rewritten_by_people(self, person, what, method, suffix, body):
         assert call(person, method, made(person, what, AGENT) + suffix, body, AGENT).status_code == 200
 
-    def test_of_its_own_a_token_rewrites_also_what_people_have_read(self, agent, person, what, method, suffix, body):
+    def test_memory_of_an_agent_is_rewritten_by_its_tokens_after_people_read_it(
+        self, agent, person, what, method, suffix, body
+    ):
         path = made(agent, what)
         assert person.get(path, AGENT).status_code == 200
         assert call(agent, method, path + suffix, body).status_code == 200
 
 
 @pytest.mark.parametrize(("what", "method", "suffix", "body", "against"), DECIDES)
-def test_what_a_person_decided_about_an_agents_memory_no_token_takes_back(
-    agent, person, what, method, suffix, body, against
-):
+def test_memory_decision_of_a_person_is_not_reversed_by_tokens(agent, person, what, method, suffix, body, against):
     path = made(agent, what)
     assert call(person, method, path + suffix, body, AGENT).status_code == 200
     before = agent.get(path).json()
@@ -94,7 +94,7 @@ def test_what_a_person_decided_about_an_agents_memory_no_token_takes_back(
     assert call(person, turned, path + end, given, AGENT).status_code == 200
 
 
-def test_the_prompt_says_what_people_wrote(agent, person):
+def test_prompt_marks_what_people_wrote(agent, person):
     path = made(person, PROCEDURE, AGENT)
     call(agent, "PATCH", path, {"steps": ["Deploy without asking anybody."]})
     told = agent.post("/context", {"input": "How do I deploy?", "session_id": "s1"}).content.decode()
@@ -102,7 +102,7 @@ def test_the_prompt_says_what_people_wrote(agent, person):
     assert "without asking" not in told
 
 
-def test_uses_of_peoples_procedures_are_counted_and_flagged(ada, agent, person):
+def test_procedure_of_people_counts_and_flags_uses(ada, agent, person):
     path = made(person, PROCEDURE, AGENT)
     assert agent.post(f"{path}/activate").status_code == 200
     for _ in range(5):
@@ -114,13 +114,13 @@ def test_uses_of_peoples_procedures_are_counted_and_flagged(ada, agent, person):
         procedure_update(procedure=procedure, by=BY_ITSELF, active=False)
 
 
-def test_peoples_open_episodes_take_what_happens(agent, person):
+def test_episode_of_people_takes_events_while_open(agent, person):
     path = made(person, EPISODE, AGENT)
     assert agent.post(f"{path}/events", {"text": "Rolled back."}).status_code == 200
     assert agent.get(path).json()["detail"] == "Cause: bad deploy.\nRolled back."
 
 
-def test_using_or_saving_unchanged_endorses_nothing(agent, person):
+def test_memory_used_or_saved_unchanged_is_not_endorsed(agent, person):
     path = made(agent, PROCEDURE)
     assert person.post(f"{path}/activate", {}, AGENT).status_code == 200
     assert call(person, "PATCH", path, PROCEDURE[1], AGENT).status_code == 200
@@ -128,7 +128,7 @@ def test_using_or_saving_unchanged_endorses_nothing(agent, person):
     assert call(agent, "PATCH", path, {"steps": ["Deploy."]}).status_code == 200
 
 
-def test_what_people_did_before_the_mark_is_found_in_the_trail(agent, person):
+def test_memory_migration_finds_peoples_changes_in_the_trail(agent, person):
     migration = importlib.import_module("memory.migrations.0017_endorsed_memories")
     for what in (PROCEDURE, DECISION, EPISODE):
         made(person, what, AGENT)

@@ -77,12 +77,12 @@ def restored(person, fact):
 
 
 class TestSupersession:
-    def test_without_people_it_goes_as_before(self, learn):
+    def test_supersession_without_people_is_automatic(self, learn):
         learn(ROME)
         assert learn(OSLO)["action"] == "superseded"
         assert active() == [OSLO]
 
-    def test_of_what_a_person_wrote_it_is_a_question(self, learn, said):
+    def test_supersession_of_a_persons_fact_is_reviewed(self, learn, said):
         said(ROME)
         told = learn(OSLO)
         assert (told["action"], told["superseded"]) == ("queued", [])
@@ -90,7 +90,7 @@ class TestSupersession:
         assert active() == [OSLO, ROME]
 
     @pytest.mark.parametrize("decide", [confirmed, edited, restored])
-    def test_of_what_a_person_decided_it_is_a_question(self, learn, person, decide):
+    def test_supersession_of_a_persons_decision_is_reviewed(self, learn, person, decide):
         assert decide(person, learn(ROME)["fact"]["id"]).status_code == 200
         assert learn(OSLO)["action"] == "queued"
         assert ROME in active()
@@ -100,7 +100,7 @@ class TestSupersession:
         [("both", NEVER), ("both", SOMETIMES), ("new_wrong", NEVER), ("old_wrong", SOMETIMES), ("same", NEVER),
          ("replace", SOMETIMES)],
     )  # fmt: skip
-    def test_of_what_an_answer_kept_it_is_a_question(self, agent, learn, person, resolution, kept):
+    def test_supersession_of_a_kept_fact_is_reviewed(self, agent, learn, person, resolution, kept):
         learn(NEVER)
         resolve(person, learn(SOMETIMES)["review"], resolution)
         old = Fact.objects.get(content=kept)
@@ -111,7 +111,7 @@ class TestSupersession:
         assert (review.status, review.old, str(review.new_id)) == ("pending", old, answer.json()["new"]["id"])
         assert "I know better." in review.reasons[0]["words"]
 
-    def test_while_a_question_waits_nothing_is_replaced(self, agent, learn):
+    def test_supersession_waits_while_a_review_is_open(self, agent, learn):
         old = learn(NEVER)["fact"]["id"]
         waiting = learn(SOMETIMES)
         for fact in (old, waiting["fact"]["id"]):
@@ -119,7 +119,7 @@ class TestSupersession:
             assert assert_problem(refused, 409, "conflict", detail="question")["review"] == waiting["review"]
         assert Fact.objects.count() == 2, "a refused replacement leaves nothing learned"
 
-    def test_while_a_question_waits_a_certain_change_is_asked_too(self, ada, learn):
+    def test_supersession_by_a_certain_change_is_reviewed_while_one_is_open(self, ada, learn):
         old = learn(ROME)["fact"]["id"]
         review_open(
             agent=ada,
@@ -133,7 +133,7 @@ class TestSupersession:
         assert (told["action"], told["superseded"]) == ("queued", [])
         assert active() == [OSLO, ROME]
 
-    def test_the_wish_is_asked_once(self, agent, said, learn, person):
+    def test_supersession_review_is_created_once(self, agent, said, learn, person):
         old, new = said(ROME)["fact"]["id"], learn("Tim owns two bees.")["fact"]["id"]
         first = agent.post(f"/facts/{old}/supersede", {"fact_id": new})
         assert first.status_code == 202, first.content
@@ -144,7 +144,7 @@ class TestSupersession:
         assert_problem(decided, 409, "conflict", detail="decided")
         assert MemoryReview.objects.count() == 1
 
-    def test_of_one_word_of_people_for_another_only_people_decide(self, agent, said):
+    def test_supersession_between_facts_of_people_is_decided_by_people(self, agent, said):
         old, new = said(ROME)["fact"]["id"], said("Tim owns two bees.")["fact"]["id"]
         for body in ({"fact_id": new}, {"by": {"content": "Tim owns two bees."}}):
             refused = agent.post(f"/facts/{old}/supersede", body)
@@ -152,7 +152,7 @@ class TestSupersession:
         assert active() == sorted([ROME, "Tim owns two bees."])
         assert not MemoryReview.objects.exists()
 
-    def test_a_fact_that_takes_a_place_stays_as_people_wrote_it(self, agent, person, said, learn):
+    def test_supersession_keeps_the_new_fact_as_people_wrote_it(self, agent, person, said, learn):
         old, new = learn("Tim has a boat.")["fact"]["id"], said("Tim owns two bees.")["fact"]["id"]
         assert agent.post(f"/facts/{old}/supersede", {"fact_id": new}).status_code == 200
         changed = Fact.objects.get(pk=new)
@@ -171,19 +171,19 @@ class TestSupersession:
             ("Never deploy on Fridays.", "deploys", "Always deploy on Fridays."),
         ],
     )
-    def test_a_false_subject_hides_no_contradiction(self, learn, said, old, subject, new):
+    def test_supersession_by_a_false_subject_hides_no_contradiction(self, learn, said, old, subject, new):
         word = said(old, subject=subject)["fact"]["id"]
         told = learn(new, subject="home")
         assert (told["action"], told["fact"]["contradiction_of"]) == ("queued", word)
         assert MemoryReview.objects.get(pk=told["review"]).reasons[-1]["code"] == "subject"
 
-    def test_of_other_people_other_things_are_learned(self, learn, said):
+    def test_supersession_leaves_other_peoples_subjects_alone(self, learn, said):
         said(ROME)
         said("Prefers tea.", subject="Alice")
         for content, subject in [("Bob lives in Oslo.", "Bob"), ("Prefers tea.", "Bob"), ("Prefers coffee.", "Ann")]:
             assert learn(content, subject=subject)["action"] == "stored"
 
-    def test_people_replace_their_own_word(self, person, said, learn):
+    def test_supersession_of_ones_own_fact_is_open_to_people(self, person, said, learn):
         old = said(ROME)["fact"]["id"]
         assert said(OSLO)["action"] == "superseded"
         answer = person.post(f"/facts/{Fact.objects.get(content=OSLO).pk}/supersede", {"by": {"content": LIMA}}, AGENT)
@@ -192,7 +192,7 @@ class TestSupersession:
         assert not Fact.objects.get(pk=old).active
 
     @pytest.mark.parametrize("waiting", [True, False])
-    def test_a_judge_answers_no_question_about_it(self, learn, said, waiting):
+    def test_supersession_review_is_not_resolved_by_a_judge(self, learn, said, waiting):
         update = {"relation": "update", "confidence": 0.99, "reason": "Times change."}
         with JudgeServer() as server, server.in_force():
             said(NEVER)
@@ -206,7 +206,7 @@ class TestSupersession:
         assert NEVER in active()
         assert MemoryReview.objects.get(pk=told["review"]).status == "pending"
 
-    def test_an_answer_taken_back_binds_no_more(self, agent, learn, person):
+    def test_supersession_undone_resolution_binds_no_more(self, agent, learn, person):
         learn(NEVER)
         review = learn(SOMETIMES)["review"]
         resolve(person, review, "both")
@@ -223,7 +223,7 @@ class TestFoundWrong:
         return fact
 
     @pytest.mark.parametrize("words", [ROME, " tim lives in  rome", "Tim resides in Rome."])
-    def test_learned_again_from_a_new_source_people_are_asked(self, learn, wrong, words):
+    def test_retired_fact_learned_from_a_new_source_is_reviewed(self, learn, wrong, words):
         told = learn(words, source="log 2")
         assert (told["action"], told["fact"]["id"], told["fact"]["active"]) == ("queued", wrong, False)
         review = MemoryReview.objects.get(pk=told["review"])
@@ -233,21 +233,21 @@ class TestFoundWrong:
 
     @pytest.mark.parametrize("subject", ["home", "Rome", "Timothy"])
     @pytest.mark.parametrize("words", [ROME, "tim lives in  rome", "Tim resides in Rome."])
-    def test_a_false_subject_makes_no_other_words(self, learn, wrong, words, subject):
+    def test_retired_fact_is_recognised_under_a_false_subject(self, learn, wrong, words, subject):
         told = learn(words, subject=subject)
         assert (told["action"], told["fact"]["id"], active()) == ("queued", wrong, [])
 
     @pytest.mark.parametrize("words", ["Tim lives in R\u200bo\u200bme.", "T\u00adim lives in Rome.\u2063"])
-    def test_what_nobody_sees_makes_no_other_words(self, learn, wrong, words):
+    def test_retired_fact_is_recognised_with_invisible_characters(self, learn, wrong, words):
         told = learn(words)
         assert (told["action"], told["fact"]["id"], active()) == ("queued", wrong, [])
 
-    def test_from_the_source_that_people_knew_it_stays_decided(self, learn, wrong):
+    def test_retired_fact_from_a_known_source_stays_decided(self, learn, wrong):
         told = learn(ROME, source="Log 1")
         assert (told["action"], told["fact"]["active"], told["review"]) == ("decided", False, None)
         assert not MemoryReview.objects.exists()
 
-    def test_of_no_source_people_are_asked_once(self, learn, wrong, person):
+    def test_retired_fact_without_a_source_is_reviewed_once(self, learn, wrong, person):
         first, again = learn(ROME), learn(ROME)
         assert first["review"] == again["review"]
         resolve(person, first["review"], "keep")
@@ -255,13 +255,13 @@ class TestFoundWrong:
         assert active() == []
         assert MemoryReview.objects.count() == 1
 
-    def test_there_is_an_end_to_new_sources(self, learn, wrong, person):
+    def test_retired_fact_new_sources_are_limited(self, learn, wrong, person):
         for place in range(MAX_RELEARNED_REVIEWS):
             resolve(person, learn(ROME, source=f"log {place + 2}")["review"], "keep")
         assert learn(ROME, source="log 99")["action"] == "decided"
         assert MemoryReview.objects.count() == MAX_RELEARNED_REVIEWS
 
-    def test_reversed_it_holds_and_can_be_taken_back(self, learn, wrong, person):
+    def test_retired_fact_restored_holds_and_can_be_undone(self, learn, wrong, person):
         review = learn(ROME)["review"]
         resolve(person, review, "reverse")
         fact = Fact.objects.get()
@@ -269,17 +269,17 @@ class TestFoundWrong:
         assert person.post(f"/reviews/{review}/undo", {}, AGENT).status_code == 200
         assert active() == []
 
-    def test_a_person_may_learn_it_again(self, wrong, said):
+    def test_retired_fact_may_be_learned_again_by_a_person(self, wrong, said):
         assert said(ROME)["action"] == "stored"
         assert active() == [ROME]
 
-    def test_it_takes_no_place_either(self, agent, learn, wrong):
+    def test_retired_fact_supersedes_nothing(self, agent, learn, wrong):
         other = learn(OSLO)["fact"]["id"]
         refused = agent.post(f"/facts/{other}/supersede", {"by": {"content": ROME}})
         assert_problem(refused, 409, "conflict", detail="wrong")
         assert active() == [OSLO]
 
-    def test_without_an_embedder_it_leaves_again_when_it_is_known(self, learn, wrong, monkeypatch):
+    def test_retired_fact_learned_without_an_embedder_is_removed_when_recognised(self, learn, wrong, monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr("memory.embedding.local.MODEL_SHA256", "0" * 64)
             patched.setattr("memory.embedding.registry._made", {})
@@ -289,13 +289,13 @@ class TestFoundWrong:
         assert known in ("stored", "queued")
         assert active() == []
 
-    def test_another_personas_decision_says_nothing(self, api, wrong, subconscious_token):
+    def test_retired_fact_of_another_persona_is_ignored(self, api, wrong, subconscious_token):
         answer = api.as_token(subconscious_token).post("/facts", {"content": ROME, "subject": "Tim"})
         assert answer.json()["action"] == "stored"
 
 
 class TestQuestions:
-    def test_about_one_word_of_people_few_wait(self, agent, learn, said, person):
+    def test_review_limit_per_fact_of_people(self, agent, learn, said, person):
         said(ROME)
         asked = [learn(f"Tim lives in {town}.")["review"] for town in ("Oslo", "Lima", "Bern")]
         refused = agent.post("/facts", {"content": "Tim lives in Riga.", "subject": "Tim"})
@@ -306,11 +306,11 @@ class TestQuestions:
         assert learn("Ann owns a boat.", subject="Ann")["action"] == "stored"
         assert said("Tim lives in Riga.")["action"] != "refused", "people learn as before"
 
-    def test_of_one_token_few_wait(self, monkeypatch, agent, learn):
+    def test_review_limit_of_waiting_per_token(self, monkeypatch, agent, learn):
         monkeypatch.setattr("memory.services.reviews.opening.MAX_WAITING_REVIEWS_PER_TOKEN", 2)
         self._refused_after_two(agent, learn)
 
-    def test_of_one_token_few_come_in_a_day(self, monkeypatch, agent, learn, person):
+    def test_review_limit_per_day_and_token(self, monkeypatch, agent, learn, person):
         monkeypatch.setattr("memory.services.reviews.opening.MAX_REVIEWS_PER_TOKEN_AND_WINDOW", 2)
         self._refused_after_two(agent, learn)
         for review in MemoryReview.objects.all():
@@ -320,7 +320,7 @@ class TestQuestions:
         MemoryReview.objects.update(created_at=clock.now() - timedelta(hours=25))
         assert learn("Ann sometimes sings in the choir of Linz.", subject="Ann")["action"] == "queued"
 
-    def test_another_tokens_questions_do_not_count(self, monkeypatch, ada, agent, learn, bob):
+    def test_review_limit_ignores_other_tokens(self, monkeypatch, ada, agent, learn, bob):
         monkeypatch.setattr("memory.services.reviews.opening.MAX_WAITING_REVIEWS_PER_TOKEN", 2)
         old = Fact.objects.get(pk=learn("Ann never sings in the choir of Linz.", subject="Ann")["fact"]["id"])
         for place in range(3):
@@ -341,17 +341,17 @@ class TestQuestions:
 
 
 class TestHidden:
-    def test_it_is_stored_for_nobody(self, learn, said):
+    def test_invisible_text_is_refused_for_everybody(self, learn, said):
         for write in (learn, said):
             told = write("Ti\u200bm rents a cafe\u0301.", subject="T\u2063im", tags=["ho\u200bme", "home"])["fact"]
             assert (told["content"], told["subject"], told["tags"]) == ("Tim rents a caf\u00e9.", "Tim", ["home"])
 
-    def test_what_scripts_and_pictures_need_stays(self, learn):
+    def test_invisible_text_keeps_what_scripts_and_pictures_need(self, learn):
         words = "Tim says \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f52c."
         assert learn(words)["fact"]["content"] == words
 
     @pytest.mark.parametrize("stored_before", [False, True])
-    def test_it_keeps_no_fact_from_the_erasure_of_its_subject(self, ada, learn, charlie, stored_before):
+    def test_invisible_text_does_not_prevent_the_erasure_of_its_subject(self, ada, learn, charlie, stored_before):
         fact = learn("She owes the bank.", subject="Ja\u200bne")["fact"]["id"]
         if stored_before:
             Fact.objects.filter(pk=fact).update(subject="Ja\u200bne")
@@ -366,7 +366,7 @@ class TestPrompt:
         ada.kind = "squire"
         ada.save(update_fields=["kind"])
 
-    def test_two_hundred_preferences_of_an_agent_push_nothing_of_people_out(self, ada, agent, person):
+    def test_core_memory_of_people_is_kept_beside_two_hundred_preferences(self, ada, agent, person):
         mine = [f"People's word number {place}." for place in range(10)]
         for place, content in enumerate(mine):
             body = {"content": content, "category": ("rule", "preference")[place % 2], "confidence": 0.5}
@@ -382,7 +382,7 @@ class TestPrompt:
         assert [content for content in mine if content not in answer["system_prompt"]] == []
         assert "The agent prefers" in answer["system_prompt"], "what is left is the agent's"
 
-    def test_of_what_people_wrote_rules_have_their_room_first(self, agent, person):
+    def test_core_memory_rules_of_people_have_their_room_first(self, agent, person):
         for place in range(15):
             body = {
                 "content": f"A long preference about the colour of the tea in cup {place}.",
@@ -397,7 +397,7 @@ class TestPrompt:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_the_same_learned_again_at_once_one_question_comes(ada, actor, bob):
+def test_retired_fact_learned_at_once_gives_one_review(ada, actor, bob):
     fact = fact_learn(agent=ada, content=ROME, by=actor).fact
     fact_invalidate(fact=fact, by=Principal.of_user(bob))
     ready = threading.Barrier(4)

@@ -103,7 +103,7 @@ ACTS = {
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_an_open_transaction_of_the_subconscious_stops_no_act_of_the_actor(
+def test_persona_transaction_open_in_the_subconscious_blocks_no_act_of_the_actor(
     ada, actor, actor_token, dreamer, run, trip, act
 ):
     events = [{"kind": "user_input", "content": "Day.", "loop_id": "day"}]

@@ -34,7 +34,7 @@ def dream_api(api, ada, system):
 
 
 @pytest.mark.parametrize("section", ["preferences", "protocols", "character", "environment"])
-def test_the_subconscious_proposes_and_never_applies(actor_api, dream_api, section):
+def test_subconscious_proposes_and_never_applies(actor_api, dream_api, section):
     before = actor_api.get("/identity").content
     answer = dream_api.put(f"/identity/{section}", {"content": DREAM, "reason": "It came at night."})
     assert answer.status_code == 202
@@ -43,13 +43,13 @@ def test_the_subconscious_proposes_and_never_applies(actor_api, dream_api, secti
     assert DREAM not in actor_api.post("/context", {"session_id": "s", "input": "Hello?"}).json()["system_prompt"]
 
 
-def test_the_actor_keeps_its_daily_update(actor_api, dream_api):
+def test_subconscious_leaves_the_actors_daily_update(actor_api, dream_api):
     for _ in range(3):
         dream_api.put("/identity/preferences", {"content": DREAM})
     assert actor_api.put("/identity/preferences", {"content": "Answers in Celsius."}).json()["action"] == "applied"
 
 
-def test_a_proposal_of_the_subconscious_is_not_there_for_the_actor(actor_api, dream_api, charlie):
+def test_subconscious_proposal_is_hidden_from_the_actor(actor_api, dream_api, charlie):
     proposal = dream_api.put("/identity/preferences", {"content": DREAM}).json()["proposal"]["id"]
     assert dream_api.get(f"/proposals/{proposal}").status_code == 200
     assert_problem(actor_api.get(f"/proposals/{proposal}"), 404, "not_found")
@@ -58,7 +58,7 @@ def test_a_proposal_of_the_subconscious_is_not_there_for_the_actor(actor_api, dr
 
 
 @pytest.mark.parametrize("decide", [proposal_approve, proposal_reject])
-def test_no_service_decides_for_somebody_who_may_not_see_the_proposal(dream_api, bob, charlie, decide):
+def test_subconscious_proposal_is_decided_only_by_those_who_may_see_it(dream_api, bob, charlie, decide):
     answer = dream_api.put("/identity/preferences", {"content": DREAM})
     proposal = ChangeProposal.objects.get(pk=answer.json()["proposal"]["id"])
     with pytest.raises(NotFound):
@@ -66,12 +66,12 @@ def test_no_service_decides_for_somebody_who_may_not_see_the_proposal(dream_api,
     decide(proposal=proposal, by=Principal.of_user(charlie))
 
 
-def test_the_subconscious_reads_what_the_actor_proposes(actor_api, dream_api):
+def test_subconscious_reads_the_actors_proposals(actor_api, dream_api):
     proposal = actor_api.put("/identity/values", {"content": "Truth."}).json()["proposal"]["id"]
     assert dream_api.get(f"/proposals/{proposal}").json()["content"] == "Truth."
 
 
-def test_the_same_wish_of_both_is_two_proposals(actor_api, dream_api):
+def test_subconscious_proposal_equal_to_the_actors_is_separate(actor_api, dream_api):
     wish = {"content": "Truth.", "reason": "It helps."}
     hidden = dream_api.put("/identity/values", wish).json()["proposal"]
     own = actor_api.put("/identity/values", wish)
@@ -81,7 +81,7 @@ def test_the_same_wish_of_both_is_two_proposals(actor_api, dream_api):
 
 
 @pytest.mark.parametrize("edited", [None, "Mention zeppelins."])
-def test_what_a_person_approves_of_it_is_that_persons_version(actor_api, dream_api, charlie, edited):
+def test_subconscious_proposal_approved_is_the_approvers_version(actor_api, dream_api, charlie, edited):
     answer = dream_api.put("/identity/preferences", {"content": DREAM, "reason": "I dreamed of it."})
     proposal = ChangeProposal.objects.get(pk=answer.json()["proposal"]["id"])
     proposal_approve(proposal=proposal, by=Principal.of_user(charlie), content=edited)
@@ -97,7 +97,7 @@ def test_what_a_person_approves_of_it_is_that_persons_version(actor_api, dream_a
     assert proposal.version == IdentityVersion.objects.current().get(section="preferences")
 
 
-def test_answers_of_the_subconscious_do_not_rank_the_actors_memories(ada, actor_api, dream_api):
+def test_subconscious_answers_do_not_rank_the_actors_memories(ada, actor_api, dream_api):
     for content in ("The ledger export runs at nine.", "The ledger export writes CSV."):
         actor_api.post("/facts", {"content": content, "category": "technical"})
     embed_pending()
@@ -116,7 +116,7 @@ def test_answers_of_the_subconscious_do_not_rank_the_actors_memories(ada, actor_
     assert ranked(dream_api) != before
 
 
-def test_checks_of_the_subconscious_count_only_for_its_own_censors(actor_api, dream_api):
+def test_subconscious_checks_count_for_its_own_censors_only(actor_api, dream_api):
     body = {"pattern": "zeppelin", "escalation_threshold": 2}
     censor = actor_api.post("/censors", body).json()["id"]
     own = dream_api.post("/censors", {"pattern": "airship", "escalation_threshold": 2}).json()["id"]
@@ -151,7 +151,7 @@ def test_event_ids_are_counted_by_persona(ada, bruno, actor_api, dream_api, api,
     assert max(ids) < 2**53
 
 
-def test_a_repeated_key_and_a_refused_call_leave_the_ids_of_others_alone(actor_api, dream_api):
+def test_event_ids_of_others_are_unchanged_by_repeated_and_refused_calls(actor_api, dream_api):
     keyed = {"events": [{"kind": "error", "content": "x", "key": "k"}]}
     first = int(actor_api.post("/events", keyed).json()["events"][0]["id"])
     again = actor_api.post("/events", keyed).json()["events"][0]
@@ -166,7 +166,7 @@ def read(cursor):
 
 
 @pytest.mark.parametrize("path", ["/loops", "/lifecycle", "history"])
-def test_no_page_gives_out_a_number_that_everybody_shares(actor_api, dream_api, path):
+def test_page_numbers_shared_by_everybody_are_absent(actor_api, dream_api, path):
     fact = actor_api.post("/facts", {"content": "Tim sails."}).json()["fact"]["id"]
     for number in range(3):
         actor_api.post("/events", event(number, "actor_output"))
@@ -190,7 +190,7 @@ def test_no_page_gives_out_a_number_that_everybody_shares(actor_api, dream_api, 
 
 @pytest.mark.parametrize("key", ["x", "9" * 400, "-1", "\x00", ""])
 @pytest.mark.parametrize("path", ["/loops", "/lifecycle", "history"])
-def test_a_made_up_cursor_is_refused_or_leads_nowhere(actor_api, path, key):
+def test_cursor_made_up_is_refused_or_empty(actor_api, path, key):
     fact = actor_api.post("/facts", {"content": "Tim sails."}).json()["fact"]["id"]
     raw = json.dumps(["2024-01-01T00:00:00+00:00", key]).encode()
     cursor = base64.urlsafe_b64encode(raw).decode().rstrip("=")
@@ -198,7 +198,7 @@ def test_a_made_up_cursor_is_refused_or_leads_nowhere(actor_api, path, key):
     assert answer.status_code in (200, 422)
 
 
-def test_the_log_of_both_is_in_the_order_of_arrival(ada, actor_api, dream_api):
+def test_log_of_both_personas_is_in_the_order_of_arrival(ada, actor_api, dream_api):
     shown = dream_api.post("/events", event(1)).json()["events"][0]
     assert shown["persona"] == "subconscious"
     assert_problem(actor_api.get(f"/events/{shown['id']}"), 404, "not_found")

@@ -69,7 +69,7 @@ LAST: tuple[Call, ...] = (
 STEPS = ACTS * (1 + PROBES) + len(LAST)
 
 
-def test_every_operation_is_called():
+def test_persona_calls_cover_every_operation():
     paths = the_api.get_openapi_schema()["paths"]
     assert {f"{method.upper()} {path}" for path, operations in paths.items() for method in operations} == MAKERS.keys()
 
@@ -246,7 +246,7 @@ def stage(ada, api, system, chance):
     return Stage(client("actor"), client("subconscious"), chance)
 
 
-def test_the_actors_answers_are_what_they_were_without_the_subconscious(stage):
+def test_persona_answers_of_the_actor_are_independent_of_the_subconscious(stage):
     statuses: Counter[tuple[str, int]] = Counter()
     for first in range(0, NIGHTS, NIGHTS_A_DAY):
         day = stage.play(seed=first)

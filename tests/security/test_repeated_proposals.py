@@ -32,7 +32,7 @@ def proposed(caller, content, section="character", **more):
 
 
 @pytest.mark.parametrize("again", [BOLD, f"  {BOLD.upper()}\n", BOLD.replace(" ", "  ")])
-def test_the_same_words_are_one_proposal(agent, again):
+def test_repeated_proposal_with_the_same_words_is_one(agent, again):
     first = proposed(agent, BOLD)
     assert (first.status_code, first.json()["repeated"]) == (202, False)
     for _ in range(5):
@@ -44,7 +44,7 @@ def test_the_same_words_are_one_proposal(agent, again):
     assert proposed(agent, f"{BOLD} Or somebody.").status_code == 202
 
 
-def test_each_persona_and_person_has_its_own(api, agent, subconscious_token, bob, settings):
+def test_repeated_proposal_is_separate_by_persona_and_person(api, agent, subconscious_token, bob, settings):
     settings.FOUR_EYES = True
     mine = proposed(agent, BOLD).json()["proposal"]["id"]
     hidden = proposed(api.as_token(subconscious_token), BOLD)
@@ -54,7 +54,7 @@ def test_each_persona_and_person_has_its_own(api, agent, subconscious_token, bob
     assert len({mine, hidden.json()["proposal"]["id"], person.json()["proposal"]["id"]}) == 3
 
 
-def test_what_people_turned_down_is_not_proposed_again(agent, reviewer):
+def test_repeated_proposal_after_a_rejection_is_refused(agent, reviewer):
     first = proposed(agent, BOLD).json()["proposal"]["id"]
     proposal = ChangeProposal.objects.get(pk=first)
     proposal_reject(proposal=proposal, by=reviewer, comment="Never without asking.")
@@ -66,7 +66,7 @@ def test_what_people_turned_down_is_not_proposed_again(agent, reviewer):
     assert proposed(agent, BOLD).status_code == 202
 
 
-def test_a_rejection_taken_back_is_none(agent, reviewer):
+def test_repeated_proposal_after_an_undone_rejection_is_accepted(agent, reviewer):
     first = proposed(agent, BOLD).json()["proposal"]["id"]
     proposal_reject(proposal=ChangeProposal.objects.get(pk=first), by=reviewer)
     proposal_undo(proposal=ChangeProposal.objects.get(pk=first), by=reviewer)
@@ -74,7 +74,7 @@ def test_a_rejection_taken_back_is_none(agent, reviewer):
     assert (answer.status_code, answer.json()["proposal"]["id"]) == (200, first)
 
 
-def test_what_people_took_back_is_not_applied_again(agent, ada, reviewer):
+def test_repeated_proposal_after_a_revert_is_not_applied(agent, ada, reviewer):
     applied = agent.put("/identity/preferences", {"content": "Short answers."}).json()["proposal"]
     proposal_revert(proposal=ChangeProposal.objects.get(pk=applied["id"]), by=reviewer)
     long_ago(timedelta(days=2))
@@ -84,14 +84,16 @@ def test_what_people_took_back_is_not_applied_again(agent, ada, reviewer):
     assert (other.status_code, other.json()["action"]) == (202, "proposed")
 
 
-def test_the_actor_learns_nothing_of_what_the_subconscious_was_refused(api, agent, subconscious_token, charlie):
+def test_repeated_proposal_refused_to_the_subconscious_is_hidden_from_the_actor(
+    api, agent, subconscious_token, charlie
+):
     hidden = proposed(api.as_token(subconscious_token), BOLD).json()["proposal"]["id"]
     proposal_reject(proposal=ChangeProposal.objects.get(pk=hidden), by=Principal.of_user(charlie))
     assert_problem(proposed(api.as_token(subconscious_token), BOLD), 409, "conflict")
     assert proposed(agent, BOLD).status_code == 202
 
 
-def test_a_person_may_propose_what_was_turned_down(api, agent, bob, reviewer):
+def test_repeated_proposal_after_a_rejection_is_open_to_people(api, agent, bob, reviewer):
     first = proposed(agent, BOLD).json()["proposal"]["id"]
     proposal_reject(proposal=ChangeProposal.objects.get(pk=first), by=reviewer)
     body = {"content": BOLD, "mode": "propose"}
@@ -99,7 +101,7 @@ def test_a_person_may_propose_what_was_turned_down(api, agent, bob, reviewer):
     assert answer.status_code == 202
 
 
-def test_only_so_many_wait(api, ada, agent, all_scopes_token):
+def test_proposal_limit_of_waiting(api, ada, agent, all_scopes_token):
     for place in range(MAX_PENDING_PROPOSALS_PER_TOKEN):
         assert proposed(agent, f"{BOLD} {place}").status_code == 202
     assert_problem(proposed(agent, f"{BOLD} One more."), 409, "conflict", detail="wait for people")
@@ -107,7 +109,7 @@ def test_only_so_many_wait(api, ada, agent, all_scopes_token):
     assert proposed(api.as_token(all_scopes_token), "Of another token.").status_code == 202
 
 
-def test_only_so_many_come_in_a_day(ada, agent, reviewer):
+def test_proposal_limit_per_day(ada, agent, reviewer):
     for place in range(MAX_PROPOSALS_PER_TOKEN_AND_DAY):
         answer = proposed(agent, f"{BOLD} {place}")
         assert answer.status_code == 202, answer.content
@@ -121,7 +123,7 @@ def test_only_so_many_come_in_a_day(ada, agent, reviewer):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("persona", ["actor", "subconscious"])
-def test_of_the_same_at_once_one_comes(ada, system, persona):
+def test_repeated_proposal_at_once_is_one(ada, system, persona):
     by = Principal.of_token(token_create(agent=ada, persona=persona, name="racer", by=system)[0])
     ready = threading.Barrier(4)
 

@@ -57,7 +57,7 @@ def product() -> Iterator[Product]:
         yield running
 
 
-def test_a_worker_runs_nothing_that_is_not_on_the_list(product: Product, planted: Path) -> None:
+def test_task_not_on_the_list_is_not_run(product: Product, planted: Path) -> None:
     product.run("-c", SCRIPT, str(planted))
     product.worker()
     until("the harmless task has run", lambda: product.rows("SELECT 1 FROM django_q_task WHERE success") != [])
@@ -78,7 +78,7 @@ def _connection_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_connection_kept")
 @pytest.mark.parametrize("options", ["", "q_options={'sync': True}", "q_options={'hook': 'os.system'}"])
 @pytest.mark.django_db
-def test_a_schedule_of_another_function_is_paused_and_recorded(planted: Path, options: str) -> None:
+def test_schedule_of_another_function_is_paused_and_recorded(planted: Path, options: str) -> None:
     due = timezone.now() - timedelta(minutes=1)
     Schedule.objects.update(next_run=timezone.now() + timedelta(days=1))
     bad = Schedule.objects.create(
@@ -104,7 +104,7 @@ def test_a_schedule_of_another_function_is_paused_and_recorded(planted: Path, op
 
 @pytest.mark.usefixtures("_connection_kept")
 @pytest.mark.django_db
-def test_a_schedules_hook_or_chain_is_refused_though_its_function_is_listed(planted: Path) -> None:
+def test_schedule_hook_or_chain_is_refused_for_listed_functions(planted: Path) -> None:
     due = timezone.now() - timedelta(minutes=1)
     Schedule.objects.update(next_run=timezone.now() + timedelta(days=1))
     Schedule.objects.create(func="memory.tasks.dream", hook="os.system", next_run=due)
@@ -117,7 +117,7 @@ def test_a_schedules_hook_or_chain_is_refused_though_its_function_is_listed(plan
 
 
 @pytest.mark.django_db
-def test_a_done_task_calls_no_hook(planted: Path) -> None:
+def test_task_done_calls_no_hook(planted: Path) -> None:
     now = timezone.now()
     Task.objects.create(
         id="1", name="n", func="x", hook="tests.security.test_tasks.hook", started=now, stopped=now, success=True
@@ -132,7 +132,7 @@ def hook(task: object) -> None:
     HOOKED.append(task)
 
 
-def test_every_listed_function_is_there_and_every_schedule_is_listed() -> None:
+def test_task_list_matches_functions_and_schedules() -> None:
     for path in TASKS:
         assert inspect.isfunction(import_string(path)), path
     assert TASKS.issuperset(path for path, _ in SCHEDULES.values())

@@ -129,7 +129,7 @@ def seen(world: World, user: User) -> dict[str, tuple[int, str]]:
 
 
 @pytest.mark.parametrize("name", ["alice", "bob"])
-def test_nothing_that_the_subconscious_does_changes_what_they_see(
+def test_viewers_see_nothing_of_what_the_subconscious_does(
     world: World, ada: Agent, subconscious_token: str, request: pytest.FixtureRequest, name: str
 ) -> None:
     user = request.getfixturevalue(name)
@@ -150,7 +150,7 @@ def test_nothing_that_the_subconscious_does_changes_what_they_see(
         assert not [trace for trace in left if trace in text and key != "audit?q=MARKERQX"], key
 
 
-def test_each_row_of_the_subconscious_is_as_if_it_were_not_there(
+def test_viewers_get_not_found_for_each_row_of_the_subconscious(
     world: World, alice: User, charlie: User, ada: Agent, subconscious_token: str
 ) -> None:
     subconscious_lives(ada, subconscious_token)
@@ -179,7 +179,7 @@ def test_each_row_of_the_subconscious_is_as_if_it_were_not_there(
     assert api.as_person(charlie).get(f"/proposals/{proposal.pk}").status_code == 200
 
 
-def test_a_reviewer_decides_nothing_of_the_subconscious(
+def test_viewers_decide_nothing_of_the_subconscious(
     world: World, bob: User, charlie: User, ada: Agent, subconscious_token: str
 ) -> None:
     subconscious_lives(ada, subconscious_token)
@@ -194,7 +194,7 @@ def test_a_reviewer_decides_nothing_of_the_subconscious(
         assert proposal.status == status
 
 
-def test_records_of_both_personas_keep_their_figures_to_those_who_may_see_both(
+def test_viewers_of_both_personas_alone_see_figures_of_both(
     charlie: User, alice: User, ada: Agent, subconscious_token: str
 ) -> None:
     other = agent_create(slug="other", by=Principal.of_user(charlie))

@@ -29,7 +29,7 @@ def text(answer):
     return answer.content.decode()
 
 
-def test_all_that_led_to_the_prompt_is_shown(ada, ledger, alice):
+def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice):
     page = text(browser(alice).get(URL, {"input": EXPORT}))
     assert f'href="/agents/ada/facts/{ledger.pk}/"' in page, "the piece leads to its memory"
     assert "replica lagged" in page
@@ -42,7 +42,7 @@ def test_all_that_led_to_the_prompt_is_shown(ada, ledger, alice):
     assert not AuditEvent.objects.filter(author_kind="person").exists()
 
 
-def test_the_pieces_are_the_prompt_letter_for_letter(ada, ledger, alice):
+def test_inspector_pieces_are_the_prompt_letter_for_letter(ada, ledger, alice):
     shown = browser(alice).get(URL, {"input": EXPORT}).context["shown"]
     assert shown.linked
 
@@ -58,7 +58,7 @@ def test_the_pieces_are_the_prompt_letter_for_letter(ada, ledger, alice):
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_each_setting_counts(ada, ledger, alice, given, expected):
+def test_inspector_applies_each_setting(ada, ledger, alice, given, expected):
     assert expected in text(browser(alice).get(URL, {"input": EXPORT, **given}))
 
 
@@ -76,7 +76,7 @@ def test_each_setting_counts(ada, ledger, alice, given, expected):
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_a_mistake_is_named_and_keeps_what_was_typed(ada, alice, given, expected):
+def test_inspector_names_a_mistake_and_keeps_the_input(ada, alice, given, expected):
     for answer in (
         browser(alice).get(URL, {"input": "Kept?", **given}),
         browser(alice).post(URL, {"input": "Kept?", **given}, headers=HTMX),
@@ -86,7 +86,7 @@ def test_a_mistake_is_named_and_keeps_what_was_typed(ada, alice, given, expected
             assert expected in text(answer)
 
 
-def test_candidates_are_sorted_and_filtered_by_the_address(ada, ledger, alice):
+def test_inspector_candidates_are_sorted_and_filtered_by_the_address(ada, ledger, alice):
     client = browser(alice)
     codes = [one["verdict"] for one in client.get(URL, {"input": EXPORT}).context["candidates"]]
     assert codes == ["included", "below_threshold"]
@@ -101,7 +101,7 @@ def test_candidates_are_sorted_and_filtered_by_the_address(ada, ledger, alice):
         assert values == sorted(values, reverse=True)
 
 
-def test_candidates_come_by_the_page_the_included_first(ada, ledger, system, actor, alice):
+def test_inspector_candidates_are_paged_with_the_included_first(ada, ledger, system, actor, alice):
     for number in range(30):
         make_fact(ada, f"Export number {number} of the ledger failed at noon.", system)
     client = browser(alice)
@@ -123,7 +123,7 @@ def test_candidates_come_by_the_page_the_included_first(ada, ledger, system, act
     assert "sort=score&amp;page=1#candidates" in text(logged)
 
 
-def test_the_subconscious_is_for_those_with_the_right(ada, subconscious_token, alice, charlie):
+def test_inspector_of_the_subconscious_needs_the_permission(ada, subconscious_token, alice, charlie):
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
     make_fact(ada, "A dream.", dreamer, category="preference")
     asked = {"input": "hello", "persona": "subconscious"}
@@ -134,7 +134,7 @@ def test_the_subconscious_is_for_those_with_the_right(ada, subconscious_token, a
     assert "A dream." not in text(browser(charlie).get(URL, {"input": "hello"}))
 
 
-def test_whoever_may_see_the_subconscious_gets_to_its_memories(ada, actor, subconscious_token, charlie):
+def test_inspector_links_to_subconscious_memories_for_permitted_people(ada, actor, subconscious_token, charlie):
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
     client = browser(charlie)
     for by, shown_with in ((dreamer, "?persona=subconscious"), (actor, "")):
@@ -147,7 +147,7 @@ def test_whoever_may_see_the_subconscious_gets_to_its_memories(ada, actor, subco
             assert client.get(link).status_code == 200
 
 
-def test_a_logged_call_is_a_starting_point(ada, ledger, actor, alice):
+def test_inspector_starts_from_a_logged_run(ada, ledger, actor, alice):
     run = make_run(ada, actor, conversation=(Message("user", "Hi\nthere"),), tags=("a", "b"), mode="plan", budget=500)
     page = browser(alice).get(URL, {"run": str(run.pk)})
     form = page.context["form"]
@@ -162,7 +162,7 @@ def test_a_logged_call_is_a_starting_point(ada, ledger, actor, alice):
         assert browser(alice).get(URL, {"run": wrong}).status_code == 404
 
 
-def test_the_live_part_follows_the_form(ada, ledger, alice):
+def test_inspector_live_part_follows_the_form(ada, ledger, alice):
     part = browser(alice).post(URL, {"input": EXPORT, "frame": "debug", "session": "preview"}, headers=HTMX)
     assert "<html" not in text(part)
     assert part["HX-Replace-Url"] == f"{URL}?input=Why+did+the+ledger+export+fail%3F&frame=debug"
@@ -174,7 +174,7 @@ def test_the_live_part_follows_the_form(ada, ledger, alice):
     assert "Ask something" in text(empty)
 
 
-def test_markup_in_memories_stays_text(ada, system, alice):
+def test_inspector_escapes_markup_in_memories(ada, system, alice):
     make_fact(ada, "<script>ledger</script> export <b>fail</b>", system, subject="<i>x</i>")
     page = text(browser(alice).get(URL, {"input": EXPORT}))
     assert "<script>ledger" not in page
@@ -189,17 +189,17 @@ def test_markup_in_memories_stays_text(ada, system, alice):
         ("User: a\n  b", (Message("user", "a\nb"),)),
     ],
 )
-def test_conversations_are_lines(typed, messages):
+def test_inspector_conversation_is_read_by_lines(typed, messages):
     assert conversation_read(typed) == messages
     assert conversation_read(conversation_write(messages)) == messages
 
 
-def test_a_line_without_a_speaker_is_named():
+def test_inspector_conversation_line_without_a_speaker_is_named():
     with pytest.raises(Invalid, match="Line 2"):
         conversation_read("user: a\nand so on")
 
 
-def test_the_number_of_queries_holds(ada, system, actor, alice, django_assert_num_queries):
+def test_inspector_number_of_queries_is_constant(ada, system, actor, alice, django_assert_num_queries):
     client = browser(alice)
     make_fact(ada, "The ledger export failed.", system)
     client.get(URL, {"input": EXPORT})
@@ -210,7 +210,7 @@ def test_the_number_of_queries_holds(ada, system, actor, alice, django_assert_nu
             client.get(URL, {"input": EXPORT})
 
 
-def test_reverse_of_every_type_of_piece(ada):
+def test_inspector_links_every_type_of_piece(ada):
     from nousweb.console.context.links import memory_url
 
     assert memory_url("ada", "identity", "values:3") == reverse("section_history", args=["ada", "values"])

@@ -16,7 +16,7 @@ from tests.http import browser
 PREVIEW = ("agent_context", ["ada"])
 
 
-def test_a_preview_shows_the_prompt_and_leaves_no_trace(ada: Agent, actor: Principal, alice: User) -> None:
+def test_preview_shows_the_prompt_and_writes_nothing(ada: Agent, actor: Principal, alice: User) -> None:
     Fact.objects.create(agent=ada, content="Likes <tea>.", category="preference")
     url = reverse(PREVIEW[0], args=PREVIEW[1])
     page = browser(alice).get(url, {"input": "Hello", "session": "x"}).content.decode()
@@ -31,12 +31,12 @@ def test_a_preview_shows_the_prompt_and_leaves_no_trace(ada: Agent, actor: Princ
     assert not ContextRun.objects.exists()
 
 
-def test_an_empty_input_is_refused_in_place(ada: Agent, alice: User) -> None:
+def test_preview_of_an_empty_input_is_refused_in_place(ada: Agent, alice: User) -> None:
     page = browser(alice).get(reverse(PREVIEW[0], args=PREVIEW[1]), {"input": ""})
     assert "This field is required." in page.content.decode()
 
 
-def test_the_number_of_queries_of_the_preview_holds(
+def test_preview_number_of_queries_is_constant(
     ada: Agent, actor: Principal, alice: User, django_assert_num_queries: Any
 ) -> None:
     client = browser(alice)
@@ -52,7 +52,7 @@ def test_the_number_of_queries_of_the_preview_holds(
             client.get(url, {"input": "Hello"})
 
 
-def test_a_logged_run_shows_what_was_sent(ada: Agent, bruno: Agent, actor: Principal, alice: User) -> None:
+def test_run_page_shows_what_was_sent(ada: Agent, bruno: Agent, actor: Principal, alice: User) -> None:
     run = make_run(ada, actor, "When is tea?")
     client = browser(alice)
     assert "When is tea?" in client.get(reverse("agent_context_runs", args=["ada"])).content.decode()

@@ -10,13 +10,13 @@ def text(answer):
     return answer.content.decode()
 
 
-def test_the_list_says_for_whom_each_is_in_force(ada, alice):
+def test_profiles_page_names_the_agents_of_each(ada, alice):
     page = text(browser(alice).get(URL))
     assert "squire_default" in page
     assert "Ada" in page
 
 
-def test_one_profile_says_where_each_value_is_from(ada, bob):
+def test_profile_page_names_the_origin_of_each_value(ada, bob):
     client = browser(bob)
     client.post(f"{URL}squire_default/copy/", {"slug": "mine", "name": "Mine", "inherit": "on"})
     page = text(client.get(f"{URL}mine/"))
@@ -25,7 +25,7 @@ def test_one_profile_says_where_each_value_is_from(ada, bob):
     assert client.get(f"{URL}nobody/").status_code == 404
 
 
-def test_a_copy_of_values_follows_nobody(db, bob):
+def test_profile_copy_has_no_base(db, bob):
     client = browser(bob)
     client.post(f"{URL}squire_default/copy/", {"slug": "mine", "name": "Mine"})
     mine = ContextProfile.objects.get(slug="mine")
@@ -36,7 +36,7 @@ def test_a_copy_of_values_follows_nobody(db, bob):
     assert "There is a profile" in text(again)
 
 
-def test_the_difference_is_shown_before_it_is_saved(db, bob):
+def test_profile_form_shows_the_difference_before_saving(db, bob):
     client = browser(bob)
     url = f"{URL}knight_default/edit/"
     first = client.get(url)
@@ -57,7 +57,7 @@ def test_the_difference_is_shown_before_it_is_saved(db, bob):
     assert "Version 2" in history
 
 
-def test_empty_inherits_and_none_is_none(db, bob):
+def test_profile_form_empty_inherits_and_none_is_none(db, bob):
     client = browser(bob)
     client.post(f"{URL}knight_default/edit/", {"excluded_kinds": "none", "base_version": "1", "action": "save"})
     current = ContextProfile.objects.get(slug="knight_default").versions.get(is_current=True)
@@ -69,7 +69,7 @@ def test_empty_inherits_and_none_is_none(db, bob):
     assert "long_term and short_term" in text(wrong)
 
 
-def test_an_agent_is_given_a_profile_by_administrators(ada, bob, charlie):
+def test_profile_of_an_agent_is_set_by_administrators(ada, bob, charlie):
     url = "/agents/ada/context/profile/"
     assert browser(bob).post(url, {"profile": "royalty_default"}).status_code == 403
     assert browser(charlie).post(url, {"profile": "royalty_default"}).status_code == 302
@@ -78,7 +78,7 @@ def test_an_agent_is_given_a_profile_by_administrators(ada, bob, charlie):
     assert "There is no profile" in text(browser(charlie).post(url, {"profile": "x"}, follow=True))
 
 
-def test_the_number_of_queries_holds(ada, alice, django_assert_num_queries):
+def test_profiles_page_number_of_queries_is_constant(ada, alice, django_assert_num_queries):
     client = browser(alice)
     client.get(URL)
     for number in (0, 20):

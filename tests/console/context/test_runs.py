@@ -39,7 +39,7 @@ def shown(client, **query):
     ]
 
 
-def test_the_log_is_filtered_by_its_address(ada, actor, alice):
+def test_runs_page_is_filtered_by_its_address(ada, actor, alice):
     make_run(ada, actor, "hello", "s-1")
     run = make_run(ada, actor, EXPORT, "s-2")
     ContextRun.objects.filter(pk=run.pk).update(outcome="failure")
@@ -58,7 +58,7 @@ def test_the_log_is_filtered_by_its_address(ada, actor, alice):
     assert client.get(LOG, {"after": "x"}).status_code == 422
 
 
-def test_pages_of_the_log_follow_each_other_without_a_gap(ada, actor, alice, django_assert_num_queries):
+def test_runs_pages_follow_each_other_without_a_gap(ada, actor, alice, django_assert_num_queries):
     first = make_run(ada, actor, "hello")
     base = ContextRun.objects.values().get(pk=first.pk)
     base.pop("id")
@@ -80,7 +80,7 @@ def test_pages_of_the_log_follow_each_other_without_a_gap(ada, actor, alice, dja
     assert seen == list(ContextRun.objects.values_list("pk", flat=True))
 
 
-def test_runs_of_the_subconscious_are_for_those_with_the_right(ada, dreamer, alice, charlie):
+def test_runs_of_the_subconscious_need_the_permission(ada, dreamer, alice, charlie):
     run = make_run(ada, dreamer, "I dream")
     assert "I dream" not in text(browser(alice).get(LOG))
     assert "I dream" in text(browser(charlie).get(LOG))
@@ -93,7 +93,7 @@ def test_runs_of_the_subconscious_are_for_those_with_the_right(ada, dreamer, ali
         assert browser(charlie).get(url).status_code == 200
 
 
-def test_a_run_is_shown_from_what_was_kept(ada, ledger, actor, bob, django_assert_num_queries):
+def test_run_page_is_made_from_the_stored_record(ada, ledger, actor, bob, django_assert_num_queries):
     run = make_run(ada, actor)
     client = browser(bob)
     url = f"/agents/ada/context/{run.pk}/"
@@ -108,7 +108,7 @@ def test_a_run_is_shown_from_what_was_kept(ada, ledger, actor, bob, django_asser
     assert f"/agents/ada/context/?run={run.pk}" in text(page)
 
 
-def test_what_was_referenced_is_shown(api, ada, ledger, actor_token, alice):
+def test_run_page_shows_referenced_items(api, ada, ledger, actor_token, alice):
     run = api.as_token(actor_token).post("/context", {"session_id": "s", "input": EXPORT}).json()["id"]
     url = f"/agents/ada/context/{run}/"
     assert "has not been reported" in text(browser(alice).get(url))
@@ -118,7 +118,7 @@ def test_what_was_referenced_is_shown(api, ada, ledger, actor_token, alice):
     assert "1 of 1 referenced" in text(page)
 
 
-def test_people_say_how_it_ended(ada, actor, alice, bob):
+def test_run_outcome_is_set_by_people(ada, actor, alice, bob):
     run = make_run(ada, actor)
     url = reverse("agent_context_outcome", args=["ada", run.pk])
     assert browser(alice).post(url, {"outcome": "success"}).status_code == 403
@@ -129,7 +129,7 @@ def test_people_say_how_it_ended(ada, actor, alice, bob):
     assert "outcome is success or failure" in page
 
 
-def test_old_runs_without_structure_still_have_a_page(ada, actor, alice):
+def test_run_without_structure_still_has_a_page(ada, actor, alice):
     run = make_run(ada, actor)
     ContextRun.objects.filter(pk=run.pk).update(
         decisions={}, candidates=[], fingerprint={}, timings={}, sections=[], fingerprint_id="", frame="", profile=""
@@ -139,7 +139,7 @@ def test_old_runs_without_structure_still_have_a_page(ada, actor, alice):
     assert "calm and exact" in text(page), "the prompt as it was sent, though its pieces are not known"
 
 
-def test_then_and_now(ada, actor, system, alice):
+def test_run_comparison_with_today(ada, actor, system, alice):
     run = make_run(ada, actor)
     fact = make_fact(ada, "The ledger export failed because the replica lagged.", system)
     page = browser(alice).get(COMPARE, {"a": str(run.pk), "b": "now"})
@@ -151,7 +151,7 @@ def test_then_and_now(ada, actor, system, alice):
     assert [one.change for one in back] == ["removed"]
 
 
-def test_variations_of_one_run(ada, ledger, actor, alice):
+def test_run_comparison_with_variations(ada, ledger, actor, alice):
     run = make_run(ada, actor)
     client = browser(alice)
     same = client.get(COMPARE, {"a": str(run.pk), "b": "now"}).context["comparison"]
@@ -167,13 +167,13 @@ def test_variations_of_one_run(ada, ledger, actor, alice):
 @pytest.mark.parametrize(
     "query", [{"a": "x"}, {"a": "now", "b": "now"}, {"a": "00000000-0000-4000-8000-000000000000", "b": "now"}]
 )
-def test_what_cannot_be_compared_is_said(ada, alice, query):
+def test_run_comparison_names_what_cannot_be_compared(ada, alice, query):
     answer = browser(alice).get(COMPARE, query)
     assert answer.status_code == 422
     assert "Not compared." in text(answer)
 
 
-def test_the_runs_to_compare_can_be_chosen_from_the_latest(ada, actor, dreamer, alice):
+def test_run_comparison_offers_the_latest_runs(ada, actor, dreamer, alice):
     run, hidden = make_run(ada, actor), make_run(ada, dreamer)
     page = text(browser(alice).get(COMPARE))
     assert f'<option value="{run.pk}">' in page
@@ -181,7 +181,7 @@ def test_the_runs_to_compare_can_be_chosen_from_the_latest(ada, actor, dreamer, 
     assert str(hidden.pk) not in page
 
 
-def test_what_a_time_was_spent_on_is_told_in_order(ada, actor, alice):
+def test_run_timings_are_listed_in_order(ada, actor, alice):
     run = make_run(ada, actor)
     page = text(browser(alice).get(f"/agents/ada/context/{run.pk}/"))
     places = [page.index(f"<dt>{word}</dt>") for word in ("Plan", "Search", "· words", "· scores", "Assembly")]
@@ -189,7 +189,7 @@ def test_what_a_time_was_spent_on_is_told_in_order(ada, actor, alice):
     assert "search." not in page
 
 
-def test_a_moved_item_and_a_changed_verdict_are_told(ada):
+def test_run_comparison_names_moved_items_and_changed_verdicts(ada):
     from context.engine.record import ContextRecord
     from nousweb.console.context.run_comparison import compare
 
@@ -217,7 +217,7 @@ def test_a_moved_item_and_a_changed_verdict_are_told(ada):
     assert found.same == 1
 
 
-def test_from_a_candidate_pin_file_anew_mark_wrong_and_try_again(ada, ledger, bob):
+def test_run_candidate_actions_pin_recategorise_invalidate_and_replay(ada, ledger, bob):
     back = f"input={quote(EXPORT)}&frame=debug"
     preview = f"/agents/ada/context/?{back}"
     client = browser(bob)
@@ -243,7 +243,7 @@ def test_from_a_candidate_pin_file_anew_mark_wrong_and_try_again(ada, ledger, bo
     assert client.post(url, {"action": "burn"}).status_code == 409
 
 
-def test_a_viewer_changes_nothing(ada, ledger, alice):
+def test_run_page_offers_viewers_no_change(ada, ledger, alice):
     url = f"/agents/ada/context/items/fact/{ledger.pk}/"
     page = text(browser(alice).get(url))
     assert "Pin it" not in page
@@ -254,7 +254,7 @@ def test_a_viewer_changes_nothing(ada, ledger, alice):
     assert (ledger.active, ledger.category) == (True, "technical")
 
 
-def test_another_agents_memory_is_not_there(ada, bruno, ledger, alice, dreamer):
+def test_run_action_on_another_agents_memory_is_not_found(ada, bruno, ledger, alice, dreamer):
     dream = make_fact(ada, "A dream.", dreamer)
     for url in (
         f"/agents/bruno/context/items/fact/{ledger.pk}/",
@@ -264,7 +264,7 @@ def test_another_agents_memory_is_not_there(ada, bruno, ledger, alice, dreamer):
         assert browser(alice).get(url).status_code == 404
 
 
-def test_fingerprints_say_how_sure_they_are(ada, actor, alice, django_assert_num_queries):
+def test_fingerprints_page_shows_the_confidence(ada, actor, alice, django_assert_num_queries):
     runs = [make_run(ada, actor) for _ in range(4)]
     for run, outcome in zip(runs, ("success", "success", "failure"), strict=False):
         ContextRun.objects.filter(pk=run.pk).update(outcome=outcome)

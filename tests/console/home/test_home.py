@@ -94,7 +94,7 @@ def states(shown: Dashboard, key: str) -> dict[str, float]:
 # Periods
 
 
-def test_a_week_is_whole_days_up_to_now_and_compares_with_the_week_before() -> None:
+def test_period_of_a_week_is_whole_days_compared_with_the_week_before() -> None:
     period = Period(7, NOON)
     assert period.start == datetime(2026, 3, 4, tzinfo=UTC)
     assert period.moments[-1] == datetime(2026, 3, 10, tzinfo=UTC)
@@ -103,7 +103,7 @@ def test_a_week_is_whole_days_up_to_now_and_compares_with_the_week_before() -> N
     assert period.name(period.moments[-1]) == "Tue 10 Mar"
 
 
-def test_a_day_is_whole_hours_up_to_now() -> None:
+def test_period_of_a_day_is_whole_hours() -> None:
     period = Period(1, NOON + timedelta(minutes=20))
     assert period.moments[0] == datetime(2026, 3, 9, 13, tzinfo=UTC)
     assert period.moments[-1] == NOON
@@ -127,11 +127,11 @@ def test_a_day_is_whole_hours_up_to_now() -> None:
         (1_001, 1_000, "", "as before"),
     ],
 )
-def test_a_trend_says_how_a_figure_moved(now: float | None, before: float | None, arrow: str, words: str) -> None:
+def test_trend_names_how_a_figure_moved(now: float | None, before: float | None, arrow: str, words: str) -> None:
     assert (Trend(now, before).arrow, Trend(now, before).words) == (arrow, words)
 
 
-def test_a_share_moves_in_points() -> None:
+def test_trend_of_a_share_is_in_points() -> None:
     assert (Trend(35, 40, points=True).arrow, Trend(35, 40, points=True).words) == ("↓", "5 points from 40 %")
     assert Trend(1, 0, points=True).words == "1 point from 0 %"
     assert Trend(40.2, 40, points=True).words == "as before"
@@ -140,9 +140,7 @@ def test_a_share_moves_in_points() -> None:
 # What waits
 
 
-def test_what_waits_comes_with_its_age_and_the_page_that_deals_with_it(
-    ada: Agent, bruno: Agent, actor: Principal, bob: User
-) -> None:
+def test_inbox_item_has_its_age_and_links_to_its_page(ada: Agent, bruno: Agent, actor: Principal, bob: User) -> None:
     with clock.at(ago(days=3)):
         identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
     with clock.at(ago(days=1)):
@@ -158,7 +156,7 @@ def test_what_waits_comes_with_its_age_and_the_page_that_deals_with_it(
     assert browser(bob).get(shown.waiting[0].url).status_code == 200
 
 
-def test_rows_that_failed_to_be_indexed_wait_for_a_person(ada: Agent, system: Principal, bob: User) -> None:
+def test_inbox_lists_index_rows_that_failed(ada: Agent, system: Principal, bob: User) -> None:
     with clock.at(ago(days=2)):
         fact_learn(agent=ada, content="Likes tea.", by=system)
     with clock.at(ago(hours=1)):
@@ -183,7 +181,7 @@ def ask(agent: Agent, kind: str, at: datetime, persona: str = "actor") -> None:
     )
 
 
-def test_questions_about_memories_wait_by_kind_with_their_age(ada: Agent, bruno: Agent, alice: User, bob: User) -> None:
+def test_inbox_counts_reviews_by_kind_with_their_age(ada: Agent, bruno: Agent, alice: User, bob: User) -> None:
     ask(ada, "contradiction", ago(days=3))
     ask(ada, "contradiction", ago(days=9))
     ask(bruno, "duplicate", ago(days=1))
@@ -201,7 +199,7 @@ def test_questions_about_memories_wait_by_kind_with_their_age(ada: Agent, bruno:
     assert "questions about possible contradictions" in browser(alice).get(reverse("home")).content.decode()
 
 
-def test_runs_that_were_given_up_wait_for_somebody_to_look(ada: Agent, bruno: Agent, bob: User) -> None:
+def test_inbox_lists_jobs_that_were_given_up(ada: Agent, bruno: Agent, bob: User) -> None:
     for number, status in enumerate(("dead", "dead", "failed", "done")):
         Job.objects.create(
             key=f"k{number}", handler="webhook", agent=ada, status=status, finished_at=ago(hours=number + 1)
@@ -215,7 +213,7 @@ def test_runs_that_were_given_up_wait_for_somebody_to_look(ada: Agent, bruno: Ag
 # Memory
 
 
-def test_memory_is_counted_by_state_and_by_when_it_came(ada: Agent, system: Principal, bob: User) -> None:
+def test_memory_figures_count_by_state_and_by_time(ada: Agent, system: Principal, bob: User) -> None:
     with clock.at(ago(days=10)):
         old = fact_learn(agent=ada, content="Lives in Bergen.", by=system).fact
         wrong = fact_learn(agent=ada, content="Hates tea.", by=system).fact
@@ -236,7 +234,7 @@ def test_memory_is_counted_by_state_and_by_when_it_came(ada: Agent, system: Prin
     assert dict(shown.memory_rows)["Sun 8 Mar"][0] == 1
 
 
-def test_what_the_subconscious_holds_is_counted_for_those_who_may_see_it(ada: Agent, bob: User, charlie: User) -> None:
+def test_memory_figures_of_the_subconscious_need_the_permission(ada: Agent, bob: User, charlie: User) -> None:
     Fact.objects.create(agent=ada, content="Seems tired.", persona="subconscious", recorded_at=ago(days=1))
     run(ada, ago(hours=2), persona="subconscious")
     assert growth(board(bob), "fact").total == 0
@@ -250,7 +248,7 @@ def test_what_the_subconscious_holds_is_counted_for_those_who_may_see_it(ada: Ag
 # Calls
 
 
-def test_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, bob: User) -> None:
+def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, bob: User) -> None:
     run(ada, ago(hours=1), tokens=300, duration_ms=10, responded_at=ago(hours=1), outcome="success")
     run(ada, ago(days=1, hours=1), tokens=100, duration_ms=30)
     run(bruno, ago(days=1, hours=1), tokens=200, duration_ms=20, outcome="failure")
@@ -278,7 +276,7 @@ def test_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, bob: Use
     assert in_a_day.calls == Trend(1, 2)
 
 
-def test_sections_tell_their_tokens_and_what_of_them_answers_referred_to(ada: Agent, bob: User) -> None:
+def test_context_calls_sections_have_tokens_and_references(ada: Agent, bob: User) -> None:
     first, second = run(ada, ago(hours=3), tokens=100), run(ada, ago(hours=2), tokens=300)
     use(first, "a", 30, True, ago(hours=3))
     use(first, "b", 10, False, ago(hours=3))
@@ -297,7 +295,7 @@ def test_sections_tell_their_tokens_and_what_of_them_answers_referred_to(ada: Ag
     assert (calls.runs_read, calls.failed_sections) == (2, 1)
 
 
-def test_of_many_calls_the_latest_are_read(ada: Agent, bob: User) -> None:
+def test_context_calls_over_the_limit_use_the_latest(ada: Agent, bob: User) -> None:
     old = run(ada, ago(days=2), tokens=10)
     copies = []
     for number in range(RUNS_READ):
@@ -315,7 +313,7 @@ def test_of_many_calls_the_latest_are_read(ada: Agent, bob: User) -> None:
 # Health
 
 
-def test_a_worker_that_is_silent_is_said_to_be(ada: Agent, bob: User, charlie: User) -> None:
+def test_health_names_a_silent_worker(ada: Agent, bob: User, charlie: User) -> None:
     OrmQ.objects.all().delete()
     shown = board(charlie)
     assert (health(shown, "Background worker").kind, health(shown, "Background worker").word) == ("block", "not seen")
@@ -329,7 +327,7 @@ def test_a_worker_that_is_silent_is_said_to_be(ada: Agent, bob: User, charlie: U
     assert (worker.kind, worker.detail, worker.at) == ("block", "", None)
 
 
-def test_an_index_that_is_behind_is_said_to_be(ada: Agent, system: Principal, bob: User) -> None:
+def test_health_names_an_index_that_lags(ada: Agent, system: Principal, bob: User) -> None:
     assert health(board(bob), "Search index").word == "complete"
     with clock.at(ago(hours=2)):
         fact_learn(agent=ada, content="Likes tea.", by=system)
@@ -339,7 +337,7 @@ def test_an_index_that_is_behind_is_said_to_be(ada: Agent, system: Principal, bo
     assert index.detail == "1 memory waits for its vector"
 
 
-def test_the_model_of_the_index_is_named_and_where_it_moves(ada: Agent, bob: User, settings: Any) -> None:
+def test_health_names_the_index_model_and_its_migration(ada: Agent, bob: User, settings: Any) -> None:
     EmbeddingModel.objects.all().delete()
     assert health(board(bob), "Embedding model").word == "not used yet"
     settings.EMBEDDER, settings.EMBED_MODEL = "openai", "new"
@@ -352,7 +350,7 @@ def test_the_model_of_the_index_is_named_and_where_it_moves(ada: Agent, bob: Use
     assert health(board(bob), "Embedding model").detail == "openai:old, 1,536 numbers a vector"
 
 
-def test_the_judge_tells_its_spending_and_its_last_error(ada: Agent, bob: User, settings: Any) -> None:
+def test_health_shows_the_judges_spending_and_last_error(ada: Agent, bob: User, settings: Any) -> None:
     assert health(board(bob), "Judge").word == "off"
     settings.JUDGE = "anthropic"
     settings.JUDGE_DAILY_TOKENS = 0
@@ -381,7 +379,7 @@ def test_the_judge_tells_its_spending_and_its_last_error(ada: Agent, bob: User, 
 # Changes and agents
 
 
-def test_what_changed_since_yesterday_is_counted_and_listed(ada: Agent, system: Principal, bob: User) -> None:
+def test_activity_since_yesterday_is_counted_and_listed(ada: Agent, system: Principal, bob: User) -> None:
     told = {3: "Green tea is in the kitchen.", 1.5: "Oslo has trams.", 0.5: "Alice sings.", 0.1: "Rain fell on Sunday."}
     for days, content in told.items():
         with clock.at(ago(days=days)):
@@ -397,7 +395,7 @@ def test_what_changed_since_yesterday_is_counted_and_listed(ada: Agent, system: 
     assert alone.total == Trend(2, 1)
 
 
-def test_agents_are_listed_with_what_waits_first(ada: Agent, bruno: Agent, actor: Principal, bob: User) -> None:
+def test_agents_with_pending_items_are_listed_first(ada: Agent, bruno: Agent, actor: Principal, bob: User) -> None:
     run(bruno, ago(hours=1))
     Fact.objects.create(agent=bruno, content="Likes tea.")
     with clock.at(ago(days=1)):
@@ -413,7 +411,7 @@ def test_agents_are_listed_with_what_waits_first(ada: Agent, bruno: Agent, actor
 # The page
 
 
-def test_home_shows_the_figures_and_leads_on(ada: Agent, actor: Principal, bob: User) -> None:
+def test_home_shows_the_figures_with_links(ada: Agent, actor: Principal, bob: User) -> None:
     identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
     run(ada, clock.now() - HOUR, tokens=1_234)
     fact_learn(agent=ada, content="Likes tea.", by=Principal.of_system("tests"))
@@ -427,9 +425,7 @@ def test_home_shows_the_figures_and_leads_on(ada: Agent, actor: Principal, bob: 
     assert "style=" not in page
 
 
-def test_home_ignores_a_period_that_is_not_offered_and_refuses_an_agent_that_is_not_there(
-    ada: Agent, bob: User
-) -> None:
+def test_home_ignores_an_unknown_period_and_refuses_an_unknown_agent(ada: Agent, bob: User) -> None:
     for days in ("", "0", "-1", "8", "seven", "٧"):
         assert board(bob, days=days).period.days == 7
     client = browser(bob)
@@ -437,7 +433,7 @@ def test_home_ignores_a_period_that_is_not_offered_and_refuses_an_agent_that_is_
     assert client.get(reverse("home"), {"agent": "a\x00"}).status_code == 400
 
 
-def test_home_without_a_role_says_so_and_shows_nothing(ada: Agent, db: None) -> None:
+def test_home_without_a_role_shows_nothing_and_says_why(ada: Agent, db: None) -> None:
     run(ada, clock.now() - HOUR)
     client = browser(User.objects.create_user("nobody"))
     page = client.get(reverse("home"))
@@ -447,7 +443,7 @@ def test_home_without_a_role_says_so_and_shows_nothing(ada: Agent, db: None) -> 
     assert client.get(reverse("home"), {"agent": "ada"}).status_code == 403
 
 
-def test_each_part_asks_for_the_right_of_its_own_page(ada: Agent, actor: Principal, db: None) -> None:
+def test_home_part_needs_the_permission_of_its_page(ada: Agent, actor: Principal, db: None) -> None:
     identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
     run(ada, ago(hours=1))
     Fact.objects.create(agent=ada, content="Likes tea.")
@@ -470,14 +466,14 @@ def test_each_part_asks_for_the_right_of_its_own_page(ada: Agent, actor: Princip
     assert len(may("view_searchitem").health) == 3
 
 
-def test_a_new_installation_is_told_the_next_step(bob: User, charlie: User) -> None:
+def test_home_of_a_new_installation_shows_the_next_step(bob: User, charlie: User) -> None:
     assert reverse("agent_new") in browser(charlie).get(reverse("home")).content.decode()
     page = browser(bob).get(reverse("home")).content.decode()
     assert "An administrator makes the first one" in page
     assert reverse("agent_new") not in page
 
 
-def test_a_silent_agent_is_given_a_token_next(ada: Agent, bob: User, charlie: User) -> None:
+def test_home_offers_a_token_for_a_silent_agent(ada: Agent, bob: User, charlie: User) -> None:
     page = browser(charlie).get(reverse("home")).content.decode()
     assert "Nothing is remembered yet" in page
     assert f'href="{reverse("agent_tokens", args=["ada"])}"' in page
@@ -489,7 +485,7 @@ def test_a_silent_agent_is_given_a_token_next(ada: Agent, bob: User, charlie: Us
 # What it costs
 
 
-def test_the_number_of_queries_of_home_holds(ada: Agent, bob: User, django_assert_num_queries: Any) -> None:
+def test_home_number_of_queries_is_constant(ada: Agent, bob: User, django_assert_num_queries: Any) -> None:
     client = browser(bob)
     url = reverse("home")
     client.get(url)
@@ -512,7 +508,7 @@ def test_the_number_of_queries_of_home_holds(ada: Agent, bob: User, django_asser
         assert client.get(url, {"agent": "ada"}).status_code == 200
 
 
-def test_every_query_of_home_reads_one_period_or_counts(ada: Agent, bob: User) -> None:
+def test_home_queries_read_one_period_or_count(ada: Agent, bob: User) -> None:
     client = browser(bob)
     client.get(reverse("home"))
     with CaptureQueriesContext(connection) as queries:

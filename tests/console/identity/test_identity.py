@@ -91,7 +91,7 @@ REVIEWABLE = READABLE | {"section_propose", "section_rollback"}
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_each_role_opens_its_pages(name: str, ada: Agent, alice: User, bob: User, charlie: User) -> None:
+def test_identity_pages_by_role(name: str, ada: Agent, alice: User, bob: User, charlie: User) -> None:
     write(ada, bob, "One.", "Two.")
     url = reverse(name, args=PAGES[name])
     assert Client().get(url).status_code == 302
@@ -103,7 +103,7 @@ def test_each_role_opens_its_pages(name: str, ada: Agent, alice: User, bob: User
 @pytest.mark.parametrize(
     "name", ["agent_new", "agent_settings", "agent_initiate", "section_propose", "section_rollback"]
 )
-def test_alice_changes_nothing_by_posting(name: str, ada: Agent, alice: User, bob: User) -> None:
+def test_identity_posts_are_refused_to_viewers(name: str, ada: Agent, alice: User, bob: User) -> None:
     write(ada, bob, "One.", "Two.")
     before = AuditEvent.objects.count()
     data = edit("Three.", 2, "apply", name="Eve", kind="knight", slug="eve")
@@ -123,7 +123,7 @@ def test_alice_changes_nothing_by_posting(name: str, ada: Agent, alice: User, bo
         "/agents/ada/identity/character/rollback/99999999999999999999/",
     ],
 )
-def test_what_does_not_exist_is_not_found(path: str, ada: Agent, charlie: User) -> None:
+def test_identity_pages_of_unknown_objects_are_not_found(path: str, ada: Agent, charlie: User) -> None:
     assert as_person(charlie).get(path).status_code == 404
 
 
@@ -140,7 +140,7 @@ class TestQueryCounts:
             ("section_rollback", FRAME + 3),
         ],
     )
-    def test_pages_of_a_long_history(
+    def test_number_of_queries_of_a_long_history(
         self,
         name: str,
         queries: int,
@@ -153,7 +153,7 @@ class TestQueryCounts:
             assert client.get(reverse(name, args=PAGES[name])).status_code == 200
 
     @pytest.mark.parametrize("agents", [1, 60])
-    def test_the_list_of_agents(
+    def test_number_of_queries_of_the_list_of_agents(
         self, agents: int, alice: User, system: Principal, django_assert_num_queries: DjangoAssertNumQueries
     ) -> None:
         for number in range(agents):
@@ -163,13 +163,15 @@ class TestQueryCounts:
             response = client.get(reverse("agents"))
         assert page(response).count("initiated") == min(agents, 50)
 
-    def test_administration(self, ada: Agent, charlie: User, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    def test_number_of_queries_of_administration(
+        self, ada: Agent, charlie: User, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
         client = as_person(charlie)
         for name, queries in (("agent_new", FRAME), ("agent_settings", FRAME + 1)):
             with django_assert_num_queries(queries):
                 client.get(reverse(name, args=PAGES[name]))
 
-    def test_the_preview(
+    def test_number_of_queries_of_the_preview(
         self, bob: User, many_versions: int, django_assert_num_queries: DjangoAssertNumQueries
     ) -> None:
         client = as_person(bob)
@@ -179,14 +181,14 @@ class TestQueryCounts:
 
 
 class TestAgents:
-    def test_a_search_finds_by_name_and_slug(self, ada: Agent, bruno: Agent, alice: User) -> None:
+    def test_agents_search_by_name_and_slug(self, ada: Agent, bruno: Agent, alice: User) -> None:
         client = as_person(alice)
         for query, shown in (("BRU", {"Bruno"}), ("ada", {"Ada"}), ("x", set())):
             response = client.get(reverse("agents"), {"q": query})
             assert {row.agent.name for row in response.context["rows"]} == shown
         assert "No agent matches" in page(response)
 
-    def test_charlie_makes_an_agent_with_a_character(self, charlie: User) -> None:
+    def test_agent_is_created_with_a_character(self, charlie: User) -> None:
         data = {"name": "Cora", "slug": "cora", "kind": "knight", "prompt": "You are Cora."}
         response = as_person(charlie).post(reverse("agent_new"), data)
         assert response["Location"] == "/agents/cora/identity/"
@@ -195,22 +197,20 @@ class TestAgents:
     @pytest.mark.parametrize(
         ("field", "value"), [("slug", "ada"), ("slug", "Not a slug"), ("name", ""), ("kind", "king")]
     )
-    def test_a_bad_agent_is_refused_with_what_was_typed(
-        self, field: str, value: str, ada: Agent, charlie: User
-    ) -> None:
+    def test_agent_form_keeps_a_refused_input(self, field: str, value: str, ada: Agent, charlie: User) -> None:
         data = {"name": "Cora", "slug": "cora", "kind": "knight", "prompt": "You are Cora.", field: value}
         response = as_person(charlie).post(reverse("agent_new"), data)
         assert response.status_code == 422
         assert field in response.context["form"].errors
         assert "You are Cora." in page(response)
 
-    def test_settings_change_name_and_kind_and_not_the_slug(self, ada: Agent, charlie: User) -> None:
+    def test_agent_settings_change_name_and_kind_and_not_the_slug(self, ada: Agent, charlie: User) -> None:
         data = {"name": "Ada II", "kind": "royalty", "slug": "other"}
         assert as_person(charlie).post(reverse("agent_settings", args=["ada"]), data).status_code == 302
         ada.refresh_from_db()
         assert (ada.slug, ada.name, ada.kind) == ("ada", "Ada II", "royalty")
 
-    def test_initiating_anew_does_what_was_shown_and_nothing_else(
+    def test_agent_reinitiation_does_what_was_shown_and_nothing_else(
         self, ada: Agent, charlie: User, settings: object
     ) -> None:
         settings.IDENTITY_PROMPT = "You are Ada, born again."  # type: ignore[attr-defined]
@@ -228,7 +228,9 @@ class TestAgents:
 
 
 class TestIdentity:
-    def test_every_section_is_there_with_its_tokens_and_what_waits(self, ada: Agent, alice: User, bob: User) -> None:
+    def test_identity_page_shows_every_section_with_tokens_and_pending_changes(
+        self, ada: Agent, alice: User, bob: User
+    ) -> None:
         for number in range(5):
             identity_propose(
                 agent=ada, section="values", content=f"Wish {number}", by=Principal.of_user(bob), wait=True
@@ -242,7 +244,7 @@ class TestIdentity:
         assert "No text. Who the agent is" not in page(response)
         assert "No text. What it puts first" in page(response)
 
-    def test_hostile_text_stays_text(self, ada: Agent, bob: User) -> None:
+    def test_identity_page_escapes_hostile_text(self, ada: Agent, bob: User) -> None:
         write(ada, bob, "<script>alert(1)</script>", "<img src=x onerror=alert(1)>")
         for name in REVIEWABLE:
             body = page(as_person(bob).get(reverse(name, args=PAGES[name])))
@@ -251,13 +253,13 @@ class TestIdentity:
 
 
 class TestHistory:
-    def test_a_long_history_comes_in_pages_of_fifty(self, alice: User, many_versions: int) -> None:
+    def test_history_is_paged_by_fifty(self, alice: User, many_versions: int) -> None:
         client = as_person(alice)
         for number, first, last in (("1", 1001, 952), ("2", 951, 902), ("21", 1, 1), ("99", 1, 1), ("x", 1001, 952)):
             rows = client.get(reverse("section_history", args=VALUES), {"page": number}).context["rows"]
             assert (rows[0].version.version, rows[-1].version.version) == (first, last)
 
-    def test_a_row_says_what_it_restores_and_who_let_it_pass(
+    def test_history_row_names_restored_version_and_approver(
         self, ada: Agent, actor: Principal, alice: User, bob: User
     ) -> None:
         wish = identity_propose(agent=ada, section="values", content="Mine.", by=actor).proposal
@@ -272,7 +274,7 @@ class TestHistory:
 
 
 class TestCompare:
-    def test_by_default_the_last_change(self, ada: Agent, alice: User, bob: User) -> None:
+    def test_diff_is_by_default_of_the_last_change(self, ada: Agent, alice: User, bob: User) -> None:
         write(ada, bob, "One.", "Two.", "Three.")
         context = as_person(alice).get(reverse("section_compare", args=VALUES)).context
         assert (context["older"], context["newer"], context["layout"]) == (2, 3, "split")
@@ -291,13 +293,15 @@ class TestCompare:
             ({"from": "1", "to": "9" * 40}, 422, "Give the numbers of two versions."),
         ],
     )
-    def test_numbers(self, query: dict[str, str], status: int, words: str, ada: Agent, alice: User, bob: User) -> None:
+    def test_diff_refuses_bad_numbers(
+        self, query: dict[str, str], status: int, words: str, ada: Agent, alice: User, bob: User
+    ) -> None:
         write(ada, bob, "One.", "Two.")
         response = as_person(alice).get(reverse("section_compare", args=VALUES), query)
         assert response.status_code == status
         assert words in page(response)
 
-    def test_a_section_without_versions(self, ada: Agent, alice: User) -> None:
+    def test_diff_of_a_section_without_versions(self, ada: Agent, alice: User) -> None:
         assert as_person(alice).get(reverse("section_compare", args=VALUES)).status_code == 200
 
 
@@ -308,7 +312,7 @@ class TestPropose:
         client = as_person(bob)
         return lambda data: client.post(reverse("section_propose", args=VALUES), data)
 
-    def test_nothing_is_saved_whose_difference_was_not_shown(self, post: Callable[..., HttpResponse]) -> None:
+    def test_edit_saves_nothing_whose_difference_was_not_shown(self, post: Callable[..., HttpResponse]) -> None:
         for data in (edit("Two.", 1, seen=""), edit("Two.", 1, seen=seen("Other.")), edit("Two.", 1, "preview")):
             response = post(data)
             assert response.status_code == 200
@@ -316,7 +320,7 @@ class TestPropose:
             assert response.context["seen"] == seen("Two.")
         assert ChangeProposal.objects.filter(content="Two.").count() == 0
 
-    def test_propose_waits_and_apply_does_not(self, post: Callable[..., HttpResponse], ada: Agent) -> None:
+    def test_edit_proposed_waits_and_applied_does_not(self, post: Callable[..., HttpResponse], ada: Agent) -> None:
         assert post(edit("Two.", 1)).status_code == 302
         assert ChangeProposal.objects.pending().get().content == "Two."
         response = post(edit("Three.", 1, "apply", reason="Because."))
@@ -325,7 +329,7 @@ class TestPropose:
         current = IdentityVersion.objects.current().get(agent=ada, section="values")
         assert (current.version, current.content, current.reason) == (2, "Three.", "Because.")
 
-    def test_four_eyes_turn_apply_into_a_proposal(
+    def test_edit_under_four_eyes_becomes_a_proposal(
         self, post: Callable[..., HttpResponse], ada: Agent, bob: User, settings: object
     ) -> None:
         settings.FOUR_EYES = True  # type: ignore[attr-defined]
@@ -334,7 +338,7 @@ class TestPropose:
         assert ChangeProposal.objects.pending().get().content == "Two."
         assert IdentityVersion.objects.current().get(agent=ada, section="values").content == "One."
 
-    def test_a_stale_base_shows_three_texts_and_moves_on(
+    def test_edit_on_a_stale_base_shows_three_texts_and_moves_on(
         self, post: Callable[..., HttpResponse], ada: Agent, charlie: User
     ) -> None:
         write(ada, charlie, "One, by Charlie.")
@@ -358,7 +362,7 @@ class TestPropose:
             (edit("Two.", 1) | {"base_version": "one"}, "base_version"),
         ],
     )
-    def test_what_cannot_be_saved_is_refused_and_kept(
+    def test_edit_refused_keeps_the_input(
         self, data: dict[str, str], field: str, post: Callable[..., HttpResponse]
     ) -> None:
         response = post(data)
@@ -367,17 +371,17 @@ class TestPropose:
         assert response.context["form"]["content"].value() == data["content"]
         assert ChangeProposal.objects.pending().count() == 0
 
-    def test_the_same_text_is_said_to_be_the_same(self, post: Callable[..., HttpResponse]) -> None:
+    def test_edit_without_a_change_is_named(self, post: Callable[..., HttpResponse]) -> None:
         response = post(edit("One.", 1))
         assert response.status_code == 200
         assert "Nothing to save" in page(response)
 
-    def test_line_ends_of_a_browser_are_no_change(self, ada: Agent, bob: User) -> None:
+    def test_edit_ignores_line_ends_of_a_browser(self, ada: Agent, bob: User) -> None:
         write(ada, bob, "One.\nTwo.")
         response = as_person(bob).post(reverse("section_preview", args=VALUES), {"content": "One.\r\nTwo.\r\n"})
         assert response.context["diff"].identical
 
-    def test_a_preview_refuses_what_could_not_be_saved(self, ada: Agent, bob: User) -> None:
+    def test_edit_preview_refuses_what_could_not_be_saved(self, ada: Agent, bob: User) -> None:
         response = as_person(bob).post(reverse("section_preview", args=VALUES), {"content": "x" * 20_001})
         assert response.status_code == 422
         assert "at most 20,000 characters" in page(response)
@@ -386,7 +390,7 @@ class TestPropose:
 class TestRollback:
     URL = "/agents/ada/identity/values/rollback/1/"
 
-    def test_it_writes_a_new_version_that_names_the_old_one(self, ada: Agent, bob: User) -> None:
+    def test_rollback_writes_a_new_version_that_names_the_old_one(self, ada: Agent, bob: User) -> None:
         write(ada, bob, "One.", "Two.")
         client = as_person(bob)
         assert client.get(self.URL).context["diff"].added == 1
@@ -395,7 +399,7 @@ class TestRollback:
         current = IdentityVersion.objects.current().get(agent=ada, section="values")
         assert (current.version, current.content, current.restores.version) == (3, "One.", 1)
 
-    def test_a_stale_base_is_refused_with_the_new_difference(self, ada: Agent, bob: User) -> None:
+    def test_rollback_on_a_stale_base_is_refused_with_the_new_difference(self, ada: Agent, bob: User) -> None:
         write(ada, bob, "One.", "Two.", "Three.")
         response = as_person(bob).post(self.URL, {"base_version": "2", "reason": "Back."})
         assert response.status_code == 409
@@ -403,7 +407,7 @@ class TestRollback:
         assert "Back." in page(response)
         assert IdentityVersion.objects.current().get(agent=ada, section="values").version == 3
 
-    def test_four_eyes_say_so_before_and_propose(self, ada: Agent, bob: User, settings: object) -> None:
+    def test_rollback_under_four_eyes_is_announced_and_proposed(self, ada: Agent, bob: User, settings: object) -> None:
         write(ada, bob, "One.", "Two.")
         settings.FOUR_EYES = True  # type: ignore[attr-defined]
         client = as_person(bob)
@@ -412,7 +416,7 @@ class TestRollback:
         assert ChangeProposal.objects.pending().get().restores.version == 1
         assert IdentityVersion.objects.current().get(agent=ada, section="values").content == "Two."
 
-    def test_the_current_text_has_nothing_to_roll_back(self, ada: Agent, bob: User) -> None:
+    def test_rollback_of_the_current_version_is_not_offered(self, ada: Agent, bob: User) -> None:
         write(ada, bob, "One.")
         client = as_person(bob)
         assert "Nothing to roll back" in page(client.get(self.URL))

@@ -54,7 +54,7 @@ def many(agent: Agent, number: int) -> Sequence[ChangeProposal]:
     )
 
 
-def test_the_queue_starts_on_pending_and_riskiest_first(ada: Agent, actor: Principal, bob: User) -> None:
+def test_review_queue_starts_on_pending_with_the_riskiest_first(ada: Agent, actor: Principal, bob: User) -> None:
     low = make_proposal(ada, actor, "protocols", "Ask first.")
     high = make_proposal(ada, actor, "values")
     done = applied(ada, actor)
@@ -66,12 +66,12 @@ def test_the_queue_starts_on_pending_and_riskiest_first(ada: Agent, actor: Princ
     assert [item.proposal.pk for item in narrow.context["items"]] == [low.pk]
 
 
-def test_the_queue_reads_any_address(ada: Agent, bob: User) -> None:
+def test_review_queue_reads_any_address(ada: Agent, bob: User) -> None:
     page = browser(bob).get(reverse("review"), {"status": "odd", "risk": "x", "sort": "y", "page": "z", "done": "no"})
     assert page.status_code == 200
 
 
-def test_the_number_of_queries_does_not_grow_with_the_queue(
+def test_review_queue_number_of_queries_is_constant(
     ada: Agent, actor: Principal, bob: User, django_assert_num_queries: Any
 ) -> None:
     first = make_proposal(ada, actor)
@@ -87,7 +87,7 @@ def test_the_number_of_queries_does_not_grow_with_the_queue(
             assert client.get(pages[1]).status_code == 200
 
 
-def test_alice_sees_but_cannot_decide(ada: Agent, actor: Principal, alice: User) -> None:
+def test_review_decision_is_refused_to_viewers(ada: Agent, actor: Principal, alice: User) -> None:
     proposal = make_proposal(ada, actor)
     page = browser(alice).get(reverse("proposal", args=[proposal.pk]))
     assert page.status_code == 200
@@ -100,14 +100,14 @@ def test_alice_sees_but_cannot_decide(ada: Agent, actor: Principal, alice: User)
     assert now(proposal).status == Status.PENDING
 
 
-def test_a_decision_needs_its_csrf_token(ada: Agent, actor: Principal, bob: User) -> None:
+def test_review_decision_needs_its_csrf_token(ada: Agent, actor: Principal, bob: User) -> None:
     proposal = make_proposal(ada, actor)
     refused = signed_in(bob).post(reverse("proposal_decide", args=[proposal.pk]), {"action": "approve"})
     assert refused.status_code == 403
     assert now(proposal).status == Status.PENDING
 
 
-def test_approving_advances_to_the_next_with_an_offer_to_undo(ada: Agent, actor: Principal, bob: User) -> None:
+def test_review_approval_advances_to_the_next_and_offers_undo(ada: Agent, actor: Principal, bob: User) -> None:
     first, second = make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")
     answer = decide(bob, first, "approve", base_version="0")
     assert answer.url == f"{reverse('proposal', args=[second.pk])}?done={first.pk}"
@@ -119,7 +119,7 @@ def test_approving_advances_to_the_next_with_an_offer_to_undo(ada: Agent, actor:
     assert now(first).status == Status.PENDING
 
 
-def test_the_last_decision_leads_back_to_the_queue(ada: Agent, actor: Principal, bob: User) -> None:
+def test_review_last_decision_leads_back_to_the_queue(ada: Agent, actor: Principal, bob: User) -> None:
     proposal = make_proposal(ada, actor)
     answer = decide(bob, proposal, "reject", comment="Not now.")
     assert answer.url == f"{reverse('review')}?done={proposal.pk}"
@@ -127,7 +127,9 @@ def test_the_last_decision_leads_back_to_the_queue(ada: Agent, actor: Principal,
     assert "Nothing waits" in browser(bob).get(answer.url).content.decode()
 
 
-def test_what_charlie_decided_bob_cannot_decide_again(ada: Agent, actor: Principal, bob: User, charlie: User) -> None:
+def test_review_decision_made_by_another_person_is_refused(
+    ada: Agent, actor: Principal, bob: User, charlie: User
+) -> None:
     proposal = make_proposal(ada, actor)
     assert decide(charlie, proposal, "approve").status_code == 302
     answer = decide(bob, proposal, "approve", comment="Fine.")
@@ -135,7 +137,7 @@ def test_what_charlie_decided_bob_cannot_decide_again(ada: Agent, actor: Princip
     assert "already approved by charlie" in answer.content.decode()
 
 
-def test_the_same_decision_sent_twice_is_one(ada: Agent, actor: Principal, bob: User) -> None:
+def test_review_decision_sent_twice_is_one(ada: Agent, actor: Principal, bob: User) -> None:
     proposal = make_proposal(ada, actor)
     assert decide(bob, proposal, "approve").status_code == 302
     assert decide(bob, proposal, "approve").status_code == 302
@@ -143,7 +145,7 @@ def test_the_same_decision_sent_twice_is_one(ada: Agent, actor: Principal, bob: 
     assert decide(bob, proposal, "reject").status_code == 409
 
 
-def test_a_stale_proposal_shows_three_texts_and_is_approved_on_top_of_the_current_one(
+def test_review_stale_proposal_shows_three_texts_and_is_approved_on_the_current_one(
     ada: Agent, actor: Principal, bob: User
 ) -> None:
     base = "One.\nTwo.\nThree.\nFour."
@@ -162,7 +164,7 @@ def test_a_stale_proposal_shows_three_texts_and_is_approved_on_top_of_the_curren
     assert now(proposal).edited
 
 
-def test_an_edit_refused_as_stale_keeps_what_was_typed(ada: Agent, actor: Principal, bob: User) -> None:
+def test_review_edit_refused_as_stale_keeps_the_input(ada: Agent, actor: Principal, bob: User) -> None:
     proposal = make_proposal(ada, actor)
     identity_propose(agent=ada, section="values", content="Speed first.", by=Principal.of_user(bob))
     answer = decide(bob, proposal, "approve_edited", base_version="0", content="My own <words>.", comment="Hm.")
@@ -171,7 +173,7 @@ def test_an_edit_refused_as_stale_keeps_what_was_typed(ada: Agent, actor: Princi
     assert 'value="Hm."' in answer.content.decode()
 
 
-def test_a_version_with_the_same_text_makes_nothing_stale(ada: Agent, actor: Principal, bob: User) -> None:
+def test_review_version_with_the_same_text_makes_nothing_stale(ada: Agent, actor: Principal, bob: User) -> None:
     first, second = make_proposal(ada, actor, content="A."), make_proposal(ada, actor, content="B.")
     decide(bob, first, "approve")
     browser(bob).post(reverse("proposal_undo", args=[first.pk]))
@@ -180,7 +182,7 @@ def test_a_version_with_the_same_text_makes_nothing_stale(ada: Agent, actor: Pri
     assert now(second).status == Status.APPROVED
 
 
-def test_bulk_approval_names_each_refusal_and_one_undo_takes_all_back(
+def test_review_bulk_approval_names_each_refusal_and_is_undone_at_once(
     ada: Agent, bruno: Agent, actor: Principal, bob: User, charlie: User
 ) -> None:
     good = [make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")]
@@ -207,7 +209,7 @@ def test_bulk_approval_names_each_refusal_and_one_undo_takes_all_back(
     assert now(decided).status == Status.APPROVED
 
 
-def test_an_undo_of_a_batch_names_what_it_could_not_take_back(ada: Agent, actor: Principal, bob: User) -> None:
+def test_review_bulk_undo_names_what_it_could_not_revert(ada: Agent, actor: Principal, bob: User) -> None:
     proposals = [make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")]
     browser(bob).post(
         reverse("review_bulk"), {"action": "approve", "selected": [str(proposal.pk) for proposal in proposals]}
@@ -219,7 +221,7 @@ def test_an_undo_of_a_batch_names_what_it_could_not_take_back(ada: Agent, actor:
     assert now(proposals[1]).status == Status.PENDING
 
 
-def test_what_the_agent_applied_is_kept_or_reverted(ada: Agent, actor: Principal, bob: User) -> None:
+def test_review_applied_change_is_kept_or_reverted(ada: Agent, actor: Principal, bob: User) -> None:
     kept = applied(ada, actor)
     query = "?status=applied"
     assert b"Keep" in browser(bob).get(reverse("proposal", args=[kept.pk]) + query).content
@@ -232,14 +234,14 @@ def test_what_the_agent_applied_is_kept_or_reverted(ada: Agent, actor: Principal
     assert IdentityVersion.objects.current().get(section="preferences").content == ""
 
 
-def test_bob_withdraws_his_own_and_nobody_elses(ada: Agent, actor: Principal, bob: User) -> None:
+def test_review_withdrawal_is_of_ones_own_proposal_only(ada: Agent, actor: Principal, bob: User) -> None:
     own, other = make_proposal(ada, Principal.of_user(bob)), make_proposal(ada, actor, "boundaries", "Never lie.")
     assert decide(bob, other, "withdraw").status_code == 403
     assert decide(bob, own, "withdraw").status_code == 302
     assert now(own).status == Status.WITHDRAWN
 
 
-def test_four_eyes_says_why_ones_own_cannot_be_approved(ada: Agent, bob: User, settings: Any) -> None:
+def test_review_four_eyes_names_why_ones_own_is_refused(ada: Agent, bob: User, settings: Any) -> None:
     settings.FOUR_EYES = True
     own = make_proposal(ada, Principal.of_user(bob))
     page = browser(bob).get(reverse("proposal", args=[own.pk])).content.decode()
@@ -248,18 +250,18 @@ def test_four_eyes_says_why_ones_own_cannot_be_approved(ada: Agent, bob: User, s
     assert decide(bob, own, "approve").status_code == 403
 
 
-def test_the_preview_shows_the_change_that_typing_makes(ada: Agent, actor: Principal, bob: User) -> None:
+def test_review_preview_shows_the_edited_change(ada: Agent, actor: Principal, bob: User) -> None:
     proposal = make_proposal(ada, actor)
     answer = browser(bob).post(reverse("proposal_preview", args=[proposal.pk]), {"content": "<b>Bold</b>"})
     assert "&lt;b&gt;Bold&lt;/b&gt;" in answer.content.decode()
 
 
-def test_unknown_proposals_and_decisions_are_not_found(ada: Agent, actor: Principal, bob: User) -> None:
+def test_review_of_unknown_proposals_is_not_found(ada: Agent, actor: Principal, bob: User) -> None:
     assert browser(bob).get(reverse("proposal", args=[uuid4()])).status_code == 404
     assert decide(bob, make_proposal(ada, actor), "bless").status_code == 404
 
 
-def test_the_audit_trail_filters_pages_and_unfolds(
+def test_audit_page_filters_pages_and_unfolds(
     ada: Agent, actor: Principal, alice: User, bob: User, django_assert_num_queries: Any
 ) -> None:
     proposal = make_proposal(ada, actor)
@@ -289,7 +291,7 @@ def test_the_audit_trail_filters_pages_and_unfolds(
     assert [row.pk for row in newer.context["rows"]] == [row.pk for row in first.context["rows"]]
 
 
-def test_a_token_is_shown_once_and_nowhere_else(ada: Agent, charlie: User, bob: User, api: Any) -> None:
+def test_token_secret_is_shown_once(ada: Agent, charlie: User, bob: User, api: Any) -> None:
     url = reverse("agent_tokens", args=["ada"])
     assert browser(bob).get(url).status_code == 403
     client = browser(charlie)
@@ -313,7 +315,7 @@ def test_a_token_is_shown_once_and_nowhere_else(ada: Agent, charlie: User, bob: 
 
 
 @pytest.mark.parametrize("wrong", [{"name": ""}, {"persona": "king"}, {"scopes": []}, {"expires_at": "2001-01-01"}])
-def test_a_wrong_token_form_keeps_what_was_typed(ada: Agent, charlie: User, wrong: dict[str, Any]) -> None:
+def test_token_form_keeps_a_refused_input(ada: Agent, charlie: User, wrong: dict[str, Any]) -> None:
     given = {"name": "worker", "persona": "actor", "scopes": ["context:read"], **wrong}
     answer = browser(charlie).post(reverse("agent_tokens", args=["ada"]), given)
     assert answer.status_code == 422
@@ -323,7 +325,7 @@ def test_a_wrong_token_form_keeps_what_was_typed(ada: Agent, charlie: User, wron
 @pytest.mark.parametrize("model", ["identity/agent", "identity/apitoken", "identity/identityversion",
                                    "identity/changeproposal", "identity/auditevent", "memory/fact",
                                    "memory/factchange", "context/contextrun"])  # fmt: skip
-def test_the_stock_admin_shows_and_changes_nothing(ada: Agent, actor: Principal, model: str) -> None:
+def test_stock_admin_shows_and_changes_nothing(ada: Agent, actor: Principal, model: str) -> None:
     client = browser(User.objects.create_superuser("root"))
     assert client.get(f"/admin/{model}/").status_code == 200
     assert client.get(f"/admin/{model}/add/").status_code == 403

@@ -39,7 +39,7 @@ def loops(user: User, **query: str) -> list[str]:
     return [loop.loop_id for loop, _ in page.context["rows"]]
 
 
-def test_loops_stand_latest_first_and_filters_are_of_their_events(alice: User, log: list[Event]) -> None:
+def test_loops_page_is_latest_first_and_filtered_by_events(alice: User, log: list[Event]) -> None:
     assert loops(alice) == ["two/a b", "one"]
     assert loops(alice, kind="error") == ["two/a b"]
     assert loops(alice, q="TIM") == ["one"]
@@ -50,7 +50,7 @@ def test_loops_stand_latest_first_and_filters_are_of_their_events(alice: User, l
     assert loops(alice, kind="odd") == []
 
 
-def test_a_loop_tells_its_kinds_and_unfolds_its_events(alice: User, log: list[Event]) -> None:
+def test_loop_row_names_its_kinds_and_unfolds_its_events(alice: User, log: list[Event]) -> None:
     page = browser(alice).get(reverse("agent_events", args=["ada"]))
     kinds = {loop.loop_id: dict(found) for loop, found in page.context["rows"]}
     assert kinds["one"] == {"Actor output": 1, "Tool result": 1, "User input": 1}
@@ -61,20 +61,20 @@ def test_a_loop_tells_its_kinds_and_unfolds_its_events(alice: User, log: list[Ev
     assert text.index("Where is") < text.index("At sea.")
 
 
-def test_a_loop_of_any_name_has_a_page_with_all_its_events_in_order(alice: User, log: list[Event]) -> None:
+def test_loop_page_of_any_name_has_all_events_in_order(alice: User, log: list[Event]) -> None:
     page = browser(alice).get(reverse("agent_loop", args=["ada", "two/a b"]))
     assert [event.pk for event in page.context["page"].rows] == [log[3].pk]
     assert browser(alice).get(reverse("agent_loop", args=["ada", "three"])).status_code == 404
 
 
-def test_each_event_by_itself_keeps_its_length_out_of_the_list(alice: User, log: list[Event]) -> None:
+def test_events_page_shortens_each_event(alice: User, log: list[Event]) -> None:
     page = browser(alice).get(reverse("agent_events", args=["ada"]), {"view": "events"})
     assert [event.pk for event in page.context["page"].rows] == [event.pk for event in reversed(log)]
     assert "x" * 601 not in page.content.decode()
     assert "700 characters" in page.content.decode()
 
 
-def test_an_event_shows_all_that_was_recorded_and_its_neighbours(alice: User, log: list[Event]) -> None:
+def test_event_page_shows_everything_and_its_neighbours(alice: User, log: list[Event]) -> None:
     page = browser(alice).get(reverse("agent_event", args=["ada", log[1].pk]))
     assert "x" * 700 in page.content.decode()
     assert (page.context["before"], page.context["after"]) == (log[0].pk, log[2].pk)
@@ -82,7 +82,7 @@ def test_an_event_shows_all_that_was_recorded_and_its_neighbours(alice: User, lo
     assert browser(alice).get(reverse("agent_event", args=["ada", log[0].pk]) + "x").status_code == 404
 
 
-def test_what_the_subconscious_does_is_for_those_with_the_right(
+def test_events_of_the_subconscious_need_the_permission(
     ada: Agent, subconscious_token: str, alice: User, charlie: User, log: list[Event]
 ) -> None:
     by = Principal.of_token(ada.tokens.get(persona="subconscious"))
@@ -103,7 +103,7 @@ def walked(client: Any, url: str, query: dict[str, str], step: str) -> tuple[lis
     return [row.pk for row in page.rows], page.next if step == "after" else page.previous
 
 
-def test_pages_go_on_and_back_without_losing_a_row(ada: Agent, alice: User) -> None:
+def test_events_pages_go_on_and_back_without_losing_a_row(ada: Agent, alice: User) -> None:
     rows = [
         Event(
             agent=ada, persona="actor", ts=START + timedelta(seconds=n // 3), loop_id="l", kind="error", content=str(n)
@@ -133,7 +133,7 @@ def test_pages_go_on_and_back_without_losing_a_row(ada: Agent, alice: User) -> N
 
 
 @pytest.mark.parametrize("cursor", ["x", "W10", "a" * 300])
-def test_a_foreign_cursor_is_refused_in_words(alice: User, log: list[Event], cursor: str) -> None:
+def test_events_page_refuses_a_foreign_cursor(alice: User, log: list[Event], cursor: str) -> None:
     answer = browser(alice).get(reverse("agent_events", args=["ada"]), {"after": cursor})
     assert answer.status_code == 422
     assert "cursor" in answer.content.decode()
@@ -142,7 +142,7 @@ def test_a_foreign_cursor_is_refused_in_words(alice: User, log: list[Event], cur
 @pytest.mark.parametrize(
     "query", [{}, {"q": "999"}, {"kind": "error"}, {"view": "events"}, {"view": "events", "q": "9"}]
 )
-def test_the_number_of_queries_holds_at_ten_thousand_events(
+def test_events_page_number_of_queries_is_constant_at_ten_thousand(
     ada: Agent, charlie: User, query: dict[str, str], django_assert_max_num_queries: Any
 ) -> None:
     said = {"agent": ada, "persona": "actor", "kind": "error"}
@@ -158,5 +158,5 @@ def test_the_number_of_queries_holds_at_ten_thousand_events(
         assert client.get(reverse("agent_events", args=["ada"]), query).status_code == 200
 
 
-def test_the_switch_keeps_the_filters(rf: Any) -> None:
+def test_events_page_switch_keeps_the_filters(rf: Any) -> None:
     assert query_without(rf.get("/?q=a&after=x&persona=subconscious"), "persona") == "q=a"

@@ -38,7 +38,7 @@ def change(user: User, fact: Fact, what: str, **given: str) -> Any:
     return browser(user).post(reverse("agent_fact_change", args=["ada", fact.pk, what]), given)
 
 
-def test_a_fact_tells_where_it_is_from_down_to_the_event(ada: Agent, actor: Principal, alice: User, fact: Fact) -> None:
+def test_fact_page_names_its_sources_down_to_the_event(ada: Agent, actor: Principal, alice: User, fact: Fact) -> None:
     said = {"kind": "user_input", "content": "Tim took the boat.", "loop_id": "loop 1/a"}
     event = events_record(agent=ada, events=[said], by=actor)[0].event
     Fact.objects.filter(pk=fact.pk).update(source_event=event)
@@ -49,7 +49,7 @@ def test_a_fact_tells_where_it_is_from_down_to_the_event(ada: Agent, actor: Prin
     assert reverse("agent_loop", args=["ada", "loop 1/a"]) in text
 
 
-def test_the_chain_stands_in_order_on_each_of_its_facts(ada: Agent, actor: Principal, bob: User, fact: Fact) -> None:
+def test_fact_page_chain_is_ordered_on_each_of_its_facts(ada: Agent, actor: Principal, bob: User, fact: Fact) -> None:
     by = Principal.of_user(bob)
     chain = [fact]
     for content in ("Tim rows.", "Tim swims.", "Tim rests."):
@@ -66,7 +66,7 @@ def test_the_chain_stands_in_order_on_each_of_its_facts(ada: Agent, actor: Princ
 
 
 @pytest.mark.parametrize("what", ["confirm", "supersede", "invalidate", "edit"])
-def test_alice_looks_and_changes_nothing(alice: User, fact: Fact, what: str) -> None:
+def test_fact_page_offers_viewers_no_change(alice: User, fact: Fact, what: str) -> None:
     text = page_of(alice, fact).content.decode()
     assert reverse("agent_fact_change", args=["ada", fact.pk, what]) not in text
     assert change(alice, fact, what, content="Tim rows.").status_code == 403
@@ -74,7 +74,7 @@ def test_alice_looks_and_changes_nothing(alice: User, fact: Fact, what: str) -> 
     assert fact.changes.count() == 1
 
 
-def test_bob_confirms_supersedes_and_restores(bob: User, fact: Fact) -> None:
+def test_fact_is_confirmed_superseded_and_restored(bob: User, fact: Fact) -> None:
     assert change(bob, fact, "confirm", reason="Saw it.").status_code == 302
     answer = change(bob, fact, "supersede", content="Tim rows.", reason="He sold the boat.")
     new = Fact.objects.get(content="Tim rows.")
@@ -87,21 +87,21 @@ def test_bob_confirms_supersedes_and_restores(bob: User, fact: Fact) -> None:
     assert [each.action for each in fact.changes.all()] == ["restored", "superseded", "confirmed", "stored"]
 
 
-def test_a_refused_replacement_leaves_nothing_learned(bob: User, fact: Fact) -> None:
+def test_fact_replacement_refused_leaves_nothing_learned(bob: User, fact: Fact) -> None:
     answer = change(bob, fact, "supersede", content="Tim rows.", at="2999-01-01T00:00")
     assert answer.status_code == 422
     assert "Tim rows." in answer.content.decode()
     assert Fact.objects.count() == 1
 
 
-def test_what_was_decided_meanwhile_is_said(bob: User, fact: Fact) -> None:
+def test_fact_change_after_a_concurrent_one_is_refused(bob: User, fact: Fact) -> None:
     assert change(bob, fact, "invalidate").status_code == 302
     answer = change(bob, fact, "invalidate", reason="Again.")
     assert answer.status_code == 409
     assert "wrong already" in answer.content.decode()
 
 
-def test_filing_anew_keeps_what_the_fact_says(bob: User, fact: Fact) -> None:
+def test_fact_recategorisation_keeps_the_content(bob: User, fact: Fact) -> None:
     given = {"category": "person", "scope": "task", "importance": "0.9", "tags": "sea, sport", "content": "Tim rows."}
     assert change(bob, fact, "edit", **given).status_code == 302
     fact.refresh_from_db()
@@ -114,11 +114,11 @@ def test_filing_anew_keeps_what_the_fact_says(bob: User, fact: Fact) -> None:
     assert change(bob, fact, "edit", **{**given, "category": "No Word"}).status_code == 422
 
 
-def test_an_unknown_change_is_not_found(bob: User, fact: Fact) -> None:
+def test_fact_change_of_an_unknown_kind_is_not_found(bob: User, fact: Fact) -> None:
     assert browser(bob).get(reverse("agent_fact_change", args=["ada", fact.pk, "forget"])).status_code == 404
 
 
-def test_the_subconscious_is_for_those_with_the_right(
+def test_fact_page_of_the_subconscious_needs_the_permission(
     ada: Agent, subconscious: Principal, bob: User, charlie: User
 ) -> None:
     hidden = fact_learn(agent=ada, content="It hesitates.", by=subconscious).fact
@@ -133,7 +133,7 @@ def test_the_subconscious_is_for_those_with_the_right(
     assert page_of(bob, hidden, "?persona=subconscious").status_code == 403
 
 
-def test_filters_of_tags_scope_state_and_moment(ada: Agent, actor: Principal, bob: User, fact: Fact) -> None:
+def test_facts_filters_of_tags_scope_state_and_time(ada: Agent, actor: Principal, bob: User, fact: Fact) -> None:
     before = clock.now()
     wrong = fact_learn(agent=ada, content="Tim flies.", scope="task", by=actor).fact
     fact_invalidate(fact=wrong, by=Principal.of_user(bob))
@@ -148,7 +148,7 @@ def test_filters_of_tags_scope_state_and_moment(ada: Agent, actor: Principal, bo
     assert shown(as_of=(before - timedelta(days=1)).isoformat()) == []
 
 
-def test_both_clocks_follow_what_happened(ada: Agent, actor: Principal, bob: User, fact: Fact) -> None:
+def test_fact_bitemporal_chart_follows_what_happened(ada: Agent, actor: Principal, bob: User, fact: Fact) -> None:
     by = Principal.of_user(bob)
     fact_restore(fact=fact_invalidate(fact=fact, by=by), by=by)
     fact.refresh_from_db()
@@ -163,7 +163,7 @@ def test_both_clocks_follow_what_happened(ada: Agent, actor: Principal, bob: Use
 
 
 @pytest.mark.parametrize("query", [{}, {"state": "all"}, {"tag": "t"}, {"as_of": "2030-01-01T00:00"}])
-def test_a_list_of_ten_thousand_takes_as_many_queries(
+def test_facts_page_number_of_queries_is_constant_at_ten_thousand(
     ada: Agent, charlie: User, query: dict[str, str], django_assert_num_queries: Any
 ) -> None:
     make_copies(Fact.objects.create(agent=ada, content="Fact.", tags=["t"]), 9_999, content="'Fact ' || n || '.'")
@@ -173,7 +173,7 @@ def test_a_list_of_ten_thousand_takes_as_many_queries(
         assert client.get(reverse("agent_facts", args=["ada"]), query).status_code == 200
 
 
-def test_the_page_of_a_fact_takes_a_fixed_number_of_queries(
+def test_fact_page_number_of_queries_is_constant(
     ada: Agent, actor: Principal, bob: User, fact: Fact, django_assert_num_queries: Any
 ) -> None:
     for number in range(5):
@@ -185,7 +185,7 @@ def test_the_page_of_a_fact_takes_a_fixed_number_of_queries(
         client.get(reverse(URL, args=["ada", fact.pk]))
 
 
-def test_an_administrator_erases_a_fact_and_gets_a_receipt(bob: User, charlie: User, fact: Fact) -> None:
+def test_fact_erasure_gives_a_receipt(bob: User, charlie: User, fact: Fact) -> None:
     url = reverse("agent_fact_erase", args=["ada", fact.pk])
     assert browser(bob).get(url).status_code == 403
     client = browser(charlie)
@@ -199,7 +199,7 @@ def test_an_administrator_erases_a_fact_and_gets_a_receipt(bob: User, charlie: U
     assert AuditEvent.objects.filter(action="fact.erase").count() == 1
 
 
-def test_an_administrator_erases_a_subject(ada: Agent, actor: Principal, charlie: User, fact: Fact) -> None:
+def test_subject_erasure_by_an_administrator(ada: Agent, actor: Principal, charlie: User, fact: Fact) -> None:
     fact_learn(agent=ada, content="Ann rows.", subject="Ann", by=actor)
     url = f"{reverse('agent_subject_erase', args=['ada'])}?subject=tim"
     assert browser(charlie).post(url, {"reason": "Asked to.", "name": "tim"}).status_code == 302
@@ -207,7 +207,7 @@ def test_an_administrator_erases_a_subject(ada: Agent, actor: Principal, charlie
     assert browser(charlie).get(url).status_code == 404
 
 
-def test_one_fact_is_counted_as_one(ada: Agent, actor: Principal, alice: User, fact: Fact) -> None:
+def test_facts_count_of_one_is_singular(ada: Agent, actor: Principal, alice: User, fact: Fact) -> None:
     page = browser(alice).get(reverse("agent_facts", args=["ada"])).content.decode()
     assert "1 fact</p>" in page
     fact_learn(agent=ada, content="Bananas are yellow.", by=actor)

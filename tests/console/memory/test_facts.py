@@ -23,7 +23,7 @@ def shown(client: Client, **query: str) -> list[str]:
     return [fact.content for fact in page.context["page"]]
 
 
-def test_only_facts_of_the_actor_are_shown(ada: Agent, alice: User) -> None:
+def test_facts_page_shows_the_actor_only(ada: Agent, alice: User) -> None:
     Fact.objects.create(agent=ada, content="Seen.", category="person")
     Fact.objects.create(agent=ada, content="Hidden.", persona=Persona.SUBCONSCIOUS)
     page = browser(alice).get(reverse(FACTS[0], args=FACTS[1])).content.decode()
@@ -33,7 +33,7 @@ def test_only_facts_of_the_actor_are_shown(ada: Agent, alice: User) -> None:
     assert "Add fact" not in page
 
 
-def test_filters_live_in_the_address(ada: Agent, actor: Principal, alice: User) -> None:
+def test_facts_page_filters_live_in_the_address(ada: Agent, actor: Principal, alice: User) -> None:
     for content, category, subject, confidence in (
         ("Tea.", "preference", "Ms Lind", 0.4),
         ("Redis.", "tool", "", 0.9),
@@ -52,7 +52,7 @@ def test_filters_live_in_the_address(ada: Agent, actor: Principal, alice: User) 
 
 
 @pytest.mark.parametrize("query", [{}, {"page": "200"}, {"q": "999"}, {"sort": "surest"}, {"state": "all"}])
-def test_the_number_of_queries_holds_at_ten_thousand_facts(
+def test_facts_page_number_of_queries_holds_at_ten_thousand(
     ada: Agent, alice: User, query: dict[str, str], django_assert_num_queries: Any
 ) -> None:
     make_copies(Fact.objects.create(agent=ada, content="Fact."), 9_999, content="'Fact ' || n || '.'")
@@ -62,7 +62,7 @@ def test_the_number_of_queries_holds_at_ten_thousand_facts(
         assert client.get(reverse(FACTS[0], args=FACTS[1]), query).status_code == 200
 
 
-def test_bob_adds_a_fact_and_alice_cannot(ada: Agent, alice: User, bob: User) -> None:
+def test_fact_form_is_for_reviewers(ada: Agent, alice: User, bob: User) -> None:
     url = reverse("agent_fact_add", args=["ada"])
     given = {"content": "Likes tea.", "category": "rule", "scope": "global", "confidence": "0.8", "importance": "0.5"}
     assert browser(alice).get(url).status_code == 403
@@ -73,7 +73,7 @@ def test_bob_adds_a_fact_and_alice_cannot(ada: Agent, alice: User, bob: User) ->
     assert (fact.content, fact.persona, fact.source) == ("Likes tea.", "actor", "console: bob")
 
 
-def test_a_wrong_fact_keeps_what_was_typed(ada: Agent, bob: User) -> None:
+def test_fact_form_keeps_a_refused_input(ada: Agent, bob: User) -> None:
     given = {"content": "Likes <tea>.", "category": "rule", "scope": "global", "confidence": "8", "importance": "0.5"}
     answer = browser(bob).post(reverse("agent_fact_add", args=["ada"]), given)
     assert answer.status_code == 422
@@ -81,5 +81,5 @@ def test_a_wrong_fact_keeps_what_was_typed(ada: Agent, bob: User) -> None:
     assert not Fact.objects.exists()
 
 
-def test_an_unknown_agent_is_not_found(alice: User) -> None:
+def test_facts_page_of_an_unknown_agent_is_not_found(alice: User) -> None:
     assert browser(alice).get(reverse("agent_facts", args=["nobody"])).status_code == 404

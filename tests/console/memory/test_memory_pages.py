@@ -66,7 +66,7 @@ def censor(ada: Agent, bob: User) -> Censor:
     return censor_create(agent=ada, pattern="drop (the )?table", severity="block", reason="Ask first.", by=by)
 
 
-def test_an_episode_shows_its_transcript_a_page_at_a_time(
+def test_episode_page_shows_its_transcript_by_the_page(
     alice: User, actor: Principal, episode: Episode, decision: Decision
 ) -> None:
     episode_close(episode=episode, outcome="partial", summary="All calm.", lessons=["Look twice."], by=actor)
@@ -81,7 +81,7 @@ def test_an_episode_shows_its_transcript_a_page_at_a_time(
     assert [row.beginning for row in onward.context["page"].rows] == [f"Line {n}." for n in range(50, 60)]
 
 
-def test_episodes_are_filtered_by_words_state_and_outcome(
+def test_episodes_page_is_filtered_by_words_state_and_outcome(
     ada: Agent, alice: User, actor: Principal, episode: Episode
 ) -> None:
     episode_close(episode=episode, outcome="failure", summary="All lost.", by=actor)
@@ -93,9 +93,7 @@ def test_episodes_are_filtered_by_words_state_and_outcome(
     assert titles(alice, "agent_episodes", outcome="odd") == []
 
 
-def test_bob_edits_an_episode_and_touches_no_more_than_he_changes(
-    ada: Agent, alice: User, bob: User, episode: Episode
-) -> None:
+def test_episode_edit_touches_only_what_changed(ada: Agent, alice: User, bob: User, episode: Episode) -> None:
     Episode.objects.filter(pk=episode.pk).update(summary="They waited.\nTom came.", summary_kind="judge")
     page = url("agent_episode_edit", episode.pk)
     assert browser(alice).get(page).status_code == 403
@@ -116,7 +114,7 @@ def test_bob_edits_an_episode_and_touches_no_more_than_he_changes(
     assert (last.action, last.author_name) == ("episode.update", "bob")
 
 
-def test_bob_closes_an_episode_once(ada: Agent, bob: User, actor: Principal, episode: Episode) -> None:
+def test_episode_is_closed_once(ada: Agent, bob: User, actor: Principal, episode: Episode) -> None:
     page = url("agent_episode_close", episode.pk)
     given = {"outcome": "success", "summary": "", "lessons": "Bring a lamp.\r\n\r\nAsk Tom.", "ended_at": ""}
     early = given | {"ended_at": "2001-01-01T00:00"}
@@ -133,7 +131,7 @@ def test_bob_closes_an_episode_once(ada: Agent, bob: User, actor: Principal, epi
     assert "closed already" in again.content.decode()
 
 
-def test_bob_writes_a_procedure_anew_and_its_counts_stay(ada: Agent, alice: User, bob: User, actor: Principal) -> None:
+def test_procedure_edit_keeps_its_counts(ada: Agent, alice: User, bob: User, actor: Principal) -> None:
     procedure = procedure_create(agent=ada, name="Wait well", steps=["Sit.", "Wait."], by=actor)
     procedure_report(procedure=procedure, success=True, by=actor)
     page = url("agent_procedure_edit", procedure.pk)
@@ -149,7 +147,7 @@ def test_bob_writes_a_procedure_anew_and_its_counts_stay(ada: Agent, alice: User
     assert SearchItem.objects.get(item_id=str(procedure.pk)).text.startswith("Wait better")
 
 
-def test_audit_records_lead_to_memories(
+def test_audit_records_link_to_memories(
     ada: Agent, alice: User, charlie: User, actor: Principal, subconscious_token: str, episode: Episode
 ) -> None:
     def page(user: User, of: Any) -> str:
@@ -167,7 +165,7 @@ def test_audit_records_lead_to_memories(
     assert browser(charlie).get(address).status_code == 200
 
 
-def test_bob_reviews_a_decision_and_alice_cannot(alice: User, bob: User, decision: Decision) -> None:
+def test_decision_outcome_is_for_reviewers(alice: User, bob: User, decision: Decision) -> None:
     page = url("agent_decision", decision.pk)
     assert "Save review" not in browser(alice).get(page).content.decode()
     assert browser(alice).post(page, {"outcome": "success"}).status_code == 403
@@ -179,9 +177,7 @@ def test_bob_reviews_a_decision_and_alice_cannot(alice: User, bob: User, decisio
     assert titles(bob, "agent_decisions", review="open") == []
 
 
-def test_a_procedure_tells_how_often_it_helped_and_can_be_retired(
-    ada: Agent, alice: User, bob: User, actor: Principal
-) -> None:
+def test_procedure_page_shows_its_success_and_retires(ada: Agent, alice: User, bob: User, actor: Principal) -> None:
     procedure = procedure_create(agent=ada, name="Wait well", steps=["Sit.", "Wait."], domain="sea", by=actor)
     for success in (True, True, True, False):
         procedure_report(procedure=procedure, success=success, by=actor)
@@ -197,7 +193,7 @@ def test_a_procedure_tells_how_often_it_helped_and_can_be_retired(
     assert Procedure.objects.get().active
 
 
-def test_the_bench_marks_what_triggers_and_counts_nothing(alice: User, censor: Censor) -> None:
+def test_censor_bench_marks_triggers_and_counts_nothing(alice: User, censor: Censor) -> None:
     answer = browser(alice).post(url("agent_censor_bench"), {"text": "Now <drop the table> at once."})
     text = answer.content.decode()
     assert "Would block." in text
@@ -210,7 +206,7 @@ def test_the_bench_marks_what_triggers_and_counts_nothing(alice: User, censor: C
     assert not AuditEvent.objects.filter(action="censor.trigger").exists()
 
 
-def test_the_bench_answers_htmx_with_a_part_and_an_address(alice: User, censor: Censor) -> None:
+def test_censor_bench_answers_htmx_with_a_part_and_an_address(alice: User, censor: Censor) -> None:
     client = browser(alice)
     answer = client.post(url("agent_censor_bench"), {"text": "All calm."}, headers={"HX-Request": "true"})
     assert "Nothing triggers." in answer.content.decode()
@@ -222,13 +218,13 @@ def test_the_bench_answers_htmx_with_a_part_and_an_address(alice: User, censor: 
 
 
 @pytest.mark.parametrize("given", [{"text": ""}, {"text": "x" * 100_001}, {"text": "x", "domain": "No Word"}])
-def test_the_bench_says_what_it_cannot_try(alice: User, censor: Censor, given: dict[str, str]) -> None:
+def test_censor_bench_names_what_it_cannot_try(alice: User, censor: Censor, given: dict[str, str]) -> None:
     answer = browser(alice).post(url("agent_censor_bench"), given)
     assert answer.status_code == 422
     assert "Not tried." in answer.content.decode()
 
 
-def test_bob_makes_edits_and_retires_a_censor(ada: Agent, bob: User) -> None:
+def test_censor_is_created_edited_and_retired(ada: Agent, bob: User) -> None:
     client = browser(bob)
     given = {"match": "regex", "pattern": "rm -rf", "severity": "absolute", "escalation_threshold": "3"}
     assert client.post(url("agent_censor_add"), {**given, "pattern": "(?=x)"}).status_code == 422
@@ -243,7 +239,7 @@ def test_bob_makes_edits_and_retires_a_censor(ada: Agent, bob: User) -> None:
     assert AuditEvent.objects.get(action="censor.retire").message == "Too strict."
 
 
-def test_a_false_positive_is_counted_by_reviewers_alone(alice: User, bob: User, censor: Censor) -> None:
+def test_censor_false_positive_is_for_reviewers(alice: User, bob: User, censor: Censor) -> None:
     mistaken = url("agent_censor_false_positive", censor.pk)
     assert browser(alice).post(mistaken).status_code == 403
     assert browser(bob).post(mistaken, {"reason": "A quotation."}).status_code == 302
@@ -252,7 +248,7 @@ def test_a_false_positive_is_counted_by_reviewers_alone(alice: User, bob: User, 
     assert browser(bob).get(mistaken).status_code == 405
 
 
-def test_working_memory_shows_the_most_relevant_first(ada: Agent, alice: User, actor: Principal) -> None:
+def test_working_memory_page_shows_the_most_relevant_first(ada: Agent, alice: User, actor: Principal) -> None:
     for text, relevance in (("Little.", 0.2), ("Much.", 0.9)):
         working_item_add(agent=ada, session_id="s", text=text, relevance=relevance, by=actor)
     working_thread_open(agent=ada, session_id="s", text="Ask Tom.", by=actor)
@@ -262,7 +258,7 @@ def test_working_memory_shows_the_most_relevant_first(ada: Agent, alice: User, a
     assert titles(alice, "agent_working", q="other") == []
 
 
-def test_search_shows_what_is_found_and_what_just_missed(ada: Agent, alice: User, actor: Principal) -> None:
+def test_search_page_shows_results_and_near_misses(ada: Agent, alice: User, actor: Principal) -> None:
     tim = fact_learn(agent=ada, content="Tim sails a red boat to Norway.", by=actor).fact
     fact_learn(agent=ada, content="The kitchen has two ovens.", by=actor)
     embeddings_make()
@@ -275,13 +271,13 @@ def test_search_shows_what_is_found_and_what_just_missed(ada: Agent, alice: User
 
 
 @pytest.mark.parametrize("query", [{"q": ""}, {"q": "x", "type": "odd"}, {"q": "x", "as_of": "soon"}])
-def test_search_marks_what_it_cannot_read(ada: Agent, alice: User, query: dict[str, str]) -> None:
+def test_search_page_names_what_it_cannot_read(ada: Agent, alice: User, query: dict[str, str]) -> None:
     page = browser(alice).get(url("agent_search"), query)
     assert page.status_code == 200
     assert "Not searched." in page.content.decode()
 
 
-def test_the_index_names_what_failed_and_bob_retries_it(
+def test_index_page_names_failed_rows_and_retries_them(
     ada: Agent, alice: User, bob: User, charlie: User, actor: Principal, subconscious_token: str
 ) -> None:
     fact_learn(agent=ada, content="Tim sails.", by=actor)
@@ -301,7 +297,7 @@ def test_the_index_names_what_failed_and_bob_retries_it(
     assert set(SearchItem.objects.values_list("status", flat=True)) == {"pending"}
 
 
-def test_the_index_says_how_each_collection_is_searched(ada: Agent, alice: User, charlie: User) -> None:
+def test_index_page_names_the_search_of_each_collection(ada: Agent, alice: User, charlie: User) -> None:
     EmbeddingModel.objects.create(name="a", dimension=3, state="active")
     SearchStatistics.objects.create(agent=ada, persona="actor", items=12_345, mean_words=9, vector_index_model="a")
     text = browser(alice).get(url("agent_index")).content.decode()
@@ -315,7 +311,7 @@ def test_the_index_says_how_each_collection_is_searched(ada: Agent, alice: User,
     assert "all read" in browser(alice).get(url("agent_index")).content.decode()
 
 
-def test_an_administrator_erases_an_agent(ada: Agent, bob: User, charlie: User, decision: Decision) -> None:
+def test_agent_erasure_by_an_administrator(ada: Agent, bob: User, charlie: User, decision: Decision) -> None:
     erase = url("agent_erase")
     assert browser(bob).get(erase).status_code == 403
     client = browser(charlie)
@@ -330,7 +326,7 @@ LISTS = ("agent_episodes", "agent_decisions", "agent_procedures", "agent_censors
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_lists_of_ten_thousand_take_as_many_queries(
+def test_memory_pages_number_of_queries_is_constant_at_ten_thousand(
     ada: Agent, charlie: User, name: str, django_assert_max_num_queries: Any
 ) -> None:
     at = datetime(2026, 3, 1, tzinfo=UTC)

@@ -30,7 +30,7 @@ def active():
     return sorted(Fact.objects.active().values_list("content", flat=True))
 
 
-def test_many_are_answered_at_once_and_taken_back_at_once(questions, bob):
+def test_reviews_resolved_together_are_undone_together(questions, bob):
     before = active()
     page = post(bob, questions, "replace").content.decode()
     assert active() == [f"Machine {place} sometimes stops at night." for place in range(3)]
@@ -43,7 +43,7 @@ def test_many_are_answered_at_once_and_taken_back_at_once(questions, bob):
     assert MemoryReview.objects.pending().count() == 3
 
 
-def test_what_refuses_is_named_and_stops_none_of_the_others(questions, bob, system):
+def test_reviews_refused_are_named_and_stop_no_other(questions, bob, system):
     fact_invalidate(fact=questions[1].old, by=system)
     page = post(bob, questions, "same").content.decode()
     assert "machine 1: One of these facts has been retired since" in page
@@ -51,13 +51,13 @@ def test_what_refuses_is_named_and_stops_none_of_the_others(questions, bob, syst
 
 
 @pytest.mark.parametrize("answer", ["merge", "reverse", "", "x"])
-def test_an_answer_that_they_do_not_take_changes_nothing(questions, bob, answer):
+def test_reviews_impossible_resolution_changes_nothing(questions, bob, answer):
     before = active()
     assert post(bob, questions, answer).status_code == 200
     assert active() == before
     assert MemoryReview.objects.pending().count() == 3
 
 
-def test_who_may_only_look_answers_nothing(questions, alice):
+def test_reviews_resolution_is_refused_to_viewers(questions, alice):
     assert post(alice, questions, "both").status_code == 403
     assert MemoryReview.objects.pending().count() == 3
