@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from django.middleware.csrf import _get_new_csrf_string
@@ -67,3 +68,8 @@ def browser(user: User) -> Client:
     client = Client()
     client.force_login(user)
     return client
+
+
+def markup(response: HttpResponse) -> str:
+    """A page's source on one line: however its template is laid out, one space stands where white space stands."""
+    return re.sub(r" (?=/?>)", "", " ".join(response.content.decode().split()))

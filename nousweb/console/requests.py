@@ -48,4 +48,5 @@ def applied_offer(request: HttpRequest, agent: Agent) -> dict[str, Any]:
     proposal = proposals.filter(pk=key, agent=agent).select_related("version", "restores").first()
     if proposal is None or proposal.version is None:
         return {}
-    return {"applied": proposal, "applied_undoable": proposal.version.is_current and proposal.status == "approved"}
+    undoable = proposal.version.is_current and proposal.status == "approved"
+    return {"applied": {"proposal": proposal, "undoable": undoable}}

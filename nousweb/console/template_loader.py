@@ -3,10 +3,14 @@
 As Django escapes every variable unless it is marked safe, so this marks hidden characters and isolates directions in
 every variable (nousweb.console.templatetags.visible): as elements where an element can stand, as words in the
 attributes that people read, in options and in titles. Addresses, form values and text areas stay as they are.
+
+A fragment, which other templates include, renders without white space at its ends: it can be laid out over many lines
+and still stand inside a sentence, before a full stop.
 """
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from django.template import Origin
 from django.template.loaders.filesystem import Loader as FilesystemLoader
@@ -31,7 +35,16 @@ class Loader(FilesystemLoader):
 
     def get_contents(self, origin: Origin) -> str:
         source = super().get_contents(origin)
-        return visible_source(source) if str(origin.name).endswith(".html") else source
+        path = PurePath(origin.name)
+        if path.suffix != ".html":
+            return source
+        source = visible_source(source)
+        return f"{{% trim %}}{source}{{% endtrim %}}" if is_fragment(path) else source
+
+
+def is_fragment(path: PurePath) -> bool:
+    """Whether a template is there for others to include: a component, or a file that begins with an underscore."""
+    return path.name.startswith("_") or path.parent.name == "components"
 
 
 def visible_source(source: str) -> str:

@@ -64,6 +64,13 @@ class SectionUse:
     def referenced(self) -> float | None:
         return None if self.share.now is None else (self.tokens.now or 0) * self.share.now / 100
 
+    @property
+    def summary(self) -> str:
+        """The bar of this section in words: "120 tokens a call, 40 % referenced"."""
+        tokens = round(self.tokens.now or 0)
+        words = f"{tokens} token{'' if tokens == 1 else 's'} a call"
+        return words if self.share.now is None else f"{words}, {self.share.now:.0f} % referenced"
+
 
 @dataclass(frozen=True, slots=True)
 class Calls:

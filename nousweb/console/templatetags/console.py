@@ -1,14 +1,17 @@
 """Words and numbers as the console prints them. Query strings: use Django's own {% querystring %}."""
 
 import datetime as dt_module
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import template
+from django.contrib.messages.storage.base import Message
 from django.core.paginator import Paginator
 from django.forms import BoundField, CheckboxInput
+from django.template import Context
 from django.utils import timezone
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 register = template.Library()
 
@@ -96,6 +99,63 @@ def elided(paginator: "Paginator[Any]", number: int) -> Iterator[int | str]:
 def is_check(field: BoundField) -> bool:
     """Whether a field is a single checkbox, whose label stands after it."""
     return isinstance(field.field.widget, CheckboxInput)
+
+
+@register.filter
+def is_optional(field: BoundField) -> bool:
+    """Whether a field may stay empty; a checkbox says so by itself."""
+    return not field.field.required and not is_check(field)
+
+
+@register.simple_block_tag(takes_context=True)
+def component(context: Context, content: str, name: str, **values: Any) -> SafeString:
+    """A component whose text is too long for one line: what stands inside is its `text`; it sees nothing but `values`.
+
+    Use `{% include %}` for a component without such a text.
+    """
+    engine = context.template.engine
+    text = mark_safe(content.strip())  # noqa: S308 - rendered by a template, so escaped already
+    return engine.get_template(f"components/{name}.html").render(context.new({**values, "text": text}))
+
+
+NOTICE_KINDS = {"success": ("ok", "Done."), "warning": ("warn", "Careful."), "error": ("error", "Not done.")}
+"""Django's level of a message: how it looks, and its first word."""
+
+
+@register.filter
+def notice_kind(message: Message) -> str:
+    """The kind of notice that a message becomes."""
+    return NOTICE_KINDS.get(message.level_tag, ("accent", "Note."))[0]
+
+
+@register.filter
+def notice_word(message: Message) -> str:
+    """The bold first word of a message."""
+    return NOTICE_KINDS.get(message.level_tag, ("accent", "Note."))[1]
+
+
+HTMX_CONFIG = {
+    "includeIndicatorStyles": False,
+    "allowEval": False,
+    "allowScriptTags": False,
+    "selfRequestsOnly": True,
+    "historyCacheSize": 0,
+    "refreshOnHistoryMiss": True,
+    "timeout": 30000,
+    "responseHandling": [
+        {"code": "204", "swap": False},
+        {"code": "[23]..", "swap": True},
+        # These bring a page to show: the conflict, or the form with its errors.
+        {"code": "409|422", "swap": True},
+        {"code": "[45]..", "swap": False, "error": True},
+    ],
+}
+
+
+@register.simple_tag
+def htmx_config() -> str:
+    """What htmx may do on a page, for its `meta` element."""
+    return json.dumps(HTMX_CONFIG)
 
 
 @register.simple_tag

@@ -6,6 +6,10 @@ from decimal import Decimal
 from typing import Any
 
 from django import template
+from django.template import Context, Node, NodeList
+from django.template.base import Parser, Token
+from django.utils.html import conditional_escape
+from django.utils.safestring import SafeString, mark_safe
 
 from nousweb.lib.textdiff import Span
 from nousweb.lib.visible import direction, is_plain, visible_html, visible_plain
@@ -41,6 +45,33 @@ def shown_plain(value: Any) -> Any:
 def line_direction(spans: Iterable[Span]) -> str:
     """ "rtl" or "ltr", for the spans of one line of a difference."""
     return direction("".join(span.text for span in spans))
+
+
+@register.simple_tag
+def diff_words(spans: Iterable[Span], row_kind: str = "", side: str = "") -> SafeString:
+    """The spans of one line of a difference; in a "changed" row, those that are of `side` only are marked."""
+    element = {"removed": "del", "added": "ins"}.get(side, "")
+    words = ((conditional_escape(marked(span.text)), row_kind == "changed" and span.kind == side) for span in spans)
+    line = "".join(f"<{element}>{text}</{element}>" if inside else text for text, inside in words)
+    return mark_safe(line)  # noqa: S308 - each text is escaped above
+
+
+class TrimNode(Node):
+    """What stands between `{% trim %}` and `{% endtrim %}`, without white space at its ends."""
+
+    def __init__(self, nodelist: NodeList) -> None:
+        self.nodelist = nodelist
+
+    def render(self, context: Context) -> str:
+        return self.nodelist.render(context).strip()
+
+
+@register.tag
+def trim(parser: Parser, token: Token) -> TrimNode:
+    """Drops white space at both ends; the template loader puts it around every fragment."""
+    nodelist = parser.parse(("endtrim",))
+    parser.delete_first_token()
+    return TrimNode(nodelist)
 
 
 def _words(value: Any) -> str | None:

@@ -11,7 +11,7 @@ from memory.services.decisions import decision_record
 from nousweb.console.context.forms import conversation_read, conversation_write, inspector_values
 from nousweb.lib.errors import Invalid
 from tests.factories import EXPORT, make_fact, make_run
-from tests.http import browser
+from tests.http import browser, markup
 
 URL = "/agents/ada/context/"
 HTMX = {"HX-Request": "true"}
@@ -26,7 +26,7 @@ def ledger(ada, system):
 
 
 def text(answer):
-    return answer.content.decode()
+    return markup(answer)
 
 
 def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice):

@@ -15,6 +15,7 @@ from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose, identity_rollback, proposal_approve
+from tests.http import markup
 
 pytestmark = pytest.mark.django_db
 
@@ -35,7 +36,7 @@ def write(agent: Agent, by: User, *texts: str, section: str = "values") -> None:
 
 
 def page(response: HttpResponse) -> str:
-    return response.content.decode()
+    return markup(response)
 
 
 def seen(text: str) -> str:
@@ -316,8 +317,8 @@ class TestPropose:
         for data in (edit("Two.", 1, seen=""), edit("Two.", 1, seen=seen("Other.")), edit("Two.", 1, "preview")):
             response = post(data)
             assert response.status_code == 200
-            assert response.context["diff"].added == 1
-            assert response.context["seen"] == seen("Two.")
+            assert response.context["preview"]["diff"].added == 1
+            assert response.context["preview"]["seen"] == seen("Two.")
         assert ChangeProposal.objects.filter(content="Two.").count() == 0
 
     def test_edit_proposed_waits_and_applied_does_not(self, post: Callable[..., HttpResponse], ada: Agent) -> None:
@@ -379,7 +380,7 @@ class TestPropose:
     def test_edit_ignores_line_ends_of_a_browser(self, ada: Agent, bob: User) -> None:
         write(ada, bob, "One.\nTwo.")
         response = as_person(bob).post(reverse("section_preview", args=VALUES), {"content": "One.\r\nTwo.\r\n"})
-        assert response.context["diff"].identical
+        assert response.context["preview"]["diff"].identical
 
     def test_edit_preview_refuses_what_could_not_be_saved(self, ada: Agent, bob: User) -> None:
         response = as_person(bob).post(reverse("section_preview", args=VALUES), {"content": "x" * 20_001})

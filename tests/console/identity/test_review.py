@@ -156,7 +156,7 @@ def test_review_stale_proposal_shows_three_texts_and_is_approved_on_the_current_
     refused = decide(bob, proposal, "approve", base_version="1")
     assert refused.status_code == 409
     assert "Three texts side by side" in refused.content.decode()
-    assert refused.context["text"] == "Uno.\nTwo.\nThree.\nCuatro."
+    assert refused.context["edit"]["text"] == "Uno.\nTwo.\nThree.\nCuatro."
     answer = decide(bob, proposal, "approve_edited", base_version="2", content="Uno.\r\nTwo.\r\nThree.\r\nCuatro.")
     assert answer.status_code == 302
     current = IdentityVersion.objects.current().get(section="values")

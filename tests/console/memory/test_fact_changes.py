@@ -15,7 +15,7 @@ from memory.services.facts import fact_invalidate, fact_learn, fact_restore, fac
 from nousweb.console.memory.bitemporal_chart import clocks_of, known_spans
 from nousweb.lib import clock
 from tests.factories import make_copies
-from tests.http import browser
+from tests.http import browser, markup
 
 URL = "agent_fact"
 
@@ -208,8 +208,8 @@ def test_subject_erasure_by_an_administrator(ada: Agent, actor: Principal, charl
 
 
 def test_facts_count_of_one_is_singular(ada: Agent, actor: Principal, alice: User, fact: Fact) -> None:
-    page = browser(alice).get(reverse("agent_facts", args=["ada"])).content.decode()
-    assert "1 fact</p>" in page
+    page = markup(browser(alice).get(reverse("agent_facts", args=["ada"])))
+    assert "> 1 fact </p>" in page
     fact_learn(agent=ada, content="Bananas are yellow.", by=actor)
-    page = browser(alice).get(reverse("agent_facts", args=["ada"])).content.decode()
-    assert "2 facts</p>" in page
+    page = markup(browser(alice).get(reverse("agent_facts", args=["ada"])))
+    assert "> 2 facts </p>" in page

@@ -30,7 +30,7 @@ from memory.services.procedures import procedure_create, procedure_report
 from memory.services.working import working_item_add, working_thread_open
 from memory.types import IndexEntry
 from tests.factories import make_copies
-from tests.http import browser
+from tests.http import browser, markup
 
 
 def url(name: str, *more: Any) -> str:
@@ -195,7 +195,7 @@ def test_procedure_page_shows_its_success_and_retires(ada: Agent, alice: User, b
 
 def test_censor_bench_marks_triggers_and_counts_nothing(alice: User, censor: Censor) -> None:
     answer = browser(alice).post(url("agent_censor_bench"), {"text": "Now <drop the table> at once."})
-    text = answer.content.decode()
+    text = markup(answer)
     assert "Would block." in text
     assert '<mark class="mark-block"><span class="mark-number">1</span>drop the table</mark>' in text
     assert "Now &lt;" in text

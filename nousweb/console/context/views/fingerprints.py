@@ -32,5 +32,11 @@ def agent_context_fingerprints(request: HttpRequest, slug: str) -> HttpResponse:
     return render(
         request,
         "context/fingerprints.html",
-        {"agent": agent, "rows": rows, "tabs": tabs, "few": FEW, "since": since},
+        {
+            "agent": agent,
+            "rows": rows,
+            "tabs": tabs,
+            "few": FEW,
+            "since_query": f"&since={since:%Y-%m-%d}" if since else "",
+        },
     )

@@ -79,7 +79,8 @@ def agent_context_blast(request: HttpRequest, slug: str) -> HttpResponse:
             {**context, "row": row, "diff": diff_texts(row.before, row.after), "layout": layout},
         )
     last = _count(request.GET.get("n", ""))
-    context |= {"n": last, "blast": blast_radius(agent=agent, overrides=change.overrides, by=by, last=last)}
+    blast = blast_radius(agent=agent, overrides=change.overrides, by=by, last=last)
+    context = {"agent": agent, "impact": {**context, "n": last, "blast": blast}}
     part = bool(request.htmx)  # type: ignore[attr-defined]
     return render(request, "context/_impact.html" if part else "context/impact.html", context)
 

@@ -1,6 +1,7 @@
 """The inspector: which prompt an agent would get, and why. It leaves no trace."""
 
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 from django.conf import settings
@@ -52,17 +53,21 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
     context: dict[str, Any] = {
         "agent": agent,
         "form": form,
-        "query": query,
         "shown": _preview(form, agent, by),
-        "live": True,
-        "ask": reverse("agent_context_tokens", args=[slug]) if counts_exactly() else "",
-        "sort": given.get("sort") or "verdict",
-        "columns": COLUMNS,
-        "verdict": given.get("verdict", ""),
+        "table": {
+            "live": True,
+            "columns": COLUMNS,
+            "sort": given.get("sort") or "verdict",
+            "sort_field": form["sort"],
+            "verdict": given.get("verdict", ""),
+            "query": query,
+            "back_query": f"?back={quote(query, safe='')}" if query else "",
+            "count_url": reverse("agent_context_tokens", args=[slug]) if counts_exactly() else "",
+        },
         "may_see_runs": by.may(VIEW_RUN),
     }
     if context["shown"]:
-        found = context["shown"].table(sort=context["sort"], verdict=context["verdict"])
+        found = context["shown"].table(sort=context["table"]["sort"], verdict=context["table"]["verdict"])
         context["candidates"] = Paginator(found, A_PAGE).get_page(given.get("page"))
     if request.htmx:  # type: ignore[attr-defined]
         response = render(request, "context/_inspector_result.html", context | {"oob": True})
@@ -82,10 +87,14 @@ def agent_context_tokens(request: HttpRequest, slug: str) -> HttpResponse:
     shown = _preview(form, agent, by)
     if shown is None:
         raise Invalid("There is no prompt to count.", field="input")
-    context: dict[str, Any] = {"tokens": shown.record.tokens, "counted": None}
+    size: dict[str, Any] = {"tokens": shown.record.tokens, "counted_tokens": None}
+    context: dict[str, Any] = {"size": size}
     if counts_exactly():
         try:
-            context |= {"counted": tokens_count(shown.record.system_prompt), "counted_by": settings.COUNTER_MODEL}
+            size |= {
+                "counted_tokens": tokens_count(shown.record.system_prompt),
+                "counted_by": settings.COUNTER_MODEL,
+            }
         except CountFailed as failed:
             context["failure"] = f"It could not be counted: {failed}"
     return render(request, "context/_tokens.html", context)

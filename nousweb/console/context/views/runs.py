@@ -125,11 +125,13 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
             "agent": agent,
             "run": run,
             "shown": shown,
-            "sort": sort,
-            "verdict": verdict,
-            "sorts": SORTS,
-            "query": query_without(request, "sort"),
-            "columns": COLUMNS,
+            "table": {
+                "columns": COLUMNS,
+                "sort": sort,
+                "sorts": SORTS,
+                "verdict": verdict,
+                "query": query_without(request, "sort"),
+            },
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
             "uses": [
                 (use, texts.get((use.item_type, use.item_id), ""))

@@ -165,10 +165,12 @@ def preview(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     try:
         content, _ = text_check(request.POST.get("content", ""), "", by=by)
     except Invalid as error:
-        return HttpResponse(render_to_string("identity/_preview.html", {"refusal": error.detail}), status=422)
-    context = _preview(named, current, content, base=request.POST.get("base_version", ""))
+        return HttpResponse(
+            render_to_string("identity/_preview.html", {"preview": {"refusal": error.detail}}), status=422
+        )
+    shown = _preview(named, current, content, base=request.POST.get("base_version", ""))
     # Without the request: the fragment has no frame, whose navigation would cost three queries.
-    return HttpResponse(render_to_string("identity/_preview.html", context))
+    return HttpResponse(render_to_string("identity/_preview.html", {"preview": shown}))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -246,7 +248,7 @@ def _propose_page(
         **more,
     }
     if content is not None:
-        context |= _preview(section, current, content, base=form["base_version"].value())
+        context["preview"] = _preview(section, current, content, base=form["base_version"].value())
     return render(request, "identity/section_propose.html", context, status=status)
 
 

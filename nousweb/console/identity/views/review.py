@@ -257,6 +257,7 @@ def _proposal_page(
     if target.version_id:
         history |= AuditEvent.objects.seen_by(by).of_object("identityversion", target.version_id)
     before, after = estimate_tokens(item.before), estimate_tokens(item.after)
+    undo = _undo_offer(request, by)
     return render(
         request,
         "identity/proposal.html",
@@ -272,21 +273,28 @@ def _proposal_page(
             ],
             "place": queue.neighbours(target.pk, by),
             "refusal": refusal,
-            "comment": comment,
-            "text": text,
-            "edit_open": item.stale or typed is not None,
-            "edit_diff": diff_texts(item.current_text, text),
+            "edit": {
+                "query": queue.query(),
+                "text": text,
+                "is_open": item.stale or typed is not None,
+                "diff": diff_texts(item.current_text, text),
+                "comment": comment,
+                "four_eyes": settings.FOUR_EYES,
+            },
             "merged": merged is not None,
-            "tokens_before": before,
-            "tokens_after": after,
-            "tokens_change": after - before,
+            "tokens": {"before": before, "after": after, "change": after - before},
             "history": history[:50],
             "may_review": by.may(REVIEW),
-            "own": own,
-            "four_eyes": settings.FOUR_EYES,
-            "barred": approval_barred(target, by),
-            "undo": _undo_offer(request, by),
-            "may_undo": by.may(REVIEW) and item.undoable,
+            "undo": undo,
+            "decision": {
+                "query": queue.query(),
+                "may_review": by.may(REVIEW),
+                "own": own,
+                "barred": approval_barred(target, by),
+                "comment": comment,
+                "may_undo": by.may(REVIEW) and item.undoable,
+                "undo": undo,
+            },
         },
         status=refusal.status if refusal else 200,
     )

@@ -98,12 +98,21 @@ def agent_tokens(request: HttpRequest, slug: str) -> HttpResponse:
             "form": form,
             "made": made,
             "secret": secret,
-            "base_url": request.build_absolute_uri("/").rstrip("/"),
+            "try_command": _try_command(request.build_absolute_uri("/api/"), made, secret) if made else "",
             "may_add": by.may("identity.add_apitoken"),
             "may_revoke": by.may("identity.revoke_apitoken"),
         },
         status=422 if form.errors else 200,
     )
+
+
+def _try_command(api_url: str, token: ApiToken, secret: str) -> str:
+    """A shell command that shows that `token` works, by the first of the scopes it has."""
+    authorization = f"-H 'Authorization: Bearer {secret}'"
+    if "context:read" in token.scopes:
+        body = '{"session_id": "try", "input": "Hello"}'
+        return f"curl -sS {api_url}context {authorization} -H 'Content-Type: application/json' -d '{body}'"
+    return f"curl -sS {api_url}{'identity' if 'identity:read' in token.scopes else 'facts'} {authorization}"
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -159,7 +159,7 @@ def agent_censor_bench(request: HttpRequest, slug: str) -> HttpResponse:
         except Invalid as error:
             form_refuse(form, error)
         else:
-            context |= {
+            context["bench"] = {
                 "outcome": outcome,
                 "verdict": VERDICTS[outcome.verdict],
                 "tried": len(censors),

@@ -2,6 +2,7 @@
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
@@ -116,6 +117,9 @@ def agent_subject(request: HttpRequest, slug: str, subject: str) -> HttpResponse
             "agent": shown.agent,
             "shown": shown,
             "subject": found[0].subject,
+            "supersessions_query": urlencode(
+                {"subject": found[0].subject, **({"persona": Persona.SUBCONSCIOUS.value} if shown.both else {})}
+            ),
             "line": timeline_of(found, holding, moment, now),
             "moment": moment,
             "step": 1000 if step is None else step,
