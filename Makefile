@@ -31,6 +31,7 @@ check: ## Lint, types, dependency direction, migrations, deployment settings
 	$(call bootstrap,--dev)
 	.venv/bin/python -m ruff check
 	.venv/bin/python -m ruff format --check
+	.venv/bin/djangofmt --check templates
 	.venv/bin/python -m mypy
 	.venv/bin/python -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 	.venv/bin/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run

@@ -1,13 +1,13 @@
 """The pages of profiles: the difference comes before the saving."""
 
 from context.models import ContextProfile
-from tests.http import browser
+from tests.http import browser, markup
 
 URL = "/context/profiles/"
 
 
 def text(answer):
-    return answer.content.decode()
+    return markup(answer)
 
 
 def test_profiles_page_names_the_agents_of_each(ada, alice):
