@@ -5,12 +5,15 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memory.comparison.canonical import shaped
+from memory.comparison import lexicon as w
+from memory.comparison.canonical import canonical
 from memory.comparison.statements import Statement, statements_of
-from memory.comparison.tokenizer import Token, hyphened, tokens_of
+from memory.comparison.tokenizer import Token, base_form, tokens_of
 
 if TYPE_CHECKING:
     from memory.models import Fact
+
+_SMALL_WORDS = w.PREPOSITIONS | w.CLAUSE_WORDS | {"be", "have", "'s", "not", "no", "now", "it", "its"}
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,13 @@ class FactSnapshot:
         return tokens_of(self.content)
 
     @cached_property
-    def shape(self) -> tuple[str, ...]:
-        return shaped(tuple(token.text for token in self.tokens))
+    def texts(self) -> tuple[str, ...]:
+        return canonical(tuple(token.text for token in self.tokens))
+
+    @cached_property
+    def content_words(self) -> frozenset[str]:
+        return frozenset(map(base_form, self.texts)) - _SMALL_WORDS
 
     @cached_property
     def statements(self) -> list[Statement]:
         return statements_of(self.tokens)
-
-    @cached_property
-    def hyphened(self) -> frozenset[str]:
-        return hyphened(self.content)

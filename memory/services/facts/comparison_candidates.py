@@ -5,6 +5,7 @@ These are probes: they count as nobody's recall.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from django.db import connection
 
 from identity.models import Agent
 from memory.comparison.compare import OPPOSING, Comparison, Kind, compare_facts, names_subject, subjects_clash
-from memory.comparison.resolution import FactMatch, spans_meet
+from memory.comparison.resolution import FactMatch
 from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
 from memory.models import Fact
@@ -114,9 +115,17 @@ def _comparable(fact: Fact, keys: set[UUID], *, same_words: bool) -> list[Fact]:
     return [
         old
         for old in found.order_by("recorded_at", "pk")
-        if spans_meet(old.valid_from, old.valid_until, fact.valid_from, fact.valid_until)
+        if _spans_meet(old.valid_from, old.valid_until, fact.valid_from, fact.valid_until)
         and _rights_allow(old.category, fact.category, same_words)
     ]
+
+
+def _spans_meet(
+    old_from: datetime | None, old_until: datetime | None, new_from: datetime | None, new_until: datetime | None
+) -> bool:
+    """Whether there can be a moment in the world at which both facts hold; facts of different times do not compete."""
+    apart = old_until is not None and new_from is not None and old_until <= new_from
+    return not apart and not (new_until is not None and old_from is not None and new_until <= old_from)
 
 
 def _rights_allow(old: str, new: str, same_words: bool) -> bool:

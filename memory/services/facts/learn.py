@@ -10,6 +10,7 @@ import copy
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -18,8 +19,10 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.comparison.resolution import FactMatch, evidence_of, resolve
+from memory.comparison.compare import Comparison
+from memory.comparison.resolution import FactMatch, reasons_of, resolve
 from memory.jobs.queue import job_queue
+from memory.judge import Judged, RelationVerdict
 from memory.models import Episode, Fact, FactChange, ItemType, MemoryReview, Scope
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
@@ -233,9 +236,7 @@ def _resolve_pair(
         by=by,
         reason=reason,
         score=None if match.said else round(match.comparison.cosine, 4),
-        evidence=evidence_of(match.comparison, judged.value, judged.call_id, judged.model)
-        if judged
-        else evidence_of(match.comparison),
+        evidence=_evidence_of(match.comparison, judged),
     )
 
 
@@ -266,3 +267,14 @@ def _vector_put(fact: Fact, vector: Vector) -> None:
             " AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = %s)",
             [vector.literal, vector.model, ItemType.FACT, str(fact.pk), fact.content, vector.model],
         )
+
+
+def _evidence_of(comparison: Comparison, judged: Judged[RelationVerdict] | None) -> dict[str, Any]:
+    """What a change rests on, ready for JSON."""
+    found: dict[str, Any] = {"kind": str(comparison.kind), "reasons": reasons_of(comparison)}
+    if comparison.attribute:
+        values = {"old": comparison.old_value, "new": comparison.new_value}
+        found["changed"] = {"attribute": comparison.attribute} | values
+    if judged is not None:
+        found["judge"] = judged.value.model_dump(mode="json") | {"call": judged.call_id, "model": judged.model}
+    return found
