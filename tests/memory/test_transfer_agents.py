@@ -12,6 +12,7 @@ import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import transaction
+from django.db.models import CharField, TextField
 from django.utils import timezone
 
 from identity.models import Agent, AuditEvent
@@ -37,7 +38,7 @@ from memory.services.facts import fact_learn, fact_supersede
 from memory.services.loops import derived_backfill
 from memory.transfer.export_tables import AUDIT_TABLE, LEFT_OUT, TABLES, columns, rows_of
 from memory.transfer.exporting import agent_export
-from memory.types import entry_of
+from memory.types import MEMORY_TYPES, entry_of
 from nousweb.lib.errors import NotAllowed
 from tests.factories import make_principal
 from tests.security.scale import scaled
@@ -46,6 +47,15 @@ HARD = 'Zoë said "no"\\n\n\ttab — \u2028 \U0001f600'
 
 
 NOTED = {"relevance": 0.5, "added_at": "2026-03-01T00:00:00+00:00"}
+
+
+def other_stores(agent):
+    """A row of each store that has none yet, with words in every text that needs some."""
+    for store in (one.model for one in MEMORY_TYPES.values() if one.is_store):
+        if not store.objects.filter(agent=agent).exists():
+            columns = (column for column in store._meta.concrete_fields if isinstance(column, CharField | TextField))
+            texts = {column.name: "Words." for column in columns if not column.blank and not column.choices}
+            yield store.objects.create(agent=agent, **texts)
 
 
 @pytest.fixture
@@ -81,7 +91,7 @@ def full(ada, actor, bruno, system):
     Fact.objects.filter(pk=second.pk).update(source_event=made[1], source_episode=episode, contradiction_of=first)
     decision = Decision.objects.create(agent=ada, description="go", reasons=["a", "b"], episode=episode)
     procedure = Procedure.objects.create(agent=ada, name="deploy", steps=["x", "y"], success_count=3)
-    index_put(map(entry_of, (episode, decision, procedure)))
+    index_put(map(entry_of, (episode, decision, procedure, *other_stores(ada))))
     Censor.objects.create(agent=ada, pattern="key|token", author_kind="person", author_id="1", author_name="bob")
     WorkingMemory.objects.create(
         agent=ada, persona="actor", session_id="s",
