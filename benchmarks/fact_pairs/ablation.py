@@ -32,7 +32,7 @@ FUNCTIONS = {
     },
     "canonical": {
         "_fronted": "lambda texts: texts",
-        "_WISH": "re.compile('(?!)')",
+        "_WISH": "re.compile('(?!)()()')",
         "_active": "lambda words: words",
         "_listed": "lambda words: words",
     },
