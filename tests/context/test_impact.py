@@ -290,7 +290,7 @@ def test_impact_of_a_recategorised_pinned_fact_without_a_match_equals_what_happe
     assert context_assemble(agent=ada, request=request, by=actor).system_prompt == row.after
 
 
-def test_a_metadata_change_says_what_a_profile_and_a_persona_leave_out(
+def test_impact_of_a_metadata_change_names_what_profile_and_persona_leave_out(
     ada, system, reviewer, actor, charlie, subconscious_token
 ):
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
@@ -310,7 +310,7 @@ def test_a_metadata_change_says_what_a_profile_and_a_persona_leave_out(
     assert not blast_radius(agent=ada, overrides=overrides, by=reviewer).changed
 
 
-def test_metadata_that_no_fact_can_have_is_refused(ada, asked, reviewer, alice):
+def test_impact_of_impossible_metadata_is_refused(ada, asked, reviewer, alice):
     url = reverse("agent_context_blast", args=["ada"])
     client = browser(alice)
     for query, status in (
