@@ -1,6 +1,6 @@
 # Paths below are relative on purpose: the project's own path may hold spaces, which make cannot quote.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-context lock
+.PHONY: help demo test coverage check bench bench-context lock
 PYTHON ?= python3
 
 define bootstrap
@@ -23,6 +23,14 @@ demo: ## Run the product with demo data at http://127.0.0.1:8000/ (NOUS_PORT, NO
 test: ## Run the tests on a throw-away PostgreSQL (ARGS='-k name' picks some)
 	$(call bootstrap,--dev --programs)
 	@.venv/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+coverage: ## Run the tests and report the lines that none of them reaches (htmlcov/index.html)
+	$(call bootstrap,--dev --programs)
+	@.venv/bin/python -m coverage erase
+	@.venv/bin/python -m coverage run -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@.venv/bin/python -m coverage combine --quiet
+	@.venv/bin/python -m coverage html --quiet
+	@.venv/bin/python -m coverage report
 
 # The checks read the settings; they need neither a database nor a data folder of their own.
 check: export NOUS_SECRET_KEY := only-for-make-check-0123456789-abcdefghijklmnopqrstuvwxyz

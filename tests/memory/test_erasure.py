@@ -31,6 +31,7 @@ from memory.services.reviews.resolve import review_resolve
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound
 from tests.database import as_the_owner
+from tests.factories import make_events
 from tests.judge_server import JudgeServer
 
 SECRET = 'Zanzibar "Q" Quux lives at 12 Elm\\Road'
@@ -155,7 +156,7 @@ def test_erasure_of_a_subject_ignores_case_and_covers_both_personas(ada, actor, 
 
 def test_erasure_counts_and_keeps_what_still_quotes_the_fact(ada, actor, admin):
     fact = learn(ada, actor, SECRET)
-    events_record(agent=ada, events=[{"kind": "user_input", "content": f"They say {SECRET}."}], by=actor)
+    make_events(ada, actor, f"They say {SECRET}.")
     receipt = fact_erase(fact=fact, by=admin, reason="x")
     assert receipt.still_quoted == {"event": 1}
 
@@ -262,7 +263,7 @@ def test_erasure_needs_a_reason_and_an_existing_object(ada, actor, admin):
 )
 def test_erasure_bypasses_append_only_for_nothing_else(ada, actor, statement):
     learn(ada, actor, SECRET)
-    events_record(agent=ada, events=[{"kind": "user_input", "content": "x"}], by=actor)
+    make_events(ada, actor, "x")
     with as_the_owner(), connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("SET LOCAL nous.erasure = 'on'")

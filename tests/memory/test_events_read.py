@@ -6,6 +6,7 @@ import pytest
 
 from memory.services.events import events_record
 from tests.api.problems import assert_problem
+from tests.factories import make_events
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -49,7 +50,7 @@ def test_events_pages_give_every_event_once_in_order(log, read, order, limit):
 
 def test_events_pages_are_stable_while_events_arrive(log, read, ada, actor):
     first = read(limit=10)
-    events_record(agent=ada, events=[{"kind": "user_input", "content": "late"}], by=actor)
+    make_events(ada, actor, "late")
     second = read(limit=10, cursor=first.json()["next"])
     assert ids(first) + ids(second) == [event.pk for event in reversed(log)]
 

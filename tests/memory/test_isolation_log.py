@@ -17,6 +17,7 @@ from memory.services.events import events_record
 from memory.services.loops import derived_backfill
 from nousweb.lib.errors import NotAllowed
 from tests.api.problems import assert_problem
+from tests.factories import make_events
 
 MARK = "subc0nsci0us"
 LOOPS = ("shared", "other", "third")
@@ -214,4 +215,4 @@ def test_persona_subconscious_needs_a_permission_of_people(both, api, alice, bob
                 assert_problem(asked, 403, "not_allowed")
     by = Principal.of_user(bob)
     with pytest.raises(NotAllowed):
-        events_record(agent=both, events=[{"kind": "error", "content": "x"}], by=by)
+        make_events(both, by, "x", kind="error")

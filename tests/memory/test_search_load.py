@@ -5,14 +5,14 @@ from memory.persona import ActorMemory, SubconsciousMemory
 from memory.search.memory_loader import hits_load, memories_load
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
-from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.procedures import procedure_create
+from tests.factories import make_events
 
 
 def stored(agent, by):
     """One or more of each type, with and without the parts that a text may be made of."""
-    event = events_record(agent=agent, events=[{"kind": "user_input", "content": "said\nso"}], by=by)[0].event
+    event = make_events(agent, by, "said\nso")[0]
     fact = fact_learn(agent=agent, content="A fact", source="a book", by=by).fact
     told = episode_open(agent=agent, title="Told", by=by)
     episode_close(episode=told, summary="", outcome="success", by=by)

@@ -17,6 +17,7 @@ from memory.services.events import events_record
 from memory.services.loops import derived_backfill
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
+from tests.factories import make_events
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PLAIN = StmConfig.of({"stm": {"half_life_seconds": 3600, "w_similarity": 0.6, "w_recency": 0.4}})
@@ -126,7 +127,7 @@ def test_short_term_search_over_http_gives_the_parts_of_each_score(loops, api, a
 
 
 def test_short_term_search_leaves_out_an_open_loop(ada, actor):
-    events_record(agent=ada, events=[{"kind": "user_input", "content": "redis", "loop_id": "open"}], by=actor)
+    make_events(ada, actor, "redis", loop_id="open")
     derived_backfill()
     assert LoopSummary.objects.count() == 1
     assert stm_search(ActorMemory(ada), "redis", now=clock.now()) == []
