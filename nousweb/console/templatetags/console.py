@@ -113,9 +113,10 @@ def component(context: Context, content: str, name: str, **values: Any) -> SafeS
 
     Use `{% include %}` for a component without such a text.
     """
-    engine = context.template.engine
     text = mark_safe(content.strip())  # noqa: S308 - rendered by a template, so escaped already
-    return engine.get_template(f"components/{name}.html").render(context.new({**values, "text": text}))
+    assert context.template is not None, "a tag is rendered by a template"  # noqa: S101
+    found = context.template.engine.get_template(f"components/{name}.html")
+    return found.render(context.new({**values, "text": text}))
 
 
 NOTICE_KINDS = {"success": ("ok", "Done."), "warning": ("warn", "Careful."), "error": ("error", "Not done.")}

@@ -97,7 +97,7 @@ def agent_context_tokens(request: HttpRequest, slug: str) -> HttpResponse:
             }
         except CountFailed as failed:
             context["failure"] = f"It could not be counted: {failed}"
-    return render(request, "context/_tokens.html", context)
+    return render(request, "context/_token_count.html", context)
 
 
 def _of_run(given: QueryDict, agent: Agent, by: Principal) -> QueryDict:

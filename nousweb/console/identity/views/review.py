@@ -153,7 +153,7 @@ def proposal_preview(request: HttpRequest, pk: UUID) -> HttpResponse:
     item = _item_get(pk, by)
     return render(
         request,
-        "identity/_proposal_editdiff.html",
+        "identity/_proposal_edit_diff.html",
         {"diff": diff_texts(item.current_text, _normal(request.POST.get("content", ""))), "layout": "unified"},
     )
 
