@@ -39,7 +39,7 @@ def form_refuse(form: forms.Form, error: Invalid, **fields: str) -> None:
 
 
 def applied_offer(request: HttpRequest, agent: Agent) -> dict[str, Any]:
-    """Template variables of identity/_applied_notice.html: the change that ?applied= names, and whether it can be undone."""
+    """For identity/_applied_notice.html: the change that ?applied= names, and whether it can be undone."""
     try:
         key = uuid.UUID(request.GET.get("applied", ""))
     except ValueError:
