@@ -2,7 +2,6 @@
 
 import uuid
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import RegexValidator
@@ -13,9 +12,7 @@ from django.urls import reverse
 
 from identity.policy import SECTION_POLICY, VIEW_SUBCONSCIOUS, Risk, Section, SectionPolicy
 from nousweb.lib import clock
-
-if TYPE_CHECKING:
-    from identity.principal import Principal
+from nousweb.lib.permissions import PermissionHolder
 
 
 class Persona(models.TextChoices):
@@ -40,7 +37,7 @@ validate_slug = RegexValidator(
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
-    def with_waiting(self, by: "Principal") -> "AgentQuerySet":
+    def with_waiting(self, by: PermissionHolder) -> "AgentQuerySet":
         """Annotate `waiting`: the number of pending proposals that `by` may see."""
         pending = Q(proposals__status=ChangeProposal.Status.PENDING)
         if not by.may(VIEW_SUBCONSCIOUS):
@@ -143,7 +140,7 @@ class IdentityVersion(AuthorFields):
 
 
 class ChangeProposalQuerySet(models.QuerySet["ChangeProposal"]):
-    def seen_by(self, by: "Principal") -> "ChangeProposalQuerySet":
+    def seen_by(self, by: PermissionHolder) -> "ChangeProposalQuerySet":
         """What `by`, a person, may know of: proposals of the subconscious are for holders of its right."""
         return self if by.may(VIEW_SUBCONSCIOUS) else self.exclude(persona=Persona.SUBCONSCIOUS)
 
@@ -286,7 +283,7 @@ class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
     def of_object(self, type_name: str, object_id: object) -> "AuditEventQuerySet":
         return self.filter(object_type=type_name, object_id=str(object_id))
 
-    def seen_by(self, by: "Principal") -> "AuditEventQuerySet":
+    def seen_by(self, by: PermissionHolder) -> "AuditEventQuerySet":
         """The records that `by` may know of: those about the subconscious are for holders of its right."""
         return self if by.may(VIEW_SUBCONSCIOUS) else self.exclude(persona=Persona.SUBCONSCIOUS)
 
@@ -331,6 +328,6 @@ class AuditEvent(AuthorFields):
     def __str__(self) -> str:
         return f"{self.author_name}: {self.action} {self.object_label}"
 
-    def shows_states(self, by: "Principal") -> bool:
+    def shows_states(self, by: PermissionHolder) -> bool:
         """Whether `by` may read what was before and after; the record itself is one that they may know of."""
         return self.persona not in (self.BOTH, Persona.SUBCONSCIOUS) or by.may(VIEW_SUBCONSCIOUS)

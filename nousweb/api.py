@@ -8,7 +8,6 @@ from ninja.openapi.schema import OpenAPISchema
 from context.api import router as context_router
 from identity.api import router as identity_router
 from memory.api import router as memory_router
-from nousweb import errors
 from nousweb.auth import PersonAuth, TokenAuth
 
 
@@ -36,7 +35,7 @@ api = Api(
     auth=[TokenAuth(), PersonAuth()],
     docs_url=None,
 )
-errors.register(api)
+api_errors.register(api)
 api.add_router("", identity_router)
 api.add_router("", memory_router)
 api.add_router("", context_router)

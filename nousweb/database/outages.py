@@ -11,6 +11,7 @@ from django.template.loader import render_to_string
 from django.views import defaults
 
 from nousweb.lib.errors import Unavailable
+from nousweb.problem_documents import domain_problem
 
 log = structlog.get_logger(__name__)
 
@@ -75,8 +76,6 @@ def outage_page(request: HttpRequest, outage: Unavailable) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Django's handler of what nothing else has caught, such as a lost database while a session is looked up."""
-    from nousweb.errors import domain_problem
-
     error = sys.exc_info()[1]
     outage = outage_of(error) if error else None
     if outage is None:
