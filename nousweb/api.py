@@ -8,6 +8,7 @@ from ninja.openapi.schema import OpenAPISchema
 from context.api import router as context_router
 from identity.api import router as identity_router
 from memory.api import router as memory_router
+from nousweb import api_errors
 from nousweb.auth import PersonAuth, TokenAuth
 
 

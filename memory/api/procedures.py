@@ -53,7 +53,7 @@ def procedure_get(request: HttpRequest, procedure_id: UUID, agent: AgentSlug = "
     "/procedures/{procedure_id}", response={200: ProcedureOut, **CHANGE_REFUSALS}, summary="Change a procedure"
 )
 def procedure_patch(request: HttpRequest, procedure_id: UUID, payload: ProcedurePatch, agent: AgentSlug = "") -> Any:
-    """Change its text, how it is filed, or whether search shows it. What people wrote or changed only people change: a
+    """Change its text, its metadata, or whether search shows it. What people wrote or changed only people change: a
     token gets 409."""
     _, by, memory = caller(request, agent, "memory.change_procedure")
     procedure = row_of(memory.procedures, procedure_id, "procedure")

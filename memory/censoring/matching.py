@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import re2
 
 from memory.censoring.patterns import pattern_compile
-from memory.censoring.reading import Reading, text_read
+from memory.censoring.readable_text import Reading, text_read
 
 MAX_SPANS = 20
 MAX_PASSAGE_CHARACTERS = 400
@@ -108,7 +108,7 @@ def text_match(
     interrupted: RE2 bounds it by the length of the text. What is not reached in time is listed; where it is binding
     the verdict is "block", else it counts as no match.
 
-    A pattern may match the text as it is or as it reads (memory.censoring.reading); its meanings are as it reads.
+    A pattern may match the text as it is or as it reads (memory.censoring.readable_text); its meanings are as it reads.
     """
     reading = text_read(text)
     matches: list[Match] = []

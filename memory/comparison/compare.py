@@ -71,7 +71,7 @@ REASONS = {
     "antonym": "One says the opposite of the other one.", "name": "They name other people, places or things.",
     "roles": "The same words stand in other roles.", "quantity": "They speak of another quantity or frequency.",
     "time": "They speak of another time, or of a plan.", "value": "The same is said with one thing exchanged.",
-    "detail": "One says more than the other one.", "subject": "They are filed under different subjects.",
+    "detail": "One says more than the other one.", "subject": "They have different subjects.",
     "relative_time": "A word like “yesterday” means another day now.", "question": "One of them asks.",
     "changed_value": "The same attribute of the same subject has another value.",
     "ended": "What was true is true no longer.", "wording": "They are worded differently.",
@@ -111,9 +111,9 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
 
 def _change(old: FactSnapshot, new: FactSnapshot) -> tuple[str, str, str, str] | None:
     """Reason code, attribute, old value and new value of an explicit change."""
-    # Of whom a sentence with a pronoun speaks is known only by what it is filed under.
-    filed = bool(old.subject.strip() and new.subject.strip())
-    if subjects_clash(old, new) or (not filed and w.PRONOUNS & {*old.texts, *new.texts}):
+    # Of whom a sentence with a pronoun speaks is known only by its subject.
+    has_subjects = bool(old.subject.strip() and new.subject.strip())
+    if subjects_clash(old, new) or (not has_subjects and w.PRONOUNS & {*old.texts, *new.texts}):
         return None
     rest, endings = _ENDING.subn(r"\1", " ".join(number_free(new.texts)))
     before = number_free(canonical(tuple(rest.split())))
@@ -157,7 +157,7 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
 
 
 def subjects_clash(old: FactSnapshot, new: FactSnapshot) -> bool:
-    """Whether the two may be about different things by what they are filed under: filed differently they are about the
+    """Whether the two may be about different things by their subjects: with different ones they are about the
     same only where their sentences name it themselves."""
     one, other = _plain_subject(old.subject), _plain_subject(new.subject)
     if one == other:
@@ -169,7 +169,7 @@ def subjects_clash(old: FactSnapshot, new: FactSnapshot) -> bool:
 
 
 def names_subject(content: str, subject: str) -> bool:
-    """Whether a sentence names all of the subject that another one is filed under."""
+    """Whether a sentence names all of the subject of another one."""
     named = set(_plain_subject(subject))
     return bool(named) and named <= set(_plain_subject(content))
 

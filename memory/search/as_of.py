@@ -179,9 +179,9 @@ def changed_since(view: PersonaMemory, request: SearchRequest, moment: datetime)
         held: Sequence[Any] = rows_as_of(list(recent[:MOST_CHANGED]), moment)
         keys |= {(store.key.value, str(row.pk)): _then(store, row) if row.active else None for row in held}
     if not request.types or ItemType.FACT in request.types:
-        refiled = [(ItemType.FACT.value, str(key)) for key in _refiled(view, request, moment)]
-        then = memories_as_of(view, refiled, moment)
-        keys |= {key: then.get(key) for key in refiled}
+        recategorised = [(ItemType.FACT.value, str(key)) for key in _recategorised(view, request, moment)]
+        then = memories_as_of(view, recategorised, moment)
+        keys |= {key: then.get(key) for key in recategorised}
     rows = _index_rows(view, keys)
     return Changed(
         request,
@@ -190,7 +190,7 @@ def changed_since(view: PersonaMemory, request: SearchRequest, moment: datetime)
     )
 
 
-def _refiled(view: PersonaMemory, request: SearchRequest, moment: datetime) -> list[Any]:
+def _recategorised(view: PersonaMemory, request: SearchRequest, moment: datetime) -> list[Any]:
     """Facts that a filter of the request would treat otherwise today than it did then."""
     names = [
         name

@@ -335,4 +335,4 @@ def test_inspector_keyboard_focus_stays_and_the_answer_is_announced(considered: 
         page.keyboard.press("Enter")
         page.wait_for_url(f"**{shown}*")
         expect(button).to_be_focused()
-    expect(page.locator("#told")).to_contain_text("memories considered")
+    expect(page.locator("#inspector-status")).to_contain_text("memories considered")

@@ -1,4 +1,4 @@
-"""What happens to a fact after it was learned, on both its clocks."""
+"""What happens to a fact after it was learned, in valid and in recorded time."""
 
 import threading
 from datetime import UTC, datetime, timedelta

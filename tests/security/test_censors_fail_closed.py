@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
-from memory.censoring.reading import text_read
+from memory.censoring.readable_text import text_read
 from memory.models import Censor
 from memory.policy import MAX_ACTIVE_CENSORS, MAX_ACTIVE_TOKEN_CENSORS
 from memory.services.censors import censor_create

@@ -29,7 +29,7 @@ PENDING = "pending"
 
 
 @dataclass(slots=True)
-class Prepared:
+class EpisodeSummary:
     """`judge` is "done", "pending" when it is to be asked again, or why it will not be."""
 
     title: str = ""
@@ -53,15 +53,15 @@ def transcript_of(episode: Episode) -> str:
     return "\n".join([*parts, episode.detail] if episode.detail else parts)
 
 
-def _prepare(job: Job) -> Prepared:
+def _prepare(job: Job) -> EpisodeSummary:
     episode = Episode.objects.select_related("agent").filter(pk=job.subject_id, ended_at__isnull=False).first()
     if episode is None:
-        return Prepared(skipped=True)
+        return EpisodeSummary(skipped=True)
     text = transcript_of(episode)
     plain = episode_words(episode)
     if not text.strip():
-        return Prepared(skipped=True)
-    found = Prepared()
+        return EpisodeSummary(skipped=True)
+    found = EpisodeSummary()
     judge = judge_in_force()
     if judge is None:
         found.judge = PENDING
@@ -74,7 +74,7 @@ def _prepare(job: Job) -> Prepared:
     return found
 
 
-def _ask(judge: Judge, job: Job, episode: Episode, text: str, found: Prepared) -> None:
+def _ask(judge: Judge, job: Job, episode: Episode, text: str, found: EpisodeSummary) -> None:
     began = time.monotonic()
     try:
         summary = episode.summary
@@ -110,7 +110,7 @@ def _draft(episode: Episode, extracted: ExtractedFact) -> Fact:
     )
 
 
-def _apply(job: Job, found: Prepared) -> dict[str, Any]:
+def _apply(job: Job, found: EpisodeSummary) -> dict[str, Any]:
     if found.skipped:
         return {"skipped": "There is nothing to summarise."}
     episode = Episode.objects.select_related("agent").get(pk=job.subject_id)

@@ -33,7 +33,7 @@ def fact_edit(
     reason: str = "",
     evidence: Mapping[str, Any] | None = None,
 ) -> Fact:
-    """Change how a fact is filed and how sure it is, never what it says; None leaves a field alone."""
+    """Change a fact's category and metadata and how sure it is, never what it says; None leaves a field alone."""
     change_check(fact, by, "memory.change_fact")
     for name in (fact.category, category or fact.category):
         if name in CATEGORY_PERMISSIONS:

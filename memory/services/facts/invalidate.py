@@ -21,7 +21,7 @@ Action = FactChange.Action
 def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     """Mark a fact as never true: it leaves every view of the world at any time, and stays in what was believed.
 
-    Its span is kept as it was told and counts no longer. Raises Conflict when it is marked already.
+    Its span is kept as it was given and counts no longer. Raises Conflict when it is marked already.
     """
     change_check(fact, by, "memory.change_fact")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)

@@ -33,7 +33,7 @@ def fact_merge(
 ) -> tuple[Fact, Fact]:
     """Retire `duplicate`, because `into` says it too; returns both as they are now.
 
-    Unlike a superseded fact it did not end in the world: its span stays as it was told. Raises Conflict when
+    Unlike a superseded fact it did not end in the world: its span stays as it was given. Raises Conflict when
     either is retired already or the duplicate is people's word and `by` is no person, Invalid for a fact merged into
     itself or into another memory's.
     """

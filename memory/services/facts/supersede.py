@@ -38,8 +38,8 @@ def fact_supersede(
     """Let `new` take the place of `old`, which was true until `at`; returns both as they are now.
 
     `at` is a moment in the world; without it, since when `new` is true, else when it was learned. The old
-    fact keeps both clocks: it ends in the world at `at`, or where it had ended before, and in the agent's mind
-    now. One whose time has not come never begins: its span stays as it was told, and counts no longer.
+    fact keeps both times: it ends in the world at `at`, or where it had ended before, and in the agent's mind
+    now. One whose time has not come never begins: its span stays as it was given, and counts no longer.
 
     A person who decides so makes the new one people's word; `resolves` is the review that a judge resolves by it.
     Raises Conflict when either is retired already, or when the old one is people's word or being asked about and `by`

@@ -16,7 +16,7 @@ MARGIN = 0.04
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
+class BitemporalSpans:
     """Both spans on one axis. `never` says that the fact was found to be wrong, so that its span counts no more."""
 
     begin: datetime
@@ -47,7 +47,7 @@ def known_spans(fact: Fact, changes: Iterable[FactChange]) -> list[Span]:
     return spans
 
 
-def clocks_of(fact: Fact, changes: Iterable[FactChange]) -> Clocks:
+def bitemporal_spans(fact: Fact, changes: Iterable[FactChange]) -> BitemporalSpans:
     """The drawing of a fact, from its first moment to now or its last."""
     known = known_spans(fact, changes)
     valid: list[Span] = [(fact.valid_from, fact.valid_until)]
@@ -58,7 +58,7 @@ def clocks_of(fact: Fact, changes: Iterable[FactChange]) -> Clocks:
     last = min(max([*moments, now]), now + max(now - first, LONGEST_AHEAD))
     margin = max((last - first) * MARGIN, timedelta(minutes=1))
     begin, end = (first - margin if first - EARLIEST > margin else first), last + margin
-    return Clocks(
+    return BitemporalSpans(
         begin=begin,
         end=end,
         valid=span_bars(valid, begin, end),

@@ -12,7 +12,7 @@ from identity.principal import Principal
 from memory.models import Fact, SearchItem
 from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_restore, fact_supersede
-from nousweb.console.memory.bitemporal_chart import clocks_of, known_spans
+from nousweb.console.memory.bitemporal_chart import bitemporal_spans, known_spans
 from nousweb.lib import clock
 from tests.factories import make_copies
 from tests.http import browser, markup
@@ -155,11 +155,11 @@ def test_fact_bitemporal_chart_follows_what_happened(ada: Agent, actor: Principa
     changes = list(fact.changes.all())
     gone, back = changes[1].at, changes[0].at
     assert known_spans(fact, changes) == [(fact.recorded_at, gone), (back, None)]
-    drawn = clocks_of(fact, changes)
+    drawn = bitemporal_spans(fact, changes)
     assert [bar.end for bar in drawn.known] == [gone, None]
     assert all(bar.x >= 0 and bar.x + bar.width <= 100.001 for bar in drawn.known + drawn.valid)
     fact.valid_from, fact.valid_until = clock.now().replace(year=1), clock.now().replace(year=9999)
-    assert clocks_of(fact, changes).valid[0].width == pytest.approx(100, abs=5)
+    assert bitemporal_spans(fact, changes).valid[0].width == pytest.approx(100, abs=5)
 
 
 @pytest.mark.parametrize("query", [{}, {"state": "all"}, {"tag": "t"}, {"as_of": "2030-01-01T00:00"}])

@@ -86,7 +86,7 @@ CHANGES: dict[str, Change] = {
         "It was never true. It leaves every prompt and every look at the past world; that the agent believed it "
         "stays on record, and it can be restored.",
         "Mark as wrong",
-        "Marked as wrong. The agent is no longer told it.",
+        "Marked as wrong: no prompt includes it from now on.",
         RemarkForm,
         _invalidate,
         danger=True,
@@ -100,10 +100,10 @@ CHANGES: dict[str, Change] = {
         _restore,
     ),
     "edit": Change(
-        "File anew",
-        "How it is filed: tags, importance, category and scope. What it says is never edited; supersede it instead.",
+        "Recategorise",
+        "Its category, scope, tags and importance. What it says is never edited; supersede it instead.",
         "Save",
-        "Saved how the fact is filed.",
+        "Saved the fact's category and metadata.",
         FactEditForm,
         _edit,
     ),

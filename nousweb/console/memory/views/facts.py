@@ -14,7 +14,7 @@ from memory.models import Fact, FactChange, ItemType
 from memory.policy import KNOWN_CATEGORIES, PROFILE_CATEGORIES
 from memory.selectors import fact_chain
 from memory.services.facts import fact_learn
-from nousweb.console.memory.bitemporal_chart import clocks_of
+from nousweb.console.memory.bitemporal_chart import bitemporal_spans
 from nousweb.console.memory.forms import FactForm
 from nousweb.console.memory.page_scope import base_context, index_state, shown_memory
 from nousweb.console.pagination import BoundedPaginator, query_without
@@ -89,7 +89,7 @@ def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         request,
         shown,
         fact=fact,
-        clocks=clocks_of(fact, changes),
+        spans=bitemporal_spans(fact, changes),
         chain=fact_chain(shown.memory, fact),
         changes=[(change, CHANGE_KINDS.get(FactChange.Action(change.action), "neutral")) for change in changes],
         more_changes=len(changes) > CHANGES_SHOWN,
