@@ -12,7 +12,7 @@ from identity.models import ChangeProposal, IdentityVersion, Persona
 from identity.policy import MAX_SECTION_CHARACTERS, VIEW_SUBCONSCIOUS, Section
 from identity.principal import Principal
 from identity.prompt import section_check
-from identity.schemas import (
+from identity.schemas.identity import (
     ChangeIn,
     ChangeOut,
     DiffOut,

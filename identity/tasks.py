@@ -1,9 +1,15 @@
 """What the worker runs for identity. Thin: each calls a service."""
 
 from identity.principal import Principal
+from identity.services.change_feed import changes_purge
 from identity.services.proposals import proposals_expire
 
 
 def expire_proposals() -> int:
     """Close proposals that nobody decided in time; returns how many."""
     return proposals_expire(by=Principal.of_system("schedule"))
+
+
+def purge_changes() -> int:
+    """Delete changes past their retention; returns how many."""
+    return changes_purge()

@@ -9,7 +9,9 @@ class MemoryConfig(AppConfig):
         from django_q.signals import post_spawn
 
         from identity.policy import scope_extend
+        from identity.services.change_bodies import bodies
         from identity.services.seeding import profile_sources
+        from memory.change_bodies import MEMORY_BODIES
         from memory.jobs.reaper import reaper_start
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
@@ -19,6 +21,7 @@ class MemoryConfig(AppConfig):
         for one in MEMORY_TYPES.values():
             scope_extend("memory:read", {one.permission(action) for action in one.tokens_may if action == "view"})
             scope_extend("memory:write", {one.permission(action) for action in one.tokens_may if action != "view"})
+        bodies.update(MEMORY_BODIES)
         profile_sources.append(profile_texts)
         erasers.append(questions_erase)
         post_spawn.connect(reaper_start, dispatch_uid="memory.jobs.reaper")

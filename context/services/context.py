@@ -16,6 +16,7 @@ from context.models import ContextRun
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_again, agent_held
+from identity.services.change_feed import change_draft
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import instance_insert
@@ -85,6 +86,7 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
         durable=settings.CONTEXT_LOG_DURABLE,
         where="nous_agent_hold(%(agent_id)s::bigint) = %(erasures)s::bigint",
         values={"erasures": agent.erasures},
+        beside=change_draft("context.assembled", agent, run.persona, "contextrun", run.pk),
     )
     if not kept:
         return None

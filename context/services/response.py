@@ -9,6 +9,7 @@ from context.usage import REFERENCED_AT
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
+from identity.services.change_feed import change_record
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
@@ -61,6 +62,9 @@ def context_respond(*, run: ContextRun, response: str, by: Principal) -> list[It
         )
     MemoryUsage.objects.bulk_create(rows, ignore_conflicts=True)
     ContextRun.objects.filter(pk=run.pk).update(responded_at=moment)
+    change_record(
+        kind="context.answered", agent=run.agent, persona=run.persona, object_type="contextrun", object_id=run.pk
+    )
     return uses
 
 

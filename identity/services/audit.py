@@ -7,6 +7,7 @@ from django.db import models
 from identity.models import Agent, AuditEvent, Persona
 from identity.policy import ACTIONS_OF_BOTH_PERSONAS
 from identity.principal import Principal
+from identity.services.change_feed import change_of_audit
 
 
 class AuditEntry(TypedDict, total=False):
@@ -28,9 +29,10 @@ class AuditEntry(TypedDict, total=False):
 
 
 def audit_record(**entry: Unpack[AuditEntry]) -> AuditEvent:
-    """Write `entry` to the audit trail."""
+    """Write `entry` to the audit trail, and to the change feed where it is a domain event."""
     record = audit_draft(**entry)
     record.save(force_insert=True)
+    change_of_audit(record, entry["agent"], entry["target"])
     return record
 
 

@@ -18,6 +18,7 @@ from identity.policy import SECTION_POLICY
 from identity.principal import Principal
 from identity.prompt import section_check
 from identity.services.audit import audit_record
+from identity.services.change_feed import change_record
 from identity.services.four_eyes import approval_check, waits
 from identity.services.guardrails import guardrail_decide, remark_check, text_check
 from identity.services.proposal_limits import (
@@ -296,6 +297,7 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
     # What waits again must get a chance to be seen before it expires.
     proposal.expires_at = max(proposal.expires_at, clock.now() + timedelta(days=1))
     proposal.save()
+    _tell("proposal.reopened", proposal)
     return proposal
 
 
@@ -366,6 +368,18 @@ def _decide(
     proposal.version = version
     proposal.decided_at = clock.now()
     proposal.save()
+    _tell("proposal.decided", proposal, status=str(status))
+
+
+def _tell(kind: str, proposal: ChangeProposal, **details: str) -> None:
+    change_record(
+        kind=kind,
+        agent=proposal.agent,
+        persona=proposal.persona,
+        object_type="changeproposal",
+        object_id=proposal.pk,
+        details={"section": proposal.section} | details,
+    )
 
 
 def _restore_before(

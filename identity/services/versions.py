@@ -2,9 +2,10 @@
 
 from django.db import transaction
 
-from identity.models import Agent, AuthorFields, ChangeProposal, IdentityVersion
+from identity.models import Agent, AuthorFields, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.change_feed import change_record
 from identity.services.four_eyes import activation_check
 from nousweb.lib.errors import Conflict, NotFound
 
@@ -112,5 +113,14 @@ def version_activate(
             "restores": restores.version if restores else None,
         },
         message=message or reason,
+    )
+    # The actor may read every version, whoever proposed it.
+    change_record(
+        kind="identity.changed",
+        agent=agent,
+        persona=Persona.ACTOR,
+        object_type="identityversion",
+        object_id=version.pk,
+        details={"section": section, "version": version.version},
     )
     return version

@@ -10,6 +10,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
+from identity.services.change_feed import change_draft, changes_record
 from memory.censoring.cost import pattern_cost_check
 from memory.censoring.matching import Outcome, Rule, Similarities, text_match
 from memory.censoring.patterns import meaning_check, pattern_check
@@ -223,6 +224,10 @@ def _count(outcome: Outcome, agent: Agent, by: Principal, now: datetime) -> None
             "censors": matched,
             "timed_out": [missed.rule.id for missed in outcome.timed_out],
         },
+    )
+    changes_record(
+        change_draft("censor.triggered", agent, by.persona, "censor", censor_id, {"verdict": outcome.verdict})
+        for censor_id in matched
     )
 
 

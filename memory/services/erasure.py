@@ -23,6 +23,7 @@ from django.db import connection, models, transaction
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
 from identity.services.agent_lock import agent_erasing
+from identity.services.change_feed import change_draft, changes_record
 from memory.models import Fact, FactChange, ItemType, WorkingMemory
 from memory.search.index_writer import index_remove
 from memory.services.facts.locks import facts_lock
@@ -229,6 +230,7 @@ def _erase_facts(
     erasure = _erasure_of(agent, facts, looked)
     rows = _erasers_run(erasure)
     _unlink(facts)
+    changes_record(change_draft("fact.erased", agent, fact.persona, "fact", fact.pk) for fact in facts)
     for persona in Persona.values:
         index_remove(persona, ItemType.FACT, [str(fact.pk) for fact in facts])
     rows["searchitem"] = len(facts)

@@ -13,6 +13,7 @@ from django.db import connection, transaction
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.change_feed import change_draft, changes_record
 from memory.jobs.messages import message_send
 from memory.layers.compaction import compact
 from memory.layers.event_policy import CLOSING_KINDS, KIND_IMPORTANCE
@@ -181,7 +182,7 @@ ON CONFLICT (agent_id, persona, loop_id) DO UPDATE SET
     last_event_at = greatest(held.last_event_at, excluded.last_event_at),
     closed_at = coalesce(held.closed_at, excluded.closed_at),
     closed_by = CASE WHEN held.closed_at IS NULL THEN excluded.closed_by ELSE held.closed_by END
-RETURNING id, closed_at IS NOT NULL
+RETURNING id, loop_id, closed_at IS NOT NULL, closed_at = %s
 """
 
 
@@ -209,5 +210,11 @@ def _loops_extend(agent: Agent, persona: str, events: Sequence[Event]) -> list[i
         for column, value in zip(columns, row, strict=True):
             column.append(value)
     with connection.cursor() as cursor:
-        cursor.execute(_LOOPS_EXTEND, [agent.pk, persona, LoopSummary.ClosedBy.OUTPUT.value, *columns])
-        return [row_id for row_id, is_closed in cursor.fetchall() if is_closed]
+        cursor.execute(_LOOPS_EXTEND, [agent.pk, persona, LoopSummary.ClosedBy.OUTPUT.value, *columns, now])
+        rows = cursor.fetchall()
+    changes_record(
+        change_draft("loop.closed", agent, persona, "loopsummary", loop_id, {"closed_by": "output"})
+        for _, loop_id, _, closes in rows
+        if closes
+    )
+    return [row_id for row_id, _, is_closed, _ in rows if is_closed]

@@ -4,15 +4,16 @@ Source: seed "Agentic Memory System", Derivation Pipelines.
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import QuerySet
 
-from identity.models import Agent
+from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.change_feed import change_draft, changes_record
 from memory.jobs.messages import message_send
 from memory.layers.event_policy import CLOSING_KINDS, OPENING_KINDS
 from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
@@ -52,12 +53,23 @@ def loops_close_idle() -> list[int]:
     Run by the clock. It needs no audit record: the loop says itself that idle time closed it.
     """
     horizon = clock.now() - timedelta(minutes=settings.LOOP_IDLE_MINUTES)
+    # Persona by persona, so that neither keeps the other's waiting.
+    return [loop_id for persona in Persona.values for loop_id in _close_idle(persona, horizon)]
+
+
+def _close_idle(persona: str, horizon: datetime) -> list[int]:
     closed: list[int] = []
     while True:
         with transaction.atomic():
-            idle = LoopSummary.objects.filter(closed_at__isnull=True, last_event_at__lt=horizon)
-            found = list(idle.order_by("pk").select_for_update(skip_locked=True).values_list("pk", flat=True)[:BATCH])
+            idle = LoopSummary.objects.filter(persona=persona, closed_at__isnull=True, last_event_at__lt=horizon)
+            free = idle.order_by("pk").select_for_update(skip_locked=True, of=("self",))
+            rows = list(free.select_related("agent")[:BATCH])
+            found = [row.pk for row in rows]
             LoopSummary.objects.filter(pk__in=found).update(closed_at=clock.now(), closed_by=LoopSummary.ClosedBy.IDLE)
+            changes_record(
+                change_draft("loop.closed", row.agent, row.persona, "loopsummary", row.loop_id, {"closed_by": "idle"})
+                for row in rows
+            )
         closed += found
         if len(found) < BATCH:
             return closed

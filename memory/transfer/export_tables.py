@@ -55,6 +55,8 @@ LEFT_OUT = frozenset(
     {
         "ApiToken",
         "AuditEvent",
+        "Change",
+        "ChangeStream",
         "EventSequence",
         "JudgeCall",
         "Job",
@@ -64,7 +66,7 @@ LEFT_OUT = frozenset(
     }
 )
 """Tables with rows of an agent that an export does not carry: secrets, the trail unless asked for, what calls
-cost, and what is derived or counted again."""
+cost, what is derived or counted again, and what was made known elsewhere."""
 
 LATER: dict[tuple[type[models.Model], str], Any] = {
     **{(model, "retired_at"): None for model in (Episode, Decision, Procedure, Censor)},

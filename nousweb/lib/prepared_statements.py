@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from django.db import connection
-from django.db.models import Model, QuerySet
+from django.db.models import AutoField, Model, QuerySet
 from psycopg import Cursor
 from psycopg.pq import Format
 from psycopg.sql import quote
@@ -40,28 +40,45 @@ def rows_prepared(statement: str, values: Mapping[str, Any], *, binary: bool = F
 
 
 def instance_insert(
-    row: Model, *, durable: bool = True, where: str = "", values: Mapping[str, Any] | None = None
+    row: Model,
+    *,
+    durable: bool = True,
+    where: str = "",
+    values: Mapping[str, Any] | None = None,
+    beside: Model | None = None,
 ) -> bool:
     """Insert an instance by one prepared statement; no signal is sent. Returns whether it was inserted.
 
     It is not where the condition `where` does not hold, SQL with `values` for its own parameters. Outside of a
     transaction what is not `durable` is not waited for until it is on disk: a crash of PostgreSQL may lose the last
-    half second of it, never a part of a row.
+    half second of it, never a part of a row. `beside` is inserted with it, by the same statement, or not at all. A row
+    that the database numbers does not learn its number.
     """
-    fields = row._meta.concrete_fields
-    names = ", ".join(f'"{field.column}"' for field in fields)
-    given = ", ".join(f"%({field.column})s" for field in fields)
+    columns, given, parameters = _insertion(row, "")
     condition = f" WHERE {where}" if where else ""
     hurried = "" if durable or connection.in_atomic_block else " FROM set_config('synchronous_commit', 'off', true)"
+    statement = f"INSERT INTO {columns} SELECT {given}{hurried}{condition}"
+    if beside is not None:
+        columns, given, more = _insertion(beside, "beside_")
+        follows = f"INSERT INTO {columns} SELECT {given} FROM inserted"  # noqa: S608  (names of our own tables)
+        statement = f"WITH inserted AS ({statement} RETURNING 1) {follows}"
+        parameters |= more
     with prepared_cursor() as cursor:
-        cursor.execute(
-            f'INSERT INTO "{row._meta.db_table}" ({names}) SELECT {given}{hurried}{condition}',
-            {field.column: field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields}
-            | dict(values or {}),
-        )
+        cursor.execute(statement, parameters | dict(values or {}))
         inserted = bool(cursor.rowcount)
     row._state.adding = not inserted
     return inserted
+
+
+def _insertion(row: Model, prefix: str) -> tuple[str, str, dict[str, Any]]:
+    """The table with its columns, their placeholders, and the values by name, which begins with `prefix`."""
+    fields = [field for field in row._meta.concrete_fields if not (isinstance(field, AutoField) and row.pk is None)]
+    names = ", ".join(f'"{field.column}"' for field in fields)
+    given = ", ".join(f"%({prefix}{field.column})s" for field in fields)
+    values = {
+        f"{prefix}{field.column}": field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields
+    }
+    return f'"{row._meta.db_table}" ({names})', given, values
 
 
 class CachedQuery:

@@ -14,6 +14,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {
     "Expire questions nobody answered": ("memory.tasks.expire_reviews", 10),
     "Delete records of runs done long ago": ("memory.tasks.purge_runs", 24 * 60),
     "Count the tokens of prompts exactly": ("context.tasks.count_tokens", 1),
+    "Delete changes past their retention": ("identity.tasks.purge_changes", 60),
     "Delete context runs past their retention": ("context.tasks.purge_context_runs", 24 * 60),
 }
 """Name to the task's dotted path and its period in minutes."""

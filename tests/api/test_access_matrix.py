@@ -39,6 +39,7 @@ GET    /api/identity/{section}/history      401 200 200 200 200 200 404 401 401
 GET    /api/identity/{section}/diff         401 200 200 200 200 200 404 401 401
 GET    /api/proposals/{proposal_id}         401 200 200 200 200 200 404 401 401
 POST   /api/reinitiate                      401 403 403 200 403 403 404 401 401
+GET    /api/changes                         401 200 200 200 200 200 404 401 401
 POST   /api/facts                           401 403 201 201 201 201 404 401 401
 GET    /api/facts                           401 200 200 200 200 200 404 401 401
 GET    /api/facts/{fact_id}                 401 200 200 200 200 200 404 401 401

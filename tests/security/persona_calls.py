@@ -137,6 +137,7 @@ MAKERS: dict[str, Maker] = {
         },
     ),
     "GET /api/proposals/{proposal_id}": lambda rng, known: ({}, None),
+    "GET /api/changes": lambda rng, known: (page(rng, bodies=rng.choice(["true", "false"])), None),
     "POST /api/reinitiate": lambda rng, known: ({}, {"reason": "x"}),
     "POST /api/facts": lambda rng, known: ({}, fact(rng)),
     "GET /api/facts": lambda rng, known: (page(rng, state=rng.choice(["active", "retired", "all"])), None),

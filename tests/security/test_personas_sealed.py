@@ -16,12 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
+from uuid import UUID
 
 import pytest
 from django.db import transaction
 from django.utils import timezone
 
 from identity.policy import SCOPE_PERMISSIONS
+from identity.services import change_feed
 from identity.services.tokens import token_create
 from memory import tasks
 from memory.jobs.runner import job_run
@@ -48,6 +50,7 @@ LAST: tuple[Call, ...] = (
     ("GET", "/identity", {}, None),
     ("GET", "/identity/preferences/history", {}, None),
     ("GET", "/index", {}, None),
+    ("GET", "/changes", {"limit": 500, "bodies": "true"}, None),
     ("GET", "/facts", {"state": "all", "limit": 200}, None),
     ("GET", "/events", {"limit": 200}, None),
     ("GET", "/loops", {"limit": 1}, None),
@@ -79,20 +82,24 @@ class Chance:
     """Where random bytes, and with them UUIDs, come from: the same ones whenever the same is done again."""
 
     source: Random = field(default_factory=Random)
+    changes: Random = field(default_factory=Random)
+    """Where the names of changes come from; messages to the worker, of which one is enough for both, draw as well."""
 
     @contextmanager
     def of(self, *what: object) -> Iterator[None]:
-        before, self.source = self.source, Random(repr(what))
+        before = self.source, self.changes
+        self.source, self.changes = Random(repr(what)), Random(repr(what))
         try:
             yield
         finally:
-            self.source = before
+            self.source, self.changes = before
 
 
 @pytest.fixture
 def chance(monkeypatch):
     found = Chance()
     monkeypatch.setattr(os, "urandom", lambda size: found.source.randbytes(size))
+    monkeypatch.setattr(change_feed, "key_new", lambda: UUID(int=found.changes.getrandbits(128), version=4))
     return found
 
 
@@ -176,8 +183,10 @@ class Stage:
         """What the worker would do now, and with `dream` what the clock starts once a day."""
         if dream:
             for task in (tasks.dream, tasks.backfill_layers, tasks.refresh_search_statistics, tasks.expire_reviews):
-                task()
-        tasks.close_idle_loops()
+                with self.chance.of(task.__name__, step):
+                    task()
+        with self.chance.of("idle", step):
+            tasks.close_idle_loops()
         while queued := list(Job.objects.filter(status="queued").order_by("pk").values_list("pk", "key")):
             for key, name in queued:
                 with self.chance.of("run", step, name):

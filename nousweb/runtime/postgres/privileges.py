@@ -22,9 +22,15 @@ APPEND_ONLY: dict[str, tuple[str, ...]] = {
 }
 """Tables to which the product only adds, each with the columns that it may update nevertheless."""
 
+KEPT_FOR_A_TIME = {
+    "identity_change": frozenset({"SELECT", "INSERT", "DELETE"}),
+    "identity_changestream": frozenset({"SELECT", "DELETE"}),
+}
+"""Tables of which the product changes no row: it deletes what has reached its age, or is of an agent that is erased."""
+
 READ_ONLY = frozenset({"django_migrations"})
 
-ERASURE_FUNCTIONS = ("nous_erase_facts", "nous_erase_agent")
+OWNERS_FUNCTIONS = ("nous_erase_facts", "nous_erase_agent", "nous_changes_publish", "nous_changes_purge")
 """Functions that run with the owner's rights; nobody but the product may call them."""
 
 WITNESS = "identity_auditevent"
@@ -100,6 +106,8 @@ def _wanted(table: _Table) -> frozenset[str]:
         return frozenset({"USAGE", "SELECT"})
     if table.name in READ_ONLY:
         return frozenset({"SELECT"})
+    if table.name in KEPT_FOR_A_TIME:
+        return KEPT_FOR_A_TIME[table.name]
     return frozenset({"SELECT", "INSERT"}) if table.name in APPEND_ONLY else ROWS
 
 
@@ -153,7 +161,7 @@ def _grant_functions(connection: psycopg.Connection, role: sql.Identifier) -> No
     functions = connection.execute(
         "SELECT oid::regprocedure::text FROM pg_proc"
         " WHERE pronamespace = to_regnamespace(current_schema()) AND proname = ANY(%s)",
-        [list(ERASURE_FUNCTIONS)],
+        [list(OWNERS_FUNCTIONS)],
     ).fetchall()
     for (signature,) in functions:
         # A signature is printed quoted where it has to be, by the server itself.

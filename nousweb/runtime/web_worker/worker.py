@@ -20,6 +20,7 @@ from typing import Any
 from gunicorn.workers.gthread import ThreadWorker
 
 from nousweb.client_address import network_of
+from nousweb.lib.stopping import stopping
 from nousweb.runtime.web_worker.admission import Admission
 from nousweb.runtime.web_worker.answers import health, refusal
 from nousweb.runtime.web_worker.callers import caller_of
@@ -60,6 +61,11 @@ class FrontWorker(ThreadWorker):
 
         self._most_body = settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0
         super().run()
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """The process has to stop: whoever waits in it for something that may not come goes home."""
+        stopping.set()
+        super().handle_exit(sig, frame)
 
     # Connections come and go.
 

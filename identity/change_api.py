@@ -1,0 +1,97 @@
+"""The change feed over HTTP."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from identity.change_policy import CHANGE_KINDS, LONGEST_WAIT_SECONDS, MAX_PAGE
+from identity.models import Agent, Change
+from identity.principal import Principal
+from identity.schemas.changes import FeedOut
+from identity.selectors import agent_for
+from identity.services.change_bodies import bodies_of
+from identity.services.change_cursor import places_decode, places_encode
+from identity.services.change_feed import kinds_of, streams_of
+from identity.services.change_wait import changes_await
+from nousweb.lib.errors import Invalid
+from nousweb.lib.schemas import Problem
+
+router = Router(tags=["changes"])
+
+REFUSALS = {401: Problem, 403: Problem, 404: Problem, 410: Problem, 422: Problem, 429: Problem}
+NOW = "now"
+
+
+@router.get("/changes", response={200: FeedOut, **REFUSALS}, summary="What has happened since")
+def changes_list(
+    request: HttpRequest,
+    agent: str = "",
+    after: str = Query("", description="The last page's `next`; empty for all that is kept, `now` for none of it"),
+    wait: int = Query(0, ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to wait for a change if there is none"),
+    limit: int = Query(100, ge=1, le=MAX_PAGE),
+    kinds: str = Query("", max_length=1000, description="Only these, by commas; `fact.*` for all about facts"),
+    bodies: bool = Query(False, description="With each change what it is about, as it is now"),
+) -> Any:
+    """Everything that happens to an agent, in the order in which it became visible, each once, none left out.
+
+    A token learns of its own persona (the subconscious of both) and of what its scopes let it read; each persona's
+    changes are in order. Read with `next` for ever: it is given on every page, and stays good until the changes after
+    it are deleted by age; then, or when the database is another one, it is answered 410. A reader that finds no free
+    place to wait is answered 429.
+    """
+    by: Principal = request.auth  # type: ignore[attr-defined]
+    found = agent_for(by, agent)
+    allowed = kinds_of(by)
+    if not allowed:
+        by.require("identity.view_agent", found)
+    page = changes_await(
+        agent=found,
+        by=by,
+        after={} if after == NOW else places_decode(after),
+        kinds=kinds_named(kinds) & allowed if kinds else allowed,
+        limit=limit,
+        newest=after == NOW,
+        seconds=wait,
+    )
+    return {
+        "items": changes_out(found, page.changes, streams_of(by), with_bodies=bodies),
+        "next": places_encode(page.places),
+        "more": page.more,
+    }
+
+
+def kinds_named(patterns: str) -> frozenset[str]:
+    """The kinds that a list of names and `group.*` means. Raises Invalid for a name that means none."""
+    found: set[str] = set()
+    for pattern in filter(None, (each.strip() for each in patterns.split(","))):
+        named = {
+            kind
+            for kind in CHANGE_KINDS
+            if pattern in ("*", kind) or (pattern.endswith(".*") and kind.startswith(pattern[:-1]))
+        }
+        if not named:
+            raise Invalid(f"There is no kind of change {pattern[:60]!r}.", field="kinds")
+        found |= named
+    return frozenset(found)
+
+
+def changes_out(
+    agent: Agent, changes: Sequence[Change], personas: Sequence[str], *, with_bodies: bool
+) -> list[dict[str, Any]]:
+    """Changes as API and webhooks give them."""
+    held = bodies_of(agent, changes, personas) if with_bodies else {}
+    return [
+        {
+            "id": change.key,
+            "kind": change.kind,
+            "persona": change.persona,
+            "at": change.at,
+            "object_type": change.object_type,
+            "object_id": change.object_id,
+            "details": change.details,
+            "body": held.get((change.object_type, change.object_id)),
+        }
+        for change in changes
+    ]

@@ -1,0 +1,98 @@
+"""The domain events of the change feed, declared as data: what each is called, and who may know of it.
+
+An event is known to whoever may read what it is about: a token by its scopes, a person by their rights.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeKind:
+    """`permission` is needed to know of it and to read its body; `actions` are those of the audit trail that are it.
+
+    `details` are members of the audit record's state after it that travel too: ids, numbers and words of our own.
+    `named_by` is the attribute that names its object outside, where a key would count what everybody does.
+    """
+
+    permission: str
+    actions: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    named_by: str = "pk"
+
+
+VERSION, PROPOSAL = "identity.view_identityversion", "identity.view_changeproposal"
+FACT, EPISODE, REVIEW = "memory.view_fact", "memory.view_episode", "memory.view_memoryreview"
+CENSOR, PROCEDURE, DECISION = "memory.view_censor", "memory.view_procedure", "memory.view_decision"
+EVENT, WORKING, CONTEXT = "memory.view_event", "memory.view_workingmemory", "context.assemble_context"
+
+CHANGE_KINDS: dict[str, ChangeKind] = {
+    "agent.changed": ChangeKind(
+        "identity.view_agent",
+        ("agent.create", "agent.update", "agent.configure", "agent.reinitiate", "agent.import"),
+        named_by="slug",
+    ),
+    "identity.changed": ChangeKind(VERSION, details=("version",)),
+    "proposal.created": ChangeKind(PROPOSAL, ("proposal.create",), ("base_version",)),
+    "proposal.decided": ChangeKind(PROPOSAL, details=("status",)),
+    "proposal.withdrawn": ChangeKind(PROPOSAL, ("proposal.withdraw",)),
+    "proposal.expired": ChangeKind(PROPOSAL, ("proposal.expire",)),
+    "proposal.reopened": ChangeKind(PROPOSAL),
+    "fact.learned": ChangeKind(FACT, ("fact.store",)),
+    "fact.confirmed": ChangeKind(FACT, ("fact.confirm",)),
+    "fact.superseded": ChangeKind(FACT, ("fact.supersede",), ("superseded_by",)),
+    "fact.merged": ChangeKind(FACT, ("fact.merge",), ("superseded_by",)),
+    "fact.edited": ChangeKind(FACT, ("fact.edit", "fact.unconfirm")),
+    "fact.invalidated": ChangeKind(FACT, ("fact.invalidate",)),
+    "fact.restored": ChangeKind(FACT, ("fact.restore",)),
+    "fact.erased": ChangeKind(FACT),
+    "review.opened": ChangeKind(REVIEW, ("memory_review.ask",), ("kind",)),
+    "review.resolved": ChangeKind(REVIEW, ("memory_review.resolve",), ("resolution",)),
+    "review.reopened": ChangeKind(REVIEW, ("memory_review.undo",)),
+    "review.expired": ChangeKind(REVIEW, ("memory_review.expire",)),
+    "episode.opened": ChangeKind(EPISODE, ("episode.open",)),
+    "episode.extended": ChangeKind(EPISODE, ("episode.append",)),
+    "episode.updated": ChangeKind(EPISODE, ("episode.update", "episode.describe")),
+    "episode.closed": ChangeKind(EPISODE, ("episode.close",)),
+    "decision.recorded": ChangeKind(DECISION, ("decision.record",)),
+    "decision.reviewed": ChangeKind(DECISION, ("decision.review",), ("outcome",)),
+    "decision.updated": ChangeKind(DECISION, ("decision.update",)),
+    "decision.linked": ChangeKind(DECISION, ("decision.link",), ("episode",)),
+    "procedure.created": ChangeKind(PROCEDURE, ("procedure.create",)),
+    "procedure.updated": ChangeKind(PROCEDURE, ("procedure.update",)),
+    "procedure.used": ChangeKind(PROCEDURE, ("procedure.activate", "procedure.report")),
+    "censor.created": ChangeKind(CENSOR, ("censor.create",)),
+    "censor.updated": ChangeKind(CENSOR, ("censor.update", "censor.retire", "censor.revive", "censor.false_positive")),
+    "censor.triggered": ChangeKind(CENSOR, details=("verdict",)),
+    "events.recorded": ChangeKind(EVENT, ("events.record",), ("count", "first_id", "last_id")),
+    "loop.closed": ChangeKind(EVENT, ("loop.close",), ("closed_by",), named_by="loop_id"),
+    "working.changed": ChangeKind(
+        WORKING,
+        ("working.set", "working.clear", "working.item_add", "working.item_remove", "working.thread_open",
+         "working.thread_close"),
+        named_by="session_id",
+    ),
+    "context.assembled": ChangeKind(CONTEXT),
+    "context.answered": ChangeKind(CONTEXT),
+    "context.outcome": ChangeKind(CONTEXT, ("context.outcome",), ("outcome",)),
+}  # fmt: skip
+"""By name: what it is about, a dot, and what happened to it."""
+
+KIND_OF_ACTION = {action: kind for kind, declared in CHANGE_KINDS.items() for action in declared.actions}
+
+NOT_IN_FEED = frozenset(
+    {
+        "token.create", "token.revoke", "agent.erase", "fact.erase", "subject.erase", "index.retry", "lifecycle.retry",
+        "identity.update", "identity.rollback", "identity.seed", "proposal.approve", "proposal.revert",
+        "proposal.undo", "proposal.reject", "proposal.keep", "censor.trigger", "context.pin", "context.unpin",
+        "webhook.create", "webhook.update", "webhook.delete", "webhook.disable", "delivery.replay",
+    }
+)  # fmt: skip
+"""Actions on agents that are told otherwise (a version says `identity.changed`) or are no domain event."""
+
+MAX_PAGE = 500
+LONGEST_WAIT_SECONDS = 20
+POLL_SECONDS = 0.25
+"""A reader that waits looks so often: two indexed statements, outside of every transaction."""
+
+RETRY_WAIT_SECONDS = 2
+"""After so long a reader comes again that found no place to wait."""

@@ -1,0 +1,29 @@
+"""Agents, who they are over time, who asked for it, who agreed, and what was done by whom."""
+
+from identity.models.agents import SLUG_PATTERN, Agent, AgentKind, AgentQuerySet, Persona, validate_slug
+from identity.models.audit import AuditEvent, AuditEventQuerySet
+from identity.models.author import AuthorFields
+from identity.models.changes import Change, ChangeStream
+from identity.models.proposals import ChangeProposal, ChangeProposalQuerySet
+from identity.models.tokens import ApiToken, ApiTokenQuerySet
+from identity.models.versions import IdentityVersion, IdentityVersionQuerySet
+
+__all__ = [
+    "SLUG_PATTERN",
+    "Agent",
+    "AgentKind",
+    "AgentQuerySet",
+    "ApiToken",
+    "ApiTokenQuerySet",
+    "AuditEvent",
+    "AuditEventQuerySet",
+    "AuthorFields",
+    "Change",
+    "ChangeProposal",
+    "ChangeProposalQuerySet",
+    "ChangeStream",
+    "IdentityVersion",
+    "IdentityVersionQuerySet",
+    "Persona",
+    "validate_slug",
+]

@@ -1,0 +1,64 @@
+"""The audit trail."""
+
+from django.db import models
+from django.db.models import Q
+
+from identity.models.agents import Agent, Persona
+from identity.models.author import AuthorFields
+from identity.policy import VIEW_SUBCONSCIOUS
+from nousweb.lib import clock
+from nousweb.lib.permissions import PermissionHolder
+
+
+class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
+    def of_object(self, type_name: str, object_id: object) -> "AuditEventQuerySet":
+        return self.filter(object_type=type_name, object_id=str(object_id))
+
+    def seen_by(self, by: PermissionHolder) -> "AuditEventQuerySet":
+        """The records that `by` may know of: those about the subconscious are for holders of its right."""
+        return self if by.may(VIEW_SUBCONSCIOUS) else self.exclude(persona=Persona.SUBCONSCIOUS)
+
+
+class AuditEvent(AuthorFields):
+    """Who did what to what. Append-only in the database, and readable after everything it names is gone."""
+
+    BOTH = "both"
+    """Persona of a record that everybody may know of, and whose states speak of the subconscious too."""
+
+    at = models.DateTimeField(default=clock.now, editable=False)
+    # No constraint: the trail of an erased agent stays.
+    agent = models.ForeignKey(
+        Agent, on_delete=models.DO_NOTHING, null=True, db_constraint=False, related_name="audit_events"
+    )
+    agent_slug = models.CharField(max_length=50, blank=True)
+    # Whose memory the record is about; "" where it is about none.
+    persona = models.CharField(max_length=20, choices=[*Persona.choices, (BOTH, "Both")], blank=True, default="")
+    action = models.CharField(max_length=60)
+    object_type = models.CharField(max_length=40)
+    object_id = models.CharField(max_length=100)
+    object_label = models.CharField(max_length=200)
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+    message = models.TextField(blank=True)
+    request_id = models.CharField(max_length=64, blank=True)
+
+    objects = AuditEventQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["agent", "-id"]),
+            models.Index(fields=["action", "-id"]),
+            models.Index(fields=["object_type", "object_id", "-id"]),
+            models.Index(fields=["request_id"], condition=~Q(request_id=""), name="audit_request"),
+            # So that the actions to choose from can be listed for those who may not see all of them.
+            models.Index(fields=["action"], condition=~Q(persona="subconscious"), name="audit_action_shown"),
+            models.Index(fields=["at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.author_name}: {self.action} {self.object_label}"
+
+    def shows_states(self, by: PermissionHolder) -> bool:
+        """Whether `by` may read what was before and after; the record itself is one that they may know of."""
+        return self.persona not in (self.BOTH, Persona.SUBCONSCIOUS) or by.may(VIEW_SUBCONSCIOUS)

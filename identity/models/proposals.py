@@ -1,0 +1,109 @@
+"""Wishes to change an identity, and what people decided."""
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Coalesce
+from django.urls import reverse
+
+from identity.models.agents import Agent, Persona
+from identity.models.author import AuthorFields
+from identity.models.versions import IdentityVersion
+from identity.policy import SECTION_POLICY, VIEW_SUBCONSCIOUS, Risk, Section, SectionPolicy
+from nousweb.lib import clock
+from nousweb.lib.permissions import PermissionHolder
+
+
+class ChangeProposalQuerySet(models.QuerySet["ChangeProposal"]):
+    def seen_by(self, by: PermissionHolder) -> "ChangeProposalQuerySet":
+        """What `by`, a person, may know of: proposals of the subconscious are for holders of its right."""
+        return self if by.may(VIEW_SUBCONSCIOUS) else self.exclude(persona=Persona.SUBCONSCIOUS)
+
+    def pending(self) -> "ChangeProposalQuerySet":
+        return self.filter(status=ChangeProposal.Status.PENDING)
+
+    def waiting(self) -> "ChangeProposalQuerySet":
+        return self.filter(status__in=ChangeProposal.WAITING)
+
+    def with_stale(self) -> "ChangeProposalQuerySet":
+        """Annotate `current_version`, the number of the section's current version (0 for none)."""
+        current = IdentityVersion.objects.current().filter(
+            agent=models.OuterRef("agent"), section=models.OuterRef("section")
+        )
+        return self.annotate(current_version=Coalesce(models.Subquery(current.values("version")[:1]), 0))
+
+    def riskiest_first(self) -> "ChangeProposalQuerySet":
+        rank = models.Case(
+            models.When(risk=Risk.HIGH, then=0),
+            models.When(risk=Risk.MEDIUM, then=1),
+            default=2,
+            output_field=models.IntegerField(),
+        )
+        return self.order_by(rank, "created_at", "id")
+
+
+class ChangeProposal(AuthorFields):
+    """A wish to change one section: what it said, what it should say, why, and what people decided."""
+
+    class Status(models.TextChoices):
+        PENDING = "pending", "Pending"
+        APPLIED = "applied", "Applied by agent, not looked over"
+        APPROVED = "approved", "Approved"
+        REJECTED = "rejected", "Rejected"
+        WITHDRAWN = "withdrawn", "Withdrawn"
+        EXPIRED = "expired", "Expired"
+        REVERTED = "reverted", "Reverted"
+
+    WAITING = (Status.PENDING, Status.APPLIED)
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="proposals")
+    # Of the token that proposed it: the actor never learns of what the subconscious proposes.
+    persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
+    section = models.CharField(max_length=20, choices=Section)
+    # 0 when the section had no version yet.
+    base_version = models.PositiveIntegerField()
+    content = models.TextField(blank=True)
+    reason = models.TextField(blank=True)
+    risk = models.CharField(max_length=10, choices=Risk)
+    # Why it waits or why it was applied at once, in the guardrail's own words.
+    guardrail = models.CharField(max_length=300)
+    restores = models.ForeignKey(IdentityVersion, on_delete=models.PROTECT, null=True, related_name="+")
+    status = models.CharField(max_length=10, choices=Status, default=Status.PENDING)
+    version = models.ForeignKey(IdentityVersion, on_delete=models.PROTECT, null=True, related_name="proposals")
+    reviewer_id = models.CharField(max_length=100, blank=True)
+    reviewer_name = models.CharField(max_length=200, blank=True)
+    comment = models.TextField(blank=True)
+    edited = models.BooleanField(default=False)
+    # The guardrails let its author, an agent, apply it without waiting.
+    self_applied = models.BooleanField(default=False)
+    decided_at = models.DateTimeField(null=True)
+    # Decisions taken in one bulk action share a batch, so that one undo takes all of them back.
+    batch = models.UUIDField(null=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+    expires_at = models.DateTimeField()
+
+    objects = ChangeProposalQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at"]
+        permissions = [
+            ("propose_changeproposal", "Can propose a change of identity"),
+            ("review_changeproposal", "Can approve, reject, roll back and undo changes of identity"),
+        ]
+        indexes = [
+            models.Index(fields=["agent", "status", "created_at"]),
+            models.Index(fields=["status", "expires_at"], condition=Q(status="pending"), name="pending_expiry"),
+            models.Index(fields=["batch"], condition=Q(batch__isnull=False), name="proposal_batch"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_section_display()} of {self.agent.name}, proposed by {self.author_name}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("proposal", args=[self.pk])
+
+    @property
+    def policy(self) -> SectionPolicy:
+        return SECTION_POLICY[self.section]

@@ -1,0 +1,56 @@
+"""Tokens of agents."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+from django.urls import reverse
+
+from identity.models.agents import Agent, Persona
+from identity.models.author import AuthorFields
+from nousweb.lib import clock
+
+
+class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    def usable(self) -> "ApiTokenQuerySet":
+        """Tokens that still open a door: not revoked and not past their expiry."""
+        return self.filter(revoked_at__isnull=True).filter(Q(expires_at__isnull=True) | Q(expires_at__gt=clock.now()))
+
+
+class ApiToken(models.Model):
+    """A secret that lets one agent act as one persona within its scopes. Only the secret's hash is kept."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="tokens")
+    persona = models.CharField(max_length=20, choices=Persona)
+    name = models.CharField(max_length=100)
+    scopes = ArrayField(models.CharField(max_length=40))
+    prefix = models.CharField(max_length=20, editable=False)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+    created_by = models.CharField(max_length=200)
+    # Who made it, for those who must not approve what it proposes: names change, keys do not.
+    maker_kind = models.CharField(
+        max_length=10, choices=AuthorFields.Kind, default=AuthorFields.Kind.SYSTEM, editable=False
+    )
+    maker_id = models.CharField(max_length=100, default="", editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, editable=False)
+    revoked_at = models.DateTimeField(null=True, editable=False)
+    revoked_by = models.CharField(max_length=200, blank=True, editable=False)
+
+    objects = ApiTokenQuerySet.as_manager()
+
+    class Meta:
+        ordering = [F("revoked_at").desc(nulls_first=True), "-created_at"]
+        permissions = [("revoke_apitoken", "Can revoke an agent's token")]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_tokens", args=[self.agent.slug])
+
+    @property
+    def state(self) -> str:
+        if self.revoked_at:
+            return "revoked"
+        return "expired" if self.expires_at and self.expires_at <= clock.now() else "active"

@@ -1,0 +1,46 @@
+"""What changes are about, as it is now: read when somebody asks, never kept with the change.
+
+Other apps add what they know: each entry of `bodies` gives, for ids of one type of object, those of them that are
+still there and belong to one of the personas.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from identity.models import Agent, Change, ChangeProposal, IdentityVersion
+from identity.schemas.identity import ProposalOut, VersionOut
+
+Bodies = dict[str, dict[str, Any]]
+BodyLoader = Callable[[Agent, Collection[str], Sequence[str]], Bodies]
+
+
+def bodies_of(
+    agent: Agent, changes: Sequence[Change], personas: Sequence[str]
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """By type and id the bodies of what these changes are about; without what is gone or has none.
+
+    Whoever asks has checked that the reader may know of the changes: who may know of one may read its body.
+    """
+    ids: dict[str, set[str]] = {}
+    for change in changes:
+        ids.setdefault(change.object_type, set()).add(change.object_id)
+    return {
+        (name, key): body
+        for name, wanted in ids.items()
+        if name in bodies
+        for key, body in bodies[name](agent, wanted, personas).items()
+    }
+
+
+def _versions(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bodies:
+    rows = IdentityVersion.objects.select_related("previous", "restores").filter(agent=agent, pk__in=ids)
+    return {str(row.pk): VersionOut.from_orm(row).model_dump(mode="json") | {"section": row.section} for row in rows}
+
+
+def _proposals(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bodies:
+    rows = ChangeProposal.objects.select_related("agent", "version")
+    rows = rows.filter(agent=agent, persona__in=personas, pk__in=ids)
+    return {str(row.pk): ProposalOut.from_orm(row).model_dump(mode="json") for row in rows}
+
+
+bodies: dict[str, BodyLoader] = {"identityversion": _versions, "changeproposal": _proposals}

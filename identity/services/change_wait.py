@@ -1,0 +1,77 @@
+"""Waiting for changes: so many readers of a process at a time, and none inside a transaction."""
+
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from django.conf import settings
+from django.db import connection
+
+from identity.change_policy import POLL_SECONDS, RETRY_WAIT_SECONDS
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.change_feed import ChangePage, Places, changes_read, stream_publish, streams_of
+from nousweb.lib.errors import TooMany
+from nousweb.lib.stopping import stopping
+
+_lock = Lock()
+_waiting: Counter[tuple[str, str]] = Counter()
+
+
+def changes_await(
+    *,
+    agent: Agent,
+    by: Principal,
+    after: Places,
+    kinds: Collection[str],
+    limit: int,
+    newest: bool = False,
+    seconds: float = 0,
+) -> ChangePage:
+    """The next changes for `by`, waiting up to `seconds` for the first one.
+
+    A reader publishes its own persona's stream, so that it finds whatever was committed before it asked. The stream of
+    the other persona is published by whoever else reads it, at the latest by the worker: nobody holds what the actor
+    waits for. Raises TooMany when nothing is there and too many of this caller, or of this process, wait already.
+    """
+    streams = streams_of(by)
+
+    def read(places: Places, newest: bool) -> ChangePage:
+        for persona in streams:
+            if by.token is None or persona == by.persona:
+                stream_publish(agent.pk, persona)
+        return changes_read(agent=agent, streams=streams, after=places, kinds=kinds, limit=limit, newest=newest)
+
+    page = read(after, newest)
+    if page.changes or not seconds or connection.in_atomic_block:
+        return page
+    deadline = time.monotonic() + seconds
+    with _place(by):
+        while not page.changes and (left := deadline - time.monotonic()) > 0:
+            if stopping.wait(min(POLL_SECONDS, left)):
+                break
+            page = read(page.places, False)
+    return page
+
+
+@contextmanager
+def _place(by: Principal) -> Iterator[None]:
+    """One of the places for readers that wait: a thread of the web server each."""
+    caller = (by.kind, by.id)
+    most = settings.CHANGE_WAITERS
+    with _lock:
+        if _waiting.total() >= most or _waiting[caller] >= max(1, most // 2):
+            raise TooMany(
+                "As many readers wait for changes as may: ask without wait, or again in a moment.",
+                retry_after=RETRY_WAIT_SECONDS,
+            )
+        _waiting[caller] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _waiting[caller] -= 1
+            if not _waiting[caller]:
+                del _waiting[caller]
