@@ -6,6 +6,10 @@ class IdentityConfig(AppConfig):
     verbose_name = "Identity"
 
     def ready(self) -> None:
+        from django_q.signals import post_spawn
+
         from identity.services.accounts import accounts_watch
+        from identity.services.webhook_runner import webhooks_start
 
         accounts_watch()
+        post_spawn.connect(webhooks_start, dispatch_uid="identity.webhooks")

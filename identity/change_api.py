@@ -1,17 +1,15 @@
 """The change feed over HTTP."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest
 from ninja import Query, Router
 
 from identity.change_policy import CHANGE_KINDS, LONGEST_WAIT_SECONDS, MAX_PAGE
-from identity.models import Agent, Change
 from identity.principal import Principal
 from identity.schemas.changes import FeedOut
 from identity.selectors import agent_for
-from identity.services.change_bodies import bodies_of
+from identity.services.change_bodies import changes_json
 from identity.services.change_cursor import places_decode, places_encode
 from identity.services.change_feed import kinds_of, streams_of
 from identity.services.change_wait import changes_await
@@ -56,7 +54,7 @@ def changes_list(
         seconds=wait,
     )
     return {
-        "items": changes_out(found, page.changes, streams_of(by), with_bodies=bodies),
+        "items": changes_json(found, page.changes, streams_of(by), with_bodies=bodies),
         "next": places_encode(page.places),
         "more": page.more,
     }
@@ -75,23 +73,3 @@ def kinds_named(patterns: str) -> frozenset[str]:
             raise Invalid(f"There is no kind of change {pattern[:60]!r}.", field="kinds")
         found |= named
     return frozenset(found)
-
-
-def changes_out(
-    agent: Agent, changes: Sequence[Change], personas: Sequence[str], *, with_bodies: bool
-) -> list[dict[str, Any]]:
-    """Changes as API and webhooks give them."""
-    held = bodies_of(agent, changes, personas) if with_bodies else {}
-    return [
-        {
-            "id": change.key,
-            "kind": change.kind,
-            "persona": change.persona,
-            "at": change.at,
-            "object_type": change.object_type,
-            "object_id": change.object_id,
-            "details": change.details,
-            "body": held.get((change.object_type, change.object_id)),
-        }
-        for change in changes
-    ]

@@ -111,6 +111,7 @@ PEOPLE_ONLY_PERMISSIONS = frozenset(
         "identity.add_agent",
         "identity.change_agent",
         "identity.view_auditevent",
+        "identity.manage_webhook",
         "identity.view_apitoken",
         "identity.add_apitoken",
         "identity.revoke_apitoken",

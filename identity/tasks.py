@@ -3,6 +3,7 @@
 from identity.principal import Principal
 from identity.services.change_feed import changes_purge
 from identity.services.proposals import proposals_expire
+from identity.services.webhook_delivery import deliveries_purge
 
 
 def expire_proposals() -> int:
@@ -11,5 +12,5 @@ def expire_proposals() -> int:
 
 
 def purge_changes() -> int:
-    """Delete changes past their retention; returns how many."""
-    return changes_purge()
+    """Delete changes, and messages to webhooks, past their retention; returns how many."""
+    return deliveries_purge() + changes_purge()

@@ -8,6 +8,7 @@ from ninja.openapi.schema import OpenAPISchema
 from context.api import router as context_router
 from identity.api import router as identity_router
 from identity.change_api import router as change_router
+from identity.webhook_api import router as webhook_router
 from memory.api import router as memory_router
 from nousweb import api_errors
 from nousweb.auth import PersonAuth, TokenAuth
@@ -40,5 +41,6 @@ api = Api(
 api_errors.register(api)
 api.add_router("", identity_router)
 api.add_router("", change_router)
+api.add_router("", webhook_router)
 api.add_router("", memory_router)
 api.add_router("", context_router)

@@ -47,6 +47,7 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
         "identity.view_apitoken",
         "identity.add_apitoken",
         "identity.revoke_apitoken",
+        "identity.manage_webhook",
         "memory.view_subconscious",
         "memory.erase_memory",
     ),

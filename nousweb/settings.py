@@ -44,6 +44,7 @@ try:
     METRICS_TOKEN = read("NOUS_METRICS_TOKEN", str, "")
     BROKER = read("NOUS_BROKER", broker, "orm")
     CHANGES_RETENTION_DAYS = read("NOUS_CHANGES_RETENTION_DAYS", whole(1, 3650), 30)
+    WEBHOOK_ALLOW_PRIVATE = read("NOUS_WEBHOOK_ALLOW_PRIVATE", flag, False)
     CHANGE_WAITERS = read("NOUS_CHANGES_WAITING", whole(0, 64), 4)
     REVIEW_EXPIRY_DAYS = read("NOUS_REVIEW_EXPIRY_DAYS", whole(1, 3650), 90)
     WEBHOOK_URL = read("NOUS_WEBHOOK_URL", http_url, "")

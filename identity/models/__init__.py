@@ -7,6 +7,7 @@ from identity.models.changes import Change, ChangeStream
 from identity.models.proposals import ChangeProposal, ChangeProposalQuerySet
 from identity.models.tokens import ApiToken, ApiTokenQuerySet
 from identity.models.versions import IdentityVersion, IdentityVersionQuerySet
+from identity.models.webhooks import Webhook, WebhookDelivery
 
 __all__ = [
     "SLUG_PATTERN",
@@ -25,5 +26,7 @@ __all__ = [
     "IdentityVersion",
     "IdentityVersionQuerySet",
     "Persona",
+    "Webhook",
+    "WebhookDelivery",
     "validate_slug",
 ]

@@ -4,7 +4,7 @@ Other apps add what they know: each entry of `bodies` gives, for ids of one type
 still there and belong to one of the personas.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from identity.models import Agent, Change, ChangeProposal, IdentityVersion
@@ -30,6 +30,27 @@ def bodies_of(
         if name in bodies
         for key, body in bodies[name](agent, wanted, personas).items()
     }
+
+
+def changes_json(
+    agent: Agent, changes: Iterable[Change], personas: Sequence[str], *, with_bodies: bool
+) -> list[dict[str, Any]]:
+    """Changes as the API and webhooks tell of them."""
+    changes = list(changes)
+    held = bodies_of(agent, changes, personas) if with_bodies else {}
+    return [
+        {
+            "id": change.key,
+            "kind": change.kind,
+            "persona": change.persona,
+            "at": change.at,
+            "object_type": change.object_type,
+            "object_id": change.object_id,
+            "details": change.details,
+            "body": held.get((change.object_type, change.object_id)),
+        }
+        for change in changes
+    ]
 
 
 def _versions(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bodies:

@@ -63,6 +63,8 @@ LEFT_OUT = frozenset(
         "MemoryReview",
         "SearchItem",
         "SearchStatistics",
+        "Webhook",
+        "WebhookDelivery",
     }
 )
 """Tables with rows of an agent that an export does not carry: secrets, the trail unless asked for, what calls

@@ -17,6 +17,7 @@ from django_q.models import Schedule
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
+from identity.services.webhooks import webhook_create
 from memory.jobs.queue import job_queue
 from memory.models import FactChange
 from memory.services.censors import censor_create
@@ -40,6 +41,12 @@ GET    /api/identity/{section}/diff         401 200 200 200 200 200 404 401 401
 GET    /api/proposals/{proposal_id}         401 200 200 200 200 200 404 401 401
 POST   /api/reinitiate                      401 403 403 200 403 403 404 401 401
 GET    /api/changes                         401 200 200 200 200 200 404 401 401
+GET    /api/webhooks                        401 403 403 200 403 403 404 401 401
+POST   /api/webhooks                        401 403 403 201 403 403 404 401 401
+PATCH  /api/webhooks/{webhook_id}           401 403 403 200 403 403 404 401 401
+DELETE /api/webhooks/{webhook_id}           401 403 403 204 403 403 404 401 401
+GET    /api/webhooks/{webhook_id}/deliveries 401 403 403 200 403 403 404 401 401
+POST   /api/webhooks/{webhook_id}/replay    401 403 403 200 403 403 404 401 401
 POST   /api/facts                           401 403 201 201 201 201 404 401 401
 GET    /api/facts                           401 200 200 200 200 200 404 401 401
 GET    /api/facts/{fact_id}                 401 200 200 200 200 200 404 401 401
@@ -101,6 +108,7 @@ EVENTS = {"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "loo
 BODIES = {
     "POST /api/events": EVENTS,
     "PUT /api/identity/{section}": {"content": "Check twice.", "mode": "auto"},
+    "POST /api/webhooks": {"url": "https://example.org/", "scopes": ["memory:read"]},
     "POST /api/facts": {"content": "Tim sails."},
     "PATCH /api/facts/{fact_id}": {"importance": 0.9},
     "POST /api/facts/{fact_id}/supersede": {"by": {"content": "Tim rows."}},
@@ -314,6 +322,9 @@ class World:
             "procedure_id": procedure_create(agent=ada, name="Sail", by=by).pk,
             "censor_id": censor_create(agent=ada, pattern="sail", by=by).pk,
             "review_id": self.review,
+            "webhook_id": webhook_create(
+                agent=ada, url="https://example.org/", scopes=["memory:read"], by=Principal.of_system("tests")
+            )[0].pk,
             "session_id": "s",
             "item_id": working_item_add(**mind).item["id"],
             "thread_id": working_thread_open(**mind)[1]["id"],

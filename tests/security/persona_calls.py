@@ -138,6 +138,12 @@ MAKERS: dict[str, Maker] = {
     ),
     "GET /api/proposals/{proposal_id}": lambda rng, known: ({}, None),
     "GET /api/changes": lambda rng, known: (page(rng, bodies=rng.choice(["true", "false"])), None),
+    "GET /api/webhooks": lambda rng, known: ({}, None),
+    "POST /api/webhooks": lambda rng, known: ({}, {"url": "https://example.org/", "scopes": ["memory:read"]}),
+    "PATCH /api/webhooks/{webhook_id}": lambda rng, known: ({}, {"active": False}),
+    "DELETE /api/webhooks/{webhook_id}": lambda rng, known: ({}, None),
+    "GET /api/webhooks/{webhook_id}/deliveries": lambda rng, known: (page(rng), None),
+    "POST /api/webhooks/{webhook_id}/replay": lambda rng, known: ({}, {}),
     "POST /api/reinitiate": lambda rng, known: ({}, {"reason": "x"}),
     "POST /api/facts": lambda rng, known: ({}, fact(rng)),
     "GET /api/facts": lambda rng, known: (page(rng, state=rng.choice(["active", "retired", "all"])), None),
@@ -241,6 +247,7 @@ def call_make(operation: str, rng: Random, known: Known) -> Call:
         "section": section_of(rng),
         "loop_id": rng.choice(LOOPS),
         "session_id": rng.choice(SESSIONS),
+        "webhook_id": NOBODY,
         **{f"{kind}_id": known.one(kind, rng) for kind in MARKS},
     }
     return method, path.removeprefix("/api").format(**places), query, body

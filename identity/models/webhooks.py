@@ -1,0 +1,83 @@
+"""Addresses that are told of changes, and what was sent to them."""
+
+import uuid
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+
+from identity.models.agents import Agent, Persona
+from nousweb.lib import clock
+
+
+class Webhook(models.Model):
+    """An address that is sent the changes of one agent, and what its receiver may know: persona, scopes, kinds.
+
+    `actor_position` and `subconscious_position` say how far each stream has been turned into deliveries. `due_at` is
+    when the next delivery is tried at the earliest; until `leased_until` the worker that holds `lease` is about it.
+    """
+
+    class State(models.TextChoices):
+        ACTIVE = "active", "Active"
+        PAUSED = "paused", "Paused"
+        DISABLED = "disabled", "Disabled after failures"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="webhooks")
+    persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
+    url = models.CharField(max_length=500)
+    # It has to sign, so it is kept as it is; no page, answer or record gives it.
+    secret = models.CharField(max_length=200, editable=False)
+    scopes = ArrayField(models.CharField(max_length=40))
+    kinds = ArrayField(models.CharField(max_length=40), default=list)
+    bodies = models.BooleanField(default=False)
+    state = models.CharField(max_length=10, choices=State, default=State.ACTIVE)
+    actor_position = models.PositiveBigIntegerField(default=0)
+    subconscious_position = models.PositiveBigIntegerField(default=0)
+    failures = models.PositiveIntegerField(default=0)
+    due_at = models.DateTimeField(default=clock.now)
+    lease = models.UUIDField(null=True)
+    leased_until = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(default=clock.now)
+    created_by = models.CharField(max_length=200)
+
+    class Meta:
+        ordering = ["created_at", "id"]
+        permissions = [("manage_webhook", "Can let addresses know of an agent's changes")]
+
+    def __str__(self) -> str:
+        return self.url
+
+
+class WebhookDelivery(models.Model):
+    """One message to a webhook: changes in their order, by key; what they are about is read when it is sent."""
+
+    class Status(models.TextChoices):
+        WAITING = "waiting", "Waiting"
+        DELIVERED = "delivered", "Delivered"
+        DEAD = "dead", "Given up"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
+    number = models.PositiveBigIntegerField()
+    changes = ArrayField(models.BigIntegerField())
+    kinds = ArrayField(models.CharField(max_length=40))
+    status = models.CharField(max_length=10, choices=Status, default=Status.WAITING)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    created_at = models.DateTimeField(default=clock.now)
+    tried_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    answer_status = models.PositiveSmallIntegerField(null=True)
+    duration_ms = models.PositiveIntegerField(null=True)
+    error = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [models.UniqueConstraint(fields=["webhook", "number"], name="one_delivery_per_number")]
+        indexes = [
+            models.Index(fields=["webhook", "number"], condition=Q(status="waiting"), name="delivery_waiting"),
+            models.Index(fields=["webhook", "status", "-number"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"Delivery {self.number} to {self.webhook_id}"

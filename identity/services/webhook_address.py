@@ -1,0 +1,98 @@
+"""Where a webhook may point to, and sending there: never into the network that the product itself is in."""
+
+import http.client
+import ipaddress
+import socket
+import ssl
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from django.conf import settings
+
+from identity.webhook_policy import ANSWER_BYTES, TIMEOUT_SECONDS
+from nousweb.lib.errors import Invalid
+from nousweb.lib.text import unstorable_reason
+
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class NotSent(Exception):
+    """The message did not reach its address; what it says is for people, and holds nothing of the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    duration_ms: int
+
+
+def url_check(url: str) -> str:
+    """`url` if a webhook may have it: http or https, a host, no credentials, no fragment. Raises Invalid."""
+    if unstorable_reason(url) or len(url) > 500 or any(ord(sign) <= 32 or ord(sign) >= 127 for sign in url):
+        raise Invalid("An address has up to 500 characters of ASCII and no spaces.", field="url")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise Invalid("This is no address.", field="url") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise Invalid("An address begins with https:// or http:// and names a host.", field="url")
+    if parts.username is not None or parts.password is not None:
+        raise Invalid("An address holds no name or password: each message is signed.", field="url")
+    if parts.fragment:
+        raise Invalid("An address has no fragment.", field="url")
+    try:
+        literal = ipaddress.ip_address(parts.hostname)
+    except ValueError:
+        return url
+    if not _reachable(literal):
+        raise Invalid("An address within a private network is not allowed.", field="url")
+    return url
+
+
+def message_send(url: str, body: bytes, headers: dict[str, str]) -> Answer:
+    """Post `body` to `url`, without following anywhere else. Raises NotSent.
+
+    The host's name is looked up once and the connection goes to what was found and checked, so that a name which
+    changes in between leads nowhere else.
+    """
+    parts = urlsplit(url)
+    began = time.monotonic()
+    try:
+        connection = _connection(parts)
+        try:
+            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.request("POST", target, body, {"Host": parts.netloc, **headers})
+            response = connection.getresponse()
+            response.read(ANSWER_BYTES)
+            status = response.status
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise NotSent(f"The address cannot be reached ({type(error).__name__}).") from error
+    return Answer(status, round((time.monotonic() - began) * 1000))
+
+
+def _connection(parts: SplitResult) -> http.client.HTTPConnection:
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    found = {info[4][0] for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    if not found or not all(_reachable(ipaddress.ip_address(str(one).partition("%")[0])) for one in found):
+        raise NotSent("The address is within a private network.")
+    raw: Any = socket.create_connection((sorted(map(str, found))[0], port), timeout=TIMEOUT_SECONDS)
+    if parts.scheme == "https":
+        raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
+    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
+    connection.sock = raw
+    return connection
+
+
+def _reachable(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    if settings.WEBHOOK_ALLOW_PRIVATE:
+        return True
+    inner = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None) or address
+    if isinstance(inner, ipaddress.IPv6Address) and inner in NAT64:
+        inner = ipaddress.IPv4Address(int(inner) & 0xFFFFFFFF)
+    return bool(inner.is_global and not inner.is_multicast)

@@ -1,0 +1,203 @@
+"""Sending changes to webhooks: in order, signed, at least once, tried again with growing pauses, given up visibly.
+
+One worker at a time has a webhook, by a lease on its row. It turns what is new in the feed into messages, and sends
+the oldest that waits; one that fails holds back those after it. A worker that is killed after the answer and before
+its record sends the message again, under the same id, when its lease is over.
+"""
+
+import hashlib
+import hmac
+import json
+import time
+import uuid
+from datetime import timedelta
+
+import structlog
+from django.conf import settings
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import transaction
+from django.db.models import Max, Q
+
+from identity.models import Change, ChangeStream, Persona, Webhook, WebhookDelivery
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from identity.services.change_bodies import changes_json
+from identity.services.change_feed import streams_publish
+from identity.services.webhook_address import Answer, NotSent, message_send
+from identity.services.webhooks import kinds_told
+from identity.webhook_policy import (
+    CHANGES_IN_A_MESSAGE,
+    DELIVERY,
+    DISABLED_AFTER,
+    MESSAGES_IN_A_ROUND,
+    ROUND_SECONDS,
+)
+from nousweb.lib import clock
+
+log = structlog.get_logger(__name__)
+State, Status = Webhook.State, WebhookDelivery.Status
+POSITIONS: dict[str, str] = {Persona.ACTOR: "actor_position", Persona.SUBCONSCIOUS: "subconscious_position"}
+
+
+def webhooks_due() -> list[uuid.UUID]:
+    """The webhooks that have something to send now, and that nobody is about. Numbers the streams first."""
+    streams_publish()
+    now = clock.now()
+    free = Webhook.objects.filter(state=State.ACTIVE, due_at__lte=now).filter(
+        Q(leased_until__isnull=True) | Q(leased_until__lte=now)
+    )
+    due = []
+    for webhook in free:
+        ends = dict(ChangeStream.objects.filter(agent=webhook.agent_id).values_list("persona", "last"))
+        news = any(ends.get(persona, 0) > getattr(webhook, POSITIONS[persona]) for persona in personas_told(webhook))
+        if news or webhook.deliveries.filter(status=Status.WAITING).exists():
+            due.append(webhook.pk)
+    return due
+
+
+def webhook_serve(webhook_id: uuid.UUID) -> int:
+    """Send what a webhook has to be told, for a while; returns how many messages were delivered."""
+    lease = uuid.uuid4()
+    now = clock.now()
+    mine = (
+        Webhook.objects.filter(pk=webhook_id, state=State.ACTIVE, due_at__lte=now)
+        .filter(Q(leased_until__isnull=True) | Q(leased_until__lte=now))
+        .update(lease=lease, leased_until=now + DELIVERY.lease)
+    )
+    if not mine:
+        return 0
+    held = Webhook.objects.filter(pk=webhook_id, lease=lease)
+    began, delivered = time.monotonic(), 0
+    try:
+        with DELIVERY.renewal(lambda: held.update(leased_until=clock.now() + DELIVERY.lease), name="webhook-lease"):
+            for _ in range(MESSAGES_IN_A_ROUND):
+                if time.monotonic() - began > ROUND_SECONDS or not _step(webhook_id, lease):
+                    break
+                delivered += 1
+    finally:
+        held.update(lease=None, leased_until=None)
+    return delivered
+
+
+def _step(webhook_id: uuid.UUID, lease: uuid.UUID) -> bool:
+    """Send the oldest message that waits; whether it was delivered, so that the next one may follow."""
+    _messages_make(webhook_id, lease)
+    webhook = Webhook.objects.select_related("agent").filter(pk=webhook_id, lease=lease, state=State.ACTIVE).first()
+    if webhook is None:
+        return False
+    delivery = webhook.deliveries.filter(status=Status.WAITING).order_by("number").first()
+    if delivery is None:
+        return False
+    try:
+        answer: Answer | None = None
+        body = message_body(webhook, delivery)
+        answer = message_send(webhook.url, body, headers_of(webhook, delivery, body))
+        error = "" if 200 <= answer.status < 300 else f"The address answered {answer.status}."
+    except NotSent as refused:
+        error = str(refused)
+    return _record(webhook, lease, delivery, answer, error)
+
+
+@transaction.atomic
+def _record(webhook: Webhook, lease: uuid.UUID, delivery: WebhookDelivery, answer: Answer | None, error: str) -> bool:
+    """Write down what came of an attempt, if the lease still holds; whether the message was delivered."""
+    held = Webhook.objects.select_for_update().filter(pk=webhook.pk, lease=lease).first()
+    if held is None:
+        return False
+    now = clock.now()
+    delivery.attempts += 1
+    delivery.tried_at, delivery.error = now, error[:300]
+    delivery.answer_status = answer.status if answer else None
+    delivery.duration_ms = answer.duration_ms if answer else None
+    if not error:
+        delivery.status, delivery.finished_at = Status.DELIVERED, now
+        held.failures = 0
+    elif delivery.attempts >= DELIVERY.max_attempts:
+        delivery.status, delivery.finished_at = Status.DEAD, now
+        held.failures += 1
+    else:
+        held.due_at = now + DELIVERY.backoff(delivery.attempts)
+    delivery.save()
+    if held.failures >= DISABLED_AFTER and held.state == State.ACTIVE:
+        held.state = State.DISABLED
+        audit_record(
+            by=Principal.of_system("worker"),
+            action="webhook.disable",
+            target=held,
+            agent=webhook.agent,
+            after={"state": str(held.state), "failures": held.failures},
+            message="So many messages in a row were given up.",
+        )
+    held.save(update_fields=["failures", "due_at", "state"])
+    return not error
+
+
+@transaction.atomic
+def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
+    """Turn what is new in the feed into messages, up to a bound, under the webhook's lock."""
+    webhook = Webhook.objects.select_for_update().filter(pk=webhook_id, lease=lease).first()
+    if webhook is None or webhook.deliveries.filter(status=Status.WAITING).exists():
+        return
+    kinds = kinds_told(webhook)
+    number = webhook.deliveries.aggregate(last=Max("number"))["last"] or 0
+    for persona in personas_told(webhook):
+        place = getattr(webhook, POSITIONS[persona])
+        new = Change.objects.filter(agent=webhook.agent_id, persona=persona, position__gt=place).order_by("position")
+        rows = list(new.values_list("id", "kind", "position")[:CHANGES_IN_A_MESSAGE])
+        if not rows:
+            continue
+        setattr(webhook, POSITIONS[persona], rows[-1][2])
+        told = [(key, kind) for key, kind, _ in rows if kind in kinds]
+        if told:
+            number += 1
+            WebhookDelivery.objects.create(
+                webhook=webhook,
+                number=number,
+                changes=[key for key, _ in told],
+                kinds=sorted({kind for _, kind in told}),
+            )
+    webhook.save(update_fields=list(POSITIONS.values()))
+
+
+def personas_told(webhook: Webhook) -> tuple[str, ...]:
+    """The personas whose changes a webhook is told of."""
+    sealed = webhook.persona == Persona.SUBCONSCIOUS
+    return (Persona.ACTOR, Persona.SUBCONSCIOUS) if sealed else (Persona.ACTOR,)
+
+
+def message_body(webhook: Webhook, delivery: WebhookDelivery) -> bytes:
+    """What is posted: the changes as they were, and with `bodies` what they are about as it is now.
+
+    Of what the webhook may not know any more, nothing.
+    """
+    kinds, personas = kinds_told(webhook), personas_told(webhook)
+    changes = Change.objects.filter(pk__in=delivery.changes, agent=webhook.agent, kind__in=kinds, persona__in=personas)
+    told = {
+        "delivery": str(delivery.pk),
+        "number": delivery.number,
+        "agent": webhook.agent.slug,
+        "changes": changes_json(webhook.agent, changes.order_by("position"), personas, with_bodies=webhook.bodies),
+    }
+    return json.dumps(told, cls=DjangoJSONEncoder).encode()
+
+
+def headers_of(webhook: Webhook, delivery: WebhookDelivery, body: bytes) -> dict[str, str]:
+    """The headers of a message; the moment is signed with it, so that nobody can send it again later."""
+    moment = int(clock.now().timestamp())
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": "nous-web",
+        "X-Nous-Delivery": str(delivery.pk),
+        "X-Nous-Signature": f"t={moment},v1={signature_of(webhook.secret, moment, body)}",
+    }
+
+
+def signature_of(secret: str, moment: int, body: bytes) -> str:
+    """HMAC-SHA256 in hexadecimal of the moment (seconds since 1970), a dot and the body."""
+    return hmac.new(secret.encode(), f"{moment}.".encode() + body, hashlib.sha256).hexdigest()
+
+
+def deliveries_purge() -> int:
+    """Delete messages that were delivered or given up before NOUS_CHANGES_RETENTION_DAYS; returns how many."""
+    horizon = clock.now() - timedelta(days=settings.CHANGES_RETENTION_DAYS)
+    return WebhookDelivery.objects.filter(~Q(status=Status.WAITING), finished_at__lt=horizon).delete()[0]

@@ -1,0 +1,191 @@
+"""Addresses that are told of changes: made, changed and deleted by people, each with its audit record."""
+
+import secrets
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from identity.change_policy import CHANGE_KINDS
+from identity.models import Agent, ChangeStream, Persona, Webhook, WebhookDelivery
+from identity.policy import SCOPE_PERMISSIONS, VIEW_SUBCONSCIOUS
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from identity.services.audit import audit_record
+from identity.services.change_feed import stream_publish
+from identity.services.webhook_address import url_check
+from identity.webhook_policy import MANAGE, MAX_WEBHOOKS, SHORTEST_SECRET
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.text import unstorable_reason
+
+State, Status = Webhook.State, WebhookDelivery.Status
+RECEIVER_SCOPES = ("identity:read", "memory:read", "context:read")
+"""What a receiver may be let know: scopes that only read."""
+
+
+def webhooks_of(agent: Agent, by: Principal) -> Any:
+    """The webhooks of an agent that `by` may know of, as a queryset. Raises NotAllowed."""
+    by.require(MANAGE, agent)
+    found = Webhook.objects.filter(agent=agent)
+    return found if by.may(VIEW_SUBCONSCIOUS) else found.exclude(persona=Persona.SUBCONSCIOUS)
+
+
+@agent_transaction()
+def webhook_create(
+    *,
+    agent: Agent,
+    url: str,
+    scopes: Sequence[str],
+    kinds: Collection[str] = (),
+    persona: str = Persona.ACTOR,
+    bodies: bool = False,
+    secret: str = "",
+    by: Principal,
+) -> tuple[Webhook, str]:
+    """Tell an address of what happens from now on; returns it with its secret, which cannot be had again.
+
+    Without `kinds` it is told of all that its scopes let it know. Raises NotAllowed, Invalid or Conflict.
+    """
+    by.require(MANAGE, agent)
+    if persona == Persona.SUBCONSCIOUS:
+        by.require(VIEW_SUBCONSCIOUS, agent)
+    if persona not in Persona.values:
+        raise Invalid(f"persona is one of {', '.join(Persona.values)}.", field="persona")
+    if Webhook.objects.filter(agent=agent).count() >= MAX_WEBHOOKS:
+        raise Conflict(f"An agent has at most {MAX_WEBHOOKS} webhooks.")
+    secret = _secret_check(secret) if secret else f"whsec_{secrets.token_urlsafe(32)}"
+    webhook = Webhook(
+        agent=agent,
+        persona=persona,
+        url=url_check(url),
+        secret=secret,
+        scopes=_scopes_check(scopes),
+        kinds=_kinds_check(kinds),
+        bodies=bodies,
+        created_by=by.name,
+    )
+    _forward(webhook)
+    webhook.save(force_insert=True)
+    audit_record(by=by, action="webhook.create", target=webhook, agent=agent, after=_state(webhook), persona=persona)
+    return webhook, secret
+
+
+@agent_transaction(of="webhook")
+def webhook_update(
+    *,
+    webhook: Webhook,
+    by: Principal,
+    url: str | None = None,
+    scopes: Sequence[str] | None = None,
+    kinds: Collection[str] | None = None,
+    bodies: bool | None = None,
+    secret: str | None = None,
+    active: bool | None = None,
+) -> Webhook:
+    """Change a webhook, pause it or let it go on; None leaves a field alone. What came while it was paused follows."""
+    webhook = _lock(webhook, by)
+    before = _state(webhook)
+    if url is not None:
+        webhook.url = url_check(url)
+    if scopes is not None:
+        webhook.scopes = _scopes_check(scopes)
+    if kinds is not None:
+        webhook.kinds = _kinds_check(kinds)
+    if bodies is not None:
+        webhook.bodies = bodies
+    if secret is not None:
+        webhook.secret = _secret_check(secret)
+    if active is not None and active != (webhook.state == State.ACTIVE):
+        webhook.state = State.ACTIVE if active else State.PAUSED
+        webhook.failures, webhook.due_at = 0, clock.now()
+    webhook.save()
+    after = _state(webhook)
+    changed = [name for name in after if after[name] != before[name]]
+    audit_record(
+        by=by,
+        action="webhook.update",
+        target=webhook,
+        agent=webhook.agent,
+        before={name: before[name] for name in changed},
+        after={name: after[name] for name in changed} | ({"secret": "changed"} if secret is not None else {}),
+    )
+    return webhook
+
+
+@agent_transaction(of="webhook")
+def webhook_delete(*, webhook: Webhook, by: Principal) -> None:
+    """Tell an address of nothing any more, and forget what it was told."""
+    webhook = _lock(webhook, by)
+    audit_record(by=by, action="webhook.delete", target=webhook, agent=webhook.agent, before=_state(webhook))
+    webhook.delete()
+
+
+@agent_transaction(of="webhook")
+def deliveries_replay(*, webhook: Webhook, by: Principal, delivery: WebhookDelivery | None = None) -> int:
+    """Send one message again, delivered or given up, or without one all that were given up; returns how many."""
+    webhook = _lock(webhook, by)
+    found = WebhookDelivery.objects.filter(webhook=webhook)
+    if delivery is not None:
+        found = found.filter(pk=delivery.pk).exclude(status=Status.WAITING)
+    else:
+        found = found.filter(status=Status.DEAD)
+    count = found.update(status=Status.WAITING, attempts=0, finished_at=None, error="")
+    if delivery is not None and not count:
+        raise Conflict("This message waits already.")
+    if count:
+        Webhook.objects.filter(pk=webhook.pk).update(due_at=clock.now(), failures=0)
+        after = {"deliveries": count, "delivery": str(delivery.pk) if delivery else None}
+        audit_record(by=by, action="delivery.replay", target=webhook, agent=webhook.agent, after=after)
+    return count
+
+
+def kinds_told(webhook: Webhook) -> list[str]:
+    """The kinds of change that a webhook is told of: what its scopes let it know, and it asked for."""
+    allowed = frozenset().union(*(SCOPE_PERMISSIONS.get(scope, frozenset()) for scope in webhook.scopes))
+    return [
+        kind
+        for kind, declared in CHANGE_KINDS.items()
+        if declared.permission in allowed and (not webhook.kinds or kind in webhook.kinds)
+    ]
+
+
+def _lock(webhook: Webhook, by: Principal) -> Webhook:
+    locked = (
+        webhooks_of(webhook.agent, by).select_for_update(of=("self",)).select_related("agent").filter(pk=webhook.pk)
+    )
+    found: Webhook | None = locked.first()
+    if found is None:
+        raise NotFound("There is no such webhook.")
+    return found
+
+
+def _forward(webhook: Webhook) -> None:
+    """Let a webhook begin where the streams end."""
+    for persona in Persona.values:
+        stream_publish(webhook.agent.pk, persona)
+    ends = dict(ChangeStream.objects.filter(agent=webhook.agent).values_list("persona", "last"))
+    webhook.actor_position = ends.get(Persona.ACTOR, 0)
+    webhook.subconscious_position = ends.get(Persona.SUBCONSCIOUS, 0)
+
+
+def _scopes_check(scopes: Sequence[str]) -> list[str]:
+    unknown = sorted(set(scopes) - set(RECEIVER_SCOPES))
+    if unknown or not scopes:
+        raise Invalid(f"A receiver has one or more of the scopes {', '.join(RECEIVER_SCOPES)}.", field="scopes")
+    return sorted(set(scopes))
+
+
+def _kinds_check(kinds: Collection[str]) -> list[str]:
+    unknown = sorted(set(kinds) - CHANGE_KINDS.keys())
+    if unknown:
+        raise Invalid(f"There is no kind of change {unknown[0][:60]!r}.", field="kinds")
+    return [kind for kind in CHANGE_KINDS if kind in set(kinds)]
+
+
+def _secret_check(secret: str) -> str:
+    if not SHORTEST_SECRET <= len(secret) <= 200 or unstorable_reason(secret):
+        raise Invalid(f"A secret has {SHORTEST_SECRET} to 200 characters.", field="secret")
+    return secret
+
+
+def _state(webhook: Webhook) -> dict[str, Any]:
+    return {name: getattr(webhook, name) for name in ("url", "persona", "scopes", "kinds", "bodies", "state")}

@@ -1,0 +1,109 @@
+"""Webhooks over HTTP; people only, whatever a token's scopes say."""
+
+from typing import Any, Literal
+from uuid import UUID
+
+from django.http import HttpRequest
+from ninja import Query, Router, Status
+
+from identity.models import Webhook, WebhookDelivery
+from identity.principal import Principal
+from identity.schemas.webhooks import (
+    DeliveriesOut,
+    ReplayIn,
+    ReplayOut,
+    WebhookIn,
+    WebhookMadeOut,
+    WebhookOut,
+    WebhookPatch,
+    WebhooksOut,
+)
+from identity.selectors import agent_for
+from identity.services.webhooks import (
+    deliveries_replay,
+    webhook_create,
+    webhook_delete,
+    webhook_update,
+    webhooks_of,
+)
+from nousweb.lib.errors import NotFound
+from nousweb.lib.schemas import Problem
+
+router = Router(tags=["webhooks"])
+REFUSALS = {401: Problem, 403: Problem, 404: Problem, 409: Problem, 422: Problem}
+
+
+@router.get("/webhooks", response={200: WebhooksOut, **REFUSALS}, summary="Who is told of changes (people)")
+def webhooks_list(request: HttpRequest, agent: str = "") -> Any:
+    """The webhooks of an agent; none of the subconscious without the right to it."""
+    by = _by(request)
+    return {"items": list(webhooks_of(agent_for(by, agent), by))}
+
+
+@router.post("/webhooks", response={201: WebhookMadeOut, **REFUSALS}, summary="Let an address know of changes (people)")
+def webhooks_post(request: HttpRequest, payload: WebhookIn, agent: str = "") -> Any:
+    """Tells an address of what happens from now on. The answer holds the secret, which cannot be had again."""
+    by = _by(request)
+    webhook, secret = webhook_create(agent=agent_for(by, agent), by=by, **payload.dict())
+    return Status(201, {**WebhookOut.from_orm(webhook).dict(), "secret": secret})
+
+
+@router.patch("/webhooks/{webhook_id}", response={200: WebhookOut, **REFUSALS}, summary="Change a webhook (people)")
+def webhooks_patch(request: HttpRequest, webhook_id: UUID, payload: WebhookPatch, agent: str = "") -> Any:
+    """Changes what is named. What happened while it was paused is sent once it goes on."""
+    by = _by(request)
+    return webhook_update(webhook=_webhook(by, agent, webhook_id), by=by, **payload.dict())
+
+
+@router.delete("/webhooks/{webhook_id}", response={204: None, **REFUSALS}, summary="Delete a webhook (people)")
+def webhooks_delete(request: HttpRequest, webhook_id: UUID, agent: str = "") -> Any:
+    """Deletes it with the record of what it was sent."""
+    by = _by(request)
+    webhook_delete(webhook=_webhook(by, agent, webhook_id), by=by)
+    return Status(204, None)
+
+
+@router.get(
+    "/webhooks/{webhook_id}/deliveries", response={200: DeliveriesOut, **REFUSALS}, summary="What was sent (people)"
+)
+def deliveries_list(
+    request: HttpRequest,
+    webhook_id: UUID,
+    agent: str = "",
+    status: Literal["", "waiting", "delivered", "dead"] = "",
+    limit: int = Query(50, ge=1, le=200),
+    before: int | None = Query(None, ge=1, le=2**62),
+) -> Any:
+    """Messages to a webhook, latest first."""
+    found = WebhookDelivery.objects.filter(webhook=_webhook(_by(request), agent, webhook_id)).order_by("-number")
+    if status:
+        found = found.filter(status=status)
+    if before is not None:
+        found = found.filter(number__lt=before)
+    page = list(found[: limit + 1])
+    items = page[:limit]
+    return {"items": items, "next": items[-1].number if len(page) > limit else None}
+
+
+@router.post("/webhooks/{webhook_id}/replay", response={200: ReplayOut, **REFUSALS}, summary="Send again (people)")
+def deliveries_again(request: HttpRequest, webhook_id: UUID, payload: ReplayIn, agent: str = "") -> Any:
+    """Sends one message again, or all that were given up."""
+    by = _by(request)
+    webhook = _webhook(by, agent, webhook_id)
+    delivery = None
+    if payload.delivery is not None:
+        delivery = WebhookDelivery.objects.filter(webhook=webhook, pk=payload.delivery).first()
+        if delivery is None:
+            raise NotFound("There is no such message.")
+    return {"replayed": deliveries_replay(webhook=webhook, by=by, delivery=delivery)}
+
+
+def _by(request: HttpRequest) -> Principal:
+    return request.auth  # type: ignore[attr-defined]
+
+
+def _webhook(by: Principal, slug: str, webhook_id: UUID) -> Webhook:
+    found: Webhook | None = webhooks_of(agent_for(by, slug), by).select_related("agent").filter(pk=webhook_id).first()
+    if found is None:
+        raise NotFound("There is no such webhook.")
+    return found
