@@ -25,8 +25,8 @@ from memory.models import (
     Scope,
     WorkingMemory,
 )
-from memory.models.experience import ProcedureQuerySet
 from memory.models.facts import FactQuerySet
+from memory.models.procedures import ProcedureQuerySet
 from memory.policy import PROFILE_CATEGORIES
 from memory.validation import moment_check, shown
 

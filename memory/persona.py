@@ -25,11 +25,13 @@ from memory.models import (
     WorkingMemory,
 )
 from memory.models.censors import CensorQuerySet
+from memory.models.decisions import DecisionQuerySet
 from memory.models.episodes import EpisodeQuerySet
 from memory.models.events import EventQuerySet, LoopSummaryQuerySet
-from memory.models.experience import DecisionQuerySet, ProcedureQuerySet
 from memory.models.facts import FactQuerySet
-from memory.models.lifecycle import JobQuerySet, MemoryReviewQuerySet
+from memory.models.jobs import JobQuerySet
+from memory.models.procedures import ProcedureQuerySet
+from memory.models.reviews import MemoryReviewQuerySet
 from nousweb.lib.errors import NotAllowed, NotFound
 
 VIEW_SUBCONSCIOUS = policy.VIEW_SUBCONSCIOUS

@@ -6,7 +6,7 @@ from django.db import connection
 
 from identity.models import Agent, Persona
 from memory.models import Fact, MemoryReview
-from memory.models.lifecycle import MemoryReviewQuerySet
+from memory.models.reviews import MemoryReviewQuerySet
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 

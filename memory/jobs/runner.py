@@ -15,15 +15,9 @@ from identity.services.audit import audit_record
 from memory.embedding import EmbeddingFailed
 from memory.jobs.messages import messages_waiting
 from memory.jobs.queue import job_notify
+from memory.jobs.retry_policy import JOB_LEASE, KEEP_DONE_JOBS, LOST_AFTER, LOST_IN_BACKLOG, REQUEUE_BATCH
 from memory.judge import JudgeFailed
 from memory.lifecycle.handler import Defer, Handler
-from memory.lifecycle.policy import (
-    JOB_LEASE,
-    KEEP_DONE_JOBS,
-    LOST_AFTER,
-    LOST_IN_BACKLOG,
-    REQUEUE_BATCH,
-)
 from memory.models import Job
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError

@@ -2,12 +2,14 @@
 
 from memory.models.base import UNIT_INTERVAL, Memory, Scope
 from memory.models.censors import Censor
+from memory.models.decisions import Decision
 from memory.models.episodes import Episode, EpisodeEvent
 from memory.models.events import Event, EventKind, EventSequence, LongTermEntry, LoopSummary
-from memory.models.experience import Decision, Procedure
 from memory.models.facts import Fact, FactChange
+from memory.models.jobs import Job
 from memory.models.judge import JudgeCall, JudgeTask
-from memory.models.lifecycle import Job, MemoryReview
+from memory.models.procedures import Procedure
+from memory.models.reviews import MemoryReview
 from memory.models.search import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchStatistics
 from memory.models.working import WorkingMemory
 

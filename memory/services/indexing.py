@@ -19,7 +19,7 @@ from memory.embedding import Embedder, EmbeddingFailed, EmbeddingRefused, embedd
 from memory.embedding.protocol import Vectors
 from memory.embedding.registry import configured_name
 from memory.jobs.messages import message_send
-from memory.lifecycle.policy import EMBEDDING_LEASE
+from memory.jobs.retry_policy import EMBEDDING_LEASE
 from memory.models import EmbeddingModel, IndexStatus, SearchItem
 from nousweb.lib import clock
 from nousweb.lib.retrying import transaction_retried

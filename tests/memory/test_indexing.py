@@ -12,7 +12,7 @@ from django_q.models import OrmQ
 
 from identity.principal import Principal
 from memory.embedding import embedder_named
-from memory.lifecycle.policy import EMBEDDING_LEASE
+from memory.jobs.retry_policy import EMBEDDING_LEASE
 from memory.models import EmbeddingModel, Fact, SearchItem
 from memory.services import indexing
 from memory.services.facts import Precheck, fact_learn

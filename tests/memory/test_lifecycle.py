@@ -10,6 +10,7 @@ from django.test import override_settings
 
 from identity.principal import Principal
 from memory.jobs.queue import job_queue
+from memory.jobs.retry_policy import JOB_LEASE, LOST_AFTER, LOST_IN_BACKLOG
 from memory.jobs.runner import due_jobs_requeue, job_retry, job_run
 from memory.jobs.schedule import dream_queue, judgements_retry, schedule_pause, schedule_resume, schedule_run
 from memory.lifecycle.episode_extraction import MAX_SUMMARY_WORDS, extract_summary, extract_title
@@ -18,7 +19,7 @@ from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.handlers.censor_escalate import escalated
 from memory.lifecycle.handlers.procedure_flags import flag_of
 from memory.lifecycle.handlers.webhook import signature_of
-from memory.lifecycle.policy import JOB_LEASE, LOST_AFTER, LOST_IN_BACKLOG, STALE_AFTER
+from memory.lifecycle.policy import STALE_AFTER
 from memory.models import Censor, Decision, Episode, Fact, FactChange, Job, MemoryReview, SearchItem
 from memory.services.censors import censor_check, censor_create, censor_false_positive
 from memory.services.decisions import decision_record

@@ -9,7 +9,7 @@ from identity.models import Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.management.progress import ProgressBar
-from memory.transfer.conversations import READERS
+from memory.transfer.conversation_readers import READERS
 from memory.transfer.import_conversation import conversation_import
 from nousweb.lib.errors import DomainError
 

@@ -14,7 +14,7 @@ from memory.comparison.resolution import reasons_of
 from memory.jobs.queue import job_queue
 from memory.judge import Judged, Relation, RelationVerdict, judge_in_force
 from memory.models import Censor, Fact, MemoryReview
-from memory.models.lifecycle import MemoryReviewQuerySet
+from memory.models.reviews import MemoryReviewQuerySet
 from memory.policy import (
     MAX_REVIEWS_PER_TOKEN_AND_WINDOW,
     MAX_WAITING_REVIEWS_PER_ENDORSED_FACT,

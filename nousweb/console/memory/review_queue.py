@@ -13,7 +13,7 @@ from identity.models import Persona
 from identity.principal import Principal
 from memory.filters import ReviewFilter
 from memory.models import MemoryReview
-from memory.models.lifecycle import MemoryReviewQuerySet
+from memory.models.reviews import MemoryReviewQuerySet
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.services.reviews.records import REVIEW
 

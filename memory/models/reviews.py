@@ -1,7 +1,6 @@
-"""What the lifecycle has run, and what it asks people."""
+"""Reviews: what people are asked about memories."""
 
 import uuid
-from datetime import datetime
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -13,62 +12,6 @@ from memory.models.censors import Censor
 from memory.models.facts import Fact
 from memory.models.judge import JudgeCall
 from nousweb.lib import clock
-
-
-class JobQuerySet(models.QuerySet["Job"]):
-    def due(self, moment: datetime) -> "JobQuerySet":
-        """Jobs that somebody should take up: waiting, or taken by a worker whose lease is over."""
-        return self.filter(status__in=Job.OPEN, next_attempt_at__lte=moment)
-
-
-class Job(models.Model):
-    """One reaction to one event, however often its message is delivered. The source of truth of the queue.
-
-    `next_attempt_at` is when a waiting job is tried at the earliest; of a running one it is the end of its lease,
-    after which another worker takes it over. `duration_ms` and `tokens` are of the last attempt and of all of them.
-    """
-
-    class Status(models.TextChoices):
-        QUEUED = "queued", "Queued"
-        RUNNING = "running", "Running"
-        DONE = "done", "Done"
-        FAILED = "failed", "Failed, tried again"
-        DEAD = "dead", "Given up"
-
-    OPEN = (Status.QUEUED, Status.FAILED, Status.RUNNING)
-
-    key = models.CharField(max_length=200, unique=True)
-    handler = models.CharField(max_length=50)
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="jobs")
-    persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
-    subject_type = models.CharField(max_length=30, blank=True)
-    subject_id = models.CharField(max_length=40, blank=True)
-    status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
-    attempts = models.PositiveSmallIntegerField(default=0)
-    queued_at = models.DateTimeField(default=clock.now)
-    next_attempt_at = models.DateTimeField(default=clock.now)
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
-    duration_ms = models.PositiveIntegerField(null=True)
-    tokens = models.PositiveIntegerField(default=0)
-    result = models.JSONField(default=dict)
-    error = models.TextField(blank=True)
-
-    objects = JobQuerySet.as_manager()
-
-    class Meta:
-        db_table = "memory_lifecyclerun"
-        ordering = ["-queued_at", "-id"]
-        indexes = [
-            models.Index(
-                fields=["next_attempt_at"], condition=~Q(status__in=["done", "dead"]), name="lifecycle_run_due"
-            ),
-            models.Index(fields=["agent", "persona", "-queued_at", "-id"]),
-            models.Index(fields=["status", "-queued_at"]),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.handler} of {self.subject_type} {self.subject_id}"
 
 
 class MemoryReviewQuerySet(models.QuerySet["MemoryReview"]):

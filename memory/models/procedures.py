@@ -1,0 +1,50 @@
+"""What an agent knows how to do."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models.functions import Cast, NullIf
+from django.urls import reverse
+
+from memory.models.base import Memory
+
+
+class ProcedureQuerySet(models.QuerySet["Procedure"]):
+    def active(self) -> "ProcedureQuerySet":
+        return self.filter(active=True)
+
+    def effective_from(self, share: float) -> "ProcedureQuerySet":
+        """Those that succeeded in at least `share`, 0 to 1, of the uses whose outcome is known, of at least one."""
+        known = NullIf(models.F("success_count") + models.F("failure_count"), models.Value(0))
+        found = self.alias(effective=Cast("success_count", models.FloatField()) / Cast(known, models.FloatField()))
+        return found.filter(effective__gte=share)
+
+
+class Procedure(Memory):
+    """A way of doing something, with the record of how often it helped."""
+
+    name = models.CharField(max_length=200)
+    domain = models.CharField(max_length=50, blank=True)
+    description = models.TextField(blank=True)
+    steps = ArrayField(models.TextField(), default=list, blank=True)
+    activation_count = models.PositiveIntegerField(default=0)
+    success_count = models.PositiveIntegerField(default=0)
+    failure_count = models.PositiveIntegerField(default=0)
+    last_activated_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ProcedureQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name", "id"]
+        indexes = [models.Index(fields=["agent", "persona", "name", "id"])]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_procedure", args=[self.agent.slug, self.pk])
+
+    @property
+    def effectiveness(self) -> float | None:
+        """Share of successes among the uses whose outcome is known, 0 to 1; None before the first."""
+        known = self.success_count + self.failure_count
+        return self.success_count / known if known else None
