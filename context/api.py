@@ -56,6 +56,7 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = ""
                 {**section, "items": [part_of(ItemOut, item) for item in section["items"]]}
                 for section in record.sections
             ],
+            "truncated": record.truncated,
             "budget": record.budget_tokens,
             "frame": record.decisions["frame"],
             "profile": record.profile_id,

@@ -7,6 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, Field
 
+from context.engine.assembly.parts import LOGGED_LEFT_OUT
 from context.engine.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.frames import FRAMES
 from context.engine.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
@@ -83,9 +84,29 @@ class SectionOut(Schema):
     key: str
     tier: int = Field(description="1 always on, 2 of the session, 3 searched")
     tokens: int
-    budget: int
-    truncated: bool
+    budget: int = Field(
+        description="What it is promised; what people decided, and the session, may grow into the unused total"
+    )
+    truncated: bool = Field(description="Whether something of it was left out; `truncated` of the answer says what")
     items: list[ItemOut]
+
+
+class LeftOutOut(Schema):
+    type: str
+    id: str
+    tokens: int = Field(description="Of the whole piece")
+    tokens_left_out: int = Field(description="As many as `tokens` when nothing of it was sent")
+
+
+class TruncationOut(Schema):
+    key: str
+    label: str
+    tier: int = Field(description="1 always on, 2 of the session, 3 searched")
+    tokens: int = Field(description="Sent, heading included; 0 when nothing of the section fits")
+    tokens_whole: int = Field(description="Of the section with all its pieces")
+    tokens_left_out: int
+    items_left_out: int
+    items: list[LeftOutOut] = Field(description=f"The first {LOGGED_LEFT_OUT} pieces that were cut or left out")
 
 
 class FrameOut(Schema):
@@ -126,6 +147,7 @@ class ContextOut(Schema):
     system_prompt: str
     tokens: int = Field(description="Estimated tokens of the whole prompt")
     sections: list[SectionOut]
+    truncated: list[TruncationOut] = Field(description="What did not fit, by section; empty when nothing was left out")
     budget: int
     frame: FrameOut
     profile: str

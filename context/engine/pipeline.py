@@ -116,7 +116,11 @@ def record_of(material: ContextMaterial, overrides: Overrides | None = None) -> 
         budget_tokens=resolved.budget.total,
         sections=[section.as_json() for section in assembly.sections],
         candidates=[verdict.as_json() for verdict in assembly.verdicts],
-        decisions={**resolved.as_json(), "degraded": material.search.degraded},
+        decisions={
+            **resolved.as_json(),
+            "degraded": material.search.degraded,
+            "truncated": [one.as_json() for one in assembly.truncations],
+        },
         fingerprint=fingerprint.as_json(),
         failed_sections=[
             *([section.label, section.error] for section in fixed if section.error),

@@ -83,6 +83,11 @@ class ContextRecord:
         return str(self.decisions.get("degraded") or "")
 
     @property
+    def truncated(self) -> Sequence[Mapping[str, Any]]:
+        """What each section did not send (`Truncation.as_json`); runs that are older than this say nothing of it."""
+        return self.decisions.get("truncated") or []
+
+    @property
     def milliseconds(self) -> float:
         """All stages together; the search's own stages are part of it already."""
         return sum(value for name, value in self.timings.items() if "." not in name)

@@ -164,11 +164,14 @@ def test_context_memory_cannot_forge_a_section(api, ada, actor_token, field):
 def test_context_boundaries_are_included_however_long_the_character_is(api, ada, bob, actor_token):
     by = Principal.of_user(bob)
     identity_propose(agent=ada, section="character", content="Long story. " * 1_000, by=by)
-    body = api.as_token(actor_token).post("/context", ASK).json()
+    body = api.as_token(actor_token).post("/context", ASK | {"budget": 1_000}).json()
     identity = body["sections"][0]
-    assert identity["tokens"] <= 300
+    assert body["tokens"] <= body["budget"] == 1_000
     assert identity["truncated"]
     assert "boundaries:1" in [item["id"] for item in identity["items"]]
+    (left,) = [one for one in body["truncated"] if one["key"] == "identity"]
+    assert left["tokens_left_out"] == left["tokens_whole"] - identity["tokens"] > 0
+    assert [(item["type"], item["id"], item["tokens"]) for item in left["items"]] == [("identity", "character:2", 3004)]
 
 
 @pytest.mark.parametrize("name", ["alice", "bob", "charlie"])

@@ -391,9 +391,12 @@ class TestPrompt:
             assert person.post("/facts", body, AGENT).status_code == 201
         body = {"content": "A rule of the house.", "category": "rule", "confidence": 0.1}
         assert person.post("/facts", body, AGENT).status_code == 201
-        prompt = agent.post("/context", {"session_id": "s-1", "input": "hello"}).json()["system_prompt"]
+        ask = {"session_id": "s-1", "input": "hello"}
+        prompt = agent.post("/context", ask | {"budget": 250}).json()["system_prompt"]
         assert "A rule of the house." in prompt
-        assert prompt.count("A long preference") < 15
+        assert 0 < prompt.count("A long preference") < 15
+        prompt = agent.post("/context", ask).json()["system_prompt"]
+        assert prompt.count("A long preference") == 15, "the budget is no knife while the total has room"
 
 
 @pytest.mark.django_db(transaction=True)

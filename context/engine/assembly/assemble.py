@@ -1,24 +1,20 @@
 """The whole of a prompt."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from context.engine.assembly.filters import candidates_judge
+from context.engine.assembly.fixed import fixed_fill, session_grow, truncations_of
 from context.engine.assembly.parts import (
-    HEADING_BREAK,
     SECTION_BREAK,
     Assembly,
     Candidate,
     FixedSection,
-    Item,
     SearchedSection,
     Section,
-    heading_of,
 )
 from context.engine.assembly.select import select
 from context.engine.resolved_request import ResolvedRequest
-from nousweb.lib.fencing import truncate_block
-from nousweb.lib.token_estimate import estimate_tokens, tokens_of_length
+from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN
 
 
 def assemble(
@@ -32,52 +28,26 @@ def assemble(
     A section's tokens count its heading. Sections of which nothing fits are left out. Equal inputs give equal
     prompts.
     """
-    total_budget = resolved.budget.total
-    sections: list[Section] = []
-    prompt = ""
-    for given in fixed:
-        if given.error or not given.items:
-            continue
-        lead = prompt + SECTION_BREAK if prompt else ""
-        section = section_fill(given, min(given.budget, total_budget - estimate_tokens(lead)))
-        if section is None or estimate_tokens(lead + section.text) > total_budget:
-            continue
-        sections.append(section)
-        prompt = lead + section.text
+    total = resolved.budget.total
+    filled = fixed_fill(fixed, total)
+    taken = _length(filled)
     passed, refused = candidates_judge(candidates, resolved)
-    built, chosen, ratio = select(passed, searched, resolved, fixed_length=len(prompt))
-    sections += built
-    return Assembly(
-        SECTION_BREAK.join(section.text for section in sections), tuple(sections), (*chosen, *refused), ratio
+    # Shares are of what the promises leave, so that what grows takes nothing from a scope while the total has room.
+    promised = min(taken, _length(fixed_fill(fixed, total, grows=False)))
+    built, chosen, ratio = select(passed, searched, resolved, fixed_length=taken, promised_length=promised)
+    if any(section is None or section.truncated for section in filled):
+        unused = total * CHARACTERS_PER_TOKEN - _length([*filled, *built])
+        filled = session_grow(fixed, filled, unused)
+    sections = (*(section for section in filled if section is not None), *built)
+    truncations = (
+        *truncations_of(fixed, filled),
+        *(section.truncation() for section in built if section.truncated),
     )
+    prompt = SECTION_BREAK.join(section.text for section in sections)
+    return Assembly(prompt, sections, (*chosen, *refused), ratio, truncations)
 
 
-def section_fill(given: FixedSection, budget: int) -> Section | None:
-    """Choose items by priority while they fit into `budget` tokens, heading included, and show them in their order.
-
-    None when nothing fits.
-    """
-    heading = heading_of(given.label)
-    chosen: dict[int, Item] = {}
-    truncated = False
-
-    def length_with(text: str) -> int:
-        gaps = len(HEADING_BREAK) + len(given.separator) * len(chosen)
-        return len(heading) + gaps + sum(len(item.text) for item in chosen.values()) + len(text)
-
-    for place, item in sorted(enumerate(given.items), key=lambda pair: (pair[1].priority, pair[0])):
-        if tokens_of_length(length_with(item.text)) <= budget:
-            chosen[place] = item
-            continue
-        truncated = True
-        if given.divisible:
-            part = truncate_block(item.text, budget - tokens_of_length(length_with("")))
-            # A heading with nothing under it tells nobody anything.
-            if "\n" in part.strip():
-                chosen[place] = replace(item, text=part)
-            break
-    if not chosen:
-        return None
-    items = tuple(chosen[place] for place in sorted(chosen))
-    text = heading + HEADING_BREAK + given.separator.join(item.text for item in items)
-    return Section(given.key, given.label, given.tier, given.budget, estimate_tokens(text), truncated, items, text)
+def _length(sections: Sequence[Section | None]) -> int:
+    """Characters of these sections as a prompt."""
+    texts = [len(section.text) for section in sections if section is not None]
+    return sum(texts) + len(SECTION_BREAK) * max(0, len(texts) - 1)

@@ -17,6 +17,7 @@ from context.engine.assembly.parts import (
     HEADING_BREAK,
     SECTION_BREAK,
     Item,
+    LeftOut,
     SearchedSection,
     Section,
     Verdict,
@@ -92,15 +93,21 @@ Choices = dict[Key, tuple[Verdict, str]]
 
 
 def select(
-    passed: Sequence[Verdict], sections: Sequence[SearchedSection], resolved: ResolvedRequest, *, fixed_length: int
+    passed: Sequence[Verdict],
+    sections: Sequence[SearchedSection],
+    resolved: ResolvedRequest,
+    *,
+    fixed_length: int,
+    promised_length: int,
 ) -> tuple[list[Section], list[Verdict], float]:
     """Choose from `passed` (best first) beside fixed sections of so many characters.
 
-    Returns the sections, a verdict on each, and the compression ratio.
+    The shares of the scopes are of what is left beside `promised_length`, what the fixed sections take within their
+    budgets. Returns the sections, a verdict on each, and the compression ratio.
     """
     total_budget = resolved.budget.total
     ledger = Ledger({section.key: section for section in sections}, total_budget, fixed_length)
-    searched_budget = max(0, total_budget - tokens_of_length(fixed_length))
+    searched_budget = max(0, total_budget - tokens_of_length(promised_length))
     shares = {scope: int(weight * searched_budget) for scope, weight in resolved.weights.items()}
     places = _places(passed, resolved)
     limited, over_limit = _limited(passed, places, resolved)
@@ -230,7 +237,9 @@ def _build(
     built: list[Section] = []
     verdicts: list[Verdict] = []
     shown = original = 0
-    short_sections = {entry.candidate.section for entry in refused}
+    missing: dict[str, list[LeftOut]] = {}
+    for entry in refused:
+        missing.setdefault(entry.candidate.section, []).append(_left_out(entry))
     for section in sections:
         kept = [
             chosen[entry.candidate.key]
@@ -241,10 +250,18 @@ def _build(
             continue
         items = tuple(Item(*verdict.candidate.key, line) for verdict, line in kept)
         text = heading_of(section.label) + HEADING_BREAK + SEPARATOR.join(item.text for item in items)
-        truncated = section.key in short_sections or any(verdict.compressed for verdict, _ in kept)
+        left_out = [_left_out(verdict, line) for verdict, line in kept if verdict.compressed]
+        left_out += missing.get(section.key, [])
         built.append(
             Section(
-                section.key, section.label, section.tier, section.budget, estimate_tokens(text), truncated, items, text
+                section.key,
+                section.label,
+                section.tier,
+                section.budget,
+                estimate_tokens(text),
+                items,
+                text,
+                tuple(left_out),
             )
         )
         for verdict, line in kept:
@@ -252,6 +269,10 @@ def _build(
             original += len(verdict.candidate.line())
             verdicts.append(verdict)
     return built, verdicts, shown / original if original else 1.0
+
+
+def _left_out(entry: Verdict, line: str = "") -> LeftOut:
+    return LeftOut.of(Item(*entry.candidate.key, entry.candidate.line()), line)
 
 
 def _why(place: str, compressed: bool) -> str:
