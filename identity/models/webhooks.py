@@ -5,6 +5,7 @@ import uuid
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
+from django.urls import reverse
 
 from identity.models.agents import Agent, Persona
 from nousweb.lib import clock
@@ -47,6 +48,9 @@ class Webhook(models.Model):
 
     def __str__(self) -> str:
         return self.url
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_webhook", args=[self.agent.slug, self.pk])
 
 
 class WebhookDelivery(models.Model):

@@ -16,6 +16,7 @@ from nousweb.roles import role_of
 AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Identity", "agent_identity", "identity.view_identityversion"),
     ("Tokens", "agent_tokens", "identity.view_apitoken"),
+    ("Webhooks", "agent_webhooks", "identity.manage_webhook"),
 )
 """Label, URL name and right of each page of one agent."""
 
@@ -53,6 +54,8 @@ PARENT_PAGES = {
     "section_compare": "agent_identity",
     "section_propose": "agent_identity",
     "section_rollback": "agent_identity",
+    "agent_webhook": "agent_webhooks",
+    "agent_webhook_delete": "agent_webhooks",
     "proposal": "review",
     "audit_event": "audit",
     "memory_question": "memory_review",

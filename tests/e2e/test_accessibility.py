@@ -84,6 +84,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "propose": ("section_propose", of_ada("values"), ""),
     "roll back": ("section_rollback", of_ada("values", 1), ""),
     "tokens": ("agent_tokens", of_ada(), ""),
+    "webhooks": ("agent_webhooks", of_ada(), ""),
     "revoke": ("agent_token_revoke", lambda: ["ada", ApiToken.objects.latest("pk").pk], ""),
     "questions": ("memory_review", none, ""),
     "questions, answered": ("memory_review", none, "?status=decided"),

@@ -1,0 +1,167 @@
+"""Webhooks of one agent: list, make, change, and what was sent to each."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import Count, Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from identity.change_policy import CHANGE_KINDS
+from identity.models import Agent, Persona, Webhook, WebhookDelivery
+from identity.policy import VIEW_SUBCONSCIOUS
+from identity.principal import Principal
+from identity.selectors import agent_get
+from identity.services.webhooks import (
+    RECEIVER_SCOPES,
+    deliveries_replay,
+    webhook_create,
+    webhook_delete,
+    webhook_update,
+    webhooks_of,
+)
+from nousweb.console.identity.views.tokens import SCOPE_MEANING
+from nousweb.console.requests import form_refuse, principal_of
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+
+DELIVERIES_A_PAGE = 50
+STATE_KINDS = {"active": "ok", "paused": "neutral", "disabled": "block"}
+STATUS_KINDS = {"waiting": "neutral", "delivered": "ok", "dead": "block"}
+
+
+class WebhookForm(forms.Form):
+    url = forms.CharField(max_length=500, label="Address", help_text="Each message is a signed POST to it.")
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, f"{scope}: {SCOPE_MEANING[scope]}") for scope in RECEIVER_SCOPES],
+        widget=forms.CheckboxSelectMultiple,
+        initial=list(RECEIVER_SCOPES),
+        label="What its receiver may know",
+    )
+    kinds = forms.MultipleChoiceField(
+        choices=[(kind, kind) for kind in CHANGE_KINDS],
+        required=False,
+        widget=forms.SelectMultiple(attrs={"size": 8}),
+        label="Only these changes",
+        help_text="None chosen: all that its receiver may know.",
+    )
+    persona = forms.ChoiceField(
+        choices=Persona.choices, help_text="The subconscious brings the changes of both personas."
+    )
+    bodies = forms.BooleanField(
+        required=False, label="Send what each change is about", help_text="Otherwise ids and kinds only."
+    )
+
+    def __init__(self, *args: Any, by: Principal, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not by.may(VIEW_SUBCONSCIOUS):
+            del self.fields["persona"]
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_webhooks(request: HttpRequest, slug: str) -> HttpResponse:
+    """The list and the form; a new webhook's secret stands in the answer to its form, and nowhere else."""
+    by = principal_of(request)
+    agent = agent_get(slug)
+    found = webhooks_of(agent, by)
+    form = WebhookForm(request.POST or None, by=by)
+    made: Webhook | None = None
+    secret = ""
+    if request.method == "POST" and form.is_valid():
+        try:
+            made, secret = webhook_create(agent=agent, by=by, **form.cleaned_data)
+            form = WebhookForm(by=by)
+        except Invalid as error:
+            form_refuse(form, error)
+        except Conflict as error:
+            form.add_error(None, error.detail)
+    counted = found.annotate(dead=Count("deliveries", filter=Q(deliveries__status="dead")))
+    rows = [(webhook, STATE_KINDS[webhook.state], webhook.dead) for webhook in counted]
+    shown = {"agent": agent, "rows": rows, "form": form, "made": made, "secret": secret}
+    return render(request, "identity/webhooks.html", shown, status=422 if form.errors else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
+    """One webhook and what was sent to it; its buttons pause it, let it go on, and send again."""
+    by = principal_of(request)
+    agent, webhook = _webhook(by, slug, pk)
+    if request.method == "POST":
+        return _act(request, by, agent, webhook)
+    status = request.GET.get("status", "")
+    found = webhook.deliveries.order_by("-number")
+    if status in WebhookDelivery.Status.values:
+        found = found.filter(status=status)
+    else:
+        status = ""
+    page = Paginator(found, DELIVERIES_A_PAGE).get_page(request.GET.get("page"))
+    tabs = [
+        {"label": label, "url": f"?status={value}" if value else "?", "active": value == status}
+        for value, label in [("", "All"), *WebhookDelivery.Status.choices]
+    ]
+    return render(
+        request,
+        "identity/webhook.html",
+        {
+            "agent": agent,
+            "webhook": webhook,
+            "state_kind": STATE_KINDS[webhook.state],
+            "tabs": tabs,
+            "status": status,
+            "page": page,
+            "rows": [(delivery, STATUS_KINDS[delivery.status]) for delivery in page],
+            "dead": webhook.deliveries.filter(status="dead").count(),
+        },
+    )
+
+
+def _act(request: HttpRequest, by: Principal, agent: Agent, webhook: Webhook) -> HttpResponse:
+    action = request.POST.get("action", "")
+    try:
+        if action in ("pause", "resume"):
+            webhook_update(webhook=webhook, active=action == "resume", by=by)
+            messages.success(request, "It goes on." if action == "resume" else "Paused. What comes waits for it.")
+        elif action == "replay":
+            count = deliveries_replay(webhook=webhook, by=by, delivery=_delivery(webhook, request.POST.get("delivery")))
+            messages.success(request, f"{count} sent again as soon as the worker comes to it.")
+    except Conflict as error:
+        messages.warning(request, error.detail)
+    return redirect("agent_webhook", slug=agent.slug, pk=webhook.pk)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_webhook_delete(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
+    """Asks first, since what was sent is forgotten with it."""
+    by = principal_of(request)
+    agent, webhook = _webhook(by, slug, pk)
+    if request.method == "POST":
+        webhook_delete(webhook=webhook, by=by)
+        messages.success(request, "Deleted. This address is told of nothing any more.")
+        return redirect("agent_webhooks", slug=slug)
+    return render(request, "identity/webhook_delete.html", {"agent": agent, "webhook": webhook})
+
+
+def _webhook(by: Principal, slug: str, pk: Any) -> tuple[Agent, Webhook]:
+    agent = agent_get(slug)
+    found = webhooks_of(agent, by).select_related("agent").filter(pk=pk).first()
+    if found is None:
+        raise NotFound("There is no such webhook.")
+    return agent, found
+
+
+def _delivery(webhook: Webhook, key: str | None) -> WebhookDelivery | None:
+    """The message that a form names; None where it names none. Raises NotFound."""
+    if not key:
+        return None
+    form = forms.UUIDField(required=False)
+    try:
+        found = webhook.deliveries.filter(pk=form.clean(key)).first()
+    except forms.ValidationError:
+        found = None
+    if found is None:
+        raise NotFound("There is no such message.")
+    return found

@@ -1,0 +1,76 @@
+"""The pages of an agent's webhooks."""
+
+import pytest
+from django.urls import reverse
+
+from identity.models import Webhook, WebhookDelivery
+from identity.principal import Principal
+from identity.services.webhooks import webhook_create
+from tests.http import signed_in
+
+ADDRESS = "https://example.org/hook"
+
+
+@pytest.fixture
+def browser(charlie):
+    return signed_in(charlie)
+
+
+@pytest.fixture
+def webhook(ada, charlie):
+    return webhook_create(agent=ada, url=ADDRESS, scopes=["memory:read"], by=Principal.of_user(charlie))[0]
+
+
+def post(browser, name, *args, **values):
+    values["csrfmiddlewaretoken"] = browser.cookies["csrftoken"].value
+    return browser.post(reverse(name, args=args), values)
+
+
+def test_webhook_made_shows_its_secret_once(browser, ada):
+    empty = browser.get(reverse("agent_webhooks", args=["ada"])).content.decode()
+    assert "No webhook yet" in empty
+    given = {"url": ADDRESS, "scopes": ["memory:read"], "kinds": ["fact.learned"], "persona": "actor"}
+    answer = post(browser, "agent_webhooks", "ada", **given)
+    made = Webhook.objects.get()
+    assert made.secret in answer.content.decode()
+    assert (made.kinds, made.created_by) == (["fact.learned"], "charlie")
+    for page in (reverse("agent_webhooks", args=["ada"]), made.get_absolute_url()):
+        assert made.secret not in browser.get(page).content.decode()
+
+
+def test_webhook_form_keeps_what_was_typed(browser, ada):
+    answer = post(browser, "agent_webhooks", "ada", url="http://10.0.0.1/", scopes=["memory:read"], persona="actor")
+    assert answer.status_code == 422
+    assert "private network" in answer.content.decode()
+    assert "http://10.0.0.1/" in answer.content.decode()
+
+
+def test_webhook_paused_and_resumed(browser, webhook):
+    for action, state in (("pause", "paused"), ("resume", "active")):
+        assert post(browser, "agent_webhook", "ada", webhook.pk, action=action).status_code == 302
+        webhook.refresh_from_db()
+        assert webhook.state == state
+
+
+def test_webhook_messages_listed_filtered_and_sent_again(browser, webhook):
+    for number, status in enumerate(["delivered", "dead", "dead"], 1):
+        WebhookDelivery.objects.create(
+            webhook=webhook, number=number, changes=[1], kinds=["fact.learned"], status=status, answer_status=500
+        )
+    url = webhook.get_absolute_url()
+    assert browser.get(url).content.decode().count('name="delivery"') == 3
+    assert browser.get(f"{url}?status=dead").content.decode().count('name="delivery"') == 2
+    assert "No message here" in browser.get(f"{url}?status=waiting").content.decode()
+    delivered = WebhookDelivery.objects.get(number=1)
+    post(browser, "agent_webhook", "ada", webhook.pk, action="replay", delivery=str(delivered.pk))
+    assert WebhookDelivery.objects.filter(status="waiting").count() == 1
+    post(browser, "agent_webhook", "ada", webhook.pk, action="replay")
+    assert WebhookDelivery.objects.filter(status="waiting").count() == 3
+    assert post(browser, "agent_webhook", "ada", webhook.pk, action="replay", delivery="x").status_code == 404
+
+
+def test_webhook_deleted_after_asking(browser, webhook):
+    page = browser.get(reverse("agent_webhook_delete", args=["ada", webhook.pk])).content.decode()
+    assert ADDRESS in page
+    assert post(browser, "agent_webhook_delete", "ada", webhook.pk).status_code == 302
+    assert not Webhook.objects.exists()
