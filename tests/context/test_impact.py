@@ -204,7 +204,7 @@ def test_impact_of_a_reversed_censor_is_its_warning(ada, asked, actor, system, r
 
 
 def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_something(ada, question, alice, bob):
-    page = browser(bob).get(reverse("memory_question", args=[question.pk])).content.decode()
+    page = browser(bob).get(reverse("memory_review_detail", args=[question.pk])).content.decode()
     url = reverse("agent_context_blast", args=["ada"])
     offered = [one for one in ("same", "replace", "old_wrong", "new_wrong", "both") if f"answer={one}" in page]
     assert offered == ["same", "replace", "old_wrong", "new_wrong"]

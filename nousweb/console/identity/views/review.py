@@ -74,7 +74,7 @@ def review(request: HttpRequest) -> HttpResponse:
                 }
                 for status, label in STATUSES.items()
             ]
-            + [{"label": "Memory questions", "url": reverse("memory_review"), "active": False, "count": None}],
+            + [{"label": "Memory reviews", "url": reverse("memory_review"), "active": False, "count": None}],
             "today": counts["today"],
             "waiting": waiting,
             "whole": counts["today"] + waiting,
