@@ -75,7 +75,7 @@ def test_review_resolutions_advance_and_are_undone_by_key(
     page.wait_for_load_state("load")
     page.keyboard.press("u")
     expect(page.get_by_role("heading", level=1)).to_contain_text("archive job")
-    expect(page.get_by_text("Took back the answer")).to_be_visible()
+    expect(page.get_by_text("Undid the resolution")).to_be_visible()
     page.wait_for_load_state("load")
     page.keyboard.press("m")
     page.get_by_label("Merged text").fill("The archive job rarely fails at night.")
