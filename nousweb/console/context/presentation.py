@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from context.engine.record import ContextRecord
+from context.what_if.identity_delivery import section_label
 from nousweb.console.charts import stacked_bar
 from nousweb.console.context.labels import (
     SCOPES,
@@ -21,6 +22,7 @@ from nousweb.console.context.links import item_url, memory_url
 
 SEPARATORS = {"identity": "\n\n"}
 SECTION_BREAK = "\n\n"
+SEARCHED_TIER = 3
 GONE = ("superseded", "retired")
 SORTS: Mapping[str, str] = {
     "verdict": "Included first",
@@ -62,6 +64,7 @@ class SectionRow:
     tokens: int
     budget: int
     truncated: bool
+    left_out: Mapping[str, Any]
     pieces: tuple[Piece, ...]
     css_class: str
     separator: str
@@ -94,6 +97,7 @@ class PromptView:
 
     @cached_property
     def rows(self) -> list[SectionRow]:
+        cuts = {one["key"]: one for one in self.record.truncated}
         return [
             SectionRow(
                 section["label"],
@@ -101,6 +105,7 @@ class PromptView:
                 section["tokens"],
                 section.get("budget", 0),
                 section["truncated"],
+                cuts.get(section.get("key", ""), {}),
                 tuple(
                     Piece(
                         item.get("text", ""),
@@ -116,6 +121,22 @@ class PromptView:
                 SECTION_BREAK if place else "",
             )
             for place, section in enumerate(self.record.sections)
+        ]
+
+    @property
+    def not_sent(self) -> list[dict[str, Any]]:
+        """What the sections that are always there left out, an identity's pieces by their names."""
+        return [
+            {
+                **cut,
+                "names": [
+                    (section_label(item["id"]), item["tokens_left_out"], item["tokens"])
+                    for item in cut["items"]
+                    if item["type"] == "identity"
+                ],
+            }
+            for cut in self.record.truncated
+            if cut["tier"] < SEARCHED_TIER
         ]
 
     @property
