@@ -83,6 +83,20 @@ class ContextRun(models.Model):
     def get_absolute_url(self) -> str:
         return reverse("agent_context_run", args=[self.agent.slug, self.pk])
 
+    @property
+    def blocked(self) -> bool:
+        """Whether a censor blocked the input or the answer."""
+        return "block" in self._censor_verdicts
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether the client wanted the input or the answer unchecked."""
+        return "unchecked" in self._censor_verdicts
+
+    @property
+    def _censor_verdicts(self) -> list[str]:
+        return [check["verdict"] for check in self.censors.values()]
+
 
 class MemoryUsage(models.Model):
     """One observation: a memory was shown in a run, and the answer did or did not refer to it.

@@ -34,6 +34,7 @@ STAGES: Mapping[str, str] = {
     "search.past": "· the past",
     "explain": "Explanation",
     "assembly": "Assembly",
+    "censors": "Censors",
 }
 """What time was spent on, by the name that is logged, in the order of the page; “·” is a part."""
 

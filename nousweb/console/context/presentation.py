@@ -1,7 +1,7 @@
 """A prompt with all that led to it, as the console shows it: a preview, a replay and a logged run alike."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -75,6 +75,43 @@ class SectionRow:
         return round(100 * self.tokens / self.budget) if self.budget else 0
 
 
+@dataclass(frozen=True, slots=True)
+class CheckView:
+    """What the censors say of an input or an answer (`context.engine.censors.text_check`)."""
+
+    slug: str
+    check: Mapping[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        return str(self.check["verdict"])
+
+    @property
+    def reason(self) -> str:
+        return str(self.check["reason"])
+
+    @property
+    def blocking(self) -> list[dict[str, Any]]:
+        """Those that keep the text back."""
+        return self._triggers(lambda one: one["blocks"])
+
+    @property
+    def warnings(self) -> list[dict[str, Any]]:
+        return self._triggers(lambda one: one["matched"] and not one["blocks"])
+
+    @property
+    def missed(self) -> list[dict[str, Any]]:
+        """Censors of agents that there was no time for; they count as no match."""
+        return self._triggers(lambda one: not one["matched"] and not one["blocks"])
+
+    def _triggers(self, wanted: Callable[[Mapping[str, Any]], bool]) -> list[dict[str, Any]]:
+        return [
+            {**one, "url": memory_url(self.slug, "censor", one["id"]), "places": len(one["spans"])}
+            for one in self.check["triggers"]
+            if wanted(one)
+        ]
+
+
 @dataclass(frozen=True)
 class PromptView:
     """A record with what the panels of a result show beside it: addresses, words and shares."""
@@ -145,6 +182,20 @@ class PromptView:
         return self.record.system_prompt == "".join(
             f"{row.lead}## {row.label}\n{row.separator.join(piece.text for piece in row.pieces)}" for row in self.rows
         )
+
+    @cached_property
+    def input_check(self) -> "CheckView | None":
+        """What the censors say of the input; None where it is a run from before they were checked."""
+        return self._check("input")
+
+    @cached_property
+    def answer_check(self) -> "CheckView | None":
+        """What the censors say of the answer; None while none was reported."""
+        return self._check("answer")
+
+    def _check(self, side: str) -> "CheckView | None":
+        check = self.record.censors.get(side)
+        return CheckView(self.slug, check) if check else None
 
     @cached_property
     def frame(self) -> str:
