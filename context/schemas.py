@@ -1,5 +1,6 @@
 """What the context API takes and gives."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -14,12 +15,8 @@ from context.engine.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRe
 from context.profiles import MODE_WEIGHTS
 from context.services.response import MAX_RESPONSE_CHARACTERS
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS, MAX_TAGS
-from memory.schemas.censors import CensorSpanOut
-from memory.schemas.types import Severity
 from nousweb.lib.constrained_types import OneOf, UnitInterval
 from nousweb.lib.schemas import Input
-
-CensorMode = Literal["check", "off"]
 
 
 class MessageIn(Input):
@@ -56,9 +53,6 @@ class ContextIn(Input):
         },
     )
     as_of: AwareDatetime | None = Field(None, description="Rebuild the context from what was known and true then")
-    censors: CensorMode = Field(
-        "check", description="off: the client wants neither the input nor the answer checked, which is logged"
-    )
     dry_run: bool = Field(False, description="Leave no trace; the answer has no id")
     explain: bool = Field(False, description="Answer a verdict on every memory that was considered")
 
@@ -77,14 +71,22 @@ class ContextIn(Input):
             budget=self.budget,
             budgets=self.budgets,
             as_of=self.as_of,
-            censors=self.censors,
         )
+
+
+ContestedAge = Literal["newer", "older"]
+ITEM_DEFAULTS: Mapping[str, Any] = {"contested": None, "contested_with": []}
+"""What items of most memories do not have."""
 
 
 class ItemOut(Schema):
     type: str
     id: str
     tokens: int
+    contested: ContestedAge | None = Field(
+        None, description="Of a fact about which a question is open: its age beside those that contest it"
+    )
+    contested_with: list[str] = Field([], description="Ids of the facts that contest it")
 
 
 class SectionOut(Schema):
@@ -147,33 +149,12 @@ class CandidateOut(Schema):
     place: str = Field(description="head, tail or nothing")
     factors: list[tuple[str, float]]
     happened_at: datetime
+    contested: Literal["", "newer", "older"] = Field("", description="As of an item; empty for what is not contested")
+    contested_with: list[str] = Field([], description="Ids of the facts that contest it")
     superseded_by: str = Field(description="Id of the fact that replaced it, else empty")
 
 
-class TriggeredCensorOut(Schema):
-    id: UUID
-    severity: Severity
-    pattern: str
-    reason: str = Field(description="Why there is such a censor, or why it could not be checked")
-    blocks: bool = Field(description="Whether it keeps the text back: a client stops there")
-    spans: list[CensorSpanOut] = Field(
-        description="Characters of the text, at most 20 places; none where it could not be checked"
-    )
-
-
-class CensoredOut(Schema):
-    """What the censors say of a text."""
-
-    censor_verdict: Literal["allow", "warn", "block", "unchecked"] = Field(
-        description="The strictest of what triggered; unchecked where the client wants no check"
-    )
-    censor_reason: str = Field(description="Why the text is kept back where no censor can be named; else empty")
-    censors: list[TriggeredCensorOut] = Field(
-        description="What the text triggers, strictest first, then what blocks it because it could not be checked"
-    )
-
-
-class ContextOut(CensoredOut):
+class ContextOut(Schema):
     id: UUID | None
     system_prompt: str
     tokens: int = Field(description="Estimated tokens of the whole prompt")
@@ -192,7 +173,6 @@ class ContextOut(CensoredOut):
 
 class ResponseIn(Input):
     response: str = Field(max_length=MAX_RESPONSE_CHARACTERS, description="The answer that the prompt led to")
-    censors: CensorMode | None = Field(None, description="off: do not check the answer; by default as the request said")
 
 
 class UseOut(Schema):
@@ -202,7 +182,7 @@ class UseOut(Schema):
     referenced: bool
 
 
-class ResponseOut(CensoredOut):
+class ResponseOut(Schema):
     items: list[UseOut]
 
 

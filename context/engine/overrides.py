@@ -4,10 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from context.engine.assembly import Candidate, FixedSection, Item, list_item
+from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, Item, list_item
 from context.engine.candidates import kinds_of
-from context.engine.censors import censor_line
-from context.engine.sections import IDENTITY_PRIORITY, profile_rank
+from context.engine.sections import IDENTITY_PRIORITY, censor_line, profile_rank
 from identity.models import Persona
 from identity.policy import Section
 from identity.prompt import assemble_prompt
@@ -61,7 +60,8 @@ class Overrides:
     """Identity texts by section, facts by id, their metadata by id, and censors, as they would be.
 
     A fact maps to its new text, or to None when it would be gone. A text in a fact's place is taken to be as relevant
-    as what it replaces: its own relevance is known once it has been learned.
+    as what it replaces: its own relevance is known once it has been learned. `settled` are pairs of ids of facts that
+    would no longer contest each other, `endorsed` the ids of those that would be people's word.
     """
 
     identity: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -70,6 +70,8 @@ class Overrides:
     metadata: Mapping[str, MetadataChange] = field(default_factory=lambda: MappingProxyType({}))
     censors_gone: frozenset[str] = frozenset()
     censors: tuple[CensorDraft, ...] = ()
+    settled: frozenset[frozenset[str]] = frozenset()
+    endorsed: frozenset[str] = frozenset()
 
     @classmethod
     def together(cls, parts: Iterable["Overrides"]) -> "Overrides":
@@ -83,6 +85,8 @@ class Overrides:
             metadata={key: change for part in first for key, change in part.metadata.items()},
             censors_gone=frozenset(key for part in every for key in part.censors_gone),
             censors=tuple(draft for part in every for draft in part.censors),
+            settled=frozenset(pair for part in every for pair in part.settled),
+            endorsed=frozenset(key for part in every for key in part.endorsed),
         )
 
     def seen_by(self, personas: Collection[str]) -> "Overrides":
@@ -137,6 +141,36 @@ class Overrides:
             if text is not None:
                 kept.append(replace(candidate, hit=replace(hit, id=PROPOSED, content=text)))
         return kept
+
+    def contested(self, facts: Iterable[ContestedCandidate]) -> list[ContestedCandidate]:
+        """The contested facts as they would be: one that is gone or has another text contests nothing any more."""
+        kept = []
+        for one in facts:
+            partners = frozenset(
+                key for key in one.partners if key not in self.facts and frozenset({key, one.id}) not in self.settled
+            )
+            if one.id not in self.facts and partners:
+                (candidate,) = self.candidates([one.candidate]) or [self._core(one.candidate)]
+                # A person changes the metadata, and makes it people's word by that.
+                endorsed = one.endorsed or one.id in self.endorsed or one.id in self.metadata
+                rank = profile_rank(endorsed, candidate.hit.category) if endorsed else one.core_priority
+                kept.append(
+                    replace(
+                        one,
+                        candidate=candidate,
+                        partners=partners,
+                        opposed=one.opposed & partners,
+                        endorsed=endorsed,
+                        core_priority=rank,
+                    )
+                )
+        return kept
+
+    def _core(self, candidate: Candidate) -> Candidate:
+        """A candidate that would be core memory."""
+        change = self.metadata[candidate.hit.id]
+        hit = replace(candidate.hit, category=change.category, kind=change.kind)
+        return replace(candidate, hit=hit, kinds=kinds_of("fact", change.kind, change.category))
 
     def _identity(self, items: Sequence[Item]) -> list[Item]:
         order = list(Section.values)

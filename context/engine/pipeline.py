@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import structlog
 from django.db import DatabaseError
 
-from context.engine.assembly import Candidate, FixedSection, VerdictCode, assemble
+from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, VerdictCode, assemble
 from context.engine.candidates import NOTHING_SEARCHED, candidates_find, searched_sections
-from context.engine.censors import CensorInForce, censors_in_force, text_check, text_unchecked
+from context.engine.contested import contested_load
 from context.engine.overrides import Overrides
 from context.engine.pins import pins_of
 from context.engine.record import ContextRecord
@@ -29,8 +29,7 @@ logger = structlog.get_logger(__name__)
 class ContextMaterial:
     """All that a prompt can be assembled from, read once: assembling it reads nothing more.
 
-    `censors` are None where they could not be read. `failed` are labels and reasons of what else could not
-    be, `timings` milliseconds by stage.
+    `failed` are labels and reasons of what could not be read, `timings` milliseconds by stage.
     """
 
     persona: str
@@ -38,9 +37,9 @@ class ContextMaterial:
     fixed: Sequence[FixedSection]
     candidates: Sequence[Candidate]
     search: SearchResult
-    censors: Sequence[CensorInForce] | None
     failed: Sequence[tuple[str, str]]
     timings: Mapping[str, float]
+    contested: Sequence[ContestedCandidate] = ()
 
 
 def context_build(view: PersonaMemory, request: ContextRequest, *, explain: bool = False) -> ContextRecord:
@@ -50,26 +49,26 @@ def context_build(view: PersonaMemory, request: ContextRequest, *, explain: bool
     2. Profile and budget, the operator's word last.
     3. Fixed sections, each failing alone.
     4. One search for all searched sections; when it fails they are left out and named.
-    5. Assembly, which is pure.
-    6. The check of the input against the censors in force.
+    5. The facts of both about which a question is open, with what contests them.
+    6. Assembly, which is pure.
 
     To `explain` it, what was replaced, retired or outranked is looked up too, which changes nothing in the prompt.
     """
-    material = material_load(view, request, explain=explain)
-    record = record_of(material)
-    watch = _Stopwatch()
-    checked = request.censors == "check"
-    found = text_check(request.input, material.censors) if checked else text_unchecked()
-    watch.lap("censors")
-    return replace(record, censors={"input": found}, timings={**record.timings, **watch.laps})
+    return record_of(material_load(view, request, explain=explain))
 
 
 def material_load(
-    view: PersonaMemory, request: ContextRequest, *, explain: bool = False, force_include: Sequence[str] = ()
+    view: PersonaMemory,
+    request: ContextRequest,
+    *,
+    explain: bool = False,
+    force_include: Sequence[str] = (),
+    others: Sequence[str] = (),
 ) -> ContextMaterial:
-    """Steps 1 to 4 of `context_build`: everything that reads.
+    """Steps 1 to 5 of `context_build`: everything that reads.
 
-    Facts whose ids are in `force_include` are searched though their category makes them core memory.
+    Facts whose ids are in `force_include` are searched though their category makes them core memory. `others` are ids
+    of facts that would be shown if something were otherwise.
     """
     watch = _Stopwatch()
     analysis = query_analyse(request)
@@ -78,8 +77,7 @@ def material_load(
     resolved = request_resolve(view.agent, request, analysis)
     watch.lap("plan")
     pins = pins_of(view.agent, request.as_of)
-    censors = censors_in_force(view, request.as_of)
-    fixed = fixed_sections(view, request, analysis.frame.frame, resolved.profile, resolved.budget, pins, censors)
+    fixed = fixed_sections(view, request, analysis.frame.frame, resolved.profile, resolved.budget, pins)
     watch.lap("sections")
     failed: list[tuple[str, str]] = []
     candidates: Sequence[Candidate]
@@ -92,21 +90,29 @@ def material_load(
         candidates, result = (), NOTHING_SEARCHED
         failed.append(("Search", "It could not be searched."))
     watch.lap("search")
+    contested: Sequence[ContestedCandidate] = ()
+    try:
+        contested = contested_load(view, fixed, candidates, request.as_of, others)
+    except DatabaseError:
+        logger.exception("context.contested_failed")
+        failed.append(("Contested facts", "Which facts are contested could not be read."))
+    watch.lap("contested")
     if explain:
         candidates = with_retired(view, candidates, result.query)
         watch.lap("explain")
-    return ContextMaterial(view.persona, resolved, fixed, candidates, result, censors, failed, watch.laps)
+    return ContextMaterial(view.persona, resolved, fixed, candidates, result, failed, watch.laps, contested)
 
 
 def record_of(material: ContextMaterial, overrides: Overrides | None = None) -> ContextRecord:
     """The prompt that the material makes, as it is or as `overrides` would have it, with all that led to it. Pure."""
     watch = _Stopwatch()
     resolved, request = material.resolved, material.resolved.request
-    fixed, candidates = material.fixed, material.candidates
+    fixed, candidates, contested = material.fixed, material.candidates, material.contested
     if overrides is not None:
         fixed = overrides.sections(fixed, resolved.profile.excluded_kinds)
         candidates = overrides.candidates(candidates)
-    assembly = assemble(fixed, searched_sections(resolved.budget), candidates, resolved)
+        contested = overrides.contested(contested)
+    assembly = assemble(fixed, searched_sections(resolved.budget), candidates, resolved, contested)
     watch.lap("assembly")
     fingerprint = fingerprint_of(
         [verdict.candidate for verdict in assembly.verdicts if verdict.code == VerdictCode.INCLUDED],

@@ -1,7 +1,7 @@
 """One context: the prompt with all that led to it, in the very shape in which it is logged."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
@@ -19,6 +19,8 @@ CANDIDATE_DEFAULTS: Mapping[str, Any] = {
     "place": "",
     "pinned": False,
     "superseded_by": "",
+    "contested": "",
+    "contested_with": [],
     "factors": [],
 }
 """What most candidates have in common is not logged with each: the log is the largest table there is."""
@@ -30,9 +32,7 @@ class ContextRecord:
 
     Each field has the name and the shape of the column of `ContextRun` that keeps it. `sections` have their items with
     the very text that was sent, `candidates` a verdict each (`Section.as_json`, `Verdict.as_json`). `timings` are
-    milliseconds by stage. `censors` holds what they say of the "input", and of the "answer" once it is reported
-    (`context.engine.censors.text_check`). `id` is None while it has left no trace, `counted_tokens` until they have
-    been counted.
+    milliseconds by stage. `id` is None while it has left no trace, `counted_tokens` until they have been counted.
     """
 
     persona: str
@@ -46,7 +46,6 @@ class ContextRecord:
     fingerprint: Mapping[str, Any]
     failed_sections: Sequence[Sequence[str]]
     timings: Mapping[str, float]
-    censors: Mapping[str, Any] = field(default_factory=dict)
     as_of: datetime | None = None
     id: UUID | None = None
     counted_tokens: int | None = None

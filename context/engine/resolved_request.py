@@ -1,11 +1,12 @@
 """What is decided about a request before any memory is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from context.engine.budget import ContextBudget, budget_for
+from context.engine.contested_policy import ContestedPolicy
 from context.engine.frames import FrameSelection, frame_select
 from context.engine.intent import IntentSignals, intent_read
 from context.engine.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
@@ -49,6 +50,7 @@ class ResolvedRequest:
     scale: float
     limits: Mapping[str, int]
     budget: ContextBudget
+    contested: ContestedPolicy = field(default_factory=ContestedPolicy)
 
     @property
     def compression(self) -> float:
@@ -90,6 +92,7 @@ class ResolvedRequest:
                 "preferred_kinds": list(self.profile.preferred_kinds),
                 "min_importance": self.profile.min_importance,
                 "compression": self.compression,
+                "contested": self.contested.as_json(),
             },
             "budget": {"total": self.budget.total, "sections": dict(self.budget.sections)},
         }
@@ -123,9 +126,10 @@ def request_resolve(agent: Agent, request: ContextRequest, analysis: QueryAnalys
         budget=budget_for(
             analysis.frame.frame.id,
             plan_overrides=analysis.plan.budget_overrides,
-            operator_overrides={**agent_budgets(agent), **request.budgets},
+            operator_overrides={**_agent_budgets(agent), **request.budgets},
             total=request.budget,
         ),
+        contested=ContestedPolicy.of_config(agent.config),
     )
 
 
@@ -138,7 +142,7 @@ def limits_of(plan: RetrievalPlan, profile: Profile, *, scale: float = 1.0) -> d
     return {memory_type: round(limit * scale) for memory_type, limit in limits.items() if limit}
 
 
-def agent_budgets(agent: Agent) -> dict[str, int]:
+def _agent_budgets(agent: Agent) -> dict[str, int]:
     """The operator's budgets in the agent's configuration; anything but a whole number is passed over."""
     given = agent.config.get("budgets")
     if not isinstance(given, dict):

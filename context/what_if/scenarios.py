@@ -144,13 +144,17 @@ def question_overrides(review: MemoryReview, answer: str, content: str = "") -> 
         "old_wrong": review.old,
         "new_wrong": review.new,
     }
+    stays = [one for one in (review.old, review.new) if one is not None and one is not gone.get(answer)]
+    endorsed = frozenset(str(one.pk) for one in stays)
     if fact := gone.get(answer):
-        return fact_overrides(fact, None)
+        return replace(fact_overrides(fact, None), endorsed=endorsed)
     if answer == "reverse" and review.censor is not None:
         was = next((low for low, high in ESCALATES_TO.items() if high == review.censor.severity), "")
         return censor_overrides(review.censor, severity=was) if was else Overrides()
     if answer == "merge":
         return _merged(review, content)
+    if answer == "both":
+        return Overrides(settled=frozenset({endorsed}), endorsed=endorsed)
     return Overrides()
 
 

@@ -41,6 +41,8 @@ class MemoryReview(models.Model):
         RESOLVED = "resolved", "Answered"
         EXPIRED = "expired", "Expired"
 
+    UNANSWERED = (Status.PENDING, Status.EXPIRED)
+
     class Resolution(models.TextChoices):
         SAME = "same", "Same"
         REPLACE = "replace", "New replaces old"
@@ -89,6 +91,15 @@ class MemoryReview(models.Model):
             models.Index(fields=["created_at", "id"], condition=Q(status="pending"), name="memory_review_waiting"),
             models.Index(fields=["agent", "persona", "-created_at", "-id"]),
             models.Index(fields=["batch"], condition=Q(batch__isnull=False), name="memory_review_batch"),
+            # The few pairs of facts that nobody has decided about, by either of the two (memory/contested.py).
+            *(
+                models.Index(
+                    fields=[fact],
+                    condition=Q(kind__in=["contradiction", "duplicate"], status__in=["pending", "expired"]),
+                    name=f"memory_review_{fact}",
+                )
+                for fact in ("old", "new")
+            ),
         ]
 
     def __str__(self) -> str:
@@ -96,4 +107,4 @@ class MemoryReview(models.Model):
         return f"{self.get_kind_display()}: {about}"[:200]
 
     def get_absolute_url(self) -> str:
-        return reverse("memory_review_detail", args=[self.pk])
+        return reverse("memory_question", args=[self.pk])

@@ -15,7 +15,7 @@ from context.services.pins import context_pin, context_unpin
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose
-from memory.models import Fact
+from memory.models import Fact, MemoryReview
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
@@ -92,6 +92,11 @@ def test_context_log_holds_what_was_sent_token_for_token(api, ada, system, actor
     assert (run.agent, run.persona, run.principal_name) == (ada, "actor", "ada · actor")
 
 
+def reviews_answer():
+    """Leave no question open: contested facts are shown together, and with marks (tests/context/test_contested.py)."""
+    MemoryReview.objects.update(status=MemoryReview.Status.RESOLVED, resolution=MemoryReview.Resolution.BOTH)
+
+
 def test_context_with_two_hundred_observations_stays_within_budget(api, ada, actor_token):
     caller = api.as_token(actor_token)
     chance = random.Random(7)
@@ -103,6 +108,7 @@ def test_context_with_two_hundred_observations_stays_within_budget(api, ada, act
         answer = caller.post("/facts", body)
         assert answer.status_code == 201
         known[answer.json()["fact"]["id"]] = (category, body["confidence"], content)
+    reviews_answer()
     body = caller.post("/context", ASK).json()
     identity, profile = always_on(body)
     assert identity["tokens"] <= 300
@@ -235,9 +241,10 @@ def test_context_number_of_queries_is_constant(api, ada, system, actor_token, dj
             fact_learn(agent=ada, content=f"Ann likes ledger {number + place}.", category="preference", by=system)
             decision_record(agent=ada, description=f"Mend the ledger export {number + place}.", by=system)
         client.post("/context", {"session_id": "s", "input": "Why did the ledger export fail?"})
-        # The token, the profile, six of pins, fixed sections and loops, five of the search, usage, and the log.
+        # The token, the profile, six of pins, fixed sections and loops, five of the search, usage, what is contested,
+        # and the log.
         # One of them only sets what the search needs, which outside of a test's transaction a connection does once.
-        with django_assert_num_queries(15):
+        with django_assert_num_queries(16):
             answer = client.post("/context", {"session_id": "s", "input": "Why did the ledger export fail?"})
         assert answer.status_code == 200
 
@@ -287,8 +294,9 @@ def test_context_number_of_statements_is_constant_per_prompt(api, ada, actor_tok
         make_fact(ada, f"Likes tea number {place}.", system, category="preference")
         embeddings_make()
         assert caller.post("/context", ask).status_code == 200
-        # The token, the profile, pins, four fixed sections, the last loops, four of the search, usage, and the log.
-        with django_assert_num_queries(14):
+        # The token, the profile, pins, four fixed sections, the last loops, four of the search, usage, what is
+        # contested, and the log.
+        with django_assert_num_queries(15):
             body = caller.post("/context", ask).json()
         assert body["id"]
 
@@ -296,6 +304,7 @@ def test_context_number_of_statements_is_constant_per_prompt(api, ada, actor_tok
 def test_context_considers_three_times_what_each_type_shows(api, ada, actor_token, system):
     for number in range(40):
         make_fact(ada, f"The ledger export failed on day {number} since {WORDS[number % 8]} was late.", system)
+    reviews_answer()
     for number in range(20):
         episode = episode_open(agent=ada, title=f"Ledger export, try {number}", by=system)
         told = f"The export failed for the {number}th time."

@@ -35,7 +35,7 @@ from memory.services.reviews.resolve import review_resolve
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.api.problems import rows
 from tests.factories import make_fact, make_run
-from tests.http import browser, markup
+from tests.http import browser
 
 
 @pytest.fixture
@@ -143,15 +143,15 @@ def test_impact_is_refused_to_agents(ada, asked, actor):
 
 def test_impact_page_answers_whole_and_in_part(ada, asked, alice, actor):
     url = reverse("agent_context_blast", args=["ada"])
-    page = markup(browser(alice).get(url, {"fact": str(asked.pk), "n": "3"}))
+    page = browser(alice).get(url, {"fact": str(asked.pk), "n": "3"}).content.decode()
     assert "1 of 3" in page
-    part = markup(browser(alice).get(url, {"fact": asked.pk.hex}, headers={"HX-Request": "true"}))
+    part = browser(alice).get(url, {"fact": asked.pk.hex}, headers={"HX-Request": "true"}).content.decode()
     assert "<html" not in part
     run = ContextRun.objects.get(input__startswith="Why")
-    one = markup(browser(alice).get(url, {"fact": str(asked.pk), "run": str(run.pk)}))
+    one = browser(alice).get(url, {"fact": str(asked.pk), "run": str(run.pk)}).content.decode()
     assert "replica lagged" in one
     proposal = identity_propose(agent=ada, section="values", content="Truth first.", by=actor).proposal
-    assert "3 of 3" in markup(browser(alice).get(url, {"proposal": str(proposal.pk)}))
+    assert "3 of 3" in browser(alice).get(url, {"proposal": str(proposal.pk)}).content.decode()
     for query, status in (
         ({}, 422), ({"fact": "x"}, 404), ({"proposal": "x"}, 404), ({"censor": "x"}, 404), ({"pattern": ""}, 422),
         ({"pattern": "x", "severity": "mild"}, 422), ({"fact": str(asked.pk), "n": "51"}, 422),
@@ -186,7 +186,7 @@ MERGED = "The nightly job touches the archive on Sundays."
 def test_impact_of_a_resolution_equals_what_it_does(ada, question, reviewer, actor, answer, content):
     overrides = question_overrides(question, answer, content)
     (row,) = blast_radius(agent=ada, overrides=overrides, by=reviewer).rows
-    assert row.changed == (answer != "both")
+    assert row.changed, "both true takes the marks of contested facts away"
     review_resolve(review=question, resolution=answer, by=reviewer, content=content)
     request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
     now = context_assemble(agent=ada, request=request, by=actor).system_prompt
@@ -204,14 +204,14 @@ def test_impact_of_a_reversed_censor_is_its_warning(ada, asked, actor, system, r
 
 
 def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_something(ada, question, alice, bob):
-    page = markup(browser(bob).get(reverse("memory_review_detail", args=[question.pk])))
+    page = browser(bob).get(reverse("memory_question", args=[question.pk])).content.decode()
     url = reverse("agent_context_blast", args=["ada"])
     offered = [one for one in ("same", "replace", "old_wrong", "new_wrong", "both") if f"answer={one}" in page]
     assert offered == ["same", "replace", "old_wrong", "new_wrong"]
     assert f'hx-post="{url}?question={question.pk}&amp;answer=merge" hx-include="#content"' in page
     client = browser(alice)
-    assert "1 of 1" in markup(client.get(url, {"question": str(question.pk), "answer": "replace"}))
-    merged = markup(client.post(f"{url}?question={question.pk}&answer=merge", {"content": MERGED}))
+    assert "1 of 1" in client.get(url, {"question": str(question.pk), "answer": "replace"}).content.decode()
+    merged = client.post(f"{url}?question={question.pk}&answer=merge", {"content": MERGED}).content.decode()
     assert "1 of 1" in merged
     for query, status in (
         ({"question": "x", "answer": "both"}, 404),
@@ -227,17 +227,17 @@ def test_impact_of_a_long_text_is_asked_by_post(ada, asked, alice):
     long = "The ledger export failed because of a very long list of reasons. " * 100
     answer = browser(alice).post(f"{url}?fact={asked.pk}", {"content": long}, headers={"HX-Request": "true"})
     assert answer.status_code == 200
-    assert "1 of 3" in markup(answer)
-    assert ">Difference</a>" not in markup(answer), "an address cannot hold it"
+    assert "1 of 3" in answer.content.decode()
+    assert ">Difference</a>" not in answer.content.decode(), "an address cannot hold it"
 
 
 def test_impact_of_a_censor_form_without_the_active_field_is_of_an_inactive_one(ada, asked, system, alice):
     censor = censor_create(agent=ada, pattern="coffee", severity="block", by=system)
     url = reverse("agent_context_blast", args=["ada"]) + f"?form=1&censor={censor.pk}"
     form = {"pattern": "coffee", "severity": "block", "reason": ""}
-    assert "None of the last 3" in markup(browser(alice).post(url, {**form, "active": "on"}))
-    assert "3 of 3" in markup(browser(alice).post(url, {**form, "active": "on", "severity": "warn"}))
-    page = markup(browser(alice).post(url, form))
+    assert "None of the last 3" in browser(alice).post(url, {**form, "active": "on"}).content.decode()
+    assert "3 of 3" in browser(alice).post(url, {**form, "active": "on", "severity": "warn"}).content.decode()
+    page = browser(alice).post(url, form).content.decode()
     assert "Without the censor" in page
     assert "3 of 3" in page
 
@@ -257,7 +257,7 @@ def test_impact_of_a_recategorised_fact_equals_what_happens(ada, actor, system, 
     fact = make_fact(ada, "The ledger export failed because the replica lagged.", system, category=was, confidence=0.7)
     for number, confidence in enumerate((0.9, 0.8, 0.7, 0.6)):
         make_fact(ada, f"Rule {number} of the house.", system, category="rule", confidence=confidence)
-    make_fact(ada, "The ledger export failed at noon.", system)
+    make_fact(ada, "Ask the night shift about an export of the ledger.", system)
     if pinned:
         context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     for text in ("hello", "Why did the ledger export fail?", "What is the weather like?"):
@@ -320,23 +320,23 @@ def test_impact_of_impossible_metadata_is_refused(ada, asked, reviewer, alice):
         ({"category": "rule", "tags": "a, b", "scope": "task", "importance": "0.3"}, 200),
     ):  # fmt: skip
         assert client.get(url, {"fact": str(asked.pk), **query}).status_code == status, query
-    page = markup(client.get(url, {"fact": str(asked.pk), "category": "rule"}))
+    page = client.get(url, {"fact": str(asked.pk), "category": "rule"}).content.decode()
     assert "moved from technical to rule, so it is always included from then on" in page
     assert "3 of 3" in page
     part = client.post(f"{url}?fact={asked.pk}", {"category": "No Word"}, headers={"HX-Request": "true"})
     assert part.status_code == 422
-    assert "<html" not in markup(part)
+    assert "<html" not in part.content.decode()
     fact_invalidate(fact=asked, by=reviewer)
     assert client.get(url, {"fact": str(asked.pk), "category": "rule"}).status_code == 409
 
 
 def test_impact_is_offered_where_a_fact_is_recategorised(ada, asked, bob, alice):
     url = reverse("agent_context_blast", args=["ada"])
-    edit = markup(browser(bob).get(reverse("agent_fact_change", args=["ada", asked.pk, "edit"])))
+    edit = browser(bob).get(reverse("agent_fact_change", args=["ada", asked.pk, "edit"])).content.decode()
     assert f'hx-post="{url}?fact={asked.pk.hex}" hx-include="#id_category, #id_scope, #id_importance, #id_tags"' in edit
     item = reverse("agent_context_item", args=["ada", "fact", asked.pk])
-    assert f'hx-post="{url}?fact={asked.pk}" hx-include="#id_category"' in markup(browser(bob).get(item))
-    assert "#id_category" not in markup(browser(alice).get(item))
+    assert f'hx-post="{url}?fact={asked.pk}" hx-include="#id_category"' in browser(bob).get(item).content.decode()
+    assert "#id_category" not in browser(alice).get(item).content.decode()
 
 
 @pytest.fixture
@@ -355,7 +355,7 @@ def proposals(ada, actor):
 def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, proposals, actor, reviewer, bob):
     url = reverse("context_blast_proposals")
     keys = [str(proposal.pk) for proposal in proposals]
-    page = markup(browser(bob).post(url, {"selected": keys}))
+    page = browser(bob).post(url, {"selected": keys}).content.decode()
     assert "4 proposals approved together: Values, Protocols, Preferences" in page
     assert "3 of 3" in page
     assert "1 would be refused, and is left out" in page
@@ -371,18 +371,18 @@ def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, p
         request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
         now = context_assemble(agent=ada, request=request, by=actor, log=False).system_prompt
         assert now == row.after
-    late = markup(browser(bob).post(url, {"selected": keys}))
+    late = browser(bob).post(url, {"selected": keys}).content.decode()
     assert "4 would be refused, and are left out" in late
     assert "None of the last 3 prompts" in late
 
 
 def test_impact_of_several_agents_is_separate(ada, bruno, asked, proposals, alice, system):
     other = identity_propose(agent=bruno, section="values", content="Speed.", by=system, wait=True).proposal
-    part = markup(browser(alice).post(
+    part = browser(alice).post(
         reverse("context_blast_proposals"),
         {"selected": [str(proposals[0].pk), str(other.pk)]},
         headers={"HX-Request": "true"},
-    ))  # fmt: skip
+    ).content.decode()  # fmt: skip
     assert "<html" not in part
     assert part.count("<h3>") == 2
     assert "There is no logged request to replay." in part, "Bruno was never asked"
@@ -391,7 +391,7 @@ def test_impact_of_several_agents_is_separate(ada, bruno, asked, proposals, alic
     assert query in part
     # The address of several is of several too.
     both = reverse("agent_context_blast", args=["ada"]) + f"?proposal={proposals[0].pk}&proposal={proposals[1].pk}"
-    assert "2 proposals approved together" in markup(browser(alice).get(both))
+    assert "2 proposals approved together" in browser(alice).get(both).content.decode()
     assert browser(alice).get(f"{both}&proposal={other.pk}").status_code == 404
 
 
@@ -402,7 +402,7 @@ def test_impact_of_several_agents_shares_the_time_limit(ada, bruno, asked, propo
     moments = iter([0.0, 0.0, 1_000.0])
     monkeypatch.setattr("nousweb.console.context.views.impact.time", SimpleNamespace(monotonic=lambda: next(moments)))
     keys = [str(proposals[0].pk), str(other.pk)]
-    page = markup(browser(alice).post(reverse("context_blast_proposals"), {"selected": keys}))
+    page = browser(alice).post(reverse("context_blast_proposals"), {"selected": keys}).content.decode()
     assert "3 of 3" in page
     assert page.count("The time for this was up") == 1
 
@@ -431,12 +431,13 @@ def test_impact_of_reviews_resolved_together_equals_what_happens(ada, question, 
     again = learn_review(ada, "The nightly job touches the archive on most days.", system)
     keys = [str(question.pk), *([str(again)] if again else [])]
     url = reverse("context_blast_questions")
-    page = markup(browser(bob).post(url, {"selected": keys, "answer": answer}))
+    page = browser(bob).post(url, {"selected": keys, "answer": answer}).content.decode()
     rows = list(MemoryReview.objects.filter(pk__in=keys).select_related("old", "new", "censor"))
     rows.sort(key=lambda row: keys.index(str(row.pk)))
     overrides, refused = questions_overrides(rows, answer)
     (row,) = blast_radius(agent=ada, overrides=overrides, by=reviewer).rows
-    assert ("None of the last" in page) == (not row.changed) == (answer == "both")
+    assert ("None of the last" in page) == (not row.changed)
+    assert row.changed
     done = 0
     for review in rows:
         try:
@@ -464,11 +465,11 @@ def test_impact_selection_is_bounded_and_empty_is_named(ada, asked, question, pr
         ("context_blast_questions", {"selected": [str(question.pk)], "answer": "same", "n": "5"}, 200),
     ):
         assert client.post(reverse(name), query).status_code == status, (name, query)
-    empty = markup(client.post(reverse("context_blast_proposals"), headers={"HX-Request": "true"}))
+    empty = client.post(reverse("context_blast_proposals"), headers={"HX-Request": "true"}).content.decode()
     assert "Nothing is selected." in empty
-    kept = markup(browser(bob).post(
+    kept = browser(bob).post(
         reverse("context_blast_questions"), {"selected": [str(question.pk)], "answer": "keep"}
-    ))  # fmt: skip
+    ).content.decode()  # fmt: skip
     assert "it takes no “Kept”" in kept
     assert "None of the last" in kept
 
@@ -483,6 +484,6 @@ def test_impact_of_a_subconscious_review_is_hidden_without_the_permission(ada, q
 def test_impact_is_offered_in_queues_to_those_who_may_decide(ada, asked, question, proposals, alice, bob):
     for name, blast in (("review", "context_blast_proposals"), ("memory_review", "context_blast_questions")):
         offer = f'formaction="{reverse(blast)}"'
-        assert offer in markup(browser(bob).get(reverse(name)))
-        assert offer not in markup(browser(alice).get(reverse(name)))
-    assert 'formaction="' not in markup(browser(bob).get(reverse("review"), {"status": "applied"}))
+        assert offer in browser(bob).get(reverse(name)).content.decode()
+        assert offer not in browser(alice).get(reverse(name)).content.decode()
+    assert 'formaction="' not in browser(bob).get(reverse("review"), {"status": "applied"}).content.decode()

@@ -2,6 +2,7 @@
 reconstruction agree."""
 
 from context.engine.assembly.assemble import assemble
+from context.engine.assembly.contested import ContestedCandidate
 from context.engine.assembly.parts import (
     RETIRED_VERDICTS,
     Assembly,
@@ -20,6 +21,7 @@ __all__ = [
     "RETIRED_VERDICTS",
     "Assembly",
     "Candidate",
+    "ContestedCandidate",
     "FixedSection",
     "Item",
     "SearchedSection",

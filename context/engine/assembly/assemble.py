@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from context.engine.assembly.contested import ContestedCandidate, Contests, contested_arrange
 from context.engine.assembly.filters import candidates_judge
 from context.engine.assembly.fixed import fixed_fill, session_grow, truncations_of
 from context.engine.assembly.parts import (
@@ -22,19 +23,23 @@ def assemble(
     searched: Sequence[SearchedSection],
     candidates: Sequence[Candidate],
     resolved: ResolvedRequest,
+    contested: Sequence[ContestedCandidate] = (),
 ) -> Assembly:
     """Fill the fixed sections in order, then the searched ones from the candidates, all within the total budget.
 
-    A section's tokens count its heading. Sections of which nothing fits are left out. Equal inputs give equal
-    prompts.
+    `contested` are the facts about which a question is open, found or not. A section's tokens count its heading.
+    Sections of which nothing fits are left out. Equal inputs give equal prompts.
     """
     total = resolved.budget.total
+    contests = Contests(contested, resolved)
+    passed, refused = candidates_judge([contests.marked(one) for one in candidates], resolved)
+    arranged = contested_arrange(fixed, passed, refused, contests)
+    fixed = arranged.fixed
     filled = fixed_fill(fixed, total)
     taken = _length(filled)
-    passed, refused = candidates_judge(candidates, resolved)
     # Shares are of what the promises leave, so that what grows takes nothing from a scope while the total has room.
     promised = min(taken, _length(fixed_fill(fixed, total, grows=False)))
-    built, chosen, ratio = select(passed, searched, resolved, fixed_length=taken, promised_length=promised)
+    built, chosen, ratio = select(arranged.passed, searched, resolved, fixed_length=taken, promised_length=promised)
     if any(section is None or section.truncated for section in filled):
         unused = total * CHARACTERS_PER_TOKEN - _length([*filled, *built])
         filled = session_grow(fixed, filled, unused)
@@ -44,7 +49,9 @@ def assemble(
         *(section.truncation() for section in built if section.truncated),
     )
     prompt = SECTION_BREAK.join(section.text for section in sections)
-    return Assembly(prompt, sections, (*chosen, *refused), ratio, truncations)
+    judged = {verdict.candidate.key for verdict in chosen}
+    left_out = [verdict for verdict in (*arranged.core, *arranged.refused) if verdict.candidate.key not in judged]
+    return Assembly(prompt, sections, (*chosen, *left_out), ratio, truncations)
 
 
 def _length(sections: Sequence[Section | None]) -> int:

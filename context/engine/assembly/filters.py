@@ -65,7 +65,7 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, str]) ->
     if retirement := hit.retirement:
         on, earlier = _on(retirement), _in_the_past(candidate, retirement)
         if retirement.successor:
-            by = f"“{_short(retirement.successor_text)}”" if retirement.successor_text else retirement.successor
+            by = f"“{shortened(retirement.successor_text)}”" if retirement.successor_text else retirement.successor
             hint = f"{earlier}Restore it, if the new one is wrong."
             return refuse(VerdictCode.SUPERSEDED, f"Replaced{on} by {by}.", hint)
         if retirement.found_wrong:
@@ -128,7 +128,8 @@ def _in_the_past(candidate: Candidate, retirement: Retirement) -> str:
     return f"A date before {moment}. "
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
+    """The beginning of a memory, for the reason of a verdict."""
     line = " ".join(text.split()).rstrip(".")
     return line if len(line) <= SHOWN_CHARACTERS else f"{line[: SHOWN_CHARACTERS - 1].rstrip()}…"
 

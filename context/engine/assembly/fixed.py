@@ -16,6 +16,7 @@ budget is closed.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from context.engine.assembly.contested import contested_together
 from context.engine.assembly.parts import (
     HEADING_BREAK,
     SECTION_BREAK,
@@ -82,6 +83,10 @@ def section_fill(given: FixedSection, room: int) -> Section | None:
 
     for place, item in _by_priority(given):
         limit = room if item.priority <= given.growth else min(room, promised)
+        beneath = item.contest.beneath if item.contest else ""
+        if beneath and all(other.id != beneath for other in chosen.values()):
+            left_out[place] = LeftOut.of(item, "")
+            continue
         if not full and length_with(item.text) <= limit:
             chosen[place] = item
             continue
@@ -97,7 +102,7 @@ def section_fill(given: FixedSection, room: int) -> Section | None:
         left_out[place] = LeftOut.of(item, part)
     if not chosen:
         return None
-    items = tuple(chosen[place] for place in sorted(chosen))
+    items = tuple(contested_together([chosen[place] for place in sorted(chosen)], lambda item: item.contest))
     text = heading + HEADING_BREAK + given.separator.join(item.text for item in items)
     missing = tuple(left_out[place] for place in sorted(left_out))
     return Section(given.key, given.label, given.tier, given.budget, estimate_tokens(text), items, text, missing)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from memory.search.result import SearchHit
 from nousweb.lib.fencing import fence_label, fence_line
@@ -25,9 +25,38 @@ def heading_of(label: str) -> str:
     return f"## {label}"
 
 
-def list_item(text: str, label: str = "") -> str:
-    """A memory as one line of a prompt, which it cannot leave; `label` says whom or when it is about."""
-    return f"- {fence_label(label)} {fence_line(text)}" if label else f"- {fence_line(text)}"
+_MARK_START = "(contested"
+"""How the mark of a contested fact begins, with which no text of a memory may."""
+
+
+def list_item(text: str, label: str = "", mark: str = "") -> str:
+    """A memory as one line of a prompt, which it cannot leave; `label` says whom or when it is about.
+
+    `mark` is ours, in front of all, and no text can pass for one.
+    """
+    line = fence_line(text)
+    if line.casefold().startswith(_MARK_START):
+        line = f"\\{line}"
+    words = [f"({mark})" if mark else "", fence_label(label) if label else "", line]
+    return f"- {' '.join(word for word in words if word)}" if mark or label else f"- {line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """What a prompt says of a fact about which a question is open.
+
+    `contested` is its age beside those that contest it, `contested_with` their ids, `mark` the words in its line. It is
+    shown only when the fact with the id `beneath` is, if that is not empty. Facts of one `group` are shown together, by
+    `rank`. `is_brought`: it is there only for those that it leads.
+    """
+
+    contested: Literal["newer", "older"]
+    contested_with: tuple[str, ...]
+    mark: str
+    beneath: str = ""
+    group: str = ""
+    rank: int = 0
+    is_brought: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +70,14 @@ class Item:
     id: str
     text: str
     priority: int = 0
+    contest: Contest | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The item as it is logged; only of a contested fact with what contests it."""
+        shown = {"type": self.type, "id": self.id, "text": self.text, "tokens": estimate_tokens(self.text)}
+        if self.contest is None:
+            return shown
+        return {**shown, "contested": self.contest.contested, "contested_with": list(self.contest.contested_with)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +135,8 @@ class Candidate:
     by_time: bool = False
     # Below the usual threshold, and considered only since the budget is larger than usual.
     weak: bool = False
+    # A question is open about it and another fact.
+    contest: Contest | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -106,7 +145,8 @@ class Candidate:
 
     def line(self, text: str | None = None) -> str:
         """The candidate as a list item of a prompt; `text` in place of its own when it was shortened."""
-        return list_item(self.hit.content if text is None else text, self.label)
+        mark = self.contest.mark if self.contest else ""
+        return list_item(self.hit.content if text is None else text, self.label, mark)
 
 
 class VerdictCode(StrEnum):
@@ -119,6 +159,7 @@ class VerdictCode(StrEnum):
     BELOW_THRESHOLD = "below_threshold"
     DUPLICATE_MESSAGE = "duplicate_message"
     DUPLICATE_ITEM = "duplicate_item"
+    CONTESTED = "contested"
     OVER_LIMIT = "over_limit"
     OVER_BUDGET = "over_budget"
 
@@ -173,6 +214,8 @@ class Verdict:
             "compressed": self.compressed,
             "place": self.place,
             "pinned": candidate.pinned,
+            "contested": candidate.contest.contested if candidate.contest else "",
+            "contested_with": list(candidate.contest.contested_with) if candidate.contest else [],
             "superseded_by": hit.retirement.successor if hit.retirement else "",
             "factors": [[name, round(factor, 3)] for name, factor in self.factors],
             "happened_at": hit.happened_at.isoformat().replace("+00:00", "Z"),
@@ -261,10 +304,7 @@ class Section:
             "tokens": self.tokens,
             "budget": self.budget,
             "truncated": self.truncated,
-            "items": [
-                {"type": item.type, "id": item.id, "text": item.text, "tokens": estimate_tokens(item.text)}
-                for item in self.items
-            ],
+            "items": [item.as_json() for item in self.items],
         }
 
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from context.engine.assembly.contested import contested_together
 from context.engine.assembly.parts import (
     HEADING_BREAK,
     SECTION_BREAK,
@@ -113,25 +114,70 @@ def select(
     limited, over_limit = _limited(passed, places, resolved)
 
     order = sorted(limited, key=lambda entry: (_ORDER[places[entry.candidate.key]], -_worth(entry)))
-    chosen: Choices = {}
+    choice = _Choice(ledger, resolved, {entry.candidate.key: entry for entry in passed}, places)
     waiting: list[Verdict] = []
     for entry in order:
         kept = places[entry.candidate.key]
         scope = entry.candidate.hit.scope
         share = None if kept else max(0, shares.get(scope, 0) - ledger.by_scope[scope])
-        if not _take(entry, ledger, resolved, chosen, kept, share, compressible=False):
+        if not choice.take(entry, share, compressible=False):
             waiting.append(entry)
-    refused = [
-        entry
-        for entry in waiting
-        if not _take(entry, ledger, resolved, chosen, places[entry.candidate.key], None, compressible=True)
-    ]
-    verdicts = over_limit + [_over_budget(entry, ledger) for entry in refused]
+    refused = [entry for entry in waiting if not choice.take(entry, None, compressible=True)]
+    chosen = choice.chosen
+    verdicts = [entry for entry in over_limit if entry.candidate.key not in chosen]
+    verdicts += [_over_budget(entry, ledger, chosen) for entry in refused if entry.candidate.key not in chosen]
     built, included, ratio = _build(passed, sections, chosen, refused)
     return built, included + verdicts, ratio
 
 
 _ORDER = {"pinned": 0, "head": 1, "tail": 2, "": 3}
+CONTESTED = "contested"
+"""The place of what is there for those that it leads."""
+
+
+@dataclass(slots=True)
+class _Choice:
+    """What has been chosen so far; a contested fact is taken together with whoever stands above it, or not at all."""
+
+    ledger: Ledger
+    resolved: ResolvedRequest
+    passed: Mapping[Key, Verdict]
+    places: Mapping[Key, str]
+    chosen: Choices = field(default_factory=dict)
+
+    def take(self, entry: Verdict, share: int | None, *, compressible: bool) -> bool:
+        """Whether the entry is included, now or before."""
+        if entry.candidate.key in self.chosen:
+            return True
+        before = dict(self.ledger.lengths), self.ledger.by_scope.copy(), dict(self.chosen)
+        for one in [*self._above(entry), entry]:
+            place, room = self.places[one.candidate.key], share
+            if one is not entry:
+                place, room = place or CONTESTED, None
+            if not _take(one, self.ledger, self.resolved, self.chosen, place, room, compressible=compressible):
+                self.ledger.lengths, self.ledger.by_scope, self.chosen = before
+                return False
+        return True
+
+    def _above(self, entry: Verdict) -> list[Verdict]:
+        """Those that must stand above the entry and are not chosen yet, the first of them first."""
+        above: list[Verdict] = []
+        while entry.candidate.contest and (leader := self.passed.get(("fact", entry.candidate.contest.beneath))):
+            if leader.candidate.key in self.chosen:
+                break
+            above.insert(0, leader)
+            entry = leader
+        return above
+
+
+def _is_brought(entry: Verdict) -> bool:
+    return entry.candidate.contest is not None and entry.candidate.contest.is_brought
+
+
+def _is_headless(entry: Verdict, chosen: Choices) -> bool:
+    """Whether what must stand above a contested fact is not included."""
+    contest = entry.candidate.contest
+    return contest is not None and contest.beneath != "" and ("fact", contest.beneath) not in chosen
 
 
 def _worth(entry: Verdict) -> float:
@@ -141,7 +187,7 @@ def _worth(entry: Verdict) -> float:
 def _places(passed: Sequence[Verdict], resolved: ResolvedRequest) -> dict[Key, str]:
     """Who is pinned, who is head, who is tail, and who is neither."""
     places = {entry.candidate.key: "pinned" if entry.candidate.pinned else "" for entry in passed}
-    passed = [entry for entry in passed if not entry.candidate.pinned]
+    passed = [entry for entry in passed if not entry.candidate.pinned and not _is_brought(entry)]
     head = passed[: resolved.profile.preserve_head]
     places.update({entry.candidate.key: "head" for entry in head})
     rest = sorted(
@@ -161,6 +207,8 @@ def _limited(
     for entry in passed:
         if places[entry.candidate.key] == "pinned":
             kept.append(entry)
+            continue
+        if _is_brought(entry):
             continue
         counts[entry.candidate.hit.type] += 1
         limit = resolved.limits.get(entry.candidate.hit.type, 0)
@@ -203,14 +251,25 @@ def _take(
         compressed = True
     ledger.spend(candidate.section, line, candidate.hit.scope)
     verdict = replace(
-        entry, reason=_why(place, compressed), tokens=estimate_tokens(line), compressed=compressed, place=place
+        entry,
+        reason=_why(place, compressed) + _contested(entry),
+        tokens=estimate_tokens(line),
+        compressed=compressed,
+        place=place,
     )
     chosen[entry.candidate.key] = (verdict, line)
     return True
 
 
-def _over_budget(entry: Verdict, ledger: Ledger) -> Verdict:
+def _over_budget(entry: Verdict, ledger: Ledger, chosen: Choices) -> Verdict:
     candidate = entry.candidate
+    if _is_headless(entry, chosen):
+        return entry.refusal(
+            VerdictCode.OVER_BUDGET,
+            "Contested: it is shown only below what contests it, which has no room.",
+            "A larger budget, or an answer to the question about the two.",
+            tokens=estimate_tokens(candidate.line()),
+        )
     line = candidate.line()
     lacking = ledger.missing(candidate.section, line)
     names = (ledger.sections[candidate.section].label, "the whole prompt")
@@ -236,19 +295,18 @@ def _build(
 ) -> tuple[list[Section], list[Verdict], float]:
     built: list[Section] = []
     verdicts: list[Verdict] = []
-    shown = original = 0
+    length_shown = original = 0
     missing: dict[str, list[LeftOut]] = {}
     for entry in refused:
         missing.setdefault(entry.candidate.section, []).append(_left_out(entry))
     for section in sections:
+        shown = [entry for entry in passed if entry.candidate.section == section.key and entry.candidate.key in chosen]
         kept = [
-            chosen[entry.candidate.key]
-            for entry in passed
-            if entry.candidate.section == section.key and entry.candidate.key in chosen
+            chosen[entry.candidate.key] for entry in contested_together(shown, lambda entry: entry.candidate.contest)
         ]
         if not kept:
             continue
-        items = tuple(Item(*verdict.candidate.key, line) for verdict, line in kept)
+        items = tuple(Item(*verdict.candidate.key, line, contest=verdict.candidate.contest) for verdict, line in kept)
         text = heading_of(section.label) + HEADING_BREAK + SEPARATOR.join(item.text for item in items)
         left_out = [_left_out(verdict, line) for verdict, line in kept if verdict.compressed]
         left_out += missing.get(section.key, [])
@@ -265,10 +323,10 @@ def _build(
             )
         )
         for verdict, line in kept:
-            shown += len(line)
+            length_shown += len(line)
             original += len(verdict.candidate.line())
             verdicts.append(verdict)
-    return built, verdicts, shown / original if original else 1.0
+    return built, verdicts, length_shown / original if original else 1.0
 
 
 def _left_out(entry: Verdict, line: str = "") -> LeftOut:
@@ -280,6 +338,12 @@ def _why(place: str, compressed: bool) -> str:
         "pinned": "Pinned: a person wants it included.",
         "head": "Among the best: kept first.",
         "tail": "Among the most recent: kept though it ranks low.",
+        "contested": "Brought by a fact that it contests.",
         "": "Relevant, and within the budget.",
     }[place]
     return reason + (" Shortened to fit." if compressed else "")
+
+
+def _contested(entry: Verdict) -> str:
+    contest = entry.candidate.contest
+    return f" Contested, the {contest.contested}: nobody has decided about it yet." if contest else ""

@@ -10,6 +10,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "over_limit": ("warn", "over limit"),
     "duplicate_message": ("neutral", "said already"),
     "duplicate_item": ("neutral", "duplicate"),
+    "contested": ("warn", "contested"),
     "low_importance": ("neutral", "low importance"),
     "excluded_kind": ("block", "excluded kind"),
     "not_planned": ("neutral", "not planned"),
@@ -32,9 +33,9 @@ STAGES: Mapping[str, str] = {
     "search.scoring": "· scores",
     "search.loading": "· texts",
     "search.past": "· the past",
+    "contested": "Contested facts",
     "explain": "Explanation",
     "assembly": "Assembly",
-    "censors": "Censors",
 }
 """What time was spent on, by the name that is logged, in the order of the page; “·” is a part."""
 

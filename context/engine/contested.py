@@ -1,0 +1,41 @@
+"""Loads the facts about which a question is open, for assembly."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from context.engine.assembly import Candidate, ContestedCandidate, FixedSection
+from context.engine.candidates import candidate_of
+from context.engine.sections import profile_rank
+from memory.contested import ContestedFact, contested_facts
+from memory.persona import PersonaMemory
+from memory.search.result import hit_of_entry
+from memory.types import entry_of
+
+
+def contested_load(
+    view: PersonaMemory,
+    fixed: Sequence[FixedSection],
+    candidates: Sequence[Candidate],
+    as_of: datetime | None = None,
+    others: Sequence[str] = (),
+) -> tuple[ContestedCandidate, ...]:
+    """The contested ones among the facts that a prompt may show, with all that contest them.
+
+    `others` are ids of facts that it would show if something were otherwise.
+    """
+    keys = [item.id for section in fixed for item in section.items if item.type == "fact"]
+    keys += [one.hit.id for one in candidates if one.hit.type == "fact" and one.hit.retirement is None]
+    return tuple(_candidate(one) for one in contested_facts(view, [*keys, *others], as_of))
+
+
+def _candidate(one: ContestedFact) -> ContestedCandidate:
+    fact = one.fact
+    return ContestedCandidate(
+        candidate_of(hit_of_entry(entry_of(fact), fact.content)),
+        partners=one.partners,
+        since=one.since,
+        until=fact.valid_until,
+        endorsed=fact.endorsed,
+        opposed=one.opposed,
+        core_priority=profile_rank(fact.endorsed, fact.category),
+    )

@@ -1,0 +1,185 @@
+"""Facts about which a question is open: which of an agent's facts contest each other.
+
+Two facts are contested while a review of them has no resolution, also when it expired, since nobody has decided then
+either, and while both are held to be true.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+from uuid import UUID
+
+from django.db.models import Q
+
+from identity.models import AuditEvent
+from memory.judge import Relation
+from memory.models import Fact, MemoryReview
+from memory.persona import PersonaMemory
+from memory.search.as_of import facts_as_of
+from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
+
+Kind = MemoryReview.Kind
+
+COMPATIBLE_CODES = frozenset({"wording"})
+"""A possible duplicate in which the comparison found nothing else is taken for a paraphrase, and contests nothing."""
+REFINING_CODE = "detail"
+"""One of the two says more: they may both be true."""
+OPPOSING_CODES = frozenset({"negation", "antonym", "quantity"})
+"""Unless it says the opposite by that."""
+OPPOSING_RELATIONS = (Relation.CONTRADICTION, Relation.UPDATE)
+MAX_FACTS = 500
+"""Contested facts that are looked at for one prompt, nearest first."""
+MAX_STEPS = 5
+"""Of the past, so far a chain of contested facts is followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContestedFact:
+    """A fact with the ids of those that contest it; `opposed` are the partners with which it can hardly be true."""
+
+    fact: Fact
+    partners: frozenset[str]
+    opposed: frozenset[str] = frozenset()
+
+    @property
+    def id(self) -> str:
+        return str(self.fact.pk)
+
+    @property
+    def since(self) -> datetime:
+        """When it became true; where that is not known, when it was recorded."""
+        return self.fact.valid_from or self.fact.recorded_at
+
+
+def is_contest(kind: str, codes: Collection[str]) -> bool:
+    """Whether an open review of two facts makes them contested; `codes` are of the differences found."""
+    return kind == Kind.CONTRADICTION or (kind == Kind.DUPLICATE and not COMPATIBLE_CODES.issuperset(codes))
+
+
+def is_opposed(kind: str, codes: Collection[str], relation: str = "") -> bool:
+    """Whether two contested facts can hardly both be true; `relation` is what a judge said of them, if one was asked.
+
+    Only then may a policy leave one of them out.
+    """
+    if relation in OPPOSING_RELATIONS:
+        return True
+    return kind == Kind.CONTRADICTION and (REFINING_CODE not in codes or not OPPOSING_CODES.isdisjoint(codes))
+
+
+_OPEN = (
+    f"review.kind IN ('{Kind.CONTRADICTION}', '{Kind.DUPLICATE}')"
+    f" AND review.status IN ('{MemoryReview.Status.PENDING}', '{MemoryReview.Status.EXPIRED}')"
+    " AND review.agent_id = %(agent)s::bigint AND review.persona = ANY(%(personas)s::text[])"
+)
+"""As the conditions of the indexes memory_review_old and memory_review_new have it."""
+
+
+def _pairs_of(key: str, columns: str) -> str:
+    """The open reviews of the fact `key`; `columns` name the other fact as `other`."""
+    return " UNION ALL ".join(
+        f"SELECT {columns.format(other=f'review.{other}')} FROM {MemoryReview._meta.db_table} AS review"  # noqa: S608
+        f" WHERE review.{own} = {key} AND {_OPEN}"
+        for own, other in (("old_id", "new_id"), ("new_id", "old_id"))
+    )
+
+
+_ABOUT = "json_build_array({other}, review.kind, review.reasons, review.verdict ->> 'relation') AS pair"
+_STATEMENT = (
+    "WITH RECURSIVE reached (id) AS (SELECT unnest(%(ids)s::uuid[]) UNION"  # noqa: S608
+    f" SELECT partner.id FROM reached CROSS JOIN LATERAL ({_pairs_of('reached.id', '{other} AS id')}) AS partner)"
+    f" SELECT contest.pairs::text, {columns_of(Fact, 'fact')} FROM reached"
+    f" CROSS JOIN LATERAL (SELECT json_agg(pair) AS pairs FROM ({_pairs_of('reached.id', _ABOUT)}) AS each) AS contest"
+    f" JOIN {Fact._meta.db_table} AS fact ON fact.id = reached.id AND fact.agent_id = %(agent)s::bigint"
+    " AND fact.persona = ANY(%(personas)s::text[]) AND fact.active"
+    f" WHERE contest.pairs IS NOT NULL LIMIT {MAX_FACTS}"
+)
+
+Pair = tuple[str, str, Collection[str], str]
+"""Id of the other fact, kind of the review, codes of the differences, what a judge said."""
+
+
+def contested_facts(
+    view: PersonaMemory, facts: Iterable[str], as_of: datetime | None = None
+) -> tuple[ContestedFact, ...]:
+    """Those of the facts that are contested, with all that contest them, directly or through others.
+
+    One statement, none without facts; as of a moment a few.
+    """
+    keys = sorted(set(facts))
+    if not keys:
+        return ()
+    if as_of is not None:
+        return _contested_as_of(view, keys, as_of)
+    values = {"ids": [UUID(key) for key in keys], "agent": view.agent.pk, "personas": list(view.personas)}
+    found: dict[str, Fact] = {}
+    pairs: dict[str, list[Pair]] = {}
+    for about, *columns in rows_prepared(_STATEMENT, values):
+        fact = instance_of(Fact, columns)
+        found[str(fact.pk)] = fact
+        pairs[str(fact.pk)] = [
+            (str(other), kind, _codes(reasons), relation or "") for other, kind, reasons, relation in _read(about)
+        ]
+    return _made(found, pairs)
+
+
+def _read(value: Any) -> list[Any]:
+    return cast("list[Any]", json.loads(value))
+
+
+def _codes(reasons: Any) -> frozenset[str]:
+    return frozenset(str(reason.get("code", "")) for reason in reasons if isinstance(reason, dict))
+
+
+def _made(found: Mapping[str, Fact], pairs: Mapping[str, Sequence[Pair]]) -> tuple[ContestedFact, ...]:
+    made = []
+    for key, fact in found.items():
+        contests = [pair for pair in pairs[key] if pair[0] in found and is_contest(*pair[1:3])]
+        if contests:
+            opposed = frozenset(pair[0] for pair in contests if is_opposed(*pair[1:]))
+            made.append(ContestedFact(fact, frozenset(pair[0] for pair in contests), opposed))
+    return tuple(made)
+
+
+def _contested_as_of(view: PersonaMemory, keys: Sequence[str], moment: datetime) -> tuple[ContestedFact, ...]:
+    """By the reviews that were open at `moment`, of facts that were held to be true then."""
+    open_then = view.reviews.filter(
+        Q(status__in=MemoryReview.UNANSWERED) | Q(resolved_at__gt=moment),
+        kind__in=(Kind.CONTRADICTION, Kind.DUPLICATE),
+        created_at__lte=moment,
+    )
+    reached: set[str] = set(keys)
+    reviews: dict[UUID, MemoryReview] = {}
+    step = reached
+    for _ in range(MAX_STEPS):
+        found = open_then.filter(Q(old__in=step) | Q(new__in=step)).exclude(pk__in=reviews)[:MAX_FACTS]
+        new = {review.pk: review for review in found}
+        reviews |= new
+        step = {str(key) for review in new.values() for key in (review.old_id, review.new_id)} - reached
+        reached |= step
+        if not step or len(reached) > MAX_FACTS:
+            break
+    answered = _answered_as_of(reviews, moment)
+    pairs: dict[str, list[Pair]] = defaultdict(list)
+    for review in reviews.values():
+        if review.pk in answered:
+            continue
+        about = (review.kind, _codes(review.reasons), str(review.verdict.get("relation", "")))
+        pairs[str(review.old_id)].append((str(review.new_id), *about))
+        pairs[str(review.new_id)].append((str(review.old_id), *about))
+    held = facts_as_of(view, list(view.facts.as_of(moment).filter(pk__in=pairs)), moment)
+    return _made({str(fact.pk): fact for fact in held}, pairs)
+
+
+def _answered_as_of(reviews: Iterable[UUID], moment: datetime) -> set[UUID]:
+    """Those of the reviews whose last answer before `moment` had not been taken back then."""
+    trail = AuditEvent.objects.filter(
+        object_type="memoryreview",
+        object_id__in=[str(key) for key in reviews],
+        action__in=("memory_review.resolve", "memory_review.undo"),
+        at__lte=moment,
+    )
+    last = dict(trail.order_by("id").values_list("object_id", "action"))
+    return {UUID(key) for key, action in last.items() if action == "memory_review.resolve"}

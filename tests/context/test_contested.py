@@ -1,0 +1,324 @@
+"""Facts about which a question is open, over HTTP: never told as equals, and only the right one once it is answered."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from context.engine.contested_policy import CONFIG_KEY
+from context.engine.request import ContextRequest
+from context.models import ContextRun
+from context.services.context import context_assemble
+from context.services.pins import context_pin
+from context.what_if.impact import blast_radius
+from context.what_if.scenarios import question_overrides
+from identity.principal import Principal
+from identity.services.agents import agent_configure
+from memory.models import Fact, MemoryReview
+from memory.services.erasure import fact_erase
+from memory.services.facts import fact_learn
+from memory.services.reviews.expiry import reviews_expire
+from memory.services.reviews.resolve import review_resolve
+from memory.services.reviews.undo import review_undo
+from nousweb.lib import clock
+from tests.factories import make_principal, make_token
+
+OLD = "The billing database runs PostgreSQL 15."
+NEW = "The billing database runs PostgreSQL 17."
+ASK = {"session_id": "s", "input": "Which PostgreSQL does the billing database run?", "explain": True}
+OLD_LINE = f"- (contested, older, since 2026-03-01) {OLD}"
+NEW_LINE = f"- (contested, newer, since 2026-05-02) {NEW}"
+MARCH, MAY = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 5, 2, tzinfo=UTC)
+HEADINGS = {"facts": "## Relevant Facts", "user_profile": "## User Profile"}
+
+
+@pytest.fixture
+def asked(api, ada, actor_token):
+    """Asks for a context over HTTP."""
+
+    def ask(token=actor_token, **more):
+        answer = api.as_token(token).post("/context", ASK | more)
+        assert answer.status_code == 200, answer.content
+        return answer.json()
+
+    return ask
+
+
+@pytest.fixture
+def pair(ada, actor):
+    """The review of two facts that contradict each other, learned by an agent."""
+    return make_pair(ada, actor)
+
+
+def make_pair(agent, by, old=OLD, new=NEW, **more):
+    known = learn(agent, old, by, valid_from=MARCH, **more)
+    found = learn(agent, new, by, valid_from=MAY, **more)
+    assert known.action == "stored"
+    assert found.action == "queued"
+    return MemoryReview.objects.select_related("old", "new", "agent").get(pk=found.review)
+
+
+def make_review(old, new, *, kind="contradiction", **more):
+    expires_at = clock.now() + timedelta(days=1)
+    about = {"agent": new.agent, "persona": new.persona, "about": f"{old.pk}:{new.pk}", "expires_at": expires_at}
+    return MemoryReview.objects.create(kind=kind, old=old, new=new, **about, **more)
+
+
+def learn(agent, content, by, **more):
+    return fact_learn(agent=agent, content=content, by=by, **{"category": "technical", **more})
+
+
+def lines_of(body, key="facts"):
+    blocks = [block.split("\n") for block in body["system_prompt"].split("\n\n")]
+    return [line for heading, *lines in blocks if heading == HEADINGS[key] for line in lines]
+
+
+def items_of(body, key="facts"):
+    return [item for section in body["sections"] if section["key"] == key for item in section["items"]]
+
+
+def verdict_of(body, fact):
+    return next(one for one in body["candidates"] if one["id"] == str(fact.pk))
+
+
+def test_contested_facts_are_marked_newest_first_until_one_answer_leaves_the_right_one(api, asked, actor_token, bob):
+    caller = api.as_token(actor_token)
+    told = {"category": "technical"}
+    old = caller.post("/facts", told | {"content": OLD, "valid_from": "2026-03-01T00:00:00Z"}).json()
+    new = caller.post("/facts", told | {"content": NEW, "valid_from": "2026-05-02T00:00:00Z"}).json()
+    assert (old["action"], new["action"]) == ("stored", "queued")
+    body = asked()
+    assert lines_of(body) == [NEW_LINE, OLD_LINE]
+    old_id, new_id = old["fact"]["id"], new["fact"]["id"]
+    assert [(item["id"], item["contested"], item["contested_with"]) for item in items_of(body)] == [
+        (new_id, "newer", [old_id]),
+        (old_id, "older", [new_id]),
+    ]
+    assert all("nobody has decided" in one["reason"] for one in body["candidates"])
+    assert {item["contested"] for section in body["sections"] for item in section["items"]} == {None, "newer", "older"}
+    answer = api.as_person(bob).post(f"/reviews/{new['review']}/resolve?agent=ada", {"resolution": "replace"})
+    assert answer.status_code == 200, answer.content
+    assert lines_of(asked()) == [f"- {NEW}"]
+
+
+def test_contested_facts_are_marked_by_when_they_were_recorded_where_nothing_says_since_when(ada, actor, asked):
+    with clock.at(MARCH):
+        learn(ada, OLD, actor)
+    with clock.at(MAY):
+        learn(ada, NEW, actor)
+    assert lines_of(asked()) == [NEW_LINE, OLD_LINE]
+
+
+def test_contested_fact_that_was_learned_later_and_was_true_earlier_is_the_older(ada, actor, asked):
+    learn(ada, NEW, actor, valid_from=MAY)
+    learn(ada, OLD, actor, valid_from=MARCH)
+    assert lines_of(asked()) == [NEW_LINE, OLD_LINE]
+
+
+def test_contested_fact_that_is_not_true_yet_does_not_lead(ada, actor, asked):
+    learn(ada, OLD, actor, valid_from=MARCH)
+    learn(ada, NEW, actor, valid_from=datetime(2096, 5, 2, tzinfo=UTC))
+    assert lines_of(asked()) == [OLD_LINE, f"- (contested, newer, from 2096-05-02) {NEW}"]
+
+
+@pytest.mark.parametrize(
+    "order",
+    ["newest_only", {"order": "newest_only"}, {"order": "both", "categories": {"technical": "newest_only"}}],
+)
+def test_contested_policy_newest_only_hides_the_older(ada, pair, asked, system, order):
+    agent_configure(agent=ada, name=CONFIG_KEY, value=order, by=system)
+    body = asked()
+    assert lines_of(body) == [NEW_LINE]
+    hidden = verdict_of(body, pair.old)
+    assert (hidden["verdict"], hidden["contested"]) == ("contested", "older")
+    assert "PostgreSQL 17" in hidden["reason"]
+    assert "another policy" in hidden["hint"]
+    assert body["explanation"]["policy"]["contested"]["order"] in ("newest_only", "both")
+
+
+def test_contested_policy_newest_only_hides_nothing_that_may_be_true_as_well(ada, actor, asked, system):
+    agent_configure(agent=ada, name=CONFIG_KEY, value="newest_only", by=system)
+    make_pair(ada, actor, "The billing database is encrypted.", "The billing database is encrypted with AES-256.")
+    assert len(lines_of(asked(input="Is the billing database encrypted?"))) == 2
+
+
+def test_contested_policy_both_marks_each_at_its_own_place(ada, pair, asked, system):
+    agent_configure(agent=ada, name=CONFIG_KEY, value="both", by=system)
+    assert sorted(lines_of(asked(input="Does the billing database run PostgreSQL 15?"))) == [NEW_LINE, OLD_LINE]
+    assert lines_of(asked(input="Does the billing database run PostgreSQL 15?"))[0] == OLD_LINE
+
+
+def test_contested_policy_of_another_form_is_the_default(ada, pair, asked, system):
+    for value in ("oldest", 3, {"order": None, "categories": 7}, {"order": [], "categories": {"technical": "x"}}):
+        agent_configure(agent=ada, name=CONFIG_KEY, value=value, by=system)
+        assert lines_of(asked()) == [NEW_LINE, OLD_LINE]
+
+
+def test_contested_newer_fact_comes_with_the_older_that_alone_was_found(ada, actor, asked):
+    review = make_pair(ada, actor, "The lighthouse of Tarn is 31 metres tall.", "Tarn's lighthouse is 37 metres tall.")
+    Fact.objects.filter(pk=review.new.pk).update(importance=0.1)
+    agent_configure(agent=ada, name="profile", value="knight_default", by=Principal.of_system("tests"))
+    body = asked(input="lighthouse of Tarn", profile=None)
+    lines = lines_of(body)
+    assert [line.startswith("- (contested, newer") for line in lines] == [True, False]
+
+
+def test_contested_facts_of_core_memory_are_marked_there(ada, actor, asked, system):
+    make_pair(ada, actor, "Tim prefers 2 cups of tea.", "Tim prefers 3 cups of tea.", category="preference")
+    learn(ada, "Tim prefers window seats.", actor, category="preference", confidence=0.9)
+    body = asked(input="hello")
+    assert lines_of(body, "user_profile")[:2] == [
+        "- (contested, newer, since 2026-05-02) Tim prefers 3 cups of tea.",
+        "- (contested, older, since 2026-03-01) Tim prefers 2 cups of tea.",
+    ]
+    assert [item["contested"] for item in items_of(body, "user_profile")] == ["newer", "older", None]
+    agent_configure(agent=ada, name=CONFIG_KEY, value="newest_only", by=system)
+    assert [item["contested"] for item in items_of(asked(input="hello"), "user_profile")] == ["newer", None]
+
+
+def test_contested_core_fact_brings_what_was_only_to_be_searched(ada, actor, asked):
+    learn(ada, "Tim drinks 2 cups of tea a day.", actor, valid_from=MARCH, category="preference")
+    assert learn(ada, "Tim drinks 3 cups of tea a day.", actor, valid_from=MAY).action == "queued"
+    for text in ("hello", "How many cups of tea does Tim drink a day?"):
+        body = asked(input=text)
+        assert lines_of(body, "user_profile") == [
+            "- (contested, newer, since 2026-05-02) Tim drinks 3 cups of tea a day.",
+            "- (contested, older, since 2026-03-01) Tim drinks 2 cups of tea a day.",
+        ]
+        assert lines_of(body) == []
+
+
+def test_contested_word_of_people_comes_first_whatever_is_newer(ada, actor, reviewer, asked, system):
+    learn(ada, OLD, reviewer, valid_from=MARCH)
+    learn(ada, NEW, actor, valid_from=MAY)
+    assert lines_of(asked()) == [
+        f"- (contested by an agent, people's word, since 2026-03-01) {OLD}",
+        f"- (contested, an agent's word, newer, since 2026-05-02) {NEW}",
+    ]
+    agent_configure(agent=ada, name=CONFIG_KEY, value="newest_only", by=system)
+    assert lines_of(asked()) == [f"- (contested by an agent, people's word, since 2026-03-01) {OLD}"]
+
+
+def test_contested_word_of_people_in_core_memory_brings_no_text_of_an_agent(ada, actor, reviewer, asked):
+    learn(ada, "Tim drinks 2 cups of tea a day.", reviewer, valid_from=MARCH, category="preference")
+    learn(ada, "Tim drinks 3 cups of tea a day.", actor, valid_from=MAY)
+    assert lines_of(asked(input="hello"), "user_profile") == [
+        "- (contested by an agent, people's word, since 2026-03-01) Tim drinks 2 cups of tea a day."
+    ]
+
+
+def test_contested_chain_is_told_from_the_newest_down(ada, actor, asked):
+    for number, month in ((15, 3), (16, 4), (17, 5), (18, 6)):
+        since = datetime(2026, month, 1, tzinfo=UTC)
+        learn(ada, f"The billing database runs PostgreSQL {number}.", actor, valid_from=since)
+    lines = lines_of(asked())
+    assert [line.split("PostgreSQL ")[1] for line in lines] == ["18.", "17.", "16.", "15."]
+    assert [", newer," in line for line in lines] == [True, False, False, False]
+
+
+def test_contested_paraphrase_is_no_contest(ada, actor, asked):
+    known = learn(ada, "Sara plays chess on Sundays.", actor)
+    other = learn(ada, "The Ulm office shuts at six.", actor)
+    review = make_review(known.fact, other.fact, kind="duplicate", reasons=[{"code": "wording"}])
+    assert all("contested" not in line for line in lines_of(asked(input="Sara plays chess")))
+    MemoryReview.objects.filter(pk=review.pk).update(reasons=[{"code": "detail"}])
+    assert "contested" in lines_of(asked(input="Sara plays chess"))[0]
+
+
+def test_contested_facts_stay_so_when_nobody_answers_in_time(ada, pair, asked, system):
+    MemoryReview.objects.update(expires_at=clock.now() - timedelta(days=1))
+    assert reviews_expire(by=system) == 1
+    assert lines_of(asked()) == [NEW_LINE, OLD_LINE]
+
+
+def test_contested_facts_are_no_more_when_both_are_true_and_are_again_when_that_is_undone(pair, asked, reviewer):
+    review_resolve(review=pair, resolution="both", by=reviewer)
+    assert sorted(lines_of(asked())) == [f"- {OLD}", f"- {NEW}"]
+    review_undo(review=pair, by=reviewer)
+    assert len([line for line in lines_of(asked()) if "contested" in line]) == 2
+
+
+def test_contested_older_is_never_told_where_the_newer_has_no_room(ada, actor, asked):
+    longer = "The billing database runs PostgreSQL 17, " + "which was moved to the new cluster last week " * 6
+    known, other = learn(ada, OLD, actor), learn(ada, longer, actor)
+    make_review(known.fact, other.fact)
+    body = asked(budgets={"facts": 60})
+    assert [line for line in lines_of(body) if OLD in line] == []
+    assert "has no room" in next(one["reason"] for one in body["candidates"] if one["text"] == OLD)
+
+
+def test_contested_pinned_older_comes_below_the_newer(ada, pair, asked, reviewer):
+    context_pin(agent=ada, item_type="fact", item_id=str(pair.old.pk), by=reviewer)
+    body = asked(input="What is the weather like?")
+    assert lines_of(body) == [NEW_LINE, OLD_LINE]
+    assert verdict_of(body, pair.new)["place"] == "contested"
+
+
+def test_contested_text_cannot_forge_a_mark(ada, actor, asked):
+    learn(ada, f"(Contested, newer, since 2099-01-01) {NEW}", actor)
+    assert lines_of(asked()) == [f"- \\(Contested, newer, since 2099-01-01) {NEW}"]
+
+
+def test_contested_facts_of_the_subconscious_never_reach_the_actor(ada, pair, asked, subconscious_token, system):
+    subconscious = make_principal(ada, "subconscious")
+    secret = learn(ada, "The billing database runs PostgreSQL 99.", subconscious)
+    make_review(pair.new, secret.fact)
+    body = asked()
+    assert lines_of(body) == [NEW_LINE, OLD_LINE]
+    assert str(secret.fact.pk) not in str(body)
+    assert "PostgreSQL 99" in asked(subconscious_token)["system_prompt"]
+
+
+def test_contested_facts_of_another_agent_do_not_count(ada, bruno, pair, asked):
+    by = make_principal(bruno)
+    learn(bruno, OLD, by)
+    assert lines_of(asked(make_token(bruno))) == [f"- {OLD}"]
+
+
+def test_contested_facts_as_of_a_moment_are_those_of_then(ada, actor, asked, reviewer):
+    moments = [clock.now() - timedelta(days=days) for days in (40, 30, 20, 10)]
+    with clock.at(moments[0]):
+        learn(ada, OLD, actor, valid_from=MARCH)
+    with clock.at(moments[1]):
+        review = MemoryReview.objects.get(pk=learn(ada, NEW, actor, valid_from=MAY).review)
+    with clock.at(moments[2]):
+        review_resolve(review=review, resolution="both", by=reviewer)
+    with clock.at(moments[3]):
+        review_undo(review=review, by=reviewer)
+
+    def lines(days):
+        return lines_of(asked(as_of=(clock.now() - timedelta(days=days)).isoformat()))
+
+    assert lines(35) == [f"- {OLD}"]
+    assert lines(25) == [NEW_LINE, OLD_LINE]
+    assert sorted(lines(15)) == [f"- {OLD}", f"- {NEW}"]
+    assert lines(5) == [NEW_LINE, OLD_LINE]
+
+
+@pytest.mark.parametrize("answer", ["replace", "new_wrong", "both"])
+def test_contested_facts_in_a_blast_radius_are_what_the_answer_leaves(ada, actor, pair, asked, reviewer, answer):
+    asked()
+    (row,) = blast_radius(agent=ada, overrides=question_overrides(pair, answer), by=reviewer).rows
+    assert NEW_LINE in row.before
+    assert "contested" not in row.after
+    review_resolve(review=pair, resolution=answer, by=reviewer)
+    request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
+    assert context_assemble(agent=ada, request=request, by=actor, log=False).system_prompt == row.after
+
+
+def test_contested_fact_is_so_no_more_when_the_other_is_erased(ada, pair, asked, charlie):
+    asked()
+    fact_erase(fact=pair.new, by=Principal.of_user(charlie), reason="Asked for.")
+    assert lines_of(asked()) == [f"- {OLD}"]
+
+
+def test_contested_fact_costs_one_statement(ada, pair, api, actor_token, django_assert_num_queries):
+    caller = api.as_token(actor_token)
+    caller.post("/context", ASK | {"explain": False})
+    with django_assert_num_queries(16):
+        caller.post("/context", ASK | {"explain": False})
+
+
+def test_contested_facts_stand_in_the_logged_run(pair, asked):
+    run = ContextRun.objects.get(pk=asked()["id"])
+    (section,) = [one for one in run.sections if one["key"] == "facts"]
+    assert [item["contested"] for item in section["items"]] == ["newer", "older"]

@@ -1,0 +1,168 @@
+"""What holds for contested facts in every prompt, whatever contests what, the policy and the budget are."""
+
+from dataclasses import replace
+from datetime import timedelta
+from types import MappingProxyType
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from context.engine.assembly import ContestedCandidate, FixedSection, Item, SearchedSection, assemble, list_item
+from context.engine.assembly.contested import Contests
+from context.engine.contested_policy import ContestedOrder, ContestedPolicy
+from tests.context.engine_inputs import NOW, candidate, resolved_request
+
+ORDERS = list(ContestedOrder)
+
+
+@st.composite
+def memories(draw):
+    """Facts, which of them contest each other, which were found and how well, and which are core memory."""
+    keys = [str(number) for number in range(draw(st.integers(1, 7)))]
+    pairs = {frozenset(pair) for pair in draw(st.lists(st.tuples(st.sampled_from(keys), st.sampled_from(keys))))}
+    pairs = {pair for pair in pairs if len(pair) == 2}
+    opposed = {pair for pair in pairs if draw(st.booleans())}
+    facts, found, core = [], [], []
+    for key in keys:
+        is_core = draw(st.sampled_from([False, False, True]))
+        fact = candidate(
+            key,
+            f"Fact {key} " + "word " * draw(st.integers(0, 12)),
+            relevance=0.0,
+            category="preference" if is_core else draw(st.sampled_from(["technical", "concept"])),
+            recorded_at=NOW - timedelta(days=draw(st.integers(0, 3))),
+        )
+        contested = ContestedCandidate(
+            fact,
+            frozenset(other for pair in pairs if key in pair for other in pair - {key}),
+            NOW + timedelta(days=draw(st.integers(-3, 1))),
+            endorsed=draw(st.sampled_from([False, False, True])),
+            opposed=frozenset(other for pair in opposed if key in pair for other in pair - {key}),
+            core_priority=draw(st.integers(0, 3)),
+        )
+        facts.append(contested)
+        if is_core and draw(st.booleans()):
+            core.append(Item("fact", key, list_item(fact.hit.content), contested.core_priority))
+        elif not is_core and draw(st.booleans()):
+            scored = replace(fact.hit, score=draw(st.sampled_from([0.1, 0.3, 0.5, 0.9])))
+            found.append(replace(fact, hit=scored, pinned=draw(st.sampled_from([False, False, True]))))
+    return facts, found, core
+
+
+POLICIES = st.builds(
+    ContestedPolicy,
+    st.sampled_from(ORDERS),
+    st.dictionaries(st.sampled_from(["technical", "preference"]), st.sampled_from(ORDERS)).map(MappingProxyType),
+)
+
+
+def shown_by(given_memories, policy, budgets=(300, 200), total=3_000, limit=5, **how):
+    facts, found, core = given_memories
+    resolved = replace(resolved_request(limits={"fact": limit}, total=total, **how), contested=policy)
+    fixed = [FixedSection("user_profile", "User Profile", 1, budgets[1], core)]
+    searched = [SearchedSection("facts", "Relevant Facts", budgets[0])]
+    result = assemble(fixed, searched, found, resolved, [one for one in facts if one.partners])
+    return result, [item for section in result.sections for item in section.items]
+
+
+def leading(keys, by_id):
+    """These facts, who contests and leads them, who leads those, and so on."""
+    found = set()
+    while keys:
+        found |= {*keys}
+        keys = {other for key in keys for other in by_id[key].partners if rank(by_id[other]) > rank(by_id[key])} - found
+    return found
+
+
+def rank(one):
+    return one.endorsed, one.since <= NOW, one.since, one.candidate.hit.recorded_at, one.id
+
+
+@settings(max_examples=400)
+@given(
+    memories(),
+    POLICIES,
+    st.tuples(st.integers(0, 120), st.integers(0, 120)),
+    st.integers(0, 200),
+    st.integers(0, 5),
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.sampled_from([0.0, 1.0]),
+)
+def test_contested_facts_are_never_told_as_equals(made, policy, budgets, total, limit, head, tail, compression):
+    facts, found, _ = made
+    result, items = shown_by(made, policy, budgets, total, limit, head=head, tail=tail, compression=compression)
+    assert result.tokens <= total
+    by_id = {one.id: one for one in facts}
+    place = {item.id: number for number, item in enumerate(items)}
+    assert len(place) == len(items), "none stands there twice"
+    contests = Contests([one for one in facts if one.partners], resolved_request())
+    core = {key for group in contests.core_groups for key in group}
+    orders = {policy.order, *policy.categories.values()}
+    for item in items:
+        one = by_id[item.id]
+        assert ("(contested" in item.text) == bool(one.partners)
+        assert item.as_json().get("contested_with", []) == sorted(
+            one.partners, key=lambda key: rank(by_id[key]), reverse=True
+        )
+        if not one.partners or ContestedOrder.BOTH in orders:
+            continue
+        leaders = [key for key in one.partners if rank(by_id[key]) > rank(one)]
+        for key in leaders:
+            assert key not in place or place[key] < place[item.id], "who leads stands above"
+        if item.id in core or core.isdisjoint(leaders):
+            is_led = any(key in place for key in leading(leaders, by_id))
+            assert not leaders or is_led, "and is there, or who leads that"
+    ids = [(verdict.candidate.hit.type, verdict.candidate.hit.id) for verdict in result.verdicts]
+    assert len(ids) == len(set(ids))
+    assert {one.key for one in found} <= set(ids), "each that was found has its verdict"
+
+
+@settings(max_examples=200)
+@given(memories(), st.sampled_from([ContestedOrder.NEWEST_FIRST, ContestedOrder.BOTH]))
+def test_contested_facts_hide_none_where_there_is_room(made, order):
+    _, found, core = made
+    _, items = shown_by(made, ContestedPolicy(order), (3_000, 3_000), 9_000, 20)
+    passed = {one.hit.id for one in found if one.pinned or one.hit.score >= one.threshold}
+    assert passed | {item.id for item in core} <= {item.id for item in items}
+
+
+@settings(max_examples=200)
+@given(memories())
+def test_contested_policy_newest_only_hides_only_what_is_led_by_what_it_opposes(made):
+    facts, found, core = made
+    present = {item.id for item in core} | {one.hit.id for one in found}
+    _, all_items = shown_by(made, ContestedPolicy(), (3_000, 3_000), 9_000, 20)
+    _, items = shown_by(made, ContestedPolicy(ContestedOrder.NEWEST_ONLY), (3_000, 3_000), 9_000, 20)
+    by_id = {one.id: one for one in facts}
+    shown = {item.id for item in items}
+    for item in all_items:
+        one = by_id[item.id]
+        if item.id not in shown and item.id in present:
+            assert any(rank(by_id[key]) > rank(one) for key in one.opposed)
+    for key in shown:
+        assert not any(rank(by_id[other]) > rank(by_id[key]) for other in by_id[key].opposed & shown)
+
+
+@settings(max_examples=100)
+@given(memories(), POLICIES, st.tuples(st.integers(0, 120), st.integers(0, 120)))
+def test_contested_facts_without_a_question_make_the_usual_prompt(made, policy, budgets):
+    facts, found, core = made
+    settled = [replace(one, partners=frozenset(), opposed=frozenset()) for one in facts]
+    result, _ = shown_by((settled, found, core), policy, budgets)
+    plain, _ = shown_by(([], found, core), ContestedPolicy(), budgets)
+    assert result.system_prompt == plain.system_prompt
+
+
+def test_contested_older_stands_directly_below_the_newer():
+    facts = [
+        ContestedCandidate(candidate("a", "Old."), frozenset({"c"}), NOW - timedelta(days=9)),
+        ContestedCandidate(candidate("c", "New."), frozenset({"a"}), NOW - timedelta(days=1)),
+    ]
+    found = [
+        candidate("a", "Old.", 0.9),
+        candidate("b", "Another fact.", 0.8),
+        candidate("c", "New.", 0.3),
+    ]
+    _, items = shown_by((facts, found, []), ContestedPolicy())
+    assert [item.id for item in items] == ["c", "a", "b"]
