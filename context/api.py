@@ -1,11 +1,13 @@
 """Context over HTTP: the prompt to think with, and what became of it."""
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest
 from ninja import Router
 
+from context.engine.censors import triggers_told
 from context.models import ContextRun
 from context.schemas import (
     ITEM_DEFAULTS,
@@ -17,6 +19,7 @@ from context.schemas import (
     OutcomeOut,
     ResponseIn,
     ResponseOut,
+    TriggeredCensorOut,
 )
 from context.services.context import context_assemble
 from context.services.response import context_outcome, context_respond
@@ -39,7 +42,11 @@ def _principal(request: HttpRequest) -> Principal:
 
 @router.post("/context", response={200: ContextOut, **REFUSALS}, summary="Assemble a prompt")
 def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = "") -> Any:
-    """The prompt for `input`, its sections and the memories in them; the answer is logged under its `id`."""
+    """The prompt for `input`, its sections and the memories in them; the answer is logged under its `id`.
+
+    The input is checked against the censors: `censors` names what it triggers, counted once unless it is a dry run
+    or of the past. A client stops where `censor_verdict` is `block`.
+    """
     by = _principal(request)
     record = context_assemble(
         agent=agent_for(by, agent),
@@ -65,6 +72,7 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = ""
             "failed": record.failed_sections,
             "degraded": record.degraded,
             "timings": record.timings,
+            **_check(record.censors["input"]),
             "explanation": record.decisions if payload.explain else None,
             "candidates": [part_of(CandidateOut, one) for one in record.candidates] if payload.explain else None,
         }
@@ -75,9 +83,13 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = ""
     "/context/{run_id}/response", response={200: ResponseOut, **REFUSALS, 409: Problem}, summary="Report the answer"
 )
 def context_response(request: HttpRequest, run_id: UUID, payload: ResponseIn) -> Any:
-    """Which of the memories shown the answer referred to; later searches prefer what was of use."""
+    """Which of the memories shown the answer referred to; later searches prefer what was of use.
+
+    The answer is checked against the censors in force now, and what it triggers is counted once.
+    """
     by = _principal(request)
-    return {"items": context_respond(run=_run(by, run_id), response=payload.response, by=by)}
+    found = context_respond(run=_run(by, run_id), response=payload.response, by=by, censors=payload.censors)
+    return {"items": found.uses, **_check(found.check)}
 
 
 @router.post("/context/{run_id}/outcome", response={200: OutcomeOut, **REFUSALS}, summary="Report how it ended")
@@ -86,6 +98,19 @@ def context_outcome_post(request: HttpRequest, run_id: UUID, payload: OutcomeIn)
     by = _principal(request)
     run = context_outcome(run=_run(by, run_id), outcome=payload.outcome, note=payload.note, by=by)
     return {"id": run.pk, "outcome": run.outcome, "note": run.outcome_note}
+
+
+def _check(check: Mapping[str, Any]) -> dict[str, Any]:
+    """What the censors say of a text, from what is logged of it."""
+    return {
+        "censor_verdict": check["verdict"],
+        "censor_reason": check["reason"],
+        "censors": [
+            part_of(TriggeredCensorOut, trigger)
+            | {"spans": [{"start": start, "end": end} for start, end in trigger["spans"]]}
+            for trigger in triggers_told(check)
+        ],
+    }
 
 
 def _run(by: Principal, run_id: UUID) -> ContextRun:

@@ -15,8 +15,12 @@ from context.engine.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRe
 from context.profiles import MODE_WEIGHTS
 from context.services.response import MAX_RESPONSE_CHARACTERS
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS, MAX_TAGS
+from memory.schemas.censors import CensorSpanOut
+from memory.schemas.types import Severity
 from nousweb.lib.constrained_types import OneOf, UnitInterval
 from nousweb.lib.schemas import Input
+
+CensorMode = Literal["check", "off"]
 
 
 class MessageIn(Input):
@@ -53,6 +57,9 @@ class ContextIn(Input):
         },
     )
     as_of: AwareDatetime | None = Field(None, description="Rebuild the context from what was known and true then")
+    censors: CensorMode = Field(
+        "check", description="off: the client wants neither the input nor the answer checked, which is logged"
+    )
     dry_run: bool = Field(False, description="Leave no trace; the answer has no id")
     explain: bool = Field(False, description="Answer a verdict on every memory that was considered")
 
@@ -71,6 +78,7 @@ class ContextIn(Input):
             budget=self.budget,
             budgets=self.budgets,
             as_of=self.as_of,
+            censors=self.censors,
         )
 
 
@@ -154,7 +162,30 @@ class CandidateOut(Schema):
     superseded_by: str = Field(description="Id of the fact that replaced it, else empty")
 
 
-class ContextOut(Schema):
+class TriggeredCensorOut(Schema):
+    id: UUID
+    severity: Severity
+    pattern: str
+    reason: str = Field(description="Why there is such a censor, or why it could not be checked")
+    blocks: bool = Field(description="Whether it keeps the text back: a client stops there")
+    spans: list[CensorSpanOut] = Field(
+        description="Characters of the text, at most 20 places; none where it could not be checked"
+    )
+
+
+class CensoredOut(Schema):
+    """What the censors say of a text."""
+
+    censor_verdict: Literal["allow", "warn", "block", "unchecked"] = Field(
+        description="The strictest of what triggered; unchecked where the client wants no check"
+    )
+    censor_reason: str = Field(description="Why the text is kept back where no censor can be named; else empty")
+    censors: list[TriggeredCensorOut] = Field(
+        description="What the text triggers, strictest first, then what blocks it because it could not be checked"
+    )
+
+
+class ContextOut(CensoredOut):
     id: UUID | None
     system_prompt: str
     tokens: int = Field(description="Estimated tokens of the whole prompt")
@@ -173,6 +204,7 @@ class ContextOut(Schema):
 
 class ResponseIn(Input):
     response: str = Field(max_length=MAX_RESPONSE_CHARACTERS, description="The answer that the prompt led to")
+    censors: CensorMode | None = Field(None, description="off: do not check the answer; by default as the request said")
 
 
 class UseOut(Schema):
@@ -182,7 +214,7 @@ class UseOut(Schema):
     referenced: bool
 
 
-class ResponseOut(Schema):
+class ResponseOut(CensoredOut):
     items: list[UseOut]
 
 

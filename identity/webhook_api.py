@@ -33,7 +33,7 @@ router = Router(tags=["webhooks"])
 REFUSALS = {401: Problem, 403: Problem, 404: Problem, 409: Problem, 422: Problem}
 
 
-@router.get("/webhooks", response={200: WebhooksOut, **REFUSALS}, summary="Who is told of changes (people)")
+@router.get("/webhooks", response={200: WebhooksOut, **REFUSALS}, summary="List webhooks (people)")
 def webhooks_list(request: HttpRequest, agent: str = "") -> Any:
     """The webhooks of an agent; none of the subconscious without the right to it."""
     by = _by(request)

@@ -39,9 +39,7 @@ PHRASES = (
 )
 """Phrases of pages and documents, and of comments."""
 
-FILES = (
-    r"shown|decided|words|said|past|changes|blast|reading|shape|waiting|tether|membership|placement|sweeping|forgetting"
-)
+FILES = r"shown|decided|words|said|past|blast|reading|shape|waiting|tether|membership|placement|sweeping|forgetting"
 """Names of files, without what follows the dot."""
 
 

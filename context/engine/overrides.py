@@ -6,7 +6,8 @@ from types import MappingProxyType
 
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, Item, list_item
 from context.engine.candidates import kinds_of
-from context.engine.sections import IDENTITY_PRIORITY, censor_line, profile_rank
+from context.engine.censors import censor_line
+from context.engine.sections import IDENTITY_PRIORITY, profile_rank
 from identity.models import Persona
 from identity.policy import Section
 from identity.prompt import assemble_prompt

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 from django.db import DatabaseError
 
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, VerdictCode, assemble
 from context.engine.candidates import NOTHING_SEARCHED, candidates_find, searched_sections
+from context.engine.censors import CensorInForce, censors_in_force, text_check, text_unchecked
 from context.engine.contested import contested_load
 from context.engine.overrides import Overrides
 from context.engine.pins import pins_of
@@ -29,7 +30,8 @@ logger = structlog.get_logger(__name__)
 class ContextMaterial:
     """All that a prompt can be assembled from, read once: assembling it reads nothing more.
 
-    `failed` are labels and reasons of what could not be read, `timings` milliseconds by stage.
+    `censors` are None where they could not be read. `failed` are labels and reasons of what else could not
+    be, `timings` milliseconds by stage.
     """
 
     persona: str
@@ -37,6 +39,7 @@ class ContextMaterial:
     fixed: Sequence[FixedSection]
     candidates: Sequence[Candidate]
     search: SearchResult
+    censors: Sequence[CensorInForce] | None
     failed: Sequence[tuple[str, str]]
     timings: Mapping[str, float]
     contested: Sequence[ContestedCandidate] = ()
@@ -51,10 +54,17 @@ def context_build(view: PersonaMemory, request: ContextRequest, *, explain: bool
     4. One search for all searched sections; when it fails they are left out and named.
     5. The facts of both about which a question is open, with what contests them.
     6. Assembly, which is pure.
+    7. The check of the input against the censors in force.
 
     To `explain` it, what was replaced, retired or outranked is looked up too, which changes nothing in the prompt.
     """
-    return record_of(material_load(view, request, explain=explain))
+    material = material_load(view, request, explain=explain)
+    record = record_of(material)
+    watch = _Stopwatch()
+    checked = request.censors == "check"
+    found = text_check(request.input, material.censors) if checked else text_unchecked()
+    watch.lap("censors")
+    return replace(record, censors={"input": found}, timings={**record.timings, **watch.laps})
 
 
 def material_load(
@@ -77,7 +87,8 @@ def material_load(
     resolved = request_resolve(view.agent, request, analysis)
     watch.lap("plan")
     pins = pins_of(view.agent, request.as_of)
-    fixed = fixed_sections(view, request, analysis.frame.frame, resolved.profile, resolved.budget, pins)
+    censors = censors_in_force(view, request.as_of)
+    fixed = fixed_sections(view, request, analysis.frame.frame, resolved.profile, resolved.budget, pins, censors)
     watch.lap("sections")
     failed: list[tuple[str, str]] = []
     candidates: Sequence[Candidate]
@@ -100,7 +111,7 @@ def material_load(
     if explain:
         candidates = with_retired(view, candidates, result.query)
         watch.lap("explain")
-    return ContextMaterial(view.persona, resolved, fixed, candidates, result, failed, watch.laps, contested)
+    return ContextMaterial(view.persona, resolved, fixed, candidates, result, censors, failed, watch.laps, contested)
 
 
 def record_of(material: ContextMaterial, overrides: Overrides | None = None) -> ContextRecord:

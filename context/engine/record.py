@@ -1,7 +1,7 @@
 """One context: the prompt with all that led to it, in the very shape in which it is logged."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
@@ -32,7 +32,9 @@ class ContextRecord:
 
     Each field has the name and the shape of the column of `ContextRun` that keeps it. `sections` have their items with
     the very text that was sent, `candidates` a verdict each (`Section.as_json`, `Verdict.as_json`). `timings` are
-    milliseconds by stage. `id` is None while it has left no trace, `counted_tokens` until they have been counted.
+    milliseconds by stage. `censors` holds what they say of the "input", and of the "answer" once it is reported
+    (`context.engine.censors.text_check`). `id` is None while it has left no trace, `counted_tokens` until they have
+    been counted.
     """
 
     persona: str
@@ -46,6 +48,7 @@ class ContextRecord:
     fingerprint: Mapping[str, Any]
     failed_sections: Sequence[Sequence[str]]
     timings: Mapping[str, float]
+    censors: Mapping[str, Any] = field(default_factory=dict)
     as_of: datetime | None = None
     id: UUID | None = None
     counted_tokens: int | None = None

@@ -16,6 +16,7 @@ from nousweb.lib.text import first_unstorable
 
 MAX_INPUT_CHARACTERS = 100_000
 MAX_MESSAGES = 200
+CENSOR_MODES = ["check", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class ContextRequest:
 
     `budget` is the total in tokens; `budgets` are the operator's own by section, which have the last word. `mode` and
     `tags` describe the task, `files` those it names beside the input. `as_of` asks for the past.
+    `censors` is "check", or "off" where the client wants none of them checked.
     Raises Invalid, naming the field.
     """
 
@@ -44,6 +46,7 @@ class ContextRequest:
     budget: int | None = None
     budgets: Mapping[str, int] = field(default_factory=dict)
     as_of: datetime | None = None
+    censors: str = "check"
 
     def __post_init__(self) -> None:
         if reason := first_unstorable(self.as_json()):
@@ -58,6 +61,7 @@ class ContextRequest:
             choice_check("frame", self.frame, [*FRAMES])
         if self.mode is not None:
             choice_check("mode", self.mode, [*MODE_WEIGHTS])
+        choice_check("censors", self.censors, CENSOR_MODES)
         if len(self.conversation) > MAX_MESSAGES:
             raise Invalid(f"conversation holds at most {MAX_MESSAGES} messages.", field="conversation")
         if any(len(message.content) > MAX_INPUT_CHARACTERS for message in self.conversation):
@@ -106,4 +110,5 @@ class ContextRequest:
             budget=values.get("budget"),
             budgets=values.get("budgets") or {},
             as_of=datetime.fromisoformat(moment) if moment else None,
+            censors=values.get("censors") or "check",
         )

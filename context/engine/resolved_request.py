@@ -126,7 +126,7 @@ def request_resolve(agent: Agent, request: ContextRequest, analysis: QueryAnalys
         budget=budget_for(
             analysis.frame.frame.id,
             plan_overrides=analysis.plan.budget_overrides,
-            operator_overrides={**_agent_budgets(agent), **request.budgets},
+            operator_overrides={**agent_budgets(agent), **request.budgets},
             total=request.budget,
         ),
         contested=ContestedPolicy.of_config(agent.config),
@@ -142,7 +142,7 @@ def limits_of(plan: RetrievalPlan, profile: Profile, *, scale: float = 1.0) -> d
     return {memory_type: round(limit * scale) for memory_type, limit in limits.items() if limit}
 
 
-def _agent_budgets(agent: Agent) -> dict[str, int]:
+def agent_budgets(agent: Agent) -> dict[str, int]:
     """The operator's budgets in the agent's configuration; anything but a whole number is passed over."""
     given = agent.config.get("budgets")
     if not isinstance(given, dict):

@@ -20,7 +20,8 @@ class ContextRun(models.Model):
 
     `decisions` holds what led to it: frame, intent, plan, profile, policy, budget. `candidates` holds a verdict on each
     memory considered. `fingerprint` characterises the task, to be related to `outcome`. `tokens` is the estimate that
-    the budget is held by; `counted_tokens` is exact, by the model `counted_by`, once it has been counted.
+    the budget is held by; `counted_tokens` is exact, by the model `counted_by`, once it has been counted. `censors`
+    says what the input and the answer triggered, by places and never in the words of either; {} in older runs.
     """
 
     class Outcome(models.TextChoices):
@@ -48,6 +49,7 @@ class ContextRun(models.Model):
     fingerprint = models.JSONField(default=dict)
     failed_sections = models.JSONField(default=list)
     timings = models.JSONField(default=dict)
+    censors = models.JSONField(default=dict)
     as_of = models.DateTimeField(null=True)
     duration_ms = models.FloatField()
     outcome = models.CharField(max_length=10, choices=Outcome, blank=True)
@@ -80,6 +82,20 @@ class ContextRun(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("agent_context_run", args=[self.agent.slug, self.pk])
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a censor blocked the input or the answer."""
+        return "block" in self._censor_verdicts
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether the client wanted the input or the answer unchecked."""
+        return "unchecked" in self._censor_verdicts
+
+    @property
+    def _censor_verdicts(self) -> list[str]:
+        return [check["verdict"] for check in self.censors.values()]
 
 
 class MemoryUsage(models.Model):

@@ -9,10 +9,12 @@ from django.conf import settings
 from django.db import transaction
 
 from context.engine.assembly import RETIRED_VERDICTS
+from context.engine.censors import triggers_told
 from context.engine.pipeline import context_build
 from context.engine.record import ContextRecord
 from context.engine.request import ContextRequest
 from context.models import ContextRun
+from context.services.censoring import INPUT, counts, triggers_count
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_again, agent_held
@@ -20,6 +22,7 @@ from identity.services.change_feed import change_draft
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import instance_insert
+from nousweb.lib.retrying import transaction_retried
 
 logger = structlog.get_logger(__name__)
 
@@ -40,10 +43,10 @@ def context_assemble(
 ) -> ContextRecord:
     """Assemble the prompt for a request from the memory that `by` may read.
 
-    With `log` the run is kept for CONTEXT_RETENTION_DAYS and logged as `context_assembled`; a dry run leaves no
-    trace. What was read before something of the agent was erased is neither kept nor answered, but read again.
-    With `explain` there are verdicts on what was replaced or retired too. People with the right may ask for the
-    subconscious `persona`; a token's own cannot be changed.
+    With `log` the run is kept for CONTEXT_RETENTION_DAYS and logged as `context_assembled`, and what the input triggers
+    is counted with it, once; a dry run leaves no trace. What was read before something of the agent was erased is
+    neither kept nor answered, but read again. With `explain` there are verdicts on what was replaced or retired too.
+    People with the right may ask for the subconscious `persona`; a token's own cannot be changed.
     """
     by.require(ASSEMBLE, agent)
     if not log:
@@ -81,14 +84,26 @@ def context_view(agent: Agent, by: Principal, persona: str | None = None) -> Per
 def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
     """Keep what was assembled; None when something was erased since `agent` was read, and nothing is kept."""
     run = record.as_run(agent=agent, principal_name=by.name)
-    kept = instance_insert(
-        run,
-        durable=settings.CONTEXT_LOG_DURABLE,
-        where="nous_agent_hold(%(agent_id)s::bigint) = %(erasures)s::bigint",
-        values={"erasures": agent.erasures},
-        beside=change_draft("context.assembled", agent, run.persona, "contextrun", run.pk),
-    )
-    if not kept:
+    check = record.censors[INPUT]
+
+    def insert() -> bool:
+        return instance_insert(
+            run,
+            durable=settings.CONTEXT_LOG_DURABLE,
+            where="nous_agent_hold(%(agent_id)s::bigint) = %(erasures)s::bigint",
+            values={"erasures": agent.erasures},
+            beside=change_draft("context.assembled", agent, run.persona, "contextrun", run.pk),
+        )
+
+    def insert_and_count() -> bool:
+        with transaction.atomic():
+            kept = insert()
+            if kept:
+                triggers_count(run, INPUT, check, by)
+        return kept
+
+    # What triggers nothing stays one statement without a transaction around it.
+    if not (transaction_retried(insert_and_count) if counts(run, check, by) else insert()):
         return None
     logger.info(
         "context_assembled",
@@ -102,5 +117,7 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
         items_available=sum(one["verdict"] not in RETIRED_VERDICTS for one in record.candidates),
         budget_tokens=record.budget_tokens,
         duration_ms=run.duration_ms,
+        censor_verdict=check["verdict"],
+        censors=[trigger["id"] for trigger in triggers_told(check)],
     )
     return run.pk

@@ -1,10 +1,12 @@
 """Hearing back: the answer that a prompt led to, and how it ended."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from context.engine.overlap import share_within, words_of
 from context.models import ContextRun, MemoryUsage
+from context.services.censoring import ANSWER, answer_check, triggers_count
 from context.usage import REFERENCED_AT
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
@@ -17,6 +19,7 @@ from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.text import unstorable_reason
 
 MAX_RESPONSE_CHARACTERS = 400_000
+ANSWERED = "The answer to this context has been reported already."
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +30,34 @@ class ItemUse:
     referenced: bool
 
 
-@agent_transaction(of="run")
-def context_respond(*, run: ContextRun, response: str, by: Principal) -> list[ItemUse]:
-    """Note which of the memories shown the answer refers to, each by itself.
+@dataclass(frozen=True, slots=True)
+class Reception:
+    """What an answer came to: the memories that it refers to, and what the censors say of it (`text_check`)."""
 
-    A memory is referenced when the answer repeats at least 15 % of its words. Raises Conflict for a second answer.
+    uses: list[ItemUse]
+    check: Mapping[str, Any]
+
+
+def context_respond(*, run: ContextRun, response: str, by: Principal, censors: str | None = None) -> Reception:
+    """Note which of the memories shown the answer refers to, each by itself, and check it against the censors.
+
+    A memory is referenced when the answer repeats at least 15 % of its words. What the answer triggers is counted once.
+    `censors` is "check" or "off", by default as the request for the prompt said. Raises Invalid, NotAllowed, NotFound,
+    and Conflict for a second answer. Not to be called in a transaction: it may wait for an embedder.
     """
     by.require("context.report_context", run.agent)
     _text_check("response", response, MAX_RESPONSE_CHARACTERS)
+    if run.responded_at is not None:
+        raise Conflict(ANSWERED)
+    check = answer_check(run, response, censors)
+    return Reception(_keep(run=run, response=response, check=check, by=by), check)
+
+
+@agent_transaction(of="run")
+def _keep(*, run: ContextRun, response: str, check: Mapping[str, Any], by: Principal) -> list[ItemUse]:
     run = _lock(run)
     if run.responded_at is not None:
-        raise Conflict("The answer to this context has been reported already.")
+        raise Conflict(ANSWERED)
     said = words_of(response)
     uses: list[ItemUse] = []
     rows: list[MemoryUsage] = []
@@ -61,7 +81,8 @@ def context_respond(*, run: ContextRun, response: str, by: Principal) -> list[It
             )
         )
     MemoryUsage.objects.bulk_create(rows, ignore_conflicts=True)
-    ContextRun.objects.filter(pk=run.pk).update(responded_at=moment)
+    ContextRun.objects.filter(pk=run.pk).update(responded_at=moment, censors={**run.censors, ANSWER: check})
+    triggers_count(run, ANSWER, check, by)
     change_record(
         kind="context.answered", agent=run.agent, persona=run.persona, object_type="contextrun", object_id=run.pk
     )

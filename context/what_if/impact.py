@@ -1,10 +1,11 @@
 """How many prompts a change would reach: logged requests assembled with it and without it. Writes nothing."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from context.engine.overrides import Overrides
+from context.engine.overrides import PROPOSED, Overrides
 from context.engine.pipeline import material_load, record_of
 from context.engine.record import ContextRecord
 from context.engine.request import ContextRequest
@@ -19,6 +20,8 @@ MAX_RUNS = 50
 DEFAULT_RUNS = 20
 MAX_SECONDS = 8.0
 Piece = tuple[str, str]
+NotSent = tuple[str, int, int]
+"""The label of a section of which something of the change is left out, with its tokens left out and of the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class BlastRow:
     """What a change would do to one logged request, asked today. Pieces are (type, text) as the prompt shows them.
 
     `moved` pieces stay in the prompt, in another section: the text, and the labels of both sections.
+    `not_sent` says what of the change the prompt would leave out.
     """
 
     run: ContextRun
@@ -36,6 +40,7 @@ class BlastRow:
     gained: tuple[Piece, ...]
     lost: tuple[Piece, ...]
     moved: tuple[tuple[str, str, str], ...] = ()
+    not_sent: tuple[NotSent, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -57,6 +62,17 @@ class Blast:
     @property
     def changed(self) -> tuple[BlastRow, ...]:
         return tuple(row for row in self.rows if row.changed)
+
+    @property
+    def not_sent(self) -> tuple[BlastRow, ...]:
+        """The requests whose prompts would leave out something of what the change decides."""
+        return tuple(row for row in self.rows if row.not_sent)
+
+    @property
+    def largest_not_sent(self) -> NotSent | None:
+        """Of these the section that would leave out most."""
+        found = [one for row in self.rows for one in row.not_sent]
+        return max(found, key=lambda one: one[1], default=None)
 
     @property
     def cut_short(self) -> bool:
@@ -128,7 +144,17 @@ def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> 
             for piece, label in shown_after.items()
             if shown_before.get(piece, label) != label
         ),
+        tuple(_not_sent(after, overrides)),
     )
+
+
+def _not_sent(record: ContextRecord, overrides: Overrides) -> Iterator[NotSent]:
+    """The sections that leave out something of the change; of an identity it is the whole that was decided."""
+    brought = {PROPOSED, *overrides.metadata, *(draft.id for draft in overrides.censors)}
+    for cut in record.truncated:
+        of_identity = cut["key"] == "identity" and any(overrides.identity.values())
+        if of_identity or (cut["tier"] < 3 and brought & {item["id"] for item in cut["items"]}):
+            yield cut["label"], cut["tokens_left_out"], cut["tokens_whole"]
 
 
 def _pieces(record: ContextRecord) -> dict[Piece, str]:

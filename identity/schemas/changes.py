@@ -9,7 +9,7 @@ from pydantic import Field
 
 
 class FeedChangeOut(Schema):
-    id: UUID = Field(description="The same wherever this change is told of: in pages, to webhooks, again")
+    id: UUID = Field(description="The same wherever this change appears: in pages, to webhooks, again")
     kind: str = Field(description="What it is about and what happened, such as `fact.superseded`")
     persona: str
     at: datetime

@@ -23,7 +23,7 @@ from nousweb.lib.prepared_statements import instance_insert
 
 
 class CursorGone(DomainError):
-    """A cursor points to what is no longer kept, or is not there: the reader has to begin anew."""
+    """A cursor points to what is no longer kept, or is not there: the reader has to start over."""
 
     status = 410
     code = "cursor_gone"

@@ -56,7 +56,7 @@ def webhooks_due() -> list[uuid.UUID]:
 
 
 def webhook_serve(webhook_id: uuid.UUID) -> int:
-    """Send what a webhook has to be told, for a while; returns how many messages were delivered."""
+    """Send what is due to a webhook, for a while; returns how many messages were delivered."""
     lease = uuid.uuid4()
     now = clock.now()
     mine = (
@@ -160,7 +160,7 @@ def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
 
 
 def personas_told(webhook: Webhook) -> tuple[str, ...]:
-    """The personas whose changes a webhook is told of."""
+    """The personas whose changes a webhook receives."""
     sealed = webhook.persona == Persona.SUBCONSCIOUS
     return (Persona.ACTOR, Persona.SUBCONSCIOUS) if sealed else (Persona.ACTOR,)
 

@@ -43,7 +43,7 @@ def webhook_create(
 ) -> tuple[Webhook, str]:
     """Tell an address of what happens from now on; returns it with its secret, which cannot be had again.
 
-    Without `kinds` it is told of all that its scopes let it know. Raises NotAllowed, Invalid or Conflict.
+    Without `kinds` it receives all that its scopes let it know. Raises NotAllowed, Invalid or Conflict.
     """
     by.require(MANAGE, agent)
     if persona == Persona.SUBCONSCIOUS:
@@ -113,7 +113,7 @@ def webhook_update(
 
 @agent_transaction(of="webhook")
 def webhook_delete(*, webhook: Webhook, by: Principal) -> None:
-    """Tell an address of nothing any more, and forget what it was told."""
+    """Stop sending to an address, and delete its deliveries."""
     webhook = _lock(webhook, by)
     audit_record(by=by, action="webhook.delete", target=webhook, agent=webhook.agent, before=_state(webhook))
     webhook.delete()
@@ -139,7 +139,7 @@ def deliveries_replay(*, webhook: Webhook, by: Principal, delivery: WebhookDeliv
 
 
 def kinds_told(webhook: Webhook) -> list[str]:
-    """The kinds of change that a webhook is told of: what its scopes let it know, and it asked for."""
+    """The kinds of change that a webhook receives: what its scopes let it know, and it asked for."""
     allowed = frozenset().union(*(SCOPE_PERMISSIONS.get(scope, frozenset()) for scope in webhook.scopes))
     return [
         kind

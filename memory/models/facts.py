@@ -191,7 +191,7 @@ class FactChange(AuthorFields):
     reason = models.TextField(blank=True)
     # What the changed fields held before, by name; moments in ISO form.
     before = models.JSONField(default=dict)
-    # What it rests on: the differences that were found, the judge's verdict, the question that a person answered.
+    # What it rests on: the differences that were found, the judge's verdict, the review that a person resolved.
     evidence = models.JSONField(default=dict)
 
     class Meta:

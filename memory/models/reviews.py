@@ -107,4 +107,4 @@ class MemoryReview(models.Model):
         return f"{self.get_kind_display()}: {about}"[:200]
 
     def get_absolute_url(self) -> str:
-        return reverse("memory_question", args=[self.pk])
+        return reverse("memory_review_detail", args=[self.pk])

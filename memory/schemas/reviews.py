@@ -87,6 +87,6 @@ class RunOut(Schema):
 
 class LifecycleOut(Schema):
     counts: dict[str, int] = Field(description="Runs by status")
-    waiting: int = Field(description="Questions that wait for people")
+    waiting: int = Field(description="Reviews that wait for people")
     items: list[RunOut]
     next: NextCursor

@@ -1,12 +1,12 @@
 """Censors: made, changed and retired, and the check of a text against them."""
 
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import F
 
-from identity.models import Agent
+from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
@@ -191,26 +191,51 @@ def censor_check(
     if domain:
         found = found.filter(domain__in=["", word_check("domain", domain)])
     censors = {str(censor.pk): censor for censor in found}
-    outcome = text_match(
+    outcome = rules_match(text, [censor_rule(censor) for censor in censors.values()], similarities=similarities)
+    if count and (outcome.matches or outcome.timed_out):
+        with transaction.atomic():
+            censors_count(
+                agent=agent,
+                persona=by.persona,
+                matched=[match.rule.id for match in outcome.matches],
+                timed_out=[missed.rule.id for missed in outcome.timed_out],
+                verdict=outcome.verdict,
+                by=by,
+            )
+    return outcome, censors
+
+
+def rules_match(text: str, rules: Sequence[Rule], *, similarities: Similarities = semantic_similarities) -> Outcome:
+    """`text` matched within the time that every check of a text has."""
+    return text_match(
         text,
-        [_rule(censor) for censor in censors.values()],
+        rules,
         similarities=similarities,
         seconds=CENSOR_CHECK_SECONDS,
         binding_seconds=BINDING_CENSOR_CHECK_SECONDS,
     )
-    if count and (outcome.matches or outcome.timed_out):
-        _count(outcome, agent, by, clock.now())
-    return outcome, censors
 
 
-@transaction.atomic
-def _count(outcome: Outcome, agent: Agent, by: Principal, now: datetime) -> None:
-    matched = [match.rule.id for match in outcome.matches]
+def censors_count(
+    *,
+    agent: Agent,
+    persona: str,
+    matched: Sequence[str],
+    timed_out: Sequence[str],
+    verdict: str,
+    by: Principal,
+    about: Mapping[str, str] | None = None,
+) -> None:
+    """Count one activation of each of these censors that is `persona`'s own, and let those rise that are due.
+
+    One audit record names the censors by id, and with `about` what was checked, never its text. Called inside the
+    transaction of what was checked, so that the same text is not counted again.
+    """
     # The subconscious reads the actor's censors too, but its checks neither count there nor let one rise.
-    own = Censor.objects.filter(pk__in=matched, persona=by.persona)
+    own = Censor.objects.filter(pk__in=matched, persona=persona)
     # Locked in one order first, so that two checks at once cannot wait for each other.
     list(own.select_for_update(no_key=True).order_by("pk").values_list("pk"))
-    own.update(activation_count=F("activation_count") + 1, last_activated_at=now)
+    own.update(activation_count=F("activation_count") + 1, last_activated_at=clock.now())
     for censor in own.filter(severity__in=ESCALATES_TO, activation_count__gte=F("escalation_threshold")):
         key = f"censor_escalate:{censor.pk}:{censor.activation_count}"
         job_queue("censor_escalate", agent=agent, persona=censor.persona, subject=censor, key=key)
@@ -219,19 +244,17 @@ def _count(outcome: Outcome, agent: Agent, by: Principal, now: datetime) -> None
         action="censor.trigger",
         target=agent,
         agent=agent,
-        after={
-            "verdict": outcome.verdict,
-            "censors": matched,
-            "timed_out": [missed.rule.id for missed in outcome.timed_out],
-        },
+        after={"verdict": verdict, "censors": list(matched), "timed_out": list(timed_out), **(about or {})},
+        persona=persona if persona == Persona.SUBCONSCIOUS else "",
     )
     changes_record(
-        change_draft("censor.triggered", agent, by.persona, "censor", censor_id, {"verdict": outcome.verdict})
+        change_draft("censor.triggered", agent, persona, "censor", censor_id, {"verdict": verdict})
         for censor_id in matched
     )
 
 
-def _rule(censor: Censor) -> Rule:
+def censor_rule(censor: Censor) -> Rule:
+    """A censor as matching needs it."""
     semantic = censor.match == Censor.Match.SEMANTIC
     return Rule(str(censor.pk), censor.pattern, censor.severity, semantic, censor.similarity_threshold, censor.binding)
 

@@ -1,4 +1,4 @@
-"""What the lifecycle erases with a fact: the runs that were about it and about the questions that name it."""
+"""What the lifecycle erases with a fact: the jobs that were about it and about the reviews that name it."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,9 @@ from memory.services.erasure import Erasure
 
 
 def questions_erase(erasure: Erasure) -> Mapping[str, int]:
-    """Delete the runs about an erased fact and the questions that name it; a whole agent's go with the agent.
+    """Delete the jobs about an erased fact and the reviews that name it; a whole agent's go with the agent.
 
-    The questions themselves go with the fact, together with what the audit trail says of them: what somebody or a
+    The reviews themselves go with the fact, together with what the audit trail says of them: what somebody or a
     judge answered may tell of the fact in other words.
     """
     if erasure.of_agent:

@@ -39,7 +39,7 @@ def facts_delete(
     told: Mapping[str, object],
     rows: Mapping[str, int],
 ) -> dict[str, int]:
-    """Delete facts, their history and the questions about them, and blank what the audit trail says of them.
+    """Delete facts, their history and the reviews of them, and blank what the audit trail says of them.
 
     `quoting` are records of the trail that may quote one: only those that do are blanked. Returns the rows by table,
     as the receipt has them, `rows` among them.

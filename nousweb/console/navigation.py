@@ -39,7 +39,7 @@ CONTEXT_PAGES: tuple[tuple[str, str, str], ...] = (
 GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Home", "home", ""),
     ("Review queue", "review", "identity.view_changeproposal"),
-    ("Memory questions", "memory_review", "memory.view_memoryreview"),
+    ("Memory reviews", "memory_review", "memory.view_memoryreview"),
     ("Agents", "agents", "identity.view_agent"),
     ("Profiles", "context_profiles", "context.view_contextprofile"),
     ("Lifecycle", "lifecycle", "memory.view_job"),
@@ -58,7 +58,7 @@ PARENT_PAGES = {
     "agent_webhook_delete": "agent_webhooks",
     "proposal": "review",
     "audit_event": "audit",
-    "memory_question": "memory_review",
+    "memory_review_detail": "memory_review",
     "agent_erase": "agent_identity",
     **memory_types.PARENT_PAGES,
     "agent_censor": "agent_censors",

@@ -210,9 +210,9 @@ POST   agent_procedure_edit  login no    in    in    login login login login log
 POST   agent_procedure_use   login no    in    in    login login login login login
 POST   agent_index_retry     login no    in    in    login login login login login
 GET    memory_review         login in    in    in    login login login login login
-GET    memory_question       login in    in    in    login login login login login
-POST   memory_question_decide login no   in    in    login login login login login
-POST   memory_question_undo  login no    in    in    login login login login login
+GET    memory_review_detail       login in    in    in    login login login login login
+POST   memory_review_resolve login no   in    in    login login login login login
+POST   memory_review_undo  login no    in    in    login login login login login
 POST   memory_review_bulk    login no    in    in    login login login login login
 POST   memory_review_batch_undo login no in    in    login login login login login
 GET    agent_supersessions   login in    in    in    login login login login login
@@ -370,7 +370,7 @@ class World:
             "agent_supersession_undo": {"pk": FactChange.objects.filter(action="superseded").latest("pk").pk},
             "agent_event": {"pk": self.event}, "agent_loop": {"loop_id": "loop-1"},
         }.get(name, {})  # fmt: skip
-        memories = {"agent_fact": self.fact.pk, "memory_question": self.review} | {
+        memories = {"agent_fact": self.fact.pk, "memory_review_detail": self.review} | {
             f"agent_{key[:-3]}": pk for key, pk in self.keys.items()
         }
         memory = next((pk for prefix, pk in memories.items() if name == prefix or name.startswith(f"{prefix}_")), None)

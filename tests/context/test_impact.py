@@ -35,7 +35,7 @@ from memory.services.reviews.resolve import review_resolve
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.api.problems import rows
 from tests.factories import make_fact, make_run
-from tests.http import browser
+from tests.http import browser, markup
 
 
 @pytest.fixture
@@ -143,15 +143,15 @@ def test_impact_is_refused_to_agents(ada, asked, actor):
 
 def test_impact_page_answers_whole_and_in_part(ada, asked, alice, actor):
     url = reverse("agent_context_blast", args=["ada"])
-    page = browser(alice).get(url, {"fact": str(asked.pk), "n": "3"}).content.decode()
+    page = markup(browser(alice).get(url, {"fact": str(asked.pk), "n": "3"}))
     assert "1 of 3" in page
-    part = browser(alice).get(url, {"fact": asked.pk.hex}, headers={"HX-Request": "true"}).content.decode()
+    part = markup(browser(alice).get(url, {"fact": asked.pk.hex}, headers={"HX-Request": "true"}))
     assert "<html" not in part
     run = ContextRun.objects.get(input__startswith="Why")
-    one = browser(alice).get(url, {"fact": str(asked.pk), "run": str(run.pk)}).content.decode()
+    one = markup(browser(alice).get(url, {"fact": str(asked.pk), "run": str(run.pk)}))
     assert "replica lagged" in one
     proposal = identity_propose(agent=ada, section="values", content="Truth first.", by=actor).proposal
-    assert "3 of 3" in browser(alice).get(url, {"proposal": str(proposal.pk)}).content.decode()
+    assert "3 of 3" in markup(browser(alice).get(url, {"proposal": str(proposal.pk)}))
     for query, status in (
         ({}, 422), ({"fact": "x"}, 404), ({"proposal": "x"}, 404), ({"censor": "x"}, 404), ({"pattern": ""}, 422),
         ({"pattern": "x", "severity": "mild"}, 422), ({"fact": str(asked.pk), "n": "51"}, 422),
@@ -204,14 +204,14 @@ def test_impact_of_a_reversed_censor_is_its_warning(ada, asked, actor, system, r
 
 
 def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_something(ada, question, alice, bob):
-    page = browser(bob).get(reverse("memory_question", args=[question.pk])).content.decode()
+    page = markup(browser(bob).get(reverse("memory_review_detail", args=[question.pk])))
     url = reverse("agent_context_blast", args=["ada"])
     offered = [one for one in ("same", "replace", "old_wrong", "new_wrong", "both") if f"answer={one}" in page]
     assert offered == ["same", "replace", "old_wrong", "new_wrong"]
     assert f'hx-post="{url}?question={question.pk}&amp;answer=merge" hx-include="#content"' in page
     client = browser(alice)
-    assert "1 of 1" in client.get(url, {"question": str(question.pk), "answer": "replace"}).content.decode()
-    merged = client.post(f"{url}?question={question.pk}&answer=merge", {"content": MERGED}).content.decode()
+    assert "1 of 1" in markup(client.get(url, {"question": str(question.pk), "answer": "replace"}))
+    merged = markup(client.post(f"{url}?question={question.pk}&answer=merge", {"content": MERGED}))
     assert "1 of 1" in merged
     for query, status in (
         ({"question": "x", "answer": "both"}, 404),
@@ -227,17 +227,17 @@ def test_impact_of_a_long_text_is_asked_by_post(ada, asked, alice):
     long = "The ledger export failed because of a very long list of reasons. " * 100
     answer = browser(alice).post(f"{url}?fact={asked.pk}", {"content": long}, headers={"HX-Request": "true"})
     assert answer.status_code == 200
-    assert "1 of 3" in answer.content.decode()
-    assert ">Difference</a>" not in answer.content.decode(), "an address cannot hold it"
+    assert "1 of 3" in markup(answer)
+    assert ">Difference</a>" not in markup(answer), "an address cannot hold it"
 
 
 def test_impact_of_a_censor_form_without_the_active_field_is_of_an_inactive_one(ada, asked, system, alice):
     censor = censor_create(agent=ada, pattern="coffee", severity="block", by=system)
     url = reverse("agent_context_blast", args=["ada"]) + f"?form=1&censor={censor.pk}"
     form = {"pattern": "coffee", "severity": "block", "reason": ""}
-    assert "None of the last 3" in browser(alice).post(url, {**form, "active": "on"}).content.decode()
-    assert "3 of 3" in browser(alice).post(url, {**form, "active": "on", "severity": "warn"}).content.decode()
-    page = browser(alice).post(url, form).content.decode()
+    assert "None of the last 3" in markup(browser(alice).post(url, {**form, "active": "on"}))
+    assert "3 of 3" in markup(browser(alice).post(url, {**form, "active": "on", "severity": "warn"}))
+    page = markup(browser(alice).post(url, form))
     assert "Without the censor" in page
     assert "3 of 3" in page
 
@@ -320,23 +320,23 @@ def test_impact_of_impossible_metadata_is_refused(ada, asked, reviewer, alice):
         ({"category": "rule", "tags": "a, b", "scope": "task", "importance": "0.3"}, 200),
     ):  # fmt: skip
         assert client.get(url, {"fact": str(asked.pk), **query}).status_code == status, query
-    page = client.get(url, {"fact": str(asked.pk), "category": "rule"}).content.decode()
+    page = markup(client.get(url, {"fact": str(asked.pk), "category": "rule"}))
     assert "moved from technical to rule, so it is always included from then on" in page
     assert "3 of 3" in page
     part = client.post(f"{url}?fact={asked.pk}", {"category": "No Word"}, headers={"HX-Request": "true"})
     assert part.status_code == 422
-    assert "<html" not in part.content.decode()
+    assert "<html" not in markup(part)
     fact_invalidate(fact=asked, by=reviewer)
     assert client.get(url, {"fact": str(asked.pk), "category": "rule"}).status_code == 409
 
 
 def test_impact_is_offered_where_a_fact_is_recategorised(ada, asked, bob, alice):
     url = reverse("agent_context_blast", args=["ada"])
-    edit = browser(bob).get(reverse("agent_fact_change", args=["ada", asked.pk, "edit"])).content.decode()
+    edit = markup(browser(bob).get(reverse("agent_fact_change", args=["ada", asked.pk, "edit"])))
     assert f'hx-post="{url}?fact={asked.pk.hex}" hx-include="#id_category, #id_scope, #id_importance, #id_tags"' in edit
     item = reverse("agent_context_item", args=["ada", "fact", asked.pk])
-    assert f'hx-post="{url}?fact={asked.pk}" hx-include="#id_category"' in browser(bob).get(item).content.decode()
-    assert "#id_category" not in browser(alice).get(item).content.decode()
+    assert f'hx-post="{url}?fact={asked.pk}" hx-include="#id_category"' in markup(browser(bob).get(item))
+    assert "#id_category" not in markup(browser(alice).get(item))
 
 
 @pytest.fixture
@@ -355,7 +355,7 @@ def proposals(ada, actor):
 def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, proposals, actor, reviewer, bob):
     url = reverse("context_blast_proposals")
     keys = [str(proposal.pk) for proposal in proposals]
-    page = browser(bob).post(url, {"selected": keys}).content.decode()
+    page = markup(browser(bob).post(url, {"selected": keys}))
     assert "4 proposals approved together: Values, Protocols, Preferences" in page
     assert "3 of 3" in page
     assert "1 would be refused, and is left out" in page
@@ -371,18 +371,18 @@ def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, p
         request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
         now = context_assemble(agent=ada, request=request, by=actor, log=False).system_prompt
         assert now == row.after
-    late = browser(bob).post(url, {"selected": keys}).content.decode()
+    late = markup(browser(bob).post(url, {"selected": keys}))
     assert "4 would be refused, and are left out" in late
     assert "None of the last 3 prompts" in late
 
 
 def test_impact_of_several_agents_is_separate(ada, bruno, asked, proposals, alice, system):
     other = identity_propose(agent=bruno, section="values", content="Speed.", by=system, wait=True).proposal
-    part = browser(alice).post(
+    part = markup(browser(alice).post(
         reverse("context_blast_proposals"),
         {"selected": [str(proposals[0].pk), str(other.pk)]},
         headers={"HX-Request": "true"},
-    ).content.decode()  # fmt: skip
+    ))  # fmt: skip
     assert "<html" not in part
     assert part.count("<h3>") == 2
     assert "There is no logged request to replay." in part, "Bruno was never asked"
@@ -391,7 +391,7 @@ def test_impact_of_several_agents_is_separate(ada, bruno, asked, proposals, alic
     assert query in part
     # The address of several is of several too.
     both = reverse("agent_context_blast", args=["ada"]) + f"?proposal={proposals[0].pk}&proposal={proposals[1].pk}"
-    assert "2 proposals approved together" in browser(alice).get(both).content.decode()
+    assert "2 proposals approved together" in markup(browser(alice).get(both))
     assert browser(alice).get(f"{both}&proposal={other.pk}").status_code == 404
 
 
@@ -402,7 +402,7 @@ def test_impact_of_several_agents_shares_the_time_limit(ada, bruno, asked, propo
     moments = iter([0.0, 0.0, 1_000.0])
     monkeypatch.setattr("nousweb.console.context.views.impact.time", SimpleNamespace(monotonic=lambda: next(moments)))
     keys = [str(proposals[0].pk), str(other.pk)]
-    page = browser(alice).post(reverse("context_blast_proposals"), {"selected": keys}).content.decode()
+    page = markup(browser(alice).post(reverse("context_blast_proposals"), {"selected": keys}))
     assert "3 of 3" in page
     assert page.count("The time for this was up") == 1
 
@@ -431,7 +431,7 @@ def test_impact_of_reviews_resolved_together_equals_what_happens(ada, question, 
     again = learn_review(ada, "The nightly job touches the archive on most days.", system)
     keys = [str(question.pk), *([str(again)] if again else [])]
     url = reverse("context_blast_questions")
-    page = browser(bob).post(url, {"selected": keys, "answer": answer}).content.decode()
+    page = markup(browser(bob).post(url, {"selected": keys, "answer": answer}))
     rows = list(MemoryReview.objects.filter(pk__in=keys).select_related("old", "new", "censor"))
     rows.sort(key=lambda row: keys.index(str(row.pk)))
     overrides, refused = questions_overrides(rows, answer)
@@ -465,11 +465,11 @@ def test_impact_selection_is_bounded_and_empty_is_named(ada, asked, question, pr
         ("context_blast_questions", {"selected": [str(question.pk)], "answer": "same", "n": "5"}, 200),
     ):
         assert client.post(reverse(name), query).status_code == status, (name, query)
-    empty = client.post(reverse("context_blast_proposals"), headers={"HX-Request": "true"}).content.decode()
+    empty = markup(client.post(reverse("context_blast_proposals"), headers={"HX-Request": "true"}))
     assert "Nothing is selected." in empty
-    kept = browser(bob).post(
+    kept = markup(browser(bob).post(
         reverse("context_blast_questions"), {"selected": [str(question.pk)], "answer": "keep"}
-    ).content.decode()  # fmt: skip
+    ))  # fmt: skip
     assert "it takes no “Kept”" in kept
     assert "None of the last" in kept
 
@@ -484,6 +484,6 @@ def test_impact_of_a_subconscious_review_is_hidden_without_the_permission(ada, q
 def test_impact_is_offered_in_queues_to_those_who_may_decide(ada, asked, question, proposals, alice, bob):
     for name, blast in (("review", "context_blast_proposals"), ("memory_review", "context_blast_questions")):
         offer = f'formaction="{reverse(blast)}"'
-        assert offer in browser(bob).get(reverse(name)).content.decode()
-        assert offer not in browser(alice).get(reverse(name)).content.decode()
-    assert 'formaction="' not in browser(bob).get(reverse("review"), {"status": "applied"}).content.decode()
+        assert offer in markup(browser(bob).get(reverse(name)))
+        assert offer not in markup(browser(alice).get(reverse(name)))
+    assert 'formaction="' not in markup(browser(bob).get(reverse("review"), {"status": "applied"}))

@@ -83,7 +83,7 @@ def test_usage_answer_references_what_it_repeats_once(ada, actor, system):
     with clock.at(NOW - timedelta(hours=1)):
         made = context_assemble(agent=ada, request=ContextRequest("s", "What does Tim drink?"), by=actor)
     run = ContextRun.objects.get(pk=made.id)
-    uses = context_respond(run=run, response="He drinks green tea " + "and so on " * 200, by=actor)
+    uses = context_respond(run=run, response="He drinks green tea " + "and so on " * 200, by=actor).uses
     assert {use.id: use.referenced for use in uses} == {str(tea.pk): True, str(rain.pk): False}
     assert MemoryUsage.objects.filter(run=run).count() == 2
     with pytest.raises(Conflict):

@@ -176,7 +176,7 @@ def test_impact_of_each_resolution_of_a_review(
     ).review
     make_run(ada, actor, "Does the nightly job touch the archive?")
     page = log_in(bob)
-    page.goto(reverse("memory_question", args=[asked]))
+    page.goto(reverse("memory_review_detail", args=[asked]))
     offer = page.get_by_role("region", name="Blast radius")
     offer.get_by_role("link", name="New replaces old").click()
     expect(page.locator(".blast")).to_contain_text("1 of 1 prompt would change")

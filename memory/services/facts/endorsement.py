@@ -63,6 +63,6 @@ def retirement_check(fact: Fact, by: Principal, *, resolves: UUID | None = None)
         )
     if resolves is None and (waiting := waiting_review(fact)):
         raise Conflict(
-            f"People are being asked about this fact (question {waiting.pk}): it stays until they have answered.",
+            f"People are reviewing this fact (review {waiting.pk}): it stays until they have decided.",
             review=str(waiting.pk),
         )

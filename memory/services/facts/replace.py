@@ -65,7 +65,7 @@ def fact_replace(
         old = current
         if old.active and (waiting := waiting_review(old)):
             raise Conflict(
-                f"People are being asked about this fact (question {waiting.pk}): it stays until they have answered.",
+                f"People are reviewing this fact (review {waiting.pk}): it stays until they have decided.",
                 review=str(waiting.pk),
             )
     if new is None:
@@ -95,7 +95,7 @@ def _replacement_ask(old: Fact, new: Fact, by: Principal, reason: str) -> Memory
     decided = MemoryReview.objects.filter(about=pair_about(old.pk, new.pk)).first()
     if decided is not None:
         raise Conflict(
-            f"People have decided about these two facts already (question {decided.pk}).", review=str(decided.pk)
+            f"People have decided about these two facts already (review {decided.pk}).", review=str(decided.pk)
         )
     # Read again: learning may have confirmed a fact of people's.
     if Fact.objects.filter(pk=new.pk, endorsed=True).exists():

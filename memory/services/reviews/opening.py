@@ -122,20 +122,20 @@ def _caps_check(review: MemoryReview, by: Principal) -> None:
         about = waiting.filter(old=review.old).count()
         if about >= MAX_WAITING_REVIEWS_PER_ENDORSED_FACT:
             raise TooMany(
-                f"{about} questions about this word of people's wait, as many as may: learn it once they are answered.",
+                f"{about} reviews of this word of people's wait, as many as may: learn it once they are resolved.",
                 retry_after=REVIEW_RETRY_SECONDS,
                 fact=str(review.old.pk),
             )
     if len(_opened_at(waiting, by, MAX_WAITING_REVIEWS_PER_TOKEN)) >= MAX_WAITING_REVIEWS_PER_TOKEN:
         raise TooMany(
-            f"{MAX_WAITING_REVIEWS_PER_TOKEN} questions of this token wait for people, as many as may.",
+            f"{MAX_WAITING_REVIEWS_PER_TOKEN} reviews opened by this token wait for people, as many as may.",
             retry_after=REVIEW_RETRY_SECONDS,
         )
     since = review.created_at - REVIEW_WINDOW
     moments = _opened_at(others.filter(created_at__gt=since), by, MAX_REVIEWS_PER_TOKEN_AND_WINDOW)
     if len(moments) >= MAX_REVIEWS_PER_TOKEN_AND_WINDOW:
         raise TooMany(
-            f"A token may ask people {MAX_REVIEWS_PER_TOKEN_AND_WINDOW} questions in 24 hours.",
+            f"A token may open {MAX_REVIEWS_PER_TOKEN_AND_WINDOW} reviews in 24 hours.",
             retry_after=max(1, int((moments[-1] - since) / timedelta(seconds=1)) + 1),
         )
 

@@ -26,7 +26,7 @@ def review_lock(review: MemoryReview) -> MemoryReview:
         .first()
     )
     if locked is None:
-        raise NotFound("There is no such question.")
+        raise NotFound("There is no such review.")
     return locked
 
 

@@ -259,7 +259,7 @@ def _hold_after_all(review: MemoryReview, by: Principal, comment: str) -> dict[s
         kind=wrong.kind,
         scope=wrong.scope,
         tags=wrong.tags,
-        source=f"question: {by.name}"[:200],
+        source=f"review: {by.name}"[:200],
         by=by,
         precheck=Precheck(),
     )

@@ -28,7 +28,7 @@ def review_undo(*, review: MemoryReview, by: Principal) -> MemoryReview:
     by.require(REVIEW, review.agent)
     review = review_lock(review)
     if review.status != Status.RESOLVED:
-        raise Conflict("This question has no answer to take back.")
+        raise Conflict("This review has no resolution to undo.")
     _effects_undo(review, by)
     was = review.resolution
     review_reopen(review)

@@ -36,6 +36,7 @@ STAGES: Mapping[str, str] = {
     "contested": "Contested facts",
     "explain": "Explanation",
     "assembly": "Assembly",
+    "censors": "Censors",
 }
 """What time was spent on, by the name that is logged, in the order of the page; “·” is a part."""
 

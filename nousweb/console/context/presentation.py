@@ -1,12 +1,13 @@
 """A prompt with all that led to it, as the console shows it: a preview, a replay and a logged run alike."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from context.engine.record import ContextRecord
+from context.what_if.identity_delivery import section_label
 from nousweb.console.charts import stacked_bar
 from nousweb.console.context.labels import (
     SCOPES,
@@ -21,6 +22,7 @@ from nousweb.console.context.links import item_url, memory_url
 
 SEPARATORS = {"identity": "\n\n"}
 SECTION_BREAK = "\n\n"
+SEARCHED_TIER = 3
 GONE = ("superseded", "retired")
 SORTS: Mapping[str, str] = {
     "verdict": "Included first",
@@ -62,6 +64,7 @@ class SectionRow:
     tokens: int
     budget: int
     truncated: bool
+    left_out: Mapping[str, Any]
     pieces: tuple[Piece, ...]
     css_class: str
     separator: str
@@ -70,6 +73,43 @@ class SectionRow:
     @property
     def share(self) -> int:
         return round(100 * self.tokens / self.budget) if self.budget else 0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckView:
+    """What the censors say of an input or an answer (`context.engine.censors.text_check`)."""
+
+    slug: str
+    check: Mapping[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        return str(self.check["verdict"])
+
+    @property
+    def reason(self) -> str:
+        return str(self.check["reason"])
+
+    @property
+    def blocking(self) -> list[dict[str, Any]]:
+        """Those that keep the text back."""
+        return self._triggers(lambda one: one["blocks"])
+
+    @property
+    def warnings(self) -> list[dict[str, Any]]:
+        return self._triggers(lambda one: one["matched"] and not one["blocks"])
+
+    @property
+    def missed(self) -> list[dict[str, Any]]:
+        """Censors of agents that there was no time for; they count as no match."""
+        return self._triggers(lambda one: not one["matched"] and not one["blocks"])
+
+    def _triggers(self, wanted: Callable[[Mapping[str, Any]], bool]) -> list[dict[str, Any]]:
+        return [
+            {**one, "url": memory_url(self.slug, "censor", one["id"]), "places": len(one["spans"])}
+            for one in self.check["triggers"]
+            if wanted(one)
+        ]
 
 
 @dataclass(frozen=True)
@@ -94,6 +134,7 @@ class PromptView:
 
     @cached_property
     def rows(self) -> list[SectionRow]:
+        cuts = {one["key"]: one for one in self.record.truncated}
         return [
             SectionRow(
                 section["label"],
@@ -101,6 +142,7 @@ class PromptView:
                 section["tokens"],
                 section.get("budget", 0),
                 section["truncated"],
+                cuts.get(section.get("key", ""), {}),
                 tuple(
                     Piece(
                         item.get("text", ""),
@@ -119,11 +161,41 @@ class PromptView:
         ]
 
     @property
+    def not_sent(self) -> list[dict[str, Any]]:
+        """What the sections that are always there left out, an identity's pieces by their names."""
+        return [
+            {
+                **cut,
+                "names": [
+                    (section_label(item["id"]), item["tokens_left_out"], item["tokens"])
+                    for item in cut["items"]
+                    if item["type"] == "identity"
+                ],
+            }
+            for cut in self.record.truncated
+            if cut["tier"] < SEARCHED_TIER
+        ]
+
+    @property
     def linked(self) -> bool:
         """Whether the pieces put together are the prompt, letter for letter, so that they can stand for it."""
         return self.record.system_prompt == "".join(
             f"{row.lead}## {row.label}\n{row.separator.join(piece.text for piece in row.pieces)}" for row in self.rows
         )
+
+    @cached_property
+    def input_check(self) -> "CheckView | None":
+        """What the censors say of the input; None where it is a run from before they were checked."""
+        return self._check("input")
+
+    @cached_property
+    def answer_check(self) -> "CheckView | None":
+        """What the censors say of the answer; None while none was reported."""
+        return self._check("answer")
+
+    def _check(self, side: str) -> "CheckView | None":
+        check = self.record.censors.get(side)
+        return CheckView(self.slug, check) if check else None
 
     @cached_property
     def frame(self) -> str:

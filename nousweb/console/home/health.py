@@ -118,7 +118,7 @@ def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period)
     spent_today, limit = found["today"] or 0, settings.JUDGE_DAILY_TOKENS
     trend = Trend(found["now"] or 0, found["before"] or 0)
     if settings.JUDGE == "none" and not found["questions"]:
-        return Health("Judge", "neutral", "off", "Questions about memories go to people")
+        return Health("Judge", "neutral", "off", "Reviews of memories go to people")
     of_limit = f" of {limit:,} ({round(100 * spent_today / limit)} %)" if limit else ""
     questions = f"{found['questions']:,} question{'' if found['questions'] == 1 else 's'}"
     detail = f"{spent_today:,}{of_limit} tokens today; {questions} in the {period.label}"

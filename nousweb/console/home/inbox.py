@@ -74,7 +74,7 @@ def proposals_waiting(by: Principal, agent: Agent | None) -> list[Waiting]:
     return lines
 
 
-QUESTIONS = (
+REVIEWS = (
     (MemoryReview.Kind.ESCALATION, "block", "a censor that rose by itself", "censors that rose by themselves"),
     (MemoryReview.Kind.CONTRADICTION, "warn", "a possible contradiction", "possible contradictions"),
     (MemoryReview.Kind.RELEARNED, "warn", "a fact learned again", "facts learned again though found wrong"),
@@ -82,11 +82,11 @@ QUESTIONS = (
     (MemoryReview.Kind.LOW_CONFIDENCE, "neutral", "an uncertain fact", "uncertain facts"),
     (MemoryReview.Kind.COMPACTION, "neutral", "a subject with many facts", "subjects with many facts"),
 )
-"""Kind of question, its badge, and what one and several of them are about; the most urgent first."""
+"""Kind of review, its badge, and what one and several of them are about; the most urgent first."""
 
 
 def questions_waiting(personas: tuple[str, ...], agent: Agent | None) -> list[Waiting]:
-    """Questions about memories that nobody has answered, by kind."""
+    """Reviews of memories that are pending, by kind."""
     found = MemoryReview.objects.pending().filter(persona__in=personas).order_by()
     if agent:
         found = found.filter(agent=agent)
@@ -97,11 +97,11 @@ def questions_waiting(personas: tuple[str, ...], agent: Agent | None) -> list[Wa
             badge,
             kind.label,
             row["count"],
-            f"question about {one}" if row["count"] == 1 else f"questions about {many}",
+            f"review of {one}" if row["count"] == 1 else f"reviews of {many}",
             row["oldest"],
             f"{reverse('memory_review')}?{urlencode({'kind': kind.value} | own)}",
         )
-        for kind, badge, one, many in QUESTIONS
+        for kind, badge, one, many in REVIEWS
         if (row := rows.get(kind))
     ]
 

@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce
 from django.http import QueryDict
 from django.utils import timezone
 
+from context.what_if.identity_delivery import IdentityShortfall
 from identity.filters import SORTS
 from identity.models import ChangeProposal, ChangeProposalQuerySet, IdentityVersion
 from identity.policy import Risk, Section
@@ -152,6 +153,7 @@ class ReviewItem:
     base_text: str
     current_text: str
     current_version: int
+    shortfall: IdentityShortfall | None = None
 
     def __init__(self, proposal: ChangeProposal) -> None:
         self.proposal = proposal

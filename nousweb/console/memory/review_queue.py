@@ -86,7 +86,7 @@ def queue_place(queue: ReviewQueue, by: Principal, pk: UUID) -> dict[str, Any]:
 
 def undo_offer(request: HttpRequest, by: Principal, queue: ReviewQueue) -> dict[str, Any] | None:
     """What was just resolved, as the address says, and where it can be undone."""
-    for name, url_name in (("batch", "memory_review_batch_undo"), ("done", "memory_question_undo")):
+    for name, url_name in (("batch", "memory_review_batch_undo"), ("done", "memory_review_undo")):
         keys = uuids_of([request.GET.get(name, "")])
         if not keys:
             continue
@@ -96,7 +96,7 @@ def undo_offer(request: HttpRequest, by: Principal, queue: ReviewQueue) -> dict[
             return None
         return {
             "word": found[0].get_resolution_display(),
-            "what": str(found[0]) if len(found) == 1 else f"{len(found)} questions",
+            "what": str(found[0]) if len(found) == 1 else f"{len(found)} reviews",
             "url": f"{reverse(url_name, args=[keys[0]])}?{queue.query()}" if by.may(REVIEW) else "",
             "many": len(found) > 1,
         }

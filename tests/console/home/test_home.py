@@ -189,14 +189,14 @@ def test_inbox_counts_reviews_by_kind_with_their_age(ada: Agent, bruno: Agent, a
     MemoryReview.objects.create(agent=ada, persona="actor", kind="duplicate", about="x", status="resolved",
                                 created_at=ago(days=50), expires_at=NOON)  # fmt: skip
     assert [(line.count, line.what, line.oldest, line.url) for line in board(bob).waiting][-2:] == [
-        (2, "questions about possible contradictions", ago(days=9), "/review/memory/?kind=contradiction"),
-        (1, "question about a possible duplicate", ago(days=1), "/review/memory/?kind=duplicate"),
+        (2, "reviews of possible contradictions", ago(days=9), "/review/memory/?kind=contradiction"),
+        (1, "review of a possible duplicate", ago(days=1), "/review/memory/?kind=duplicate"),
     ]
     (line,) = board(bob, agent="bruno").waiting
     assert line.url == "/review/memory/?kind=duplicate&agent=bruno"
     bob.user_permissions.add(Permission.objects.get(codename="view_subconscious"))
     assert "Censor escalated" in [line.word for line in board(User.objects.get(pk=bob.pk)).waiting]
-    assert "questions about possible contradictions" in browser(alice).get(reverse("home")).content.decode()
+    assert "reviews of possible contradictions" in browser(alice).get(reverse("home")).content.decode()
 
 
 def test_inbox_lists_jobs_that_were_given_up(ada: Agent, bruno: Agent, bob: User) -> None:

@@ -56,7 +56,7 @@ def agent_context_blast(request: HttpRequest, slug: str) -> HttpResponse:
     """What ?proposal=, ?fact= (with ?content= for what takes its place, or ?category= and other metadata),
     ?question= with ?answer=, or ?censor= and ?pattern= would change.
 
-    Several proposals or questions count together; ?together= says that even one is all of a bulk action.
+    Several proposals or reviews count together; ?together= says that even one is all of a bulk action.
     ?n= says how many logged requests are replayed; ?run= shows one of them in full. A form sends by POST what it says,
     since a text may be longer than an address. Nothing is written either way.
     """
@@ -87,7 +87,7 @@ def agent_context_blast(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def context_blast_selected(request: HttpRequest, of: str) -> HttpResponse:
-    """What approving all selected proposals, or giving all selected questions one ?answer=, would change together.
+    """What approving all selected proposals, or giving all selected reviews one ?answer=, would change together.
 
     One replay for each agent that they are about, all within the time that one has. Nothing is written.
     """
@@ -186,7 +186,7 @@ def _considered(given: QueryDict, agent: Agent, by: Principal) -> Considered:
         answer = given.get("answer", "")
         if len(reviews) > 1 or "together" in given:
             overrides, refused = questions_overrides(reviews, answer)
-            words = "1 question" if len(reviews) == 1 else f"{len(reviews)} questions together"
+            words = "1 review" if len(reviews) == 1 else f"{len(reviews)} reviews together"
             return Considered(
                 f"The answer “{MemoryReview.Resolution(answer).label}” to {words}", overrides, refused=refused
             )

@@ -30,7 +30,7 @@ OUTCOMES = [("", "Any outcome"), ("success", "Success"), ("failure", "Failure"),
 SHOWN_COLUMNS = (
     "id", "agent_id", "persona", "session_id", "tokens", "counted_tokens", "counted_by", "budget_tokens", "frame",
     "profile", "outcome", "as_of", "responded_at", "duration_ms", "principal_name", "fingerprint_id", "created_at",
-    "failed_sections",
+    "failed_sections", "censors",
 )  # fmt: skip
 
 

@@ -10,8 +10,11 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from context.engine.overrides import Overrides
+from context.what_if.identity_delivery import IdentityDelivery
 from identity.models import Agent, IdentityVersion
 from identity.policy import SECTION_POLICY, Section
+from identity.principal import Principal
 from identity.selectors import (
     VersionRow,
     agent_get,
@@ -51,6 +54,7 @@ def agent_identity(request: HttpRequest, slug: str) -> HttpResponse:
         "segments": stacked_bar(bars, 1000, 12),
         "waiting": sum(item.waiting_count for item in sections),
         "pending": sum(item.pending_count for item in sections),
+        "shortfall": IdentityDelivery.load(agent, by).shortfall(),
         **applied_offer(request, agent),
     }
     return render(request, "identity/identity.html", context)
@@ -168,7 +172,7 @@ def preview(request: HttpRequest, slug: str, section: str) -> HttpResponse:
         return HttpResponse(
             render_to_string("identity/_preview.html", {"preview": {"refusal": error.detail}}), status=422
         )
-    shown = _preview(named, current, content, base=request.POST.get("base_version", ""))
+    shown = _preview(agent, named, current, content, base=request.POST.get("base_version", ""), by=by)
     # Without the request: the fragment has no frame, whose navigation would cost three queries.
     return HttpResponse(render_to_string("identity/_preview.html", {"preview": shown}))
 
@@ -212,7 +216,9 @@ def _digest(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def _preview(section: Section, current: IdentityVersion | None, content: str, *, base: object) -> dict[str, Any]:
+def _preview(
+    agent: Agent, section: Section, current: IdentityVersion | None, content: str, *, base: object, by: Principal
+) -> dict[str, Any]:
     now = current.version if current else 0
     tokens, tokens_before = (section_tokens(section, text) for text in (content, _text(current)))
     return {
@@ -223,6 +229,7 @@ def _preview(section: Section, current: IdentityVersion | None, content: str, *,
         "current_version": now,
         "moved_on": str(base) not in ("", str(now)),
         "warnings": warnings_of(content),
+        "shortfall": IdentityDelivery.load(agent, by).shortfall(Overrides(identity={section: content})),
     }
 
 
@@ -248,7 +255,9 @@ def _propose_page(
         **more,
     }
     if content is not None:
-        context["preview"] = _preview(section, current, content, base=form["base_version"].value())
+        context["preview"] = _preview(
+            agent, section, current, content, base=form["base_version"].value(), by=principal_of(request)
+        )
     return render(request, "identity/section_propose.html", context, status=status)
 
 

@@ -11,6 +11,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
+from context.what_if.identity_delivery import IdentityDelivery
+from context.what_if.scenarios import proposal_overrides
 from identity.filters import QueueForm
 from identity.models import AuditEvent, ChangeProposal
 from identity.principal import Principal
@@ -64,7 +66,7 @@ def review(request: HttpRequest) -> HttpResponse:
             "query": queue.query(),
             "form": QueueForm(request.GET),
             "page": page,
-            "items": [ReviewItem(proposal) for proposal in page],
+            "items": _with_shortfalls([ReviewItem(proposal) for proposal in page], by),
             "tabs": [
                 {
                     "label": label,
@@ -74,7 +76,7 @@ def review(request: HttpRequest) -> HttpResponse:
                 }
                 for status, label in STATUSES.items()
             ]
-            + [{"label": "Memory questions", "url": reverse("memory_review"), "active": False, "count": None}],
+            + [{"label": "Memory reviews", "url": reverse("memory_review"), "active": False, "count": None}],
             "today": counts["today"],
             "waiting": waiting,
             "whole": counts["today"] + waiting,
@@ -284,6 +286,7 @@ def _proposal_page(
             "merged": merged is not None,
             "tokens": {"before": before, "after": after, "change": after - before},
             "history": history[:50],
+            "shortfall": _with_shortfalls([item], by)[0].shortfall,
             "may_review": by.may(REVIEW),
             "undo": undo,
             "decision": {
@@ -298,6 +301,19 @@ def _proposal_page(
         },
         status=refusal.status if refusal else 200,
     )
+
+
+def _with_shortfalls(items: list[ReviewItem], by: Principal) -> list[ReviewItem]:
+    """What prompts would leave out of the identity were each that waits approved; read once for each agent."""
+    deliveries: dict[int, IdentityDelivery] = {}
+    for item in items:
+        agent = item.proposal.agent
+        if not item.is_pending:
+            continue
+        if agent.pk not in deliveries:
+            deliveries[agent.pk] = IdentityDelivery.load(agent, by)
+        item.shortfall = deliveries[agent.pk].shortfall(proposal_overrides(item.proposal))
+    return items
 
 
 def _undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:

@@ -140,7 +140,7 @@ def agent_webhook_delete(request: HttpRequest, slug: str, pk: Any) -> HttpRespon
     agent, webhook = _webhook(by, slug, pk)
     if request.method == "POST":
         webhook_delete(webhook=webhook, by=by)
-        messages.success(request, "Deleted. This address is told of nothing any more.")
+        messages.success(request, "Deleted. Nothing is sent to this address any more.")
         return redirect("agent_webhooks", slug=slug)
     return render(request, "identity/webhook_delete.html", {"agent": agent, "webhook": webhook})
 

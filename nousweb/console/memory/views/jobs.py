@@ -146,7 +146,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
         "memory/jobs.html",
         {
             "figures": [
-                ("Questions waiting", visible_reviews(by).pending().count(), reverse("memory_review")),
+                ("Reviews waiting", visible_reviews(by).pending().count(), reverse("memory_review")),
                 # All agents and personas share the queue, so its length tells of each of them.
                 *([("Messages queued", _messages(), "")] if by.may(VIEW_SUBCONSCIOUS) else []),
                 ("Runs open", counts["queued"] + counts["running"] + counts["failed"], ""),

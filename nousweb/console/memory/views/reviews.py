@@ -147,7 +147,7 @@ def memory_review_resolve(request: HttpRequest, pk: UUID) -> HttpResponse:
             return _review_page(request, by, fresh, refusal=error, content=content, comment=comment)
     if place["following"] is None:
         return redirect(queue.url(done=str(pk)))
-    return redirect(f"{reverse('memory_question', args=[place['following']])}?{queue.query(done=str(pk))}")
+    return redirect(f"{reverse('memory_review_detail', args=[place['following']])}?{queue.query(done=str(pk))}")
 
 
 @require_POST
@@ -160,10 +160,10 @@ def memory_review_undo(request: HttpRequest, pk: UUID) -> HttpResponse:
         review_undo(review=review, by=by)
     except DomainError as error:
         return _review_page(request, by, _get(by, pk), refusal=error)
-    messages.success(request, "Took back the answer; the question waits again.")
+    messages.success(request, "Undid the resolution; the review is pending again.")
     queue = ReviewQueue.of(request)
     return redirect(
-        f"{reverse('memory_question', args=[pk])}?{ReviewQueue('pending', queue.agent, queue.kind).query()}"
+        f"{reverse('memory_review_detail', args=[pk])}?{ReviewQueue('pending', queue.agent, queue.kind).query()}"
     )
 
 
@@ -262,5 +262,5 @@ def _get(by: Principal, pk: UUID) -> MemoryReview:
     )
     found = visible_reviews(by).filter(pk=pk).select_related(*related).first()
     if found is None:
-        raise NotFound("There is no such question.")
+        raise NotFound("There is no such review.")
     return found

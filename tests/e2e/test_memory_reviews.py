@@ -25,7 +25,7 @@ def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
 
     page = log_in(bob)
     page.goto("/review/memory/")
-    expect(page.get_by_role("link", name="Memory questions 1 waiting")).to_be_visible()
+    expect(page.get_by_role("link", name="Memory reviews 1 waiting")).to_be_visible()
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Possible contradiction")
@@ -75,7 +75,7 @@ def test_review_resolutions_advance_and_are_undone_by_key(
     page.wait_for_load_state("load")
     page.keyboard.press("u")
     expect(page.get_by_role("heading", level=1)).to_contain_text("archive job")
-    expect(page.get_by_text("Took back the answer")).to_be_visible()
+    expect(page.get_by_text("Undid the resolution")).to_be_visible()
     page.wait_for_load_state("load")
     page.keyboard.press("m")
     page.get_by_label("Merged text").fill("The archive job rarely fails at night.")

@@ -1,0 +1,94 @@
+"""What prompts leave out of an identity is said in amber wherever people read or decide about it."""
+
+import pytest
+from django.urls import reverse
+
+from identity.principal import Principal
+from identity.services.proposals import identity_propose
+from tests.http import browser, markup
+
+ASK = {"session_id": "s-1", "input": "hello there"}
+
+
+@pytest.fixture
+def too_long(ada, charlie):
+    """A character that leaves no room for what comes after it in a prompt of 3,000 tokens."""
+    return identity_propose(
+        agent=ada, section="character", content="Long story. " * 1_200, by=Principal.of_user(charlie)
+    )
+
+
+@pytest.fixture
+def proposal(ada, actor):
+    return identity_propose(agent=ada, section="preferences", content="Tea is best.", by=actor, wait=True).proposal
+
+
+def page_of(user, url):
+    answer = browser(user).get(url)
+    assert answer.status_code == 200
+    return markup(answer)
+
+
+def blast(user, proposal):
+    return page_of(user, reverse("agent_context_blast", args=["ada"]) + f"?proposal={proposal.pk}")
+
+
+def test_identity_page_warns_of_what_is_not_sent(ada, alice, too_long):
+    page = page_of(alice, reverse("agent_identity", args=["ada"]))
+    assert "Not sent:" in page
+    assert "in a prompt of 3,000 tokens, the least that a request without a budget gets." in page
+    assert "notice-warn not-sent" in page
+
+
+def test_identity_page_of_a_short_identity_does_not_warn(ada, alice):
+    assert "Not sent" not in page_of(alice, reverse("agent_identity", args=["ada"]))
+
+
+def test_identity_page_warns_of_the_budgets_that_requests_ask_for(ada, api, actor_token, alice):
+    for _ in range(2):
+        assert api.as_token(actor_token).post("/context", ASK | {"budget": 20}).status_code == 200
+    page = page_of(alice, reverse("agent_identity", args=["ada"]))
+    assert "in a prompt of 20 tokens, as 2 of the last 2 requests asked for." in page
+
+
+def test_proposal_and_queue_warn_before_the_approval(ada, bob, too_long, proposal):
+    page = page_of(bob, reverse("proposal", args=[proposal.pk]))
+    assert "of the identity as it would be, in a prompt of 3,000 tokens" in page
+    assert "Preferences: nothing of its" in page
+    assert "not sent:" in page_of(bob, reverse("review"))
+
+
+def test_proposal_that_fits_does_not_warn(ada, bob, proposal):
+    assert "Not sent" not in page_of(bob, reverse("proposal", args=[proposal.pk]))
+    assert "not sent" not in page_of(bob, reverse("review"))
+
+
+def test_preview_of_a_text_warns_while_it_is_typed(ada, bob):
+    url = reverse("section_preview", args=["ada", "character"])
+    answer = browser(bob).post(url, {"content": "Long story. " * 1_200, "base_version": "1"})
+    assert "Not sent:" in markup(answer)
+    assert "Not sent:" not in markup(browser(bob).post(url, {"content": "Short.", "base_version": "1"}))
+
+
+def test_impact_of_an_approval_that_no_prompt_shows_is_not_sent(ada, api, actor_token, bob, too_long, proposal):
+    assert api.as_token(actor_token).post("/context", ASK).status_code == 200
+    page = blast(bob, proposal)
+    assert "no effect" not in page
+    assert "not sent" in page
+    assert "Not sent:" in page
+    assert "tokens of Identity" in page
+
+
+def test_impact_of_an_approval_that_prompts_show_changes_them(ada, api, actor_token, bob, proposal):
+    assert api.as_token(actor_token).post("/context", ASK).status_code == 200
+    page = blast(bob, proposal)
+    assert "changes prompts" in page
+    assert "ot sent" not in page
+
+
+def test_run_page_names_what_was_not_sent(ada, api, actor_token, alice, too_long):
+    body = api.as_token(actor_token).post("/context", ASK).json()
+    (cut,) = body["truncated"]
+    page = page_of(alice, reverse("agent_context_run", args=["ada", body["id"]]))
+    assert f"Not sent: {cut['tokens_left_out']:,} of {cut['tokens_whole']:,} tokens" in page
+    assert "Character:" in page
