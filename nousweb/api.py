@@ -6,6 +6,7 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 
 from context.api import router as context_router
+from context.settings_api import router as settings_router
 from identity.api import router as identity_router
 from identity.change_api import router as change_router
 from identity.webhook_api import router as webhook_router
@@ -44,3 +45,4 @@ api.add_router("", change_router)
 api.add_router("", webhook_router)
 api.add_router("", memory_router)
 api.add_router("", context_router)
+api.add_router("", settings_router)

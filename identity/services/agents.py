@@ -1,11 +1,13 @@
 """Making and changing agents."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
 
 from identity.models import SLUG_PATTERN, Agent, AgentKind, validate_slug
+from identity.policy import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.seeding import identity_seed
@@ -62,15 +64,26 @@ def agent_update(*, agent: Agent, name: str, kind: str, by: Principal) -> Agent:
 @transaction.atomic
 def agent_configure(*, agent: Agent, name: str, value: Any, by: Principal) -> Agent:
     """Set one entry of an agent's configuration; None removes it. Other entries stay as they are."""
+    return agent_configure_all(agent=agent, entries={name: value}, by=by)
+
+
+@transaction.atomic
+def agent_configure_all(*, agent: Agent, entries: Mapping[str, Any], reason: str = "", by: Principal) -> Agent:
+    """Set these entries of an agent's configuration under one record; None removes one, others stay as they are.
+
+    Raises Invalid for a reason that is too long or cannot be stored.
+    """
     by.require("identity.change_agent", agent)
+    if len(reason) > MAX_REASON_CHARACTERS or unstorable_reason(reason):
+        raise Invalid(f"A reason has at most {MAX_REASON_CHARACTERS:,} characters that can be stored.", field="reason")
     agent = agent_lock(agent)
-    before = agent.config.get(name)
-    if before != value:
-        config = {key: entry for key, entry in agent.config.items() if key != name}
-        agent.config = config if value is None else {**config, name: value}
+    after = {name: value for name, value in entries.items() if agent.config.get(name) != value}
+    if after:
+        before = {name: agent.config.get(name) for name in after}
+        agent.config = {name: value for name, value in {**agent.config, **after}.items() if value is not None}
         agent.save(update_fields=["config"])
         audit_record(
-            by=by, action="agent.configure", target=agent, agent=agent, before={name: before}, after={name: value}
+            by=by, action="agent.configure", target=agent, agent=agent, before=before, after=after, message=reason
         )
     return agent
 

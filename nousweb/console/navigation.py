@@ -70,6 +70,7 @@ PARENT_PAGES = {
     "agent_context_blast": "agent_context",
     "agent_context_item": "agent_context",
     "agent_context_pins": "agent_context",
+    "agent_context_settings": "agent_identity",
     "context_profile": "context_profiles",
     "context_profile_edit": "context_profiles",
     "context_profile_copy": "context_profiles",

@@ -40,6 +40,10 @@ GET    /api/identity/{section}/history      401 200 200 200 200 200 404 401 401
 GET    /api/identity/{section}/diff         401 200 200 200 200 200 404 401 401
 GET    /api/proposals/{proposal_id}         401 200 200 200 200 200 404 401 401
 POST   /api/reinitiate                      401 403 403 200 403 403 404 401 401
+GET    /api/settings                        401 200 200 200 403 403 404 401 401
+PUT    /api/settings                        401 403 403 200 403 403 404 401 401
+GET    /api/settings/history                401 200 200 200 403 403 404 401 401
+POST   /api/settings/restore                401 403 403 200 403 403 404 401 401
 GET    /api/changes                         401 200 200 200 200 200 404 401 401
 GET    /api/webhooks                        401 403 403 200 403 403 404 401 401
 POST   /api/webhooks                        401 403 403 201 403 403 404 401 401
@@ -108,6 +112,8 @@ EVENTS = {"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "loo
 BODIES = {
     "POST /api/events": EVENTS,
     "PUT /api/identity/{section}": {"content": "Check twice.", "mode": "auto"},
+    "PUT /api/settings": {"budgets": {"facts": 400}},
+    "POST /api/settings/restore": {"version": 0},
     "POST /api/webhooks": {"url": "https://example.org/", "scopes": ["memory:read"]},
     "POST /api/facts": {"content": "Tim sails."},
     "PATCH /api/facts/{fact_id}": {"importance": 0.9},
@@ -155,6 +161,9 @@ GET    context_blast_proposals login in  in    in    login login login login log
 POST   context_blast_proposals login in  in    in    login login login login login
 GET    context_blast_questions login in  in    in    login login login login login
 POST   context_blast_questions login in  in    in    login login login login login
+GET    agent_context_settings login no   no    in    login login login login login
+POST   agent_context_settings login no   no    in    login login login login login
+POST   agent_context_settings_restore login no no in login login login login login
 GET    agent_context_pins    login in    in    in    login login login login login
 GET    agent_context_item    login in    in    in    login login login login login
 POST   agent_context_item    login no    in    in    login login login login login

@@ -155,6 +155,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     ),
     "context, blast radius of proposals": ("context_blast_proposals", none, _all_selected),
     "context, blast radius of nothing": ("context_blast_questions", none, "?answer=same"),
+    "context, settings": ("agent_context_settings", of_ada(), ""),
     "context, pins": ("agent_context_pins", of_ada(), ""),
     "context, item": (
         "agent_context_item",

@@ -2,7 +2,16 @@
 
 from django.urls import path
 
-from nousweb.console.context.views import compare, fingerprints, impact, inspector, memories, profiles, runs
+from nousweb.console.context.views import (
+    agent_settings,
+    compare,
+    fingerprints,
+    impact,
+    inspector,
+    memories,
+    profiles,
+    runs,
+)
 
 AGENT = "agents/<slug:slug>/context/"
 PROFILES = "context/profiles/"
@@ -10,6 +19,12 @@ PROFILES = "context/profiles/"
 urlpatterns = [
     path(AGENT, inspector.agent_context, name="agent_context"),
     path(f"{AGENT}tokens/", inspector.agent_context_tokens, name="agent_context_tokens"),
+    path(f"{AGENT}settings/", agent_settings.agent_context_settings, name="agent_context_settings"),
+    path(
+        f"{AGENT}settings/restore/<int:version>/",
+        agent_settings.agent_context_settings_restore,
+        name="agent_context_settings_restore",
+    ),
     path(f"{AGENT}runs/", runs.agent_context_runs, name="agent_context_runs"),
     path(f"{AGENT}compare/", compare.agent_context_compare, name="agent_context_compare"),
     path(f"{AGENT}fingerprints/", fingerprints.agent_context_fingerprints, name="agent_context_fingerprints"),

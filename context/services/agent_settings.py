@@ -1,0 +1,167 @@
+"""What people set for one agent's prompts: budgets, short-term search and profile, in versions.
+
+The settings stand in the agent's configuration, and their versions are the records of the audit trail about it: so
+`agent_as_of` rebuilds those of any moment, and nothing is kept twice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from context.engine.budget import MAX_TOTAL, SECTION_BUDGETS
+from context.services.profiles import profile_get
+from identity.models import Agent, AuditEvent
+from identity.principal import Principal
+from identity.services.agents import agent_configure_all
+from identity.services.versions import agent_lock
+from memory.layers.short_term_scoring import StmConfig
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.text import first_unstorable
+
+VIEW = "identity.view_auditevent"
+CHANGE = "identity.change_agent"
+SETTINGS = ("budgets", "stm", "profile")
+TOTAL = "total"
+BUDGETS = (TOTAL, *SECTION_BUDGETS)
+MAX_BOOSTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """An agent's own settings; what is not named has its default. `version` counts their changes, from 0."""
+
+    version: int
+    budgets: Mapping[str, int]
+    stm: Mapping[str, Any]
+    profile: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsVersion:
+    """One change of the settings: who made it when and why, and the settings from then on."""
+
+    settings: AgentSettings
+    at: datetime
+    author_name: str
+    reason: str
+    changed: tuple[str, ...]
+
+
+def settings_get(*, agent: Agent, by: Principal) -> AgentSettings:
+    """The settings in force. Raises NotAllowed."""
+    by.require(VIEW, agent)
+    return _settings(_trail(agent).count(), agent.config)
+
+
+def settings_history(*, agent: Agent, by: Principal) -> list[SettingsVersion]:
+    """All changes, the latest first. Raises NotAllowed."""
+    by.require(VIEW, agent)
+    return _history(agent)
+
+
+@transaction.atomic
+def settings_update(
+    *,
+    agent: Agent,
+    budgets: Mapping[str, Any] | None = None,
+    stm: Mapping[str, Any] | None = None,
+    profile: str | None = None,
+    base_version: int | None = None,
+    reason: str = "",
+    by: Principal,
+) -> AgentSettings:
+    """Set what is given in place of what was; {} and "" go back to the defaults. People only.
+
+    Raises Invalid, naming the field, NotFound for an unknown profile, Conflict when `base_version` is not in force.
+    """
+    by.require(CHANGE, agent)
+    entries: dict[str, Any] = {}
+    if budgets is not None:
+        entries["budgets"] = _budgets_check(budgets) or None
+    if stm is not None:
+        entries["stm"] = _stm_check(stm) or None
+    if profile is not None:
+        entries["profile"] = profile_get(profile).slug if profile else None
+    agent = agent_lock(agent)
+    version = _trail(agent).count()
+    if base_version is not None and base_version != version:
+        raise Conflict(f"This edit is based on version {base_version}, but version {version} is in force.")
+    agent = agent_configure_all(agent=agent, entries=entries, reason=reason, by=by)
+    return _settings(_trail(agent).count(), agent.config)
+
+
+@transaction.atomic
+def settings_restore(*, agent: Agent, version: int, reason: str = "", by: Principal) -> AgentSettings:
+    """Set again what was in force as `version`, which is a new version. Raises NotAllowed, NotFound, Invalid."""
+    by.require(CHANGE, agent)
+    agent = agent_lock(agent)
+    found = next((one for one in _history(agent) if one.settings.version == version), None)
+    if found is None and version != 0:
+        raise NotFound(f"There is no version {version} of these settings.")
+    was = found.settings if found else _configs(agent)[0]
+    return settings_update(
+        agent=agent,
+        budgets=was.budgets,
+        stm=was.stm,
+        profile=was.profile,
+        reason=reason or f"Restores version {version}.",
+        by=by,
+    )
+
+
+def _trail(agent: Agent) -> Any:
+    return AuditEvent.objects.of_object("agent", agent.pk).filter(action="agent.configure")
+
+
+def _configs(agent: Agent) -> list[AgentSettings]:
+    """The settings of every version from 0 on, by taking back one change after another."""
+    config = dict(agent.config)
+    states = [config]
+    for before in _trail(agent).order_by("-id").values_list("before", flat=True):
+        config = {name: value for name, value in (config | (before or {})).items() if value is not None}
+        states.append(config)
+    return [_settings(number, state) for number, state in enumerate(reversed(states))]
+
+
+def _history(agent: Agent) -> list[SettingsVersion]:
+    states = _configs(agent)[1:]
+    records = list(_trail(agent).order_by("id"))
+    made = [
+        SettingsVersion(state, record.at, record.author_name, record.message, tuple(record.after or ()))
+        for state, record in zip(states, records, strict=True)
+    ]
+    return made[::-1]
+
+
+def _settings(version: int, config: Mapping[str, Any]) -> AgentSettings:
+    budgets, stm = config.get("budgets"), config.get("stm")
+    kept = budgets.items() if isinstance(budgets, dict) else ()
+    return AgentSettings(
+        version,
+        {name: tokens for name, tokens in kept if isinstance(tokens, int)},
+        stm if isinstance(stm, dict) else {},
+        str(config.get("profile") or ""),
+    )
+
+
+def _budgets_check(budgets: Mapping[str, Any]) -> dict[str, int]:
+    for name, tokens in budgets.items():
+        if name not in BUDGETS:
+            raise Invalid(f"There is no section {name[:60]!r}; they are {', '.join(BUDGETS)}.", field="budgets")
+        least = 1 if name == TOTAL else 0
+        if isinstance(tokens, bool) or not isinstance(tokens, int) or not least <= tokens <= MAX_TOTAL:
+            raise Invalid(f"The budget of {name} is a number from {least} to {MAX_TOTAL:,} tokens.", field="budgets")
+    return dict(budgets)
+
+
+def _stm_check(stm: Mapping[str, Any]) -> dict[str, Any]:
+    if reason := first_unstorable(stm):
+        raise Invalid(reason, field="stm")
+    if any(isinstance(value, Mapping) and len(value) > MAX_BOOSTS for value in stm.values()):
+        raise Invalid(f"At most {MAX_BOOSTS} boosts of a sort.", field="stm")
+    if problems := StmConfig.of({"stm": stm}).problems:
+        raise Invalid(problems[0], field="stm")
+    return dict(stm)

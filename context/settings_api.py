@@ -1,0 +1,99 @@
+"""The settings of an agent's prompts over HTTP. People only."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from ninja import Router, Schema
+from pydantic import Field
+
+from context.engine.budget import MAX_TOTAL
+from context.services.agent_settings import (
+    BUDGETS,
+    settings_get,
+    settings_history,
+    settings_restore,
+    settings_update,
+)
+from identity.policy import MAX_REASON_CHARACTERS
+from identity.principal import Principal
+from identity.selectors import agent_for
+from nousweb.lib.constrained_types import AgentSlug, text
+from nousweb.lib.schemas import Input, Problem
+
+router = Router(tags=["settings"])
+
+REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
+VersionNumber = Annotated[int, Field(ge=0, le=2_000_000_000)]
+Reason = Annotated[str, text(MAX_REASON_CHARACTERS)]
+
+
+class SettingsIn(Input):
+    budgets: dict[str, int] | None = Field(
+        None,
+        description="Tokens by section and `total`, in place of all that were; {} goes back to the defaults",
+        json_schema_extra={
+            "propertyNames": {"enum": [*BUDGETS]},
+            "additionalProperties": {"type": "integer", "minimum": 0, "maximum": MAX_TOTAL},
+        },
+    )
+    stm: dict[str, Any] | None = Field(None, description="Short-term search, in place of all that was; see memory.md")
+    profile: str | None = Field(None, max_length=100, description="A profile's slug; empty for that of its kind")
+    base_version: VersionNumber | None = Field(None, description="Refused with 409 when another version is in force")
+    reason: Reason = ""
+
+
+class RestoreIn(Input):
+    version: VersionNumber
+    reason: Reason = ""
+
+
+class SettingsOut(Schema):
+    version: int = Field(description="Counts the changes, from 0")
+    budgets: dict[str, int]
+    stm: dict[str, Any]
+    profile: str = Field(description="Empty for that of the agent's kind")
+
+
+class SettingsVersionOut(Schema):
+    settings: SettingsOut
+    at: datetime
+    author_name: str
+    reason: str
+    changed: list[str]
+
+
+class SettingsHistoryOut(Schema):
+    items: list[SettingsVersionOut] = Field(description="All changes, the latest first")
+
+
+def _principal(request: HttpRequest) -> Principal:
+    return request.auth  # type: ignore[attr-defined]
+
+
+@router.get("/settings", response={200: SettingsOut, **REFUSALS}, summary="An agent's settings (people)")
+def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
+    """Budgets, short-term search and profile that are the agent's own, and their version."""
+    by = _principal(request)
+    return settings_get(agent=agent_for(by, agent), by=by)
+
+
+@router.put("/settings", response={200: SettingsOut, 409: Problem, **REFUSALS}, summary="Change them (people)")
+def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "") -> Any:
+    """A new version of what is given; what is left out stays. No token can do this."""
+    by = _principal(request)
+    return settings_update(agent=agent_for(by, agent), by=by, **payload.dict())
+
+
+@router.get("/settings/history", response={200: SettingsHistoryOut, **REFUSALS}, summary="Their versions (people)")
+def settings_history_get(request: HttpRequest, agent: AgentSlug = "") -> Any:
+    """Who changed which of them when, with the settings from then on."""
+    by = _principal(request)
+    return {"items": settings_history(agent=agent_for(by, agent), by=by)}
+
+
+@router.post("/settings/restore", response={200: SettingsOut, **REFUSALS}, summary="Restore a version (people)")
+def settings_restore_post(request: HttpRequest, payload: RestoreIn, agent: AgentSlug = "") -> Any:
+    """Set again what was in force as a version; that is a new one."""
+    by = _principal(request)
+    return settings_restore(agent=agent_for(by, agent), version=payload.version, reason=payload.reason, by=by)

@@ -1,0 +1,87 @@
+"""What people set for an agent's prompts, and its versions."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from context.services.agent_settings import (
+    CHANGE,
+    AgentSettings,
+    settings_get,
+    settings_history,
+    settings_restore,
+    settings_update,
+)
+from identity.selectors import agent_get
+from nousweb.console.context.agent_settings_form import SECTION_LABELS, AgentSettingsForm
+from nousweb.console.requests import form_refuse, principal_of
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.textdiff import diff_texts
+
+VERSIONS_SHOWN = 50
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_context_settings(request: HttpRequest, slug: str) -> HttpResponse:
+    """Budgets, short-term search and profile of an agent, and who changed them when."""
+    by = principal_of(request)
+    by.require(CHANGE)
+    agent = agent_get(slug)
+    data = request.POST if request.method == "POST" else None
+    current = settings_get(agent=agent, by=by)
+    form = AgentSettingsForm(data, initial=AgentSettingsForm.initial_of(current))
+    refusal = ""
+    if data is not None and form.is_valid():
+        try:
+            given = form.cleaned_data
+            settings_update(
+                agent=agent, **form.values(), base_version=given["base_version"], reason=given["reason"], by=by
+            )
+        except Invalid as error:
+            form_refuse(form, error)
+        except Conflict as error:
+            refusal = error.detail
+        else:
+            messages.success(request, "The settings are saved, and hold from the next prompt on.")
+            return redirect("agent_context_settings", slug=agent.slug)
+    history = settings_history(agent=agent, by=by)
+    older = [*(one.settings for one in history[1:]), AgentSettings(0, {}, {}, "")]
+    rows = [
+        {"version": one, "diff": diff_texts(_words(before), _words(one.settings), context=0)}
+        for one, before in list(zip(history, older, strict=False))[:VERSIONS_SHOWN]
+    ]
+    context: dict[str, Any] = {
+        "agent": agent,
+        "form": form,
+        "current": current,
+        "rows": rows,
+        "refusal": refusal,
+    }
+    status = 409 if refusal else 422 if form.errors else 200
+    return render(request, "context/agent_settings.html", context, status=status)
+
+
+@require_POST
+def agent_context_settings_restore(request: HttpRequest, slug: str, version: int) -> HttpResponse:
+    """Set again what was in force as an earlier version."""
+    by = principal_of(request)
+    by.require(CHANGE)
+    agent = agent_get(slug)
+    try:
+        settings_restore(agent=agent, version=version, by=by)
+    except (Invalid, NotFound) as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, f"The settings are those of version {version} again.")
+    return redirect("agent_context_settings", slug=agent.slug)
+
+
+def _words(settings: AgentSettings) -> str:
+    """The settings as lines that can be compared."""
+    lines = [f"Profile: {settings.profile or 'that of its kind'}"]
+    lines += [f"Budget of {SECTION_LABELS.get(name, name)}: {tokens:,}" for name, tokens in settings.budgets.items()]
+    lines += [f"Short-term search, {name}: {value}" for name, value in sorted(settings.stm.items())]
+    return "\n".join(lines)

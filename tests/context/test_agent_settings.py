@@ -1,0 +1,130 @@
+"""The settings of an agent's prompts: people set them, each change is a version, and the past uses its own."""
+
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+
+from identity.models import AuditEvent
+from nousweb.lib import clock
+from tests.api.problems import assert_problem
+from tests.http import browser, markup
+
+AGENT = {"agent": "ada"}
+ASK = {"session_id": "s-1", "input": "hello there"}
+
+
+@pytest.fixture
+def admin(api, ada, charlie):
+    return api.as_person(charlie)
+
+
+def settings_put(caller, **body):
+    answer = caller.put("/settings", body, AGENT)
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def test_settings_begin_with_the_defaults(admin):
+    found = admin.get("/settings", AGENT).json()
+    assert found == {"version": 0, "budgets": {}, "stm": {}, "profile": ""}
+    assert admin.get("/settings/history", AGENT).json() == {"items": []}
+
+
+def test_settings_hold_from_the_next_prompt_on(api, admin, actor_token):
+    made = settings_put(admin, budgets={"total": 700, "facts": 50}, profile="royalty_default", reason="Short.")
+    assert (made["version"], made["budgets"]) == (1, {"total": 700, "facts": 50})
+    body = api.as_token(actor_token).post("/context", ASK | {"explain": True}).json()
+    assert (body["budget"], body["profile"]) == (700, "royalty_default")
+    assert body["explanation"]["budget"]["sections"]["facts"] == 50
+    record = AuditEvent.objects.get(action="agent.configure")
+    assert (record.author_name, record.message) == ("charlie", "Short.")
+    assert record.before == {"budgets": None, "profile": None}
+
+
+def test_settings_left_out_stay_and_empty_ones_go_back(admin):
+    settings_put(admin, budgets={"facts": 50}, stm={"window": 9})
+    assert settings_put(admin, stm={})["budgets"] == {"facts": 50}
+    assert settings_put(admin, budgets={}) == {"version": 3, "budgets": {}, "stm": {}, "profile": ""}
+
+
+def test_settings_version_is_restored_as_a_new_one(admin):
+    settings_put(admin, budgets={"facts": 50})
+    settings_put(admin, budgets={"facts": 60}, stm={"window": 9})
+    answer = admin.post("/settings/restore", {"version": 1}, AGENT)
+    assert answer.json() == {"version": 3, "budgets": {"facts": 50}, "stm": {}, "profile": ""}
+    latest, *older = admin.get("/settings/history", AGENT).json()["items"]
+    assert (latest["author_name"], latest["reason"]) == ("charlie", "Restores version 1.")
+    assert [one["settings"]["budgets"] for one in older] == [{"facts": 60}, {"facts": 50}]
+    assert admin.post("/settings/restore", {"version": 0}, AGENT).json()["budgets"] == {}
+    assert_problem(admin.post("/settings/restore", {"version": 9}, AGENT), 404, "not_found")
+
+
+def test_settings_edit_of_an_older_version_is_refused(admin):
+    settings_put(admin, budgets={"facts": 50}, base_version=0)
+    answer = admin.put("/settings", {"budgets": {"facts": 60}, "base_version": 0}, AGENT)
+    assert_problem(answer, 409, "conflict", detail="version 1")
+    assert admin.get("/settings", AGENT).json()["budgets"] == {"facts": 50}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"budgets": {"nonsense": 1}}, "budgets"),
+        ({"budgets": {"facts": -1}}, "budgets"),
+        ({"budgets": {"total": 0}}, "budgets"),
+        ({"budgets": {"facts": 10**9}}, "budgets"),
+        ({"stm": {"window": 0}}, "stm"),
+        ({"stm": {"nonsense": 1}}, "stm"),
+        ({"stm": {"kind_boosts": {"error": -1}}}, "stm"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(admin, body, field):
+    assert_problem(admin.put("/settings", body, AGENT), 422, "invalid", field=field)
+    assert not AuditEvent.objects.filter(action="agent.configure").exists()
+
+
+def test_settings_of_an_unknown_profile_are_refused(admin):
+    assert_problem(admin.put("/settings", {"profile": "nobody"}, AGENT), 404, "not_found")
+
+
+def test_settings_are_out_of_reach_of_tokens_and_reviewers(api, ada, all_scopes_token, bob):
+    for caller, query in ((api.as_token(all_scopes_token), None), (api.as_person(bob), AGENT)):
+        assert_problem(caller.put("/settings", {"budgets": {"identity": 0}}, query), 403, "not_allowed")
+        assert_problem(caller.post("/settings/restore", {"version": 0}, query), 403, "not_allowed")
+    assert_problem(api.as_token(all_scopes_token).get("/settings"), 403, "not_allowed")
+
+
+def test_context_of_the_past_uses_the_settings_of_then(api, admin, actor_token):
+    settings_put(admin, budgets={"total": 700})
+    then = clock.now()
+    settings_put(admin, budgets={"total": 900})
+    caller = api.as_token(actor_token)
+    assert caller.post("/context", ASK | {"as_of": then.isoformat()}).json()["budget"] == 700
+    assert caller.post("/context", ASK).json()["budget"] == 900
+    assert caller.post("/context", ASK | {"as_of": (then + timedelta(0)).isoformat()}).json()["budget"] == 700
+
+
+def test_settings_page_saves_shows_history_and_restores(ada, charlie, bob):
+    url = reverse("agent_context_settings", args=["ada"])
+    assert browser(bob).get(url).status_code == 403
+    admin = browser(charlie)
+    assert "Nothing has been changed yet" in markup(admin.get(url))
+    form = {"base_version": "0", "budget_identity": "600", "stm_window": "9", "stm_kind_boosts": "error=1.5"}
+    assert admin.post(url, form).status_code == 302
+    ada.refresh_from_db()
+    assert ada.config == {"budgets": {"identity": 600}, "stm": {"window": 9, "kind_boosts": {"error": 1.5}}}
+    page = markup(admin.get(url))
+    assert 'value="600"' in page
+    assert 'value="error=1.5"' in page
+    assert "Budget of Identity: 600" in page
+    stale = admin.post(url, form | {"budget_identity": "5"})
+    assert stale.status_code == 409
+    assert 'value="5"' in markup(stale), "what was typed is kept"
+    for bad in ({"budget_identity": "-1"}, {"stm_kind_boosts": "error"}, {"stm_kind_boosts": "error=99"}):
+        assert admin.post(url, form | {"base_version": "1"} | bad).status_code == 422
+    assert admin.post(url, {"base_version": "1"}).status_code == 302
+    restore = reverse("agent_context_settings_restore", args=["ada", 1])
+    assert admin.post(restore).status_code == 302
+    ada.refresh_from_db()
+    assert ada.config["budgets"] == {"identity": 600}
