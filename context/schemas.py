@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, Field
 from context.engine.assembly.parts import LOGGED_LEFT_OUT
 from context.engine.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.frames import FRAMES
+from context.engine.references import REFERENCED_AT
 from context.engine.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
 from context.profiles import MODE_WEIGHTS
 from context.services.response import MAX_RESPONSE_CHARACTERS
@@ -210,8 +211,8 @@ class ResponseIn(Input):
 class UseOut(Schema):
     type: str
     id: str
-    overlap: UnitInterval
-    referenced: bool
+    overlap: UnitInterval = Field(description="How surely the answer refers to it: 1 for a word-for-word repetition")
+    referenced: bool = Field(description=f"Whether that is at least {REFERENCED_AT}")
 
 
 class ResponseOut(CensoredOut):

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.conf import settings
+
 from identity.models import Agent
 from nousweb.lib.prepared_statements import rows_prepared
 
 HALF_LIFE_DAYS = 7.0
 OLDEST_SECONDS = 10 * 365 * 86_400.0
 """An age beyond which a weight is nothing anyway, and PostgreSQL would refuse so small a number."""
-REFERENCED_AT = 0.15
-"""Least share of a memory's words in the answer that counts as a reference."""
 LEAST_OBSERVATIONS = 2
 NEUTRAL = 1.0
 
@@ -49,10 +49,13 @@ class UsageStats:
 
     @property
     def boost(self) -> float:
-        """0.5 for never referenced, 1.0 for half the time, 1.5 for always; 1.0 before the second observation."""
+        """With NOUS_USAGE_BOOST at 100: 0.5 for never referenced, 1.0 for half the time, 1.5 for always.
+
+        Less in proportion with a lower one; 1.0 before the second observation.
+        """
         if self.observations < LEAST_OBSERVATIONS or self.total <= 0:
             return NEUTRAL
-        return 0.5 + self.referenced / self.total
+        return NEUTRAL + settings.USAGE_BOOST_PERCENT / 100 * (self.referenced / self.total - 0.5)
 
 
 def usage_stats(

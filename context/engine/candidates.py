@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Q
 
 from context.engine.assembly import Candidate, SearchedSection
@@ -103,7 +104,8 @@ def candidates_find(
         span = timedelta(days=plan.days_back)
         since = max(resolved.now, EARLIEST + span) - span
         found = _with_recent_episodes(view, found, since=since, now=resolved.now, as_of=request.as_of)
-    stats = usage_stats(view.agent, view.persona, [one.key for one in found], now=resolved.now)
+    observed = [one.key for one in found] if settings.USAGE_BOOST_PERCENT else []
+    stats = usage_stats(view.agent, view.persona, observed, now=resolved.now)
     texts = [one.hit.content for one in found]
     said = duplicates_of(texts, request.conversation, resolved.budget.window) if plan.queries else {}
     candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))

@@ -22,6 +22,7 @@ class ContextRun(models.Model):
     memory considered. `fingerprint` characterises the task, to be related to `outcome`. `tokens` is the estimate that
     the budget is held by; `counted_tokens` is exact, by the model `counted_by`, once it has been counted. `censors`
     says what the input and the answer triggered, by places and never in the words of either; {} in older runs.
+    `response` is the answer as it was reported at `responded_at`; empty where older versions kept none.
     """
 
     class Outcome(models.TextChoices):
@@ -55,6 +56,7 @@ class ContextRun(models.Model):
     outcome = models.CharField(max_length=10, choices=Outcome, blank=True)
     outcome_note = models.TextField(blank=True)
     responded_at = models.DateTimeField(null=True)
+    response = models.TextField(blank=True, default="", db_default="")
     principal_name = models.CharField(max_length=200)
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
@@ -101,7 +103,8 @@ class ContextRun(models.Model):
 class MemoryUsage(models.Model):
     """One observation: a memory was shown in a run, and the answer did or did not refer to it.
 
-    `overlap` in [0, 1] is the share of the memory's words that the answer repeats. Source: seed 005.1, D3 and D5.
+    `overlap` in [0, 1] is how surely the answer refers to it; in older rows the share of its words that the answer
+    repeats. Source: seed 005.1, D3 and D5.
     """
 
     run = models.ForeignKey(ContextRun, on_delete=models.CASCADE, related_name="usages")

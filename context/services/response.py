@@ -1,13 +1,12 @@
 """Hearing back: the answer that a prompt led to, and how it ended."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from context.engine.overlap import share_within, words_of
+from context.engine.references import Reference, references_of
 from context.models import ContextRun, MemoryUsage
 from context.services.censoring import ANSWER, answer_check, triggers_count
-from context.usage import REFERENCED_AT
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
@@ -24,6 +23,8 @@ ANSWERED = "The answer to this context has been reported already."
 
 @dataclass(frozen=True, slots=True)
 class ItemUse:
+    """One memory shown; `overlap` in [0, 1] is how surely the answer refers to it (context/engine/references.py)."""
+
     type: str
     id: str
     overlap: float
@@ -39,32 +40,41 @@ class Reception:
 
 
 def context_respond(*, run: ContextRun, response: str, by: Principal, censors: str | None = None) -> Reception:
-    """Note which of the memories shown the answer refers to, each by itself, and check it against the censors.
+    """Keep the answer, note which of the memories shown it refers to, and check it against the censors.
 
-    A memory is referenced when the answer repeats at least 15 % of its words. What the answer triggers is counted once.
-    `censors` is "check" or "off", by default as the request for the prompt said. Raises Invalid, NotAllowed, NotFound,
-    and Conflict for a second answer. Not to be called in a transaction: it may wait for an embedder.
+    What the answer triggers is counted once. `censors` is "check" or "off", by default as the request for the prompt
+    said. Raises Invalid, NotAllowed, NotFound, and Conflict for a second answer. Not to be called in a transaction: it
+    may wait for an embedder.
     """
     by.require("context.report_context", run.agent)
     _text_check("response", response, MAX_RESPONSE_CHARACTERS)
     if run.responded_at is not None:
         raise Conflict(ANSWERED)
     check = answer_check(run, response, censors)
-    return Reception(_keep(run=run, response=response, check=check, by=by), check)
+    # Read before anybody has to wait; what was shown never changes.
+    shown = memories_shown(run)
+    found = references_of(response, [item["text"] for _, item in shown], question=run.input)
+    references = [(section, item, one) for (section, item), one in zip(shown, found, strict=True)]
+    return Reception(_keep(run=run, response=response, check=check, references=references, by=by), check)
 
 
 @agent_transaction(of="run")
-def _keep(*, run: ContextRun, response: str, check: Mapping[str, Any], by: Principal) -> list[ItemUse]:
+def _keep(
+    *,
+    run: ContextRun,
+    response: str,
+    check: Mapping[str, Any],
+    references: Sequence[tuple[str, Mapping[str, Any], Reference]],
+    by: Principal,
+) -> list[ItemUse]:
     run = _lock(run)
     if run.responded_at is not None:
         raise Conflict(ANSWERED)
-    said = words_of(response)
     uses: list[ItemUse] = []
     rows: list[MemoryUsage] = []
     moment = clock.now()
-    for section, item in _memories_shown(run):
-        overlap = share_within(words_of(item["text"]), said)
-        use = ItemUse(item["type"], item["id"], round(overlap, 4), overlap >= REFERENCED_AT)
+    for section, item, reference in references:
+        use = ItemUse(item["type"], item["id"], reference.score, reference.referenced)
         uses.append(use)
         rows.append(
             MemoryUsage(
@@ -81,7 +91,9 @@ def _keep(*, run: ContextRun, response: str, check: Mapping[str, Any], by: Princ
             )
         )
     MemoryUsage.objects.bulk_create(rows, ignore_conflicts=True)
-    ContextRun.objects.filter(pk=run.pk).update(responded_at=moment, censors={**run.censors, ANSWER: check})
+    ContextRun.objects.filter(pk=run.pk).update(
+        responded_at=moment, response=response, censors={**run.censors, ANSWER: check}
+    )
     triggers_count(run, ANSWER, check, by)
     change_record(
         kind="context.answered", agent=run.agent, persona=run.persona, object_type="contextrun", object_id=run.pk
@@ -120,7 +132,7 @@ def _lock(run: ContextRun) -> ContextRun:
     return found
 
 
-def _memories_shown(run: ContextRun) -> list[tuple[str, dict[str, Any]]]:
+def memories_shown(run: ContextRun) -> list[tuple[str, dict[str, Any]]]:
     """The memories in the prompt with their texts; what is no memory (identity, frame) teaches nothing."""
     return [
         (section["label"], item)

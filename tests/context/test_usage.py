@@ -17,6 +17,11 @@ from nousweb.lib.errors import Conflict
 NOW = timezone.now()
 
 
+@pytest.fixture(autouse=True)
+def boosted(settings):
+    settings.USAGE_BOOST_PERCENT = 100
+
+
 def observe(ada, item_id, *, referenced, days_ago=0.0):
     run = ContextRun.objects.create(
         agent=ada, persona="actor", session_id="s", input="?", request={}, system_prompt="", sections=[], tokens=0,
@@ -58,6 +63,15 @@ def test_usage_factor_follows_the_share_of_references(ada, references, factor):
     for referenced in references:
         observe(ada, "a", referenced=referenced)
     assert boost(ada) == pytest.approx(factor)
+
+
+def test_usage_factor_is_as_strong_as_its_setting(ada, settings):
+    for referenced in (True, True):
+        observe(ada, "a", referenced=referenced)
+    settings.USAGE_BOOST_PERCENT = 20
+    assert boost(ada) == pytest.approx(1.1)
+    settings.USAGE_BOOST_PERCENT = 0
+    assert boost(ada) == 1.0
 
 
 def test_usage_long_ago_weighs_less_than_recent_uselessness(ada):

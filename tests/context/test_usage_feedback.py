@@ -6,8 +6,11 @@ import pytest
 
 from context.models import ContextRun, MemoryUsage
 from context.usage import usage_stats
+from identity.principal import Principal
+from memory.services.erasure import fact_erase
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
+from tests.context.test_references import UNRELATED
 from tests.factories import EXPORT, make_fact, make_run
 
 KEY = ("fact", "f")
@@ -38,13 +41,18 @@ def test_usage_feedback_counts_half_after_seven_days(ada, actor):
     ("references", "boost"),
     [((), None), ((True,), 1.0), ((False, False), 0.5), ((True, False), 1.0), ((True, True, True), 1.5)],
 )
-def test_usage_feedback_boost_follows_the_share_of_references(ada, actor, references, boost):
+def test_usage_feedback_boost_follows_the_share_of_references(ada, actor, boosted, references, boost):
     observed(ada, actor, *references)
     found = stats(ada)
     assert found is None if boost is None else found.boost == pytest.approx(boost, abs=1e-6)
 
 
-def test_usage_feedback_of_an_answer_affects_the_next_context(api, ada, actor_token, system):
+@pytest.fixture
+def boosted(settings):
+    settings.USAGE_BOOST_PERCENT = 100
+
+
+def test_usage_feedback_of_an_answer_affects_the_next_context(api, ada, actor_token, system, boosted):
     used = make_fact(ada, "The ledger export failed because the replica lagged behind.", system)
     unused = make_fact(ada, "The ledger export fail counter is shown on the wall display.", system)
     caller = api.as_token(actor_token)
@@ -106,13 +114,48 @@ def test_usage_feedback_of_the_subconscious_needs_the_permission(api, ada, subco
     assert api.as_person(charlie).post(f"/context/{run}/outcome", {"outcome": "success"}).status_code == 200
 
 
-@pytest.mark.parametrize(("repeated", "referenced"), [(2, False), (3, True)])
-def test_usage_feedback_counts_a_reference_from_15_percent_of_the_words(
-    api, ada, actor_token, system, repeated, referenced
-):
-    words = [f"word{letter}{letter}" for letter in "abcdefghijklmnopqrst"]
-    make_fact(ada, " ".join(words), system, category="preference")
+def test_usage_feedback_of_a_long_unrelated_answer_references_nothing(api, ada, actor_token, system):
+    for text in ("The ledger export failed because the replica lagged behind.", "Tim drinks green tea in the morning.",
+                 "The office in Lisbon closes at noon on Fridays.", "Releases are cut on Thursdays by a team.",
+                 "Maria keeps two turtles that she got from a friend."):  # fmt: skip
+        make_fact(ada, text, system, category="preference")
     caller = api.as_token(actor_token)
-    run = caller.post("/context", {"session_id": "s", "input": "hello"}).json()["id"]
-    (use,) = caller.post(f"/context/{run}/response", {"response": " ".join(words[:repeated])}).json()["items"]
-    assert (use["overlap"], use["referenced"]) == (repeated / 20, referenced)
+    run = caller.post("/context", {"session_id": "s", "input": EXPORT}).json()["id"]
+    items = caller.post(f"/context/{run}/response", {"response": UNRELATED}).json()["items"]
+    assert len(items) == 5
+    assert not any(item["referenced"] for item in items)
+
+
+def test_usage_feedback_finds_what_is_said_in_other_forms_of_its_words(api, ada, actor_token, system):
+    facts = [
+        make_fact(ada, text, system, category="preference")
+        for text in ("Tim drinks green tea in the morning.", "Tim runs the billing team.", "Tim lives in Lisbon.")
+    ]
+    caller = api.as_token(actor_token)
+    run = caller.post("/context", {"session_id": "s", "input": "What does Tim drink?"}).json()["id"]
+    items = caller.post(f"/context/{run}/response", {"response": "Tim is drinking green tea."}).json()["items"]
+    found = {item["id"]: item["referenced"] for item in items}
+    assert found == {str(fact.pk): place == 0 for place, fact in enumerate(facts)}
+
+
+def test_usage_feedback_changes_no_order_unless_it_is_turned_on(api, ada, actor_token, system):
+    make_fact(ada, "The ledger export failed because the replica lagged behind.", system)
+    caller = api.as_token(actor_token)
+    ask = {"session_id": "s", "input": EXPORT, "explain": True}
+    for _ in range(3):
+        body = caller.post("/context", ask).json()
+        caller.post(f"/context/{body['id']}/response", {"response": "The replica lagged behind."})
+    assert [one["factors"] for one in caller.post("/context", ask).json()["candidates"]] == [[]]
+
+
+def test_usage_feedback_keeps_the_answer_until_the_fact_it_was_shown_is_erased(api, ada, actor_token, system, charlie):
+    fact = make_fact(ada, "The ledger export failed because the replica lagged behind.", system)
+    caller = api.as_token(actor_token)
+    run = caller.post("/context", {"session_id": "s", "input": EXPORT}).json()["id"]
+    other = caller.post("/context", {"session_id": "t", "input": "hello"}).json()["id"]
+    for one in (run, other):
+        said = "As I said: The ledger export failed because the replica lagged behind."
+        assert caller.post(f"/context/{one}/response", {"response": said}).status_code == 200
+    assert ContextRun.objects.get(pk=other).response == said
+    fact_erase(fact=fact, by=Principal.of_user(charlie), reason="asked for")
+    assert not ContextRun.objects.filter(response__contains="replica lagged").exists()

@@ -7,6 +7,7 @@ import pytest
 from django.urls import reverse
 
 from context.models import ContextPin, ContextRun
+from context.services.response import context_respond
 from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import Fact
@@ -281,3 +282,27 @@ def test_fingerprints_page_shows_the_confidence(ada, actor, alice, django_assert
     assert client.get(url, {"days": "1"}).context["rows"] == []
     assert len(client.get(url, {"days": "7"}).context["rows"]) == 1
     assert client.get(url, {"days": "x"}).status_code == 200
+
+
+def test_run_shows_the_answer_with_the_words_of_each_memory_marked(ada, actor, alice, ledger, system):
+    make_fact(ada, "Tim drinks green tea in the morning.", system, category="preference")
+    run = make_run(ada, actor)
+    answer = "<b>Sorry</b>: the replica lagged, so the ledger export failed.\n\nBread needs time."
+    context_respond(run=run, response=answer, by=actor)
+    page = browser(alice).get(run.get_absolute_url())
+    shown = text(page)
+    assert "".join(piece.text for piece in page.context["answer"]) == answer
+    assert next(piece.text for piece in page.context["answer"] if piece.numbers).startswith("replica lagged")
+    for part in ('href="#use-1"', 'id="use-1"', 'class="answer-mark"'):
+        assert part in shown
+    assert "&lt;b&gt;Sorry" in shown
+    assert "1 of 2 referenced" in shown
+
+
+def test_run_of_an_older_version_has_no_answer_to_show(ada, actor, alice, ledger):
+    run = make_run(ada, actor)
+    context_respond(run=run, response="The replica lagged, so the ledger export failed.", by=actor)
+    ContextRun.objects.filter(pk=run.pk).update(response="")
+    shown = text(browser(alice).get(run.get_absolute_url()))
+    assert "The answer itself was not kept." in shown
+    assert "<mark" not in shown

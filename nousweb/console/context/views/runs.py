@@ -14,11 +14,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from context.engine.frames import FRAMES
 from context.engine.record import ContextRecord
+from context.engine.references import REFERENCED_AT
 from context.models import ContextProfile, ContextRun
 from context.selectors import VIEW_RUN, run_get, runs_of
 from context.services.response import context_outcome
 from identity.filters import DateInput
 from identity.selectors import agent_get
+from nousweb.console.context.answer_marks import answer_pieces
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView
 from nousweb.console.pagination import query_without, request_page
@@ -118,6 +120,8 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     candidates = shown.table(sort=sort, verdict=verdict)
     for one in candidates:
         one["use"] = uses.get((one["type"], one["id"]))
+    ranked = sorted(uses.values(), key=lambda use: (not use.referenced, -use.overlap, use.pk))
+    marked = {(use.item_type, use.item_id): number for number, use in enumerate(ranked, 1) if use.referenced}
     return render(
         request,
         "context/run.html",
@@ -133,10 +137,9 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
                 "query": query_without(request, "sort"),
             },
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
-            "uses": [
-                (use, texts.get((use.item_type, use.item_id), ""))
-                for use in sorted(uses.values(), key=lambda use: (-use.overlap, use.pk))
-            ],
+            "answer": answer_pieces(run, marked) if run.response else [],
+            "uses": [(use, texts.get((use.item_type, use.item_id), "")) for use in ranked],
+            "referenced_at": REFERENCED_AT,
             "referenced": sum(use.referenced for use in uses.values()),
             "may_report": by.may(REPORT),
             "may_assemble": by.may("context.assemble_context"),
