@@ -145,7 +145,7 @@ def _made(found: Mapping[str, Fact], pairs: Mapping[str, Sequence[Pair]]) -> tup
 
 def _contested_as_of(view: PersonaMemory, keys: Sequence[str], moment: datetime) -> tuple[ContestedFact, ...]:
     """By the reviews that were open at `moment`, of facts that were held to be true then."""
-    open_then = view.reviews.filter(
+    open_reviews = view.reviews.filter(
         Q(status__in=MemoryReview.UNANSWERED) | Q(resolved_at__gt=moment),
         kind__in=(Kind.CONTRADICTION, Kind.DUPLICATE),
         created_at__lte=moment,
@@ -154,7 +154,7 @@ def _contested_as_of(view: PersonaMemory, keys: Sequence[str], moment: datetime)
     reviews: dict[UUID, MemoryReview] = {}
     step = reached
     for _ in range(MAX_STEPS):
-        found = open_then.filter(Q(old__in=step) | Q(new__in=step)).exclude(pk__in=reviews)[:MAX_FACTS]
+        found = open_reviews.filter(Q(old__in=step) | Q(new__in=step)).exclude(pk__in=reviews)[:MAX_FACTS]
         new = {review.pk: review for review in found}
         reviews |= new
         step = {str(key) for review in new.values() for key in (review.old_id, review.new_id)} - reached
