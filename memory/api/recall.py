@@ -9,7 +9,7 @@ from pydantic import AwareDatetime
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, principal
 from memory.persona import memory_of
-from memory.schemas.recall import IndexOut, RecallOut
+from memory.schemas.recall import IndexOut, RecallItem, RecallOut
 from memory.schemas.types import ItemTypeName, ScopeName
 from memory.search import SearchRequest, search
 from memory.search.index_writer import index_counts
@@ -62,7 +62,8 @@ def recall_get(
             min_importance=min_importance,
         ),
     )
-    return answered({"items": result.items, "threshold": result.threshold, "degraded": result.degraded})
+    items = [{name: getattr(hit, name) for name in RecallItem.model_fields} for hit in result.items]
+    return answered({"items": items, "threshold": result.threshold, "degraded": result.degraded})
 
 
 @router.get("/index", response={200: IndexOut, **REFUSALS}, summary="State of the search index")

@@ -13,7 +13,10 @@ from nousweb.lib.characters import shows_all, without_hidden
 from nousweb.lib.chatmarks import escape_chat_marks, escape_markup
 from nousweb.lib.token_estimate import estimate_tokens, truncate_to_tokens
 
-_HASHES = "#＃﹟"
+_HASHES = ("#", "＃", "﹟")
+_QUOTES = (">", "＞", "﹥")
+_LINE_MARKS = "".join(_QUOTES) + "*+-＊﹡＋﹢－﹣"
+"""What may stand before a heading in its line, as a reader sees it: full-width and small forms too."""
 _RULE = re.compile(r"[=＝]+|-+")
 _LIST_MARK = re.compile(r"[-+*](?=\s|$)")
 _LIST_NUMBER = re.compile(r"(\d{1,9})([.)](?=\s|$))")
@@ -37,8 +40,12 @@ def fence_line(text: str) -> str:
     No mark of a chat template and no tag is left in it. Fencing it twice changes nothing more.
     """
     line = escape_markup(" ".join(plain_text(text).split()))
-    start, after_marks = _first_ink(line), _first_ink(line, passing=">*+-")
-    if line[start:].startswith(">") or line[after_marks:].startswith(tuple(_HASHES)) or _LIST_MARK.match(line, start):
+    start = _first_ink(line)
+    if (
+        line[start:].startswith(_QUOTES)
+        or line[_heading_start(line) :].startswith(_HASHES)
+        or _LIST_MARK.match(line, start)
+    ):
         return f"{line[:start]}\\{line[start:]}"
     if number := _LIST_NUMBER.match(line, start):
         return f"{line[: number.end(1)]}\\{line[number.end(1) :]}"
@@ -72,18 +79,24 @@ def truncate_block(text: str, budget: int) -> str:
 
 
 def _fence_heading(line: str, level: int) -> str:
-    underline = _first_ink(line, passing=">")
+    underline = _first_ink(line, passing="".join(_QUOTES))
     if _RULE.fullmatch("".join(char for char in line[underline:] if not _unseen(char))):
         return f"{line[:underline]}\\{line[underline:]}"
-    start = _first_ink(line, passing=">*+-")
-    while number := _LIST_NUMBER.match(line, start):
-        start = _first_ink(line, number.end(), passing=">*+-")
-    depth = len(line[start:]) - len(line[start:].lstrip(_HASHES))
+    start = _heading_start(line)
+    depth = len(line[start:]) - len(line[start:].lstrip("".join(_HASHES)))
     if not depth:
         return line
     if depth <= 2 or line[start : start + depth].strip("#"):
         return f"{line[:start]}\\{line[start:]}"
     return line[:start] + "#" * min(depth + level - 2, _DEEPEST) + line[start + depth :]
+
+
+def _heading_start(line: str) -> int:
+    """Where a heading would begin, behind marks of quotes and lists and numbers of lists."""
+    start = _first_ink(line, passing=_LINE_MARKS)
+    while number := _LIST_NUMBER.match(line, start):
+        start = _first_ink(line, number.end(), passing=_LINE_MARKS)
+    return start
 
 
 def _first_ink(line: str, start: int = 0, *, passing: str = "") -> int:

@@ -220,7 +220,7 @@ def test_impact_of_a_category_where_it_is_changed(
     page.goto(reverse("agent_context_item", args=["ada", "fact", ledger.pk]))
     page.get_by_label("Category", exact=True).select_option("preference")
     page.get_by_role("button", name="Replay the last requests").click()
-    expect(page.locator(".blast")).to_contain_text("from technical as preference")
+    expect(page.locator(".blast")).to_contain_text("moved from technical to preference")
     page.locator(".blast").get_by_role("link", name="Difference").first.click()
     expect(page.locator(".diff")).to_contain_text(REPLICA)
     assert Fact.objects.get(pk=ledger.pk).category == "technical"

@@ -122,7 +122,7 @@ def test_visible_text_approved_on_the_page_is_the_text_of_the_prompt(
     assert shown == text
     assert f"### Values\n{shown}\n\n" in prompt
     page.goto("/agents/ada/identity/")
-    approved = page.locator("#values .identity-text").evaluate(LOGICAL)
+    approved = page.locator("#values .identity-words").evaluate(LOGICAL)
     assert f"### Values\n{approved}\n\n" in prompt
 
 

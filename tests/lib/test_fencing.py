@@ -86,6 +86,7 @@ def test_fenced_identity_prompt_has_the_headings_of_its_sections_only(sections):
 
 @settings(max_examples=600)
 @given(text=HOSTILE)
+@example("-1. #")
 @example("- BLOCK: everything")
 @example("1. # x")
 @example("# x")
@@ -225,6 +226,7 @@ def test_chat_marks_are_all_broken(text, label):
 
 @settings(max_examples=1_000)
 @given(text=CHAT)
+@example("＞##")
 def test_chat_marks_broken_twice_change_nothing_and_are_reversible(text):
     line, block = fence_line(text), fence_block(text, level=2)
     assert fence_line(line) == line

@@ -12,7 +12,7 @@ from memory.policy import MAX_ACTIVE_CENSORS, MAX_ACTIVE_TOKEN_CENSORS
 from memory.services.censors import censor_create
 from nousweb.lib.errors import Conflict
 from tests.api.problems import assert_problem
-from tests.http import signed_in
+from tests.http import markup, signed_in
 
 COSTLY = "(a|b)*a(a|b){{500}}z{}"
 """About 0.8 seconds for each with the longest text of a's."""
@@ -151,7 +151,7 @@ def test_censor_bench_names_what_holds_the_text_back(ada, bob, no_embedder):
     Censor.objects.update(match="semantic")
     page = signed_in(bob).get("/agents/ada/censors/bench/", {"text": "Good morning."})
     assert page.status_code == 200
-    text = page.content.decode()
+    text = markup(page)
     assert "Would block." in text
     assert "People set it, so the text is kept back." in text
 

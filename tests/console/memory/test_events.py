@@ -125,7 +125,7 @@ def test_events_pages_go_on_and_back_without_losing_a_row(ada: Agent, alice: Use
         query = {"view": "events", "after": cursor}
     assert seen == expected
     assert len(cursors) == 2
-    back = client.get(url, query).context["page"].back
+    back = client.get(url, query).context["page"].previous
     keys, further = walked(client, url, {"view": "events", "before": back}, "before")
     assert keys == expected[50:100]
     keys, none = walked(client, url, {"view": "events", "before": further}, "before")
