@@ -52,7 +52,7 @@ def saved(row: Any, **_: Any) -> bool:
 
 def calls(slug: str, secret: str) -> dict[str, Callable[[str], object]]:
     """What is measured, each with a question, by the token with this secret."""
-    from context.engine.request import ContextRequest
+    from context.engine.analysis.request import ContextRequest
     from context.services.context import context_assemble
     from identity.models import Agent
     from identity.principal import Principal

@@ -93,7 +93,7 @@ def boost_won(memory: Memory, sample: dict[str, Any]) -> dict[int, list[float]]:
     """By strength of the factor, the share of evidence in the prompt of each odd question, the even ones answered."""
     from django.conf import settings
 
-    from context.engine.request import ContextRequest
+    from context.engine.analysis.request import ContextRequest
     from context.services.context import context_assemble
     from identity.models import Agent, ApiToken
     from identity.principal import Principal

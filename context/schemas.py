@@ -8,11 +8,11 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, Field
 
+from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
+from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
 from context.engine.assembly.parts import LOGGED_LEFT_OUT
-from context.engine.budget import MAX_TOTAL, SECTION_BUDGETS
-from context.engine.frames import FRAMES
-from context.engine.references import REFERENCED_AT
-from context.engine.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
+from context.feedback.references import REFERENCED_AT
 from context.profiles import MODE_WEIGHTS
 from context.services.response import MAX_RESPONSE_CHARACTERS
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS, MAX_TAGS

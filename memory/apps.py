@@ -11,8 +11,8 @@ class MemoryConfig(AppConfig):
         from identity.policy import scope_extend
         from identity.services.change_bodies import bodies
         from identity.services.seeding import profile_sources
-        from memory.change_bodies import MEMORY_BODIES
         from memory.jobs.reaper import reaper_start
+        from memory.schemas.change_bodies import MEMORY_BODIES
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
         from memory.services.job_erasure import questions_erase

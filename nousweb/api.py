@@ -6,13 +6,13 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 
 from context.api import router as context_router
-from context.settings_api import router as settings_router
+from context.api.settings import router as settings_router
 from identity.api import router as identity_router
-from identity.change_api import router as change_router
-from identity.webhook_api import router as webhook_router
+from identity.api.changes import router as change_router
+from identity.api.webhooks import router as webhook_router
 from memory.api import router as memory_router
 from nousweb import api_errors
-from nousweb.auth import PersonAuth, TokenAuth
+from nousweb.access.auth import PersonAuth, TokenAuth
 
 
 class Api(NinjaAPI):

@@ -10,8 +10,8 @@ def prepare_database(app_config: AppConfig, **kwargs: Any) -> None:
     if app_config.label != "django_q":
         return
     from context.services.profiles import profiles_sync
+    from nousweb.access.roles import roles_sync
     from nousweb.queue.schedules import schedules_sync
-    from nousweb.roles import roles_sync
 
     roles_sync()
     schedules_sync()
@@ -26,7 +26,6 @@ class NousWebConfig(AppConfig):
         from django_q.models import Task
         from django_q.signals import call_hook, pre_enqueue
 
-        from nousweb import checks  # noqa: F401  (registers what it holds)
         from nousweb.queue.allowed_tasks import task_check
 
         post_migrate.connect(prepare_database, dispatch_uid="nousweb.prepare_database")
@@ -38,4 +37,4 @@ class NousWebConfig(AppConfig):
 class ClosedAdminConfig(AdminConfig):
     """Django's admin with the site that decides who sees and who changes what."""
 
-    default_site = "nousweb.admin_site.ClosedAdminSite"
+    default_site = "nousweb.access.admin_site.ClosedAdminSite"

@@ -180,7 +180,7 @@ CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
     # Where the background worker reports its state, for /readyz in another process.
     "heartbeat": {
-        "BACKEND": "nousweb.heartbeat.HeartbeatCache",
+        "BACKEND": "nousweb.monitoring.heartbeat.HeartbeatCache",
         "LOCATION": DATA_DIR / "heartbeat",
     },
 }
@@ -194,16 +194,16 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = True
 
-AUTHENTICATION_BACKENDS = ["nousweb.login_throttling.LoginLock", "django.contrib.auth.backends.ModelBackend"]
-AXES_HANDLER = "nousweb.login_throttling.LoginGuard"
+AUTHENTICATION_BACKENDS = ["nousweb.access.login_throttling.LoginLock", "django.contrib.auth.backends.ModelBackend"]
+AXES_HANDLER = "nousweb.access.login_throttling.LoginGuard"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
 AXES_FAILURE_LIMIT = LOGIN_FAILURES
 AXES_COOLOFF_TIME = timedelta(minutes=LOGIN_LOCK_MINUTES)
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
-AXES_CLIENT_IP_CALLABLE = "nousweb.client_address.client_address"
-AXES_USERNAME_CALLABLE = "nousweb.login_throttling.login_name"
-AXES_LOCKOUT_CALLABLE = "nousweb.login_throttling.login_locked"
+AXES_CLIENT_IP_CALLABLE = "nousweb.access.client_address.client_address"
+AXES_USERNAME_CALLABLE = "nousweb.access.login_throttling.login_name"
+AXES_LOCKOUT_CALLABLE = "nousweb.access.login_throttling.login_locked"
 # The audit trail has what matters; the rest is personal data that nobody reads.
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False

@@ -5,8 +5,8 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
 from nousweb.api import api
-from nousweb.health import healthz, readyz
-from nousweb.metrics import metrics
+from nousweb.monitoring.health import healthz, readyz
+from nousweb.monitoring.metrics import metrics
 
 handler500 = "nousweb.database.outages.server_error"
 urlpatterns = [

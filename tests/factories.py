@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.db import connection, models
 
-from context.engine.request import ContextRequest
+from context.engine.analysis.request import ContextRequest
 from context.models import ContextRun
 from context.services.context import context_assemble
 from identity.models import Agent, ChangeProposal

@@ -2,13 +2,13 @@
 
 from django.urls import get_resolver
 
-from context.engine.memory_sections import MEMORY_SECTIONS
+from context.engine.retrieval.memory_sections import MEMORY_SECTIONS
 from identity.policy import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
 from memory.models import ItemType, SearchItem
 from memory.transfer.export_tables import TABLES
 from memory.types import MEMORY_TYPES
+from nousweb.access.roles import ROLE_PERMISSIONS
 from nousweb.console.memory_types import TYPE_PAGES
-from nousweb.roles import ROLE_PERMISSIONS
 
 
 def test_memory_types_are_known_by_each_layer():

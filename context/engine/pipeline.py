@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 import structlog
 from django.db import DatabaseError
 
+from context.engine.analysis.request import ContextRequest
+from context.engine.analysis.resolved_request import ResolvedRequest, query_analyse, request_resolve
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, VerdictCode, assemble
-from context.engine.candidates import NOTHING_SEARCHED, candidates_find, searched_sections
-from context.engine.censors import CensorInForce, censors_in_force, text_check, text_unchecked
-from context.engine.contested import contested_load
-from context.engine.overrides import Overrides
-from context.engine.pins import pins_of
+from context.engine.assembly.fingerprint import fingerprint_of
+from context.engine.assembly.overrides import Overrides
 from context.engine.record import ContextRecord
-from context.engine.request import ContextRequest
-from context.engine.resolved_request import ResolvedRequest, query_analyse, request_resolve
-from context.engine.retired import with_retired
-from context.engine.sections import fixed_sections
-from context.fingerprint import fingerprint_of
+from context.engine.retrieval.candidates import NOTHING_SEARCHED, candidates_find, searched_sections
+from context.engine.retrieval.censors import CensorInForce, censors_in_force, text_check, text_unchecked
+from context.engine.retrieval.contested_facts import contested_load
+from context.engine.retrieval.fixed_sections import fixed_sections
+from context.engine.retrieval.pins import pins_of
+from context.engine.retrieval.retired import with_retired
 from memory.persona import PersonaMemory
 from memory.search.result import SearchResult
 from memory.search.search import query_embedding

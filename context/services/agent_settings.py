@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import transaction
 
-from context.engine.budget import MAX_TOTAL, SECTION_BUDGETS
+from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.services.profiles import profile_get
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal

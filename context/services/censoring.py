@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from context.engine.censors import censors_in_force, text_check, text_unchecked
-from context.engine.request import CENSOR_MODES
+from context.engine.analysis.request import CENSOR_MODES
+from context.engine.retrieval.censors import censors_in_force, text_check, text_unchecked
 from context.models import ContextRun
 from identity.principal import Principal
 from memory.persona import VIEWS

@@ -8,11 +8,11 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
+from context.engine.analysis.request import ContextRequest
 from context.engine.assembly import RETIRED_VERDICTS
-from context.engine.censors import triggers_told
 from context.engine.pipeline import context_build
 from context.engine.record import ContextRecord
-from context.engine.request import ContextRequest
+from context.engine.retrieval.censors import triggers_told
 from context.models import ContextRun
 from context.services.censoring import INPUT, counts, triggers_count
 from identity.models import Agent

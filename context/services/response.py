@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from context.engine.references import Reference, references_of
+from context.feedback.references import Reference, references_of
 from context.models import ContextRun, MemoryUsage
 from context.services.censoring import ANSWER, answer_check, triggers_count
 from identity.principal import Principal
@@ -23,7 +23,7 @@ ANSWERED = "The answer to this context has been reported already."
 
 @dataclass(frozen=True, slots=True)
 class ItemUse:
-    """One memory shown; `overlap` in [0, 1] is how surely the answer refers to it (context/engine/references.py)."""
+    """One memory shown; `overlap` in [0, 1] is how surely the answer refers to it (context/feedback/references.py)."""
 
     type: str
     id: str

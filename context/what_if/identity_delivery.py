@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from context.engine.analysis.budget import ContextBudget, budget_for
+from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.request import ContextRequest
+from context.engine.analysis.resolved_request import agent_budgets, query_analyse, request_resolve
 from context.engine.assembly import FixedSection, Truncation
 from context.engine.assembly.fixed import fixed_fill, truncations_of
-from context.engine.budget import ContextBudget, budget_for
-from context.engine.censors import censors_in_force
-from context.engine.frames import FRAMES
-from context.engine.overrides import NO_OVERRIDES, Overrides
-from context.engine.pins import pins_of
-from context.engine.request import ContextRequest
-from context.engine.resolved_request import agent_budgets, query_analyse, request_resolve
-from context.engine.sections import fixed_sections
+from context.engine.assembly.overrides import NO_OVERRIDES, Overrides
+from context.engine.retrieval.censors import censors_in_force
+from context.engine.retrieval.fixed_sections import fixed_sections
+from context.engine.retrieval.pins import pins_of
 from context.selectors import VIEW_RUN, runs_of
 from context.services.context import context_view
 from identity.models import Agent

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from context.engine.overrides import PROPOSED, Overrides
+from context.engine.analysis.request import ContextRequest
+from context.engine.assembly.overrides import PROPOSED, Overrides
 from context.engine.pipeline import material_load, record_of
 from context.engine.record import ContextRecord
-from context.engine.request import ContextRequest
 from context.models import ContextRun
 from context.selectors import runs_of
 from context.services.context import ASSEMBLE, context_view

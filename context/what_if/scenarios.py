@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from context.engine.overrides import CensorDraft, MetadataChange, Overrides
-from context.engine.pins import pins_of
+from context.engine.assembly.overrides import CensorDraft, MetadataChange, Overrides
+from context.engine.retrieval.pins import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal
 from identity.services.four_eyes import approval_barred

@@ -91,7 +91,8 @@ class MemoryReview(models.Model):
             models.Index(fields=["created_at", "id"], condition=Q(status="pending"), name="memory_review_waiting"),
             models.Index(fields=["agent", "persona", "-created_at", "-id"]),
             models.Index(fields=["batch"], condition=Q(batch__isnull=False), name="memory_review_batch"),
-            # The few pairs of facts that nobody has decided about, by either of the two (memory/contested.py).
+            # The few pairs of facts that nobody has decided about, by either of the two, as
+            # memory/search/contested_facts.py looks for them.
             *(
                 models.Index(
                     fields=[fact],

@@ -10,8 +10,8 @@ from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.selectors import waiting_reviews
+from nousweb.access.roles import role_of
 from nousweb.console import memory_types
-from nousweb.roles import role_of
 
 AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Identity", "agent_identity", "identity.view_identityversion"),

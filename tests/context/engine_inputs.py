@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+from context.engine.analysis.budget import ContextBudget
+from context.engine.analysis.request import ContextRequest
+from context.engine.analysis.resolved_request import ResolvedRequest, query_analyse
 from context.engine.assembly import Candidate
-from context.engine.budget import ContextBudget
-from context.engine.request import ContextRequest
-from context.engine.resolved_request import ResolvedRequest, query_analyse
 from context.profiles import Profile
 from memory.search.result import SearchHit
 

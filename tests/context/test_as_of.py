@@ -14,7 +14,7 @@ from django.urls import reverse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from context.engine.request import ContextRequest
+from context.engine.analysis.request import ContextRequest
 from context.models import ContextProfile
 from context.services.context import context_assemble
 from context.services.pins import context_pin, context_unpin
@@ -297,7 +297,7 @@ def test_as_of_core_memory_is_ordered_by_its_earlier_confidence(old_ada, system)
 
 
 def test_as_of_core_memory_over_the_limit_still_loads_pinned_facts(old_ada, system, bob, monkeypatch):
-    monkeypatch.setattr("context.engine.sections.PROFILE_FACTS_READ", 1)
+    monkeypatch.setattr("context.engine.retrieval.fixed_sections.PROFILE_FACTS_READ", 1)
     with clock.at(ago(30)):
         for content, confidence in (("Tim likes tea.", 0.9), ("Tim likes figs.", 0.6)):
             fact = make_fact(old_ada, content, system, category="person", confidence=confidence)

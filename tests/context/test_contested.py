@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from context.engine.contested_policy import CONFIG_KEY
-from context.engine.request import ContextRequest
+from context.engine.analysis.contested_policy import CONFIG_KEY
+from context.engine.analysis.request import ContextRequest
 from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.pins import context_pin

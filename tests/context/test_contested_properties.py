@@ -7,9 +7,9 @@ from types import MappingProxyType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from context.engine.assembly import ContestedCandidate, FixedSection, Item, SearchedSection, assemble, list_item
 from context.engine.assembly.contested import Contests
-from context.engine.contested_policy import ContestedOrder, ContestedPolicy
 from tests.context.engine_inputs import NOW, candidate, resolved_request
 
 ORDERS = list(ContestedOrder)

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 from structlog.testing import capture_logs
 
-from context.engine.request import ContextRequest
+from context.engine.analysis.request import ContextRequest
 from context.models import ContextRun
 from context.schemas import ContextOut
 from context.services.context import context_runs_purge

@@ -2,10 +2,10 @@
 
 import pytest
 
-from context.engine.budget import budget_for
-from context.engine.frames import DEFAULT_FRAME, FRAMES, frame_select
-from context.engine.intent import intent_read
-from context.engine.plan import plan_retrieval
+from context.engine.analysis.budget import budget_for
+from context.engine.analysis.frames import DEFAULT_FRAME, FRAMES, frame_select
+from context.engine.analysis.intent import intent_read
+from context.engine.analysis.plan import plan_retrieval
 
 
 @pytest.mark.parametrize(

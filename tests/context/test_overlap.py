@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context.engine.compression import compress
-from context.engine.overlap import containment, share_within, words_of
+from context.engine.assembly.compression import compress
+from context.engine.retrieval.overlap import containment, share_within, words_of
 from nousweb.lib.token_estimate import estimate_tokens
 
 FOX, JUMPS = words_of("the quick brown fox"), words_of("brown fox jumps")

@@ -3,7 +3,7 @@
 import pytest
 from django.db import connection
 
-from context.engine.request import ContextRequest
+from context.engine.analysis.request import ContextRequest
 from context.models import ContextPin
 from context.services import pins as pins_module
 from context.services.context import context_assemble

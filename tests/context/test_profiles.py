@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context.engine.intent import mentioned_files
+from context.engine.analysis.intent import mentioned_files
 from context.profiles import (
     BUILT_IN,
     Profile,

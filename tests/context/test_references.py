@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context.engine.references import STOP_WORDS, content_words, references_of
+from context.feedback.references import STOP_WORDS, content_words, references_of
 
 NAMES = [
     "Maria",

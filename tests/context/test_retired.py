@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from context.engine.request import ContextRequest
+from context.engine.analysis.request import ContextRequest
 from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.pins import context_pin

@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from context.engine.request import ContextRequest
+from context.engine.analysis.request import ContextRequest
+from context.feedback.usage import UsageStats, usage_stats
 from context.models import ContextRun, MemoryUsage
 from context.services.context import context_assemble
 from context.services.response import context_respond
-from context.usage import UsageStats, usage_stats
 from memory.services.facts import fact_learn
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict

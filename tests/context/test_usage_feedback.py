@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from context.feedback.usage import usage_stats
 from context.models import ContextRun, MemoryUsage
-from context.usage import usage_stats
 from identity.principal import Principal
 from memory.services.erasure import fact_erase
 from nousweb.lib import clock

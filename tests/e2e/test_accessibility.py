@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.urls import get_resolver, reverse
 from playwright.sync_api import Page, ViewportSize
 
-from context.engine.request import ContextRequest
+from context.engine.analysis.request import ContextRequest
 from context.models import ContextRun
 from context.services.context import context_assemble
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal

@@ -7,7 +7,7 @@ import pytest
 from django.db import OperationalError, connection
 from django.test import Client, override_settings
 
-from nousweb import health
+from nousweb.monitoring import health
 from nousweb.runtime.disk_space import ELSEWHERE
 from tests.database import as_the_owner
 

@@ -6,7 +6,7 @@ import pytest
 from django.db import ProgrammingError
 from django.test import Client
 
-from nousweb import metrics
+from nousweb.monitoring import metrics
 
 pytestmark = pytest.mark.django_db
 

@@ -14,8 +14,8 @@ from identity.admin_readonly import ReadOnlyAdmin
 from identity.models import Agent, ApiToken, AuditEvent
 from identity.principal import Principal
 from memory.services.facts import fact_learn
-from nousweb.admin_site import OWN_APPS
-from nousweb.roles import ROLE_PERMISSIONS
+from nousweb.access.admin_site import OWN_APPS
+from nousweb.access.roles import ROLE_PERMISSIONS
 from tests.http import signed_in
 
 CLOSED = ("auth_user", "auth_group", "django_q_schedule", "django_q_success", "django_q_failure", "django_q_ormq")

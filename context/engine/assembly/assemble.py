@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.contested import ContestedCandidate, Contests, contested_arrange
 from context.engine.assembly.filters import candidates_judge
 from context.engine.assembly.fixed import fixed_fill, session_grow, truncations_of
@@ -14,7 +15,6 @@ from context.engine.assembly.parts import (
     Section,
 )
 from context.engine.assembly.select import select
-from context.engine.resolved_request import ResolvedRequest
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN
 
 

@@ -1,7 +1,8 @@
 """Contested facts in a prompt: the newer above the older, both marked, and never one without what it is contested by.
 
 Of two facts about which a question is open one leads: what people said before what only agents did, what is true now
-before what is not, then the newer one. Which facts contest each other is known from `context.engine.contested`.
+before what is not, then the newer one. Which facts contest each other is known from
+`context.engine.retrieval.contested_facts`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
@@ -10,10 +11,10 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Literal, TypeVar
 
+from context.engine.analysis.contested_policy import ContestedOrder
+from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.filters import shortened
 from context.engine.assembly.parts import Candidate, Contest, FixedSection, Item, Verdict, VerdictCode
-from context.engine.contested_policy import ContestedOrder
-from context.engine.resolved_request import ResolvedRequest
 from memory.policy import PROFILE_CATEGORIES
 
 Entry = TypeVar("Entry", Item, Verdict)

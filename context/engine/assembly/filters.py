@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from datetime import UTC
 
+from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.parts import Candidate, Verdict, VerdictCode
-from context.engine.resolved_request import ResolvedRequest
 from memory.search.result import Retirement
 
 PREFERRED_FACTOR = 1.15

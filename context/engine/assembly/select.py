@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from context.engine.analysis.resolved_request import ResolvedRequest
+from context.engine.assembly.compression import compress
 from context.engine.assembly.contested import contested_together
 from context.engine.assembly.parts import (
     HEADING_BREAK,
@@ -25,8 +27,6 @@ from context.engine.assembly.parts import (
     VerdictCode,
     heading_of,
 )
-from context.engine.compression import compress
-from context.engine.resolved_request import ResolvedRequest
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
 
 SEPARATOR = "\n"

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from context.engine.budget import MAX_TOTAL, SECTION_BUDGETS
+from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.models import ContextProfile
 from context.services.agent_settings import TOTAL, AgentSettings
 from identity.policy import MAX_REASON_CHARACTERS

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from context.engine.references import references_of
+from context.feedback.references import references_of
 from context.models import ContextRun
 from context.services.response import memories_shown
 

@@ -7,9 +7,9 @@ from typing import Any
 from django import forms
 from django.utils import timezone
 
-from context.engine.budget import MAX_TOTAL
-from context.engine.frames import FRAMES
-from context.engine.request import MAX_INPUT_CHARACTERS, ContextRequest, Message
+from context.engine.analysis.budget import MAX_TOTAL
+from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.request import MAX_INPUT_CHARACTERS, ContextRequest, Message
 from context.models import ContextProfile, ContextRun
 from context.profiles import MODE_WEIGHTS
 from identity.models import Persona

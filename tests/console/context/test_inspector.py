@@ -3,7 +3,7 @@
 import pytest
 from django.urls import reverse
 
-from context.engine.request import Message
+from context.engine.analysis.request import Message
 from context.models import ContextRun
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal

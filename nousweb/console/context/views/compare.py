@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from context.engine.frames import FRAMES
+from context.engine.analysis.frames import FRAMES
 from context.engine.record import ContextRecord
 from context.models import ContextProfile, ContextRun
 from context.selectors import VIEW_RUN, run_get, runs_of

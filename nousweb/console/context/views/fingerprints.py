@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from context.fingerprint_stats import FEW, fingerprints
+from context.feedback.fingerprint_stats import FEW, fingerprints
 from context.selectors import VIEW_RUN
 from identity.selectors import agent_get
 from nousweb.console.requests import principal_of

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_safe
 
-from context.engine.pins import pins_of
+from context.engine.retrieval.pins import pins_of
 from context.models import ContextPin
 from context.services.context import ASSEMBLE, context_view
 from context.services.pins import MAX_PINS, PIN, UNPIN, context_pin, context_unpin, item_check

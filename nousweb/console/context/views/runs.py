@@ -12,9 +12,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from context.engine.frames import FRAMES
+from context.engine.analysis.frames import FRAMES
 from context.engine.record import ContextRecord
-from context.engine.references import REFERENCED_AT
+from context.feedback.references import REFERENCED_AT
 from context.models import ContextProfile, ContextRun
 from context.selectors import VIEW_RUN, run_get, runs_of
 from context.services.response import context_outcome

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, Item, list_item
-from context.engine.candidates import kinds_of
-from context.engine.censors import censor_line
-from context.engine.sections import IDENTITY_PRIORITY, profile_rank
+from context.engine.retrieval.candidates import kinds_of
+from context.engine.retrieval.censors import censor_line
+from context.engine.retrieval.fixed_sections import IDENTITY_PRIORITY, profile_rank
 from identity.models import Persona
 from identity.policy import Section
 from identity.prompt import assemble_prompt

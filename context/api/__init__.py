@@ -7,7 +7,7 @@ from uuid import UUID
 from django.http import HttpRequest
 from ninja import Router
 
-from context.engine.censors import triggers_told
+from context.engine.retrieval.censors import triggers_told
 from context.models import ContextRun
 from context.schemas import (
     ITEM_DEFAULTS,

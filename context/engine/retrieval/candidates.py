@@ -9,14 +9,14 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Q
 
+from context.engine.analysis.budget import ContextBudget
+from context.engine.analysis.request import ContextRequest
+from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly import Candidate, SearchedSection
-from context.engine.budget import ContextBudget
-from context.engine.dedup import duplicates_of
-from context.engine.memory_sections import MEMORY_SECTIONS
-from context.engine.pins import Pins
-from context.engine.request import ContextRequest
-from context.engine.resolved_request import ResolvedRequest
-from context.usage import UsageStats, usage_stats
+from context.engine.retrieval.dedup import duplicates_of
+from context.engine.retrieval.memory_sections import MEMORY_SECTIONS
+from context.engine.retrieval.pins import Pins
+from context.feedback.usage import UsageStats, usage_stats
 from memory.embedding.query_prefetch import EmbeddingAhead
 from memory.layers.short_term_search import StmHit, stm_search
 from memory.models import SearchItem

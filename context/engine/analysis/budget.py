@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from context.engine.frames import FRAMES
-from context.engine.memory_sections import MEMORY_SECTIONS
+from context.engine.analysis.frames import FRAMES
+from context.engine.retrieval.memory_sections import MEMORY_SECTIONS
 
 SECTION_BUDGETS: Mapping[str, int] = MappingProxyType(
     {

@@ -2,7 +2,7 @@
 
 import re
 
-from context.engine.overlap import words_of
+from context.engine.retrieval.overlap import words_of
 from nousweb.lib.token_estimate import estimate_tokens, truncate_to_tokens
 
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)|[.!?\n]+")

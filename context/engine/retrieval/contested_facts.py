@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection
-from context.engine.candidates import candidate_of
-from context.engine.sections import profile_rank
-from memory.contested import ContestedFact, contested_facts
+from context.engine.retrieval.candidates import candidate_of
+from context.engine.retrieval.fixed_sections import profile_rank
 from memory.persona import PersonaMemory
+from memory.search.contested_facts import ContestedFact, contested_facts
 from memory.search.result import hit_of_entry
 from memory.types import entry_of
 

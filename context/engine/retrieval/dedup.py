@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from context.engine.overlap import share_within, words_of
-from context.engine.request import Message
+from context.engine.analysis.request import Message
+from context.engine.retrieval.overlap import share_within, words_of
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.embedding.registry import configured_name
 

@@ -9,8 +9,8 @@ import structlog
 from django.db import DatabaseError
 from django.db.models import Q
 
+from context.engine.analysis.budget import ContextBudget
 from context.engine.assembly import FixedSection, Item
-from context.engine.budget import ContextBudget
 from identity.models import Agent, AuditEvent, AuthorFields
 from memory.censoring.matching import ALLOW, BLOCK, VERDICTS, Outcome, Rule
 from memory.models import Censor

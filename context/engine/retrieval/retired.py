@@ -6,7 +6,7 @@ import structlog
 from django.db import DatabaseError
 
 from context.engine.assembly import Candidate
-from context.engine.candidates import NEAR_MISS, candidate_of
+from context.engine.retrieval.candidates import NEAR_MISS, candidate_of
 from memory.persona import PersonaMemory
 from memory.search.query_context import QueryContext
 from memory.search.retired_matches import retired_search

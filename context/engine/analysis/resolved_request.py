@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from context.engine.budget import ContextBudget, budget_for
-from context.engine.contested_policy import ContestedPolicy
-from context.engine.frames import FrameSelection, frame_select
-from context.engine.intent import IntentSignals, intent_read
-from context.engine.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
-from context.engine.plan import RetrievalPlan, plan_retrieval
-from context.engine.request import ContextRequest
+from context.engine.analysis.budget import ContextBudget, budget_for
+from context.engine.analysis.contested_policy import ContestedPolicy
+from context.engine.analysis.frames import FrameSelection, frame_select
+from context.engine.analysis.intent import IntentSignals, intent_read
+from context.engine.analysis.plan import RetrievalPlan, plan_retrieval
+from context.engine.analysis.request import ContextRequest
+from context.engine.retrieval.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
 from context.profiles import Profile, compression_of, tier_weights
 from context.services.profiles import profile_in_force
 from identity.models import Agent

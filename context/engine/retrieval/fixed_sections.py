@@ -9,12 +9,12 @@ import structlog
 from django.conf import settings
 from django.db import DatabaseError
 
+from context.engine.analysis.budget import ContextBudget
+from context.engine.analysis.frames import Frame
+from context.engine.analysis.request import ContextRequest
 from context.engine.assembly import FixedSection, Item, list_item
-from context.engine.budget import ContextBudget
-from context.engine.censors import ANYONE, NOT_LOADED, CensorInForce, censor_section
-from context.engine.frames import Frame
-from context.engine.pins import Pins
-from context.engine.request import ContextRequest
+from context.engine.retrieval.censors import ANYONE, NOT_LOADED, CensorInForce, censor_section
+from context.engine.retrieval.pins import Pins
 from context.profiles import Profile
 from identity.models import Agent, IdentityVersion
 from identity.policy import Section as IdentitySection

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Router, Schema
 from pydantic import Field
 
-from context.engine.budget import MAX_TOTAL
+from context.engine.analysis.budget import MAX_TOTAL
 from context.services.agent_settings import (
     BUDGETS,
     settings_get,

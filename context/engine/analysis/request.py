@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Self
 
-from context.engine.budget import MAX_TOTAL, SECTION_BUDGETS
-from context.engine.frames import FRAMES
+from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
+from context.engine.analysis.frames import FRAMES
 from context.profiles import MODE_WEIGHTS
 from memory.policy import MAX_SESSION_CHARACTERS, MAX_TAGS
 from memory.validation import choice_check, moment_check, whole_check

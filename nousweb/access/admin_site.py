@@ -20,7 +20,7 @@ OWN_APPS = frozenset({"identity", "memory", "context"})
 """Apps whose rows staff may look at by the rights of their role, and nobody changes here."""
 
 EDITED_BY_SUPERUSERS = frozenset({"auth.user"})
-"""All that can be changed here. Roles are declared in nousweb/roles.py, schedules in nousweb/queue/schedules.py."""
+"""All that can be changed here: nousweb/access/roles.py declares roles, nousweb/queue/schedules.py schedules."""
 
 
 class SuperuserOnly:

@@ -1,0 +1,1 @@
+"""Health, heartbeats of the workers, and metrics."""
