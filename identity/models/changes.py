@@ -23,7 +23,7 @@ class Change(models.Model):
     persona = models.CharField(max_length=20, choices=Persona)
     kind = models.CharField(max_length=40)
     object_type = models.CharField(max_length=40)
-    object_id = models.CharField(max_length=100)
+    object_id = models.CharField(max_length=200)
     details = models.JSONField(default=dict)
     at = models.DateTimeField(default=clock.now, editable=False)
     position = models.PositiveBigIntegerField(null=True)

@@ -41,7 +41,7 @@ def webhook_create(
     secret: str = "",
     by: Principal,
 ) -> tuple[Webhook, str]:
-    """Tell an address of what happens from now on; returns it with its secret, which cannot be had again.
+    """Send changes to an address from now on; returns it with its secret, which cannot be had again.
 
     Without `kinds` it receives all that its scopes let it know. Raises NotAllowed, Invalid or Conflict.
     """

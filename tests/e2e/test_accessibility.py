@@ -11,9 +11,10 @@ from playwright.sync_api import Page, ViewportSize
 from context.engine.analysis.request import ContextRequest
 from context.models import ContextRun
 from context.services.context import context_assemble
-from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal
+from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, Webhook
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
+from identity.services.webhooks import webhook_create
 from memory.jobs.queue import job_queue
 from memory.models import Censor, Decision, Episode, Event, Fact, Job, MemoryReview, Procedure, SearchItem
 from memory.services.censors import censor_create
@@ -85,6 +86,8 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "roll back": ("section_rollback", of_ada("values", 1), ""),
     "tokens": ("agent_tokens", of_ada(), ""),
     "webhooks": ("agent_webhooks", of_ada(), ""),
+    "webhook": ("agent_webhook", memory(Webhook), ""),
+    "webhook, delete": ("agent_webhook_delete", memory(Webhook), ""),
     "revoke": ("agent_token_revoke", lambda: ["ada", ApiToken.objects.latest("pk").pk], ""),
     "questions": ("memory_review", none, ""),
     "questions, answered": ("memory_review", none, "?status=decided"),
@@ -172,6 +175,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
 NO_PAGES = {
     "agent_context_outcome",
     "agent_context_profile",
+    "agent_context_settings_restore",
     "agent_context_tokens",
     "agent_censor_false_positive",
     "agent_index_retry",
@@ -203,6 +207,7 @@ def test_accessibility_table_covers_every_page() -> None:
 def story(ada: Agent, actor: Principal, bob: User) -> None:
     """Something of everything."""
     by = Principal.of_user(bob)
+    webhook_create(agent=ada, url="https://example.org/changes", scopes=["memory:read"], by=Principal.of_system("test"))
     identity_propose(agent=ada, section="values", content="One.\nTwo.", by=by)
     identity_propose(agent=ada, section="values", content="One.\n\n## Three.", by=actor)
     identity_propose(agent=ada, section="values", content="One.\nTwo, and more.", by=by)

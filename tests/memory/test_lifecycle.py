@@ -214,6 +214,8 @@ def test_job_reaper_runs_in_every_worker_unless_paused(ada, handler, monkeypatch
             return done.is_set()
 
     monkeypatch.setattr(reaper, "Event", Pause)
+    # The other receiver of the signal would go on in this process, beside the next tests.
+    monkeypatch.setattr("identity.services.webhook_runner._serve_forever", lambda: None)
     handler()
     run = job_queue("test", agent=ada, persona="actor", subject=ada)
     OrmQ.objects.all().delete()

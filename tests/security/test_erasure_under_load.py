@@ -197,7 +197,8 @@ def test_erasure_under_load_leaves_no_trace(product, capsys):
 
 
 def traces(product: Product, words: list[str]) -> list[tuple[str, str]]:
-    """Rows of any table that hold one of the words. The audit trail names what it is about by its id, in one column."""
+    """Rows of any table that hold one of the words. Audit trail and change feed name what they are about by its id,
+    in one column."""
     found = []
     with psycopg.connect(product.url) as connection:
         tables = connection.execute(
@@ -205,7 +206,11 @@ def traces(product: Product, words: list[str]) -> list[tuple[str, str]]:
         ).fetchall()
         assert len(tables) > 30
         for (table,) in tables:
-            row = "to_jsonb(t) - 'object_id'" if "auditevent" in table else "to_jsonb(t)"
+            row = (
+                "to_jsonb(t) - 'object_id'"
+                if table.endswith(("identity_auditevent", "identity_change"))
+                else "to_jsonb(t)"
+            )
             found += connection.execute(
                 f"SELECT %s, left(({row})::text, 1000) FROM {table} t"  # noqa: S608
                 f" WHERE EXISTS (SELECT 1 FROM unnest(%s::text[]) w WHERE strpos(({row})::text, w) > 0) LIMIT 3",

@@ -116,7 +116,7 @@ class TestSupersession:
         waiting = learn(SOMETIMES)
         for fact in (old, waiting["fact"]["id"]):
             refused = agent.post(f"/facts/{fact}/supersede", {"by": {"content": LIMA}})
-            assert assert_problem(refused, 409, "conflict", detail="question")["review"] == waiting["review"]
+            assert assert_problem(refused, 409, "conflict", detail="review")["review"] == waiting["review"]
         assert Fact.objects.count() == 2, "a refused replacement leaves nothing learned"
 
     def test_supersession_by_a_certain_change_is_reviewed_while_one_is_open(self, ada, learn):

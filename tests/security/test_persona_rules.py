@@ -97,7 +97,8 @@ def test_subconscious_proposal_approved_is_the_approvers_version(actor_api, drea
     assert proposal.version == IdentityVersion.objects.current().get(section="preferences")
 
 
-def test_subconscious_answers_do_not_rank_the_actors_memories(ada, actor_api, dream_api):
+def test_subconscious_answers_do_not_rank_the_actors_memories(ada, actor_api, dream_api, settings):
+    settings.USAGE_BOOST_PERCENT = 100
     for content in ("The ledger export runs at nine.", "The ledger export writes CSV."):
         actor_api.post("/facts", {"content": content, "category": "technical"})
     embed_pending()
