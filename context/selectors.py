@@ -7,16 +7,25 @@ from django.db.models import QuerySet
 from context.models import ContextRun
 from identity.models import Agent, Persona
 from identity.principal import Principal
-from memory.persona import VIEW_SUBCONSCIOUS
+from memory.persona import VIEW_SUBCONSCIOUS, VIEWS
 from nousweb.lib.errors import NotFound
 
 VIEW_RUN = "context.view_contextrun"
+REPORT = "context.report_context"
 
 
 def runs_of(agent: Agent, by: Principal) -> QuerySet[ContextRun]:
-    """The logged runs of an agent that `by` may see: those of the subconscious only with the right to it."""
+    """The logged runs of an agent that `by` may see: a token what its persona may read, people those of the
+    subconscious only with the right to it."""
     runs = ContextRun.objects.filter(agent=agent)
+    if by.token is not None:
+        return runs.filter(persona__in=VIEWS[by.persona].personas)
     return runs if by.may(VIEW_SUBCONSCIOUS) else runs.filter(persona=Persona.ACTOR)
+
+
+def outcomes_view_check(agent: Agent, by: Principal) -> None:
+    """Raise unless `by` may know how runs of `agent` ended: a token that reports it, people who see the log."""
+    by.require(VIEW_RUN if by.token is None else REPORT, agent)
 
 
 def run_get(agent: Agent, by: Principal, key: UUID) -> ContextRun:

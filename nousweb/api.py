@@ -6,6 +6,7 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 
 from context.api import router as context_router
+from context.api.fingerprints import router as fingerprint_router
 from context.api.settings import router as settings_router
 from identity.api import router as identity_router
 from identity.api.changes import router as change_router
@@ -45,4 +46,5 @@ api.add_router("", change_router)
 api.add_router("", webhook_router)
 api.add_router("", memory_router)
 api.add_router("", context_router)
+api.add_router("", fingerprint_router)
 api.add_router("", settings_router)

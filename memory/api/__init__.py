@@ -10,12 +10,14 @@ from memory.api.facts import router as facts_router
 from memory.api.lifecycle import router as lifecycle_router
 from memory.api.loops import router as loops_router
 from memory.api.procedures import router as procedures_router
+from memory.api.profile import router as profile_router
 from memory.api.recall import router as recall_router
 from memory.api.reviews import router as reviews_router
 from memory.api.working import router as working_router
 
 router = Router(tags=["memory"])
 router.add_router("", facts_router)
+router.add_router("", profile_router)
 router.add_router("", events_router)
 router.add_router("", loops_router)
 router.add_router("", recall_router)

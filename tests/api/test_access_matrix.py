@@ -60,6 +60,7 @@ POST   /api/facts/{fact_id}/confirm         401 403 200 200 200 200 404 401 401
 POST   /api/facts/{fact_id}/supersede       401 403 200 200 200 200 404 401 401
 POST   /api/facts/{fact_id}/invalidate      401 403 200 200 403 403 404 401 401
 POST   /api/facts/{fact_id}/restore         401 403 409 409 403 403 404 401 401
+GET    /api/profile                         401 200 200 200 200 200 404 401 401
 POST   /api/events                          401 403 403 403 201 201 404 401 401
 GET    /api/events                          401 200 200 200 200 200 404 401 401
 GET    /api/events/{event_id}               401 200 200 200 200 200 404 401 401
@@ -107,6 +108,7 @@ GET    /api/lifecycle                       401 200 200 200 200 200 404 401 401
 POST   /api/context                         401 200 200 200 200 200 404 401 401
 POST   /api/context/{run_id}/response       401 403 200 200 200 200 404 401 401
 POST   /api/context/{run_id}/outcome        401 403 200 200 200 200 404 401 401
+GET    /api/fingerprints                    401 200 200 200 200 200 404 401 401
 """
 EVENTS = {"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "loop-1"}]}
 BODIES = {

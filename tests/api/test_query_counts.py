@@ -55,6 +55,8 @@ READS = {
     "/facts": 1,
     "/facts?limit=200&category=person": 1,
     "/facts/{fact_id}": 1,
+    "/profile": 2,
+    "/fingerprints": 1,
 }
 
 

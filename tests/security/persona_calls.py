@@ -161,6 +161,7 @@ MAKERS: dict[str, Maker] = {
     ),
     "POST /api/facts/{fact_id}/invalidate": lambda rng, known: ({}, None),
     "POST /api/facts/{fact_id}/restore": lambda rng, known: ({}, None),
+    "GET /api/profile": lambda rng, known: (page(rng), None),
     "POST /api/events": lambda rng, known: ({}, events(rng)),
     "GET /api/events": lambda rng, known: (page(rng, order=rng.choice(["latest", "earliest"])), None),
     "GET /api/events/{event_id}": lambda rng, known: ({}, None),
@@ -221,6 +222,7 @@ MAKERS: dict[str, Maker] = {
     "DELETE /api/working/{session_id}/threads/{thread_id}": lambda rng, known: ({}, None),
     "POST /api/context": lambda rng, known: ({}, question(rng, known)),
     "POST /api/context/{run_id}/response": lambda rng, known: ({}, {"response": text(rng)}),
+    "GET /api/fingerprints": lambda rng, known: ({}, None),
     "POST /api/context/{run_id}/outcome": lambda rng, known: ({}, {"outcome": rng.choice(["success", "failure"])}),
 }
 """One for each operation of the document."""

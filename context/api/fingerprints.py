@@ -1,0 +1,53 @@
+"""How tasks that are alike ended, over HTTP. Source: seed "Context Profiles and Retrieval Policies", section 8."""
+
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router, Schema
+from pydantic import AwareDatetime, Field
+
+from context.feedback.fingerprint_stats import SHOWN, fingerprints
+from context.selectors import outcomes_view_check
+from identity.principal import Principal
+from identity.selectors import agent_for
+from memory.validation import moment_check
+from nousweb.lib.constrained_types import AgentSlug, UnitInterval
+from nousweb.lib.schemas import Problem
+
+router = Router(tags=["context"])
+
+REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
+
+
+class FingerprintOut(Schema):
+    id: str
+    runs: int
+    success: int
+    failure: int
+    rate: UnitInterval | None = Field(description="Successes by reported outcomes; null while none is reported")
+    low: int = Field(description="Percent: the lower end of Wilson's 95 % interval of the rate")
+    high: int = Field(description="Percent: its upper end")
+    tokens: float = Field(description="Estimated tokens of a prompt, on average")
+    last: datetime = Field(description="The moment of the last run")
+    about: dict[str, Any] = Field(description="The fingerprint of the last run, as `POST /api/context` answered it")
+
+
+class FingerprintsOut(Schema):
+    items: list[FingerprintOut] = Field(description=f"Those with most runs first, at most {SHOWN}")
+
+
+@router.get("/fingerprints", response={200: FingerprintsOut, **REFUSALS}, summary="How tasks that are alike ended")
+def fingerprints_get(
+    request: HttpRequest,
+    agent: AgentSlug = "",
+    since: AwareDatetime | None = Query(None, description="Only runs of then or later"),
+) -> Any:
+    """Outcomes by the fingerprint of the context, over the logged runs of the caller's persona.
+
+    Runs are deleted when their retention ends, and count no more.
+    """
+    by: Principal = request.auth  # type: ignore[attr-defined]
+    found = agent_for(by, agent)
+    outcomes_view_check(found, by)
+    return {"items": fingerprints(found, by, moment_check("since", since))}

@@ -1,0 +1,48 @@
+"""The user's profile over HTTP: what is always on of the people that an agent serves. Source: seed 008, A2 and B2."""
+
+from typing import Any, cast
+
+from django.db.models import Count, F, Window
+from django.db.models.functions import RowNumber
+from django.http import HttpRequest
+from ninja import Router
+
+from identity.models import IdentityVersion
+from identity.policy import Section
+from memory.api.common import REFUSALS, caller
+from memory.models import Fact
+from memory.schemas.profile import UserProfileOut
+from nousweb.lib.constrained_types import AgentSlug, PageLimit
+
+router = Router()
+
+FIELDS = {"user": "person", "preferences": "preference", "rules": "rule"}
+"""Fields of the answer and the categories of facts that they hold."""
+
+
+@router.get("/profile", response={200: UserProfileOut, **REFUSALS}, summary="The user's facts, preferences and rules")
+def profile_get(request: HttpRequest, agent: AgentSlug = "", limit: PageLimit = 50) -> Any:
+    """What every prompt says of the user, without any search, and the Preferences of the identity.
+
+    Active facts of the token's persona, at most `limit` of each category: people's word first, then the surest.
+    """
+    found, by, memory = caller(request, agent, "memory.view_fact")
+    by.require("identity.view_identityversion", found)
+    section = IdentityVersion.objects.current().filter(agent=found, section=Section.PREFERENCES).first()
+    facts = memory.facts.active().profile().peoples_first()
+    in_category = [F("category")]
+    ranked = facts.annotate(
+        place=Window(RowNumber(), partition_by=in_category, order_by=cast("Any", facts.query.order_by)),
+        of_category=Window(Count("*"), partition_by=in_category),
+    )
+    held: dict[str, list[Fact]] = {category: [] for category in FIELDS.values()}
+    counts = dict.fromkeys(FIELDS.values(), 0)
+    for fact in ranked.filter(place__lte=limit).order_by("place"):
+        held[fact.category].append(fact)
+        counts[fact.category] = fact.of_category
+    return {
+        "agent": found.slug,
+        "section": section,
+        **{name: held[category] for name, category in FIELDS.items()},
+        "counts": {name: counts[category] for name, category in FIELDS.items()},
+    }
