@@ -80,6 +80,8 @@ class ContextIn(Input):
             budgets=self.budgets,
             as_of=self.as_of,
             censors=self.censors,
+            dry_run=self.dry_run,
+            explain=self.explain,
         )
 
 

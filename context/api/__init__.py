@@ -48,13 +48,7 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = ""
     or of the past. A client stops where `censor_verdict` is `block`.
     """
     by = _principal(request)
-    record = context_assemble(
-        agent=agent_for(by, agent),
-        request=payload.as_request(),
-        by=by,
-        log=not payload.dry_run,
-        explain=payload.explain,
-    )
+    record = context_assemble(payload.as_request(), agent=agent_for(by, agent), by=by)
     return answered(
         {
             "id": record.id,

@@ -8,7 +8,7 @@ import structlog
 from django.db import DatabaseError
 
 from context.engine.analysis.request import ContextRequest
-from context.engine.analysis.resolved_request import ResolvedRequest, query_analyse, request_resolve
+from context.engine.analysis.resolved_request import ResolvedRequest, request_resolve
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, VerdictCode, assemble
 from context.engine.assembly.fingerprint import fingerprint_of
 from context.engine.assembly.overrides import Overrides
@@ -21,7 +21,6 @@ from context.engine.retrieval.pins import pins_of
 from context.engine.retrieval.retired import with_retired
 from memory.persona import PersonaMemory
 from memory.search.result import SearchResult
-from memory.search.search import query_embedding
 
 logger = structlog.get_logger(__name__)
 
@@ -45,57 +44,50 @@ class ContextMaterial:
     contested: Sequence[ContestedCandidate] = ()
 
 
-def context_build(view: PersonaMemory, request: ContextRequest, *, explain: bool = False) -> ContextRecord:
+def context_build(view: PersonaMemory, request: ContextRequest) -> ContextRecord:
     """Assemble the prompt for a request from what `view` may read.
 
-    1. Frame, intent and plan from the words of the input.
-    2. Profile and budget, the operator's word last.
-    3. Fixed sections, each failing alone.
-    4. One search for all searched sections; when it fails they are left out and named.
-    5. The facts of both about which a question is open, with what contests them.
-    6. Assembly, which is pure.
-    7. The check of the input against the censors in force.
-
-    To `explain` it, what was replaced, retired or outranked is looked up too, which changes nothing in the prompt.
+    1. Frame, intent and plan from the words of the input; profile and budget, the operator's word last.
+    2. Fixed sections, each failing alone.
+    3. One search for all searched sections; when it fails they are left out and named.
+    4. The facts of both about which a question is open, with what contests them.
+    5. Assembly, which is pure.
+    6. The check of the input against the censors in force.
     """
-    material = material_load(view, request, explain=explain)
-    record = record_of(material)
     watch = _Stopwatch()
+    resolved = request_resolve(view.agent, request)
+    watch.lap("plan")
+    material = material_load(view, resolved)
+    record = record_of(material)
+    check = _Stopwatch()
     checked = request.censors == "check"
     found = text_check(request.input, material.censors) if checked else text_unchecked()
-    watch.lap("censors")
-    return replace(record, censors={"input": found}, timings={**record.timings, **watch.laps})
+    check.lap("censors")
+    return replace(record, censors={"input": found}, timings={**watch.laps, **record.timings, **check.laps})
 
 
 def material_load(
     view: PersonaMemory,
-    request: ContextRequest,
+    resolved: ResolvedRequest,
     *,
-    explain: bool = False,
     force_include: Sequence[str] = (),
     others: Sequence[str] = (),
 ) -> ContextMaterial:
-    """Steps 1 to 5 of `context_build`: everything that reads.
+    """Steps 2 to 4 of `context_build`: everything that is read from memory.
 
     Facts whose ids are in `force_include` are searched though their category makes them core memory. `others` are ids
     of facts that would be shown if something were otherwise.
     """
     watch = _Stopwatch()
-    analysis = query_analyse(request)
-    # The model computes while the database is asked for all that needs no search.
-    embedding = query_embedding(request.input) if analysis.plan.queries else None
-    resolved = request_resolve(view.agent, request, analysis)
-    watch.lap("plan")
+    request = resolved.request
     pins = pins_of(view.agent, request.as_of)
     censors = censors_in_force(view, request.as_of)
-    fixed = fixed_sections(view, request, analysis.frame.frame, resolved.profile, resolved.budget, pins, censors)
+    fixed = fixed_sections(view, resolved, pins, censors)
     watch.lap("sections")
     failed: list[tuple[str, str]] = []
     candidates: Sequence[Candidate]
     try:
-        candidates, result = candidates_find(
-            view, resolved, pins, embedding, explain=explain, force_include=force_include
-        )
+        candidates, result = candidates_find(view, resolved, pins, force_include)
     except DatabaseError:
         logger.exception("context.search_failed")
         candidates, result = (), NOTHING_SEARCHED
@@ -108,7 +100,7 @@ def material_load(
         logger.exception("context.contested_failed")
         failed.append(("Contested facts", "Which facts are contested could not be read."))
     watch.lap("contested")
-    if explain:
+    if request.explain:
         candidates = with_retired(view, candidates, result.query)
         watch.lap("explain")
     return ContextMaterial(view.persona, resolved, fixed, candidates, result, censors, failed, watch.laps, contested)

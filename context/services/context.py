@@ -33,33 +33,27 @@ ASSEMBLE = "context.assemble_context"
 
 
 def context_assemble(
-    *,
-    agent: Agent,
-    request: ContextRequest,
-    by: Principal,
-    log: bool = True,
-    explain: bool = False,
-    persona: str | None = None,
+    request: ContextRequest, *, agent: Agent, by: Principal, persona: str | None = None
 ) -> ContextRecord:
     """Assemble the prompt for a request from the memory that `by` may read.
 
-    With `log` the run is kept for CONTEXT_RETENTION_DAYS and logged as `context_assembled`, and what the input triggers
-    is counted with it, once; a dry run leaves no trace. What was read before something of the agent was erased is
-    neither kept nor answered, but read again. With `explain` there are verdicts on what was replaced or retired too.
+    The run is kept for CONTEXT_RETENTION_DAYS and logged as `context_assembled`, and what the input triggers is counted
+    with it, once; a dry run leaves no trace. What was read before something of the agent was erased is neither kept nor
+    answered, but read again.
     People with the right may ask for the subconscious `persona`; a token's own cannot be changed.
     """
     by.require(ASSEMBLE, agent)
-    if not log:
-        return context_build(context_view(agent, by, persona), request, explain=explain)
+    if request.dry_run:
+        return context_build(context_view(agent, by, persona), request)
     for _ in range(UNHELD_TRIES):
-        record = context_build(context_view(agent, by, persona), request, explain=explain)
+        record = context_build(context_view(agent, by, persona), request)
         if run_id := _log(agent, record, by):
             return replace(record, id=run_id)
         agent = agent_again(agent)
     # An erasure came in between each time; the next one waits.
     with transaction.atomic(), agent_held(agent.pk):
         agent = agent_again(agent)
-        record = context_build(context_view(agent, by, persona), request, explain=explain)
+        record = context_build(context_view(agent, by, persona), request)
         return replace(record, id=_log(agent, record, by))
 
 

@@ -16,5 +16,5 @@ def context_replay(*, run: ContextRun, by: Principal, **changes: Any) -> Context
     The persona is the run's own, which people see only with the right to it. Raises Invalid, NotAllowed, NotFound.
     """
     by.require("context.view_contextrun", run.agent)
-    request = replace(ContextRequest.of_json(run.request), **changes)
-    return context_assemble(agent=run.agent, request=request, by=by, log=False, explain=True, persona=run.persona)
+    request = replace(ContextRequest.of_json(run.request), **changes, dry_run=True, explain=True)
+    return context_assemble(agent=run.agent, request=request, by=by, persona=run.persona)

@@ -8,7 +8,7 @@ from typing import Any, Self
 from context.engine.analysis.budget import ContextBudget, budget_for
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.request import ContextRequest
-from context.engine.analysis.resolved_request import agent_budgets, query_analyse, request_resolve
+from context.engine.analysis.resolved_request import agent_budgets, request_resolve
 from context.engine.assembly import FixedSection, Truncation
 from context.engine.assembly.fixed import fixed_fill, truncations_of
 from context.engine.assembly.overrides import NO_OVERRIDES, Overrides
@@ -61,22 +61,13 @@ class IdentityDelivery:
             runs = runs_of(agent, by).filter(persona=view.persona, as_of=None)
             asked.update(_sizes(request) for request in runs.values_list("request", flat=True)[:LAST_RUNS])
         plain = ContextRequest("preview", "", frame=SMALLEST_FRAME)
-        analysis = query_analyse(plain)
-        resolved = request_resolve(agent, plain, analysis)
+        resolved = request_resolve(agent, plain)
         own = agent_budgets(agent)
         budgets = {
             (total, sections): budget_for(SMALLEST_FRAME, operator_overrides={**own, **dict(sections)}, total=total)
             for total, sections in {(None, ()), *asked}
         }
-        fixed = fixed_sections(
-            view,
-            plain,
-            analysis.frame.frame,
-            resolved.profile,
-            resolved.budget,
-            pins_of(agent),
-            censors_in_force(view),
-        )
+        fixed = fixed_sections(view, resolved, pins_of(agent), censors_in_force(view))
         return cls(fixed, budgets, asked)
 
     def shortfall(self, overrides: Overrides = NO_OVERRIDES) -> IdentityShortfall | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from context.engine.analysis.request import ContextRequest
+from context.engine.analysis.resolved_request import request_resolve
 from context.engine.assembly.overrides import PROPOSED, Overrides
 from context.engine.pipeline import material_load, record_of
 from context.engine.record import ContextRecord
@@ -122,13 +123,14 @@ def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Princ
 
 
 def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> BlastRow:
-    view, request = context_view(agent, by, run.persona), ContextRequest.of_json(run.request)
+    view = context_view(agent, by, run.persona)
+    resolved = request_resolve(agent, ContextRequest.of_json(run.request))
     overrides = overrides.seen_by(view.personas)
     others = list(overrides.metadata)
-    material = material_load(view, request, others=others)
+    material = material_load(view, resolved, others=others)
     before = record_of(material)
     if force_include := overrides.newly_searched:
-        material = material_load(view, request, force_include=force_include, others=others)
+        material = material_load(view, resolved, force_include=force_include, others=others)
     after = record_of(material, overrides)
     shown_before, shown_after = _pieces(before), _pieces(after)
     return BlastRow(

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -51,8 +51,9 @@ def ago(days: float) -> datetime:
 
 
 def ask(agent, by, days=None, text=ASKED, **more):
-    request = ContextRequest("s", text, as_of=None if days is None else ago(days), **more)
-    return context_assemble(agent=agent, request=request, by=by, log=False, explain=True)
+    as_of = None if days is None else ago(days)
+    request = ContextRequest("s", text, as_of=as_of, dry_run=True, explain=True, **more)
+    return context_assemble(agent=agent, request=request, by=by)
 
 
 def prompt(agent, by, days=None, text=ASKED, **more):
@@ -551,13 +552,13 @@ def test_as_of_now_costs_no_additional_statement(old_ada, system, actor):
         kind.make(old_ada, system)
     embeddings_make()
     prompt(old_ada, actor)
-    request = ContextRequest("s", ASKED)
+    request = ContextRequest("s", ASKED, dry_run=True)
     with CaptureQueriesContext(connection) as queries:
-        context_assemble(agent=old_ada, request=request, by=actor, log=False)
+        context_assemble(agent=old_ada, request=request, by=actor)
     assert not [query for query in queries.captured_queries if "auditevent" in query["sql"].lower()]
     assert not [query for query in queries.captured_queries if "factchange" in query["sql"].lower()]
     with CaptureQueriesContext(connection) as past:
-        context_assemble(agent=old_ada, request=ContextRequest("s", ASKED, as_of=ago(1)), by=actor, log=False)
+        context_assemble(replace(request, as_of=ago(1)), agent=old_ada, by=actor)
     assert len(queries) < len(past) < len(queries) + 25
 
 

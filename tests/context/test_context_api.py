@@ -89,6 +89,7 @@ def test_context_log_holds_what_was_sent_token_for_token(api, ada, system, actor
     assert [named(part["items"]) for part in run.sections] == [named(part["items"]) for part in body["sections"]]
     assert (run.session_id, run.input) == (ASK["session_id"], ASK["input"])
     assert ContextRequest.of_json(run.request) == ContextRequest(**ASK)
+    assert not {"dry_run", "explain"} & {*run.request}
     assert (run.agent, run.persona, run.principal_name) == (ada, "actor", "ada · actor")
 
 

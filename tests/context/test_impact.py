@@ -1,5 +1,6 @@
 """How many prompts a change would reach: counted by assembling them with it and without it, writing nothing."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -71,7 +72,7 @@ def test_impact_of_a_proposed_identity_equals_the_approved_one(ada, asked, actor
     proposal_approve(proposal=proposal, by=reviewer)
     for row in blast.rows:
         request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
-        now = context_assemble(agent=ada, request=request, by=actor, log=False).system_prompt
+        now = context_assemble(replace(request, dry_run=True), agent=ada, by=actor).system_prompt
         assert now == row.after
 
 
@@ -244,7 +245,7 @@ def test_impact_of_a_censor_form_without_the_active_field_is_of_an_inactive_one(
 
 def _place(agent, by, fact, text="Why did the ledger export fail?"):
     """The section that tells a fact, if any."""
-    found = context_assemble(agent=agent, request=ContextRequest("s", text), by=by, log=False)
+    found = context_assemble(ContextRequest("s", text, dry_run=True), agent=agent, by=by)
     return [one["key"] for one in found.sections if any(item["id"] == str(fact.pk) for item in one["items"])]
 
 
@@ -268,7 +269,7 @@ def test_impact_of_a_recategorised_fact_equals_what_happens(ada, actor, system, 
     fact_edit(fact=fact, by=reviewer, category=category)
     for row in blast.rows:
         request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
-        now = context_assemble(agent=ada, request=request, by=actor, log=False).system_prompt
+        now = context_assemble(replace(request, dry_run=True), agent=ada, by=actor).system_prompt
         assert now == row.after, row.run.input
     about = next(row for row in blast.rows if row.run.input.startswith("Why"))
     told = [(was_in, now_in) for text, was_in, now_in in about.moved if "replica" in text]
@@ -369,7 +370,7 @@ def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, p
     assert ChangeProposal.objects.filter(pk__in=keys, status="approved").count() == 3
     for row in blast.rows:
         request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
-        now = context_assemble(agent=ada, request=request, by=actor, log=False).system_prompt
+        now = context_assemble(replace(request, dry_run=True), agent=ada, by=actor).system_prompt
         assert now == row.after
     late = markup(browser(bob).post(url, {"selected": keys}))
     assert "4 would be refused, and are left out" in late
@@ -447,7 +448,7 @@ def test_impact_of_reviews_resolved_together_equals_what_happens(ada, question, 
             continue
     assert done == len(rows) - len(refused)
     request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
-    now = context_assemble(agent=ada, request=request, by=actor, log=False).system_prompt
+    now = context_assemble(replace(request, dry_run=True), agent=ada, by=actor).system_prompt
     assert sorted(now.splitlines()) == sorted(row.after.splitlines())
 
 

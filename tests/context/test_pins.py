@@ -17,7 +17,7 @@ from tests.factories import EXPORT, make_fact
 
 
 def ask(agent, by, text=EXPORT, **more):
-    return context_assemble(agent=agent, request=ContextRequest("s", text, **more), by=by, log=False)
+    return context_assemble(ContextRequest("s", text, dry_run=True, **more), agent=agent, by=by)
 
 
 def test_pin_is_included_though_nothing_matches_it(ada, system, reviewer):

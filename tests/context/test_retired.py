@@ -47,7 +47,7 @@ def replaced(ada, system):
 
 
 def explained(agent, by, text=EXPORT, **more):
-    result = context_assemble(agent=agent, request=ContextRequest("s", text, **more), by=by, log=False, explain=True)
+    result = context_assemble(agent=agent, request=ContextRequest("s", text, dry_run=True, explain=True, **more), by=by)
     return result, {one["id"]: one for one in result.candidates}
 
 
@@ -78,11 +78,11 @@ def test_retired_memory_hint_date_includes_it_when_applied(ada, replaced, actor)
 
 
 def test_retired_explanation_changes_no_prompt_and_costs_one_statement(ada, replaced, actor):
-    request = ContextRequest("s", EXPORT)
     counts, prompts = [], []
     for explain in (False, True):
+        request = ContextRequest("s", EXPORT, dry_run=True, explain=explain)
         with CaptureQueriesContext(connection) as queries:
-            result = context_assemble(agent=ada, request=request, by=actor, log=False, explain=explain)
+            result = context_assemble(agent=ada, request=request, by=actor)
         counts.append(len(queries))
         prompts.append(result.system_prompt)
     assert prompts[0] == prompts[1]

@@ -1,5 +1,7 @@
 """What holds for every prompt of the whole engine, whatever an agent has stored: properties of random memories."""
 
+from dataclasses import replace
+
 import pytest
 from django.db import transaction
 from hypothesis import HealthCheck, given, settings
@@ -99,9 +101,9 @@ def store(agent, facts, personas, system, reviewer):
 def test_prompt_invariants_hold_for_random_stores(ada, personas, system, bob, facts, asked):
     with transaction.atomic():
         gone = store(ada, facts, personas, system, Principal.of_user(bob))
-        request = ContextRequest("s", **asked)
+        request = ContextRequest("s", **asked, dry_run=True)
         plain, explained, again = (
-            context_assemble(agent=ada, request=request, by=personas["actor"], log=False, explain=explain)
+            context_assemble(agent=ada, request=replace(request, explain=explain), by=personas["actor"])
             for explain in (False, True, False)
         )
         prompt = plain.system_prompt

@@ -17,6 +17,8 @@ from nousweb.lib.text import first_unstorable
 MAX_INPUT_CHARACTERS = 100_000
 MAX_MESSAGES = 200
 CENSOR_MODES = ["check", "off"]
+NOT_LOGGED = ("dry_run", "explain")
+"""Fields that change nothing in the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,8 @@ class ContextRequest:
 
     `budget` is the total in tokens; `budgets` are the operator's own by section, which have the last word. `mode` and
     `tags` describe the task, `files` those it names beside the input. `as_of` asks for the past.
-    `censors` is "check", or "off" where the client wants none of them checked.
-    Raises Invalid, naming the field.
+    `censors` is "check", or "off" where the client wants none of them checked. With `dry_run` nothing is kept; to
+    `explain` the prompt, what was replaced, retired or outranked is looked up too. Raises Invalid, naming the field.
     """
 
     session_id: str
@@ -47,6 +49,8 @@ class ContextRequest:
     budgets: Mapping[str, int] = field(default_factory=dict)
     as_of: datetime | None = None
     censors: str = "check"
+    dry_run: bool = False
+    explain: bool = False
 
     def __post_init__(self) -> None:
         if reason := first_unstorable(self.as_json()):
@@ -83,9 +87,9 @@ class ContextRequest:
                 raise Invalid(f"The budget of {name} lies between 0 and {MAX_TOTAL:,} tokens.", field="budgets")
 
     def as_json(self) -> dict[str, Any]:
-        """The request as it is logged; `of_json` reads it back."""
+        """The request as it is logged, without what is no part of the question; `of_json` reads it back."""
         return {
-            **{one.name: getattr(self, one.name) for one in fields(self)},
+            **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in NOT_LOGGED},
             "conversation": [{"role": message.role, "content": message.content} for message in self.conversation],
             "tags": list(self.tags),
             "files": list(self.files),

@@ -1,4 +1,4 @@
-"""What is decided about a request before any memory is read."""
+"""What is decided about a request before any memory is read: retrieval and assembly go by it alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +16,8 @@ from context.profiles import Profile, compression_of, tier_weights
 from context.services.profiles import profile_in_force
 from identity.models import Agent
 from identity.selectors import agent_as_of
+from memory.embedding.query_prefetch import EmbeddingAhead
+from memory.search.search import query_embedding
 from nousweb.lib import clock
 
 TOKENS_PER_SCALE = 500
@@ -37,7 +39,8 @@ class ResolvedRequest:
     """All that is decided before memory is read.
 
     `now` is the moment that ages count from, the past one of a context of the past. `scale` is how many times the usual
-    number of items the budget asks for, 1 or more; `limits` are items by type, `weights` shares by scope.
+    number of items the budget asks for, 1 or more; `limits` are items by type, `weights` shares by scope. `embedding`
+    is the vector of the input on its way, None where nothing is searched.
     """
 
     request: ContextRequest
@@ -51,6 +54,7 @@ class ResolvedRequest:
     limits: Mapping[str, int]
     budget: ContextBudget
     contested: ContestedPolicy = field(default_factory=ContestedPolicy)
+    embedding: EmbeddingAhead | None = None
 
     @property
     def compression(self) -> float:
@@ -105,11 +109,14 @@ def query_analyse(request: ContextRequest) -> QueryAnalysis:
     return QueryAnalysis(frame, intent, plan_retrieval(intent, request.input, frame_is_sure=frame.confidence > 0))
 
 
-def request_resolve(agent: Agent, request: ContextRequest, analysis: QueryAnalysis) -> ResolvedRequest:
-    """Profile, limits and budget on top of the analysis; the operator has the last word on budgets.
+def request_resolve(agent: Agent, request: ContextRequest) -> ResolvedRequest:
+    """The analysis of the input, then profile, limits and budget; the operator has the last word on budgets.
 
     Raises NotFound for an unknown profile.
     """
+    analysis = query_analyse(request)
+    # The model computes while the database is asked for all that needs no search.
+    embedding = query_embedding(request.input) if analysis.plan.queries else None
     agent = agent_as_of(agent, request.as_of) if request.as_of else agent
     profile, version = profile_in_force(agent, request.profile, request.as_of)
     scale = max(1.0, request.budget / TOKENS_PER_SCALE) if request.budget else 1.0
@@ -130,6 +137,7 @@ def request_resolve(agent: Agent, request: ContextRequest, analysis: QueryAnalys
             total=request.budget,
         ),
         contested=ContestedPolicy.of_config(agent.config),
+        embedding=embedding,
     )
 
 

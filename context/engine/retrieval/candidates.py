@@ -17,7 +17,6 @@ from context.engine.retrieval.dedup import duplicates_of
 from context.engine.retrieval.memory_sections import MEMORY_SECTIONS
 from context.engine.retrieval.pins import Pins
 from context.feedback.usage import UsageStats, usage_stats
-from memory.embedding.query_prefetch import EmbeddingAhead
 from memory.layers.short_term_search import StmHit, stm_search
 from memory.models import SearchItem
 from memory.persona import PersonaMemory
@@ -64,9 +63,6 @@ def candidates_find(
     view: PersonaMemory,
     resolved: ResolvedRequest,
     pins: Pins = frozenset(),
-    embedding: EmbeddingAhead | None = None,
-    *,
-    explain: bool = False,
     force_include: Sequence[str] = (),
 ) -> tuple[tuple[Candidate, ...], SearchResult]:
     """Search once for all types, then note what the conversation has said already and what usage has taught.
@@ -91,13 +87,13 @@ def candidates_find(
             min_results=LEAST_CONSIDERED,
             max_per_type=most,
             # Of the past some are found that were not included then, which is seen only when they are loaded.
-            include_overflow=explain or request.as_of is not None,
+            include_overflow=request.explain or request.as_of is not None,
             metadata=False,
             as_of=request.as_of,
             exclude_categories=PROFILE_CATEGORIES,
             force_include=force_include,
         ),
-        embedding,
+        resolved.embedding,
     )
     found = _widened(_candidates_of(result.items, most, pins), resolved.scale) + loops
     if plan.days_back is not None:

@@ -12,6 +12,7 @@ from django.db import DatabaseError
 from context.engine.analysis.budget import ContextBudget
 from context.engine.analysis.frames import Frame
 from context.engine.analysis.request import ContextRequest
+from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.retrieval.censors import ANYONE, NOT_LOADED, CensorInForce, censor_section
 from context.engine.retrieval.pins import Pins
@@ -77,25 +78,20 @@ _WORKING = CachedQuery(
 
 
 def fixed_sections(
-    view: PersonaMemory,
-    request: ContextRequest,
-    frame: Frame,
-    profile: Profile,
-    budget: ContextBudget,
-    pins: Pins,
-    censors: Sequence[CensorInForce] | None,
+    view: PersonaMemory, resolved: ResolvedRequest, pins: Pins, censors: Sequence[CensorInForce] | None
 ) -> list[FixedSection]:
     """All of them, in the order of the prompt. One that fails is marked as failed and costs the others nothing.
 
     `censors` are those in force, None where they could not be loaded.
     """
+    request, profile, budget = resolved.request, resolved.profile, resolved.budget
     return [
         _guarded("identity", "Identity", 1, lambda: identity_section(view.agent, budget, request.as_of)),
         _guarded(
             "user_profile", "User Profile", 1, lambda: profile_section(view, profile, budget, request.as_of, pins)
         ),
         censor_section(censors, budget),
-        frame_section(frame, budget),
+        frame_section(resolved.analysis.frame.frame, budget),
         _guarded("working_memory", "Working Memory", 2, lambda: working_section(view, request, budget)),
         conversation_section(request, profile, budget),
     ]

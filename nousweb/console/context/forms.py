@@ -125,7 +125,7 @@ class InspectorForm(forms.Form):
             raise forms.ValidationError(error.detail) from error
 
     def as_request(self) -> ContextRequest:
-        """The question. Raises Invalid, naming the field."""
+        """The question, for a preview that leaves no trace. Raises Invalid, naming the field."""
         given = self.cleaned_data
         return ContextRequest(
             session_id=given["session"] or "preview",
@@ -138,6 +138,8 @@ class InspectorForm(forms.Form):
             files=words_read(given["paths"]),
             budget=given["budget"],
             as_of=given["as_of"],
+            dry_run=True,
+            explain=True,
         )
 
 

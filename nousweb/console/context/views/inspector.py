@@ -119,9 +119,7 @@ def _preview(form: InspectorForm, agent: Agent, by: Principal) -> PromptView | N
         return None
     try:
         persona = form.cleaned_data.get("persona") or None
-        record = context_assemble(
-            agent=agent, request=form.as_request(), by=by, log=False, explain=True, persona=persona
-        )
+        record = context_assemble(agent=agent, request=form.as_request(), by=by, persona=persona)
     except Invalid as error:
         form_refuse(form, error, **FIELDS_OF_REQUEST)
         return None
