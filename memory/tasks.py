@@ -3,6 +3,7 @@
 from identity.principal import Principal
 from memory.jobs import runner, schedule
 from memory.search.index_statistics import statistics_refresh
+from memory.services.activities import activities_heal
 from memory.services.indexing import embeddings_make, index_retry, requeue_stale_embeddings
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.reembedding import reembed_continue
@@ -62,8 +63,8 @@ def dream() -> int:
 
 
 def backfill_layers() -> dict[str, int]:
-    """Make what is missing between the log, the long-term entries and the loops' summaries."""
-    return derived_backfill()
+    """Make what is missing between the log, the long-term entries, the loops' summaries and what the lifecycle did."""
+    return {"activities": activities_heal(), **derived_backfill()}
 
 
 def expire_reviews() -> int:

@@ -19,6 +19,7 @@ from memory.jobs.retry_policy import JOB_LEASE, KEEP_DONE_JOBS, LOST_AFTER, LOST
 from memory.judge import JudgeFailed
 from memory.lifecycle.handler import Defer, Handler
 from memory.models import Job
+from memory.services.activities import activity_record
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError
 from nousweb.lib.retrying import transaction_retried
@@ -49,6 +50,8 @@ def job_run(job_id: int) -> str:
                 prepared = handler.prepare(job)
                 applied = transaction_retried(partial(_apply, job, handler, prepared, began))
                 if applied is not None:
+                    if applied:
+                        _log_activity(job)
                     return job.status if applied else "not ours"
                 job.agent.refresh_from_db()
             raise Defer("Something of this agent is being erased again and again.")
@@ -75,6 +78,14 @@ def _apply(job: Job, handler: Handler, prepared: Any, began: float) -> bool | No
         job.result = before
         raise
     return True
+
+
+def _log_activity(job: Job) -> None:
+    """Log what the job learned or dreamed. It is done whatever comes of this: `activities_heal` catches up."""
+    try:
+        transaction_retried(partial(activity_record, job))
+    except Exception:
+        log.exception("activity_not_logged", job=job.pk, handler=job.handler)
 
 
 def due_jobs_requeue() -> int:

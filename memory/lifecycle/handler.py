@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from memory.models import Job
 
@@ -24,7 +24,8 @@ def nothing(job: Job) -> Any:
 class Handler:
     """`prepare` runs outside of every transaction, may ask models and may run more than once. `apply` makes the effect
     out of what was prepared, in the transaction that marks the job done, so once; it returns the job's result, ready
-    for JSON and without quoting memories."""
+    for JSON and without quoting memories. What is an `activity` of the subconscious is logged as a loop of its own."""
 
     apply: Callable[[Job, Any], dict[str, Any]]
     prepare: Callable[[Job], Any] = nothing
+    activity: Literal["learn", "dream", ""] = ""

@@ -33,4 +33,4 @@ def _apply(job: Job, prepared: None) -> dict[str, Any]:
     return {"retired": retired}
 
 
-CENSOR_RETIRE = Handler(apply=_apply)
+CENSOR_RETIRE = Handler(apply=_apply, activity="dream")

@@ -93,4 +93,4 @@ def _apply(job: Job, crowded: Crowded) -> dict[str, Any]:
     return {"asked": asked}
 
 
-COMPACTION = Handler(apply=_apply, prepare=_prepare)
+COMPACTION = Handler(apply=_apply, prepare=_prepare, activity="dream")

@@ -44,4 +44,4 @@ def _raise(job: Job, persona: str) -> int:
     return len(keys)
 
 
-CORE_FACTS = Handler(apply=_apply)
+CORE_FACTS = Handler(apply=_apply, activity="dream")

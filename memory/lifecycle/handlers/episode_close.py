@@ -157,4 +157,4 @@ def _learn(episode: Episode, facts: Sequence[tuple[ExtractedFact, Precheck]]) ->
     return actions
 
 
-EPISODE_CLOSE = Handler(apply=_apply, prepare=_prepare)
+EPISODE_CLOSE = Handler(apply=_apply, prepare=_prepare, activity="learn")

@@ -24,4 +24,4 @@ def _apply(job: Job, prepared: None) -> dict[str, Any]:
     return {"looked_at": len(entries)}
 
 
-EPISODE_COMPACT = Handler(apply=_apply)
+EPISODE_COMPACT = Handler(apply=_apply, activity="dream")

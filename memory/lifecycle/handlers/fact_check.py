@@ -32,4 +32,4 @@ def _apply(job: Job, vector: Vector | None) -> dict[str, Any]:
     return {"action": result.action, "superseded": len(result.superseded), "asked": len(result.reviews)}
 
 
-FACT_CHECK = Handler(apply=_apply, prepare=_prepare)
+FACT_CHECK = Handler(apply=_apply, prepare=_prepare, activity="learn")

@@ -52,4 +52,4 @@ def _apply(job: Job, judged: Judged[RelationVerdict] | str) -> dict[str, Any]:
     return {"judge": str(judged.value.relation), "confidence": judged.value.confidence, "answer": answer}
 
 
-FACT_JUDGE = Handler(apply=_apply, prepare=_prepare)
+FACT_JUDGE = Handler(apply=_apply, prepare=_prepare, activity="learn")

@@ -34,4 +34,4 @@ def _apply(job: Job, prepared: None) -> dict[str, Any]:
     return {"flagged": changed}
 
 
-PROCEDURE_FLAGS = Handler(apply=_apply)
+PROCEDURE_FLAGS = Handler(apply=_apply, activity="dream")

@@ -50,4 +50,4 @@ def _lower(job: Job, persona: str) -> int:
     return count
 
 
-STALENESS = Handler(apply=_apply)
+STALENESS = Handler(apply=_apply, activity="dream")

@@ -4,6 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from identity.principal import Principal
+from memory.services.activities import activities_heal
 from memory.services.indexing import embeddings_make, index_retry
 from memory.services.loops import derived_backfill
 
@@ -15,7 +16,7 @@ class Command(BaseCommand):
         parser.add_argument("--no-vectors", action="store_true", help="leave the vectors to the worker")
 
     def handle(self, *args: Any, no_vectors: bool, **options: Any) -> None:
-        healed = derived_backfill()
+        healed = {"activities": activities_heal(), **derived_backfill()}
         healed["retried"] = index_retry(agent=None, by=Principal.of_system("command line"))
         if not no_vectors:
             healed["vectors"] = 0

@@ -1,0 +1,120 @@
+"""The subconscious' own loops: what the lifecycle learned and dreamed, in the log of its persona.
+
+Source: seed "Agentic Memory System", Prompt Loop Boundaries. A loop of learning is about one memory; a dream is one day
+of one agent, with an event for each of its jobs. Texts name memories by id and never quote them.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from identity.models import Persona
+from identity.principal import Principal
+from memory.layers.event_policy import MAX_KEY_CHARACTERS
+from memory.models import Event, EventKind, Job
+from memory.services.events import RepeatedKey, events_record
+from nousweb.lib import clock
+
+BY = Principal.of_system("lifecycle")
+HEALED_BACK = timedelta(days=2)
+BATCH = 500
+MAX_LISTED = 20
+VISIBILITY = "internal"
+
+Draft = dict[str, Any]
+
+
+def activity_record(job: Job) -> bool:
+    """Log what a done job learned or dreamed, once for each run of it; False where its handler does neither.
+
+    It is a transaction of its own: the log of the subconscious is written one call after another, and a job that waited
+    for its turn would keep the actor waiting for what the job has locked.
+    """
+    from memory.lifecycle.handlers import DREAM, HANDLERS
+
+    activity = HANDLERS[job.handler].activity if job.handler in HANDLERS else ""
+    if not activity:
+        return False
+    record = partial(events_record, agent=job.agent, by=BY, persona=Persona.SUBCONSCIOUS)
+    told: Draft = {"handler": job.handler, "subject_type": job.subject_type, "subject_id": job.subject_id}
+    done: Draft = {
+        "key": _key(job),
+        "content": _said(job),
+        "metadata": {**told, "result": job.result, "tokens": job.tokens},
+    }
+    if activity == "dream":
+        day = f"{job.queued_at:%Y-%m-%d}"
+        loop = {"loop_id": f"dream:{day}", "visibility": VISIBILITY}
+        opening: Draft = {"key": f"dream:{day}:prompt", "content": f"Dream of {day}: {', '.join(DREAM)}."}
+        drafts = [
+            {**loop, **opening, "kind": EventKind.SUBCONSCIOUS_PROMPT.value},
+            {**loop, **done, "kind": EventKind.SYSTEM_EVENT.value},
+        ]
+        recorded = record(events=drafts)
+        if (closing := _dream_summary(job, day, parts=len(DREAM))) is not None:
+            record(events=[{**loop, **closing, "kind": EventKind.SUBCONSCIOUS_OUTPUT.value}])
+    else:
+        loop = {"loop_id": f"learn:{job.handler}:{job.subject_id}", "visibility": VISIBILITY}
+        prompt = f"Learn by {job.handler} from {job.subject_type} {job.subject_id}."
+        opening = {"key": f"{_key(job)}:prompt", "content": prompt, "metadata": told, "ts": job.started_at}
+        drafts = [
+            {**loop, **opening, "kind": EventKind.SUBCONSCIOUS_PROMPT.value},
+            {**loop, **done, "kind": EventKind.SUBCONSCIOUS_OUTPUT.value, "ts": job.finished_at},
+        ]
+        recorded = record(events=drafts)
+    return not recorded[-1].repeated
+
+
+def activities_heal() -> int:
+    """Log what jobs of the last days did and the log lacks, since their worker was killed; returns how many."""
+    from memory.lifecycle.handlers import HANDLERS
+
+    active = [name for name, handler in HANDLERS.items() if handler.activity]
+    done = Job.objects.filter(
+        status=Job.Status.DONE, handler__in=active, finished_at__gte=clock.now() - HEALED_BACK
+    ).select_related("agent")
+    healed, last = 0, 0
+    while jobs := list(done.filter(pk__gt=last).order_by("pk")[:BATCH]):
+        keys = {job.pk: _key(job) for job in jobs}
+        logged = set(
+            Event.objects.filter(
+                agent__in={job.agent_id for job in jobs}, persona=Persona.SUBCONSCIOUS, key__in=keys.values()
+            ).values_list("agent_id", "key")
+        )
+        for job in jobs:
+            if (job.agent_id, keys[job.pk]) not in logged:
+                # A token of the subconscious may have taken a key, and must not keep the others' from being logged.
+                with suppress(RepeatedKey):
+                    healed += activity_record(job)
+        last = jobs[-1].pk
+    return healed
+
+
+def _dream_summary(job: Job, day: str, *, parts: int) -> dict[str, str] | None:
+    """What closes the loop of a dream, once all its parts are in the log; None before, and when it is closed."""
+    key = f"dream:{day}:output"
+    events = Event.objects.filter(agent=job.agent, persona=Persona.SUBCONSCIOUS, loop_id=f"dream:{day}")
+    found = list(events.order_by("ts", "id").values_list("key", "kind", "metadata__handler", "content"))
+    said = {handler: content for _, kind, handler, content in found if kind == EventKind.SYSTEM_EVENT}
+    if len(said) < parts or any(known == key for known, *_ in found):
+        return None
+    return {"key": key, "content": "\n".join([f"Dreamed of {day}.", *(said[name] for name in sorted(said))])}
+
+
+def _key(job: Job) -> str:
+    """One for each time that the job was queued: what is run again has something new to tell."""
+    return f"{job.key[: MAX_KEY_CHARACTERS - 50]}:{job.queued_at:%Y%m%dT%H%M%S%f}"
+
+
+def _said(job: Job) -> str:
+    return f"{job.handler}: {_words(job.result) or 'nothing to do'}."
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name.replace('_', ' ')} {_words(each)}" for name, each in value.items())
+    if isinstance(value, list):
+        return f"{len(value)}" + (f" ({', '.join(map(str, value[:MAX_LISTED]))})" if value else "")
+    return str(value)
