@@ -195,11 +195,16 @@ def _shows(by: Principal, proposal: ChangeProposal) -> bool:
 
 @router.post("/reinitiate", response={200: ReinitiateOut, **REFUSALS}, summary="Seed the identity again (people)")
 def reinitiate(request: HttpRequest, payload: ReinitiateIn | None = None, agent: AgentSlug = "") -> Any:
-    """Write character and preferences again from today's prompt and facts; people only. With four eyes they wait."""
+    """Write character and preferences again from today's prompt and facts; people only. With four eyes they wait.
+
+    The facts are those of the categories person, preference and rule: the agent's own, or those of `facts_from`.
+    """
     by = _principal(request)
     found = agent_for(by, agent)
     by.require("identity.reinitiate_agent", found)
-    seeded = agent_reinitiate(agent=found, by=by, reason=payload.reason if payload else "")
+    given = payload or ReinitiateIn(facts_from="")
+    source = agent_for(by, given.facts_from) if given.facts_from else None
+    seeded = agent_reinitiate(agent=found, by=by, reason=given.reason, facts_from=source)
     found.refresh_from_db()
     return {
         "agent": found.slug,

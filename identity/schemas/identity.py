@@ -157,6 +157,9 @@ class StaleBaseOut(Problem):
 
 class ReinitiateIn(Input):
     reason: Reason = ""
+    facts_from: str = Field(
+        "", max_length=50, description="The slug of an agent whose facts about its user are taken instead of its own"
+    )
 
 
 class ReinitiateOut(Schema):

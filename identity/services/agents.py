@@ -10,7 +10,7 @@ from identity.models import SLUG_PATTERN, Agent, AgentKind, validate_slug
 from identity.policy import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.seeding import identity_seed
+from identity.services.seeding import facts_source_check, identity_seed
 from identity.services.versions import agent_lock
 from nousweb.lib.characters import hidden_places
 from nousweb.lib.errors import Conflict, Invalid
@@ -19,10 +19,20 @@ from nousweb.lib.text import unstorable_reason
 
 @transaction.atomic
 def agent_create(
-    *, slug: str, name: str = "", kind: str = AgentKind.SQUIRE, by: Principal, prompt: str | None = None
+    *,
+    slug: str,
+    name: str = "",
+    kind: str = AgentKind.SQUIRE,
+    by: Principal,
+    prompt: str | None = None,
+    facts_from: Agent | None = None,
 ) -> Agent:
-    """Make an agent and seed its identity. Raises Invalid for a bad slug, name or kind, Conflict if it exists."""
+    """Make an agent and seed its identity from a prompt, and from what the agent `facts_from` knows of its user.
+
+    Raises Invalid for a bad slug, name or kind, Conflict if it exists, and NotAllowed for facts that `by` may not read.
+    """
     by.require("identity.add_agent")
+    facts_source_check(facts_from, by)
     # Not by calling the validator: its $ lets a line break pass.
     if not re.fullmatch(SLUG_PATTERN, slug):
         raise Invalid(str(validate_slug.message), field="slug")
@@ -38,9 +48,14 @@ def agent_create(
         action="agent.create",
         target=agent,
         agent=agent,
-        after={"slug": slug, "name": name, "kind": kind},
+        after={
+            "slug": slug,
+            "name": name,
+            "kind": kind,
+            **({"facts_from": facts_from.slug} if facts_from else {}),
+        },
     )
-    identity_seed(agent=agent, by=by, prompt=prompt)
+    identity_seed(agent=agent, by=by, prompt=prompt, facts_from=facts_from)
     agent.refresh_from_db()
     return agent
 

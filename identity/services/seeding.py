@@ -29,21 +29,26 @@ profile_sources: list[ProfileSource] = []
 """Each returns texts by category: "person", "preference" and "rule"."""
 
 PROFILE_HEADINGS = (("person", "User"), ("preference", "Preferences"), ("rule", "Rules"))
+VIEW_FACTS = "memory.view_fact"
 BOUNDARIES_TEXT = "See Active Censors section for current safety rules."
 
 
 @transaction.atomic
-def identity_seed(*, agent: Agent, by: Principal, prompt: str | None = None) -> list[IdentityVersion]:
+def identity_seed(
+    *, agent: Agent, by: Principal, prompt: str | None = None, facts_from: Agent | None = None
+) -> list[IdentityVersion]:
     """Give an agent without identity its first sections; returns them, or nothing when it has any.
 
-    `prompt` is the character's text, NOUS_IDENTITY_PROMPT by default; without one there is nothing to be
-    initiated with, and the agent stays new. With four eyes a person only proposes them, and the agent stays new until
+    `prompt` is the character's text, NOUS_IDENTITY_PROMPT by default; its preferences come from what is known about
+    people: by itself, or by the agent `facts_from`. Without either there is nothing to be initiated with, and the agent
+    stays new. With four eyes a person only proposes them, and the agent stays new until
     another one approves.
     """
     agent = agent_lock(agent)
     if IdentityVersion.objects.filter(agent=agent).exists():
         return []
-    return _write_seed(agent, by, settings.IDENTITY_PROMPT if prompt is None else prompt, "Seeded.").written
+    text = settings.IDENTITY_PROMPT if prompt is None else prompt
+    return _write_seed(agent, by, text, "Seeded.", facts_source_check(facts_from, by)).written
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +68,18 @@ class Seeded:
     proposed: list[ChangeProposal]
 
 
-def seed_plan(agent: Agent, prompt: str | None = None) -> list[SeedChange]:
-    """What seeding `agent` from `prompt` (NOUS_IDENTITY_PROMPT by default) and today's facts would change."""
+def facts_source_check(source: Agent | None, by: Principal) -> Agent | None:
+    """The agent whose facts are to seed another one; only for those who may read them. Raises NotAllowed."""
+    if source is not None:
+        by.require(VIEW_FACTS, source)
+    return source
+
+
+def seed_plan(agent: Agent, prompt: str | None = None, facts_from: Agent | None = None) -> list[SeedChange]:
+    """What seeding `agent` would change: from `prompt` (NOUS_IDENTITY_PROMPT by default) and from today's facts, its
+    own or those of the agent `facts_from`."""
     character = content_check(settings.IDENTITY_PROMPT if prompt is None else prompt)
-    wanted = {Section.CHARACTER: character, Section.PREFERENCES: _profile_text(agent)}
+    wanted = {Section.CHARACTER: character, Section.PREFERENCES: _profile_text(facts_from or agent)}
     if any(wanted.values()):
         wanted[Section.BOUNDARIES] = BOUNDARIES_TEXT
     held = {version.section: version for version in IdentityVersion.objects.current().filter(agent=agent)}
@@ -86,18 +99,22 @@ def seed_digest(plan: Sequence[SeedChange]) -> str:
 
 
 @transaction.atomic
-def agent_reinitiate(*, agent: Agent, by: Principal, reason: str = "", seen: str = "") -> Seeded:
+def agent_reinitiate(
+    *, agent: Agent, by: Principal, reason: str = "", seen: str = "", facts_from: Agent | None = None
+) -> Seeded:
     """Seed an agent's identity again from today's prompt and facts, as new versions where the text differs.
 
+    The facts are its own, or those of the agent `facts_from`, which `by` must be allowed to read.
     With four eyes each of the texts becomes a proposal, which another person must approve.
     `seen` is the digest of the plan that was agreed to; raises Conflict when it would no longer be this one.
     """
     by.require("identity.reinitiate_agent", agent)
     reason = remark_check(reason, field="reason")
+    facts_from = facts_source_check(facts_from, by)
     agent = agent_lock(agent)
-    if seen and seen != seed_digest(seed_plan(agent)):
+    if seen and seen != seed_digest(seed_plan(agent, facts_from=facts_from)):
         raise Conflict("The identity or the facts behind it have changed since the changes were shown.")
-    seeded = _write_seed(agent, by, settings.IDENTITY_PROMPT, reason or "Seeded again.")
+    seeded = _write_seed(agent, by, settings.IDENTITY_PROMPT, reason or "Seeded again.", facts_from)
     before = agent.initiated_at
     if not waits(by):
         agent.initiated_at = clock.now()
@@ -112,15 +129,17 @@ def agent_reinitiate(*, agent: Agent, by: Principal, reason: str = "", seen: str
             "initiated_at": agent.initiated_at.isoformat() if agent.initiated_at else None,
             "sections": {version.section: version.version for version in seeded.written},
             "proposed": {proposal.section: str(proposal.pk) for proposal in seeded.proposed},
+            **({"facts_from": facts_from.slug} if facts_from else {}),
         },
         message=reason,
     )
     return seeded
 
 
-def _write_seed(agent: Agent, by: Principal, prompt: str, reason: str) -> Seeded:
+def _write_seed(agent: Agent, by: Principal, prompt: str, reason: str, facts_from: Agent | None) -> Seeded:
+    plan = seed_plan(agent, prompt, facts_from)
     if waits(by):
-        return Seeded([], _propose_seed(agent, by, prompt, reason))
+        return Seeded([], _propose_seed(agent, by, plan, reason))
     written = [
         version_activate(
             agent=agent,
@@ -131,14 +150,14 @@ def _write_seed(agent: Agent, by: Principal, prompt: str, reason: str) -> Seeded
             current=change.current,
             action="identity.seed",
         )
-        for change in seed_plan(agent, prompt)
+        for change in plan
     ]
     return Seeded(written, [])
 
 
-def _propose_seed(agent: Agent, by: Principal, prompt: str, reason: str) -> list[ChangeProposal]:
+def _propose_seed(agent: Agent, by: Principal, plan: Sequence[SeedChange], reason: str) -> list[ChangeProposal]:
     proposed = []
-    for change in seed_plan(agent, prompt):
+    for change in plan:
         base = change.current.version if change.current else 0
         same = ChangeProposal.objects.pending().filter(
             agent=agent, section=change.section, base_version=base, content=change.content

@@ -84,3 +84,17 @@ def test_reinitiation_beyond_the_limit_is_refused_as_a_whole(api, ada, charlie, 
     refused = api.as_person(charlie).post("/reinitiate", {}, {"agent": "ada"})
     assert_problem(refused, 422, "invalid", field="content", detail="20,000")
     assert rows() == before
+
+
+def test_reinitiation_takes_facts_of_another_agent(api, ada, bruno, charlie, system, prompt):
+    fact_learn(agent=bruno, content="Tim is a pilot.", category="person", by=system)
+    fact_learn(agent=bruno, content="Redis is fast.", category="technical", by=system)
+    fact_learn(agent=ada, content="Tim is a sailor.", category="person", by=system)
+    answer = api.as_person(charlie).post("/reinitiate", {"facts_from": "bruno"}, {"agent": "ada"})
+    assert answer.json()["written"] == {"character": 2, "preferences": 1}
+    sections = api.as_person(charlie).get("/identity", {"agent": "ada"}).json()["sections"]
+    assert sections["preferences"]["content"] == "### User\n- Tim is a pilot."
+    assert AuditEvent.objects.get(action="agent.reinitiate").after["facts_from"] == "bruno"
+    assert_problem(
+        api.as_person(charlie).post("/reinitiate", {"facts_from": "nobody"}, {"agent": "ada"}), 404, "not_found"
+    )

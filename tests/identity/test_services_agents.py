@@ -1,14 +1,17 @@
 """Making and changing agents, and their first identity."""
 
 import pytest
+from django.core.management import call_command
+from django.urls import reverse
 
 from identity.models import Agent, AuditEvent, IdentityVersion
 from identity.principal import Principal
 from identity.services.agents import agent_create, agent_update
-from identity.services.seeding import agent_reinitiate, identity_seed
+from identity.services.seeding import agent_reinitiate, facts_source_check, identity_seed
 from memory.services.facts import fact_learn
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from tests.factories import make_principal
+from tests.http import browser
 
 
 def test_agent_begins_with_its_prompt(db, system):
@@ -42,6 +45,30 @@ def test_agent_seed_takes_facts_about_people_of_the_actor_only(system, ada, brun
     assert [(version.section, version.content) for version in written] == [
         ("preferences", "### User\n- Tim is a pilot.")
     ]
+
+
+def test_agent_is_made_from_facts_that_exist(charlie, system, ada):
+    """On the page, and by the command."""
+    fact_learn(agent=ada, content="Tim is a pilot.", category="person", by=system)
+    fact_learn(agent=ada, content="Tim prefers tea.", category="preference", by=system)
+    form = {"name": "Eve", "slug": "eve", "kind": "squire", "prompt": "", "facts_from": "ada"}
+    assert browser(charlie).post(reverse("agent_new"), form).status_code == 302
+    call_command("createagent", "finn", "--facts-from", "ada")
+    for slug in ("eve", "finn"):
+        agent = Agent.objects.get(slug=slug)
+        assert agent.initiation_state == "initiated"
+        sections = dict(IdentityVersion.objects.filter(agent=agent).values_list("section", "content"))
+        assert sections["preferences"] == "### User\n- Tim is a pilot.\n\n### Preferences\n- Tim prefers tea."
+        assert AuditEvent.objects.get(action="agent.create", agent=agent).after["facts_from"] == "ada"
+
+
+@pytest.mark.parametrize("name", ["actor", "subconscious"])
+def test_agent_is_not_seeded_from_facts_that_one_may_not_read(ada, bruno, system, name):
+    reader = make_principal(ada, name, scopes=["identity:read"])
+    with pytest.raises(NotFound):
+        facts_source_check(bruno, reader)
+    with pytest.raises(NotAllowed):
+        facts_source_check(ada, reader)
 
 
 @pytest.mark.parametrize(

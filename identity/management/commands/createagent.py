@@ -5,17 +5,19 @@ from django.core.management.base import BaseCommand, CommandError
 
 from identity.models import AgentKind
 from identity.principal import Principal
+from identity.selectors import agent_get
 from identity.services.agents import agent_create
 from nousweb.lib.errors import DomainError
 
 
 class Command(BaseCommand):
-    help = "Make an agent, seeded from NOUS_IDENTITY_PROMPT when that is set."
+    help = "Make an agent, seeded from NOUS_IDENTITY_PROMPT and from facts of another agent where these are given."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("slug")
         parser.add_argument("--name", default="", help="its name for people; the slug by default")
         parser.add_argument("--kind", default=AgentKind.SQUIRE, help=", ".join(AgentKind.values))
+        parser.add_argument("--facts-from", default="", help="an agent whose facts about its user seed the preferences")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -23,6 +25,7 @@ class Command(BaseCommand):
                 slug=options["slug"],
                 name=options["name"],
                 kind=options["kind"],
+                facts_from=agent_get(options["facts_from"]) if options["facts_from"] else None,
                 by=Principal.of_system("command line"),
             )
         except DomainError as error:

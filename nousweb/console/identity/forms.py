@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from identity.models import AgentKind
+from identity.models import Agent, AgentKind
 from identity.policy import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS
 
 
@@ -42,7 +42,16 @@ class NewAgentForm(AgentForm):
         help_text="Who the agent is: role, voice, temperament. Becomes version 1 of its character. "
         "Left empty, the agent stays new until somebody writes its identity.",
     )
-    field_order = ["name", "slug", "kind", "prompt"]
+    facts_from = forms.ModelChoiceField(
+        label="Preferences from facts of",
+        queryset=Agent.objects.order_by("name", "slug"),
+        required=False,
+        empty_label="No agent",
+        to_field_name="slug",
+        help_text="What that agent knows of its user (facts of the categories person, preference and rule, but none of "
+        "its subconscious) becomes version 1 of the new one’s preferences. The facts stay where they are.",
+    )
+    field_order = ["name", "slug", "kind", "prompt", "facts_from"]
 
 
 class ReasonForm(forms.Form):

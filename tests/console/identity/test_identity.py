@@ -168,7 +168,7 @@ class TestQueryCounts:
         self, ada: Agent, charlie: User, django_assert_num_queries: DjangoAssertNumQueries
     ) -> None:
         client = as_person(charlie)
-        for name, queries in (("agent_new", FRAME), ("agent_settings", FRAME + 1)):
+        for name, queries in (("agent_new", FRAME + 1), ("agent_settings", FRAME + 1)):
             with django_assert_num_queries(queries):
                 client.get(reverse(name, args=PAGES[name]))
 
