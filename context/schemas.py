@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field
 from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
-from context.engine.assembly.parts import LOGGED_LEFT_OUT
+from context.engine.assembly.section import LOGGED_LEFT_OUT
 from context.feedback.references import REFERENCED_AT
 from context.profiles import MODE_WEIGHTS
 from context.services.response import MAX_RESPONSE_CHARACTERS

@@ -1,27 +1,22 @@
-"""Making, copying and changing profiles, and finding the one in force."""
+"""Making, copying and changing profiles; context/engine/analysis/profile_in_force.py finds the one in force."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
 
+from context.engine.analysis.profile_in_force import MAX_DEPTH
 from context.models import ContextProfile, ContextProfileVersion
-from context.profiles import BUILT_IN, Profile, profile_check, profile_of, profile_values
+from context.profiles import BUILT_IN, Profile, profile_check, profile_values
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agents import agent_configure
 from identity.services.audit import audit_record
 from nousweb.lib.errors import Conflict, Invalid, NotFound
-from nousweb.lib.prepared_statements import CachedQuery
-from nousweb.lib.text import unstorable_reason
 
 CHANGE = "context.change_contextprofile"
-MAX_DEPTH = 10
 
 
 def profiles_sync() -> None:
@@ -141,58 +136,6 @@ def profile_get(slug: str) -> ContextProfile:
     if profile is None:
         raise NotFound(f"There is no profile {slug[:60]!r}.")
     return profile
-
-
-def _current(lookup: str, wanted: int | str) -> QuerySet[ContextProfileVersion, Any]:
-    current = ContextProfileVersion.objects.filter(is_current=True, **{lookup: wanted}).order_by("pk")
-    return current.values_list("version", "values", "profile__slug", "profile__base")[:1]
-
-
-_CURRENT = CachedQuery(_current, wanted="?")
-_CURRENT_BY_KEY = CachedQuery(_current, wanted=-1)
-
-
-def _version_as_of(lookup: str, wanted: int | str, as_of: datetime) -> list[tuple[Any, ...]]:
-    """The version that was current at a moment, as `_current` gives it; the first, where there was none yet."""
-    versions = ContextProfileVersion.objects.filter(**{lookup: wanted})
-    columns = ("version", "values", "profile__slug", "profile__base")
-    found = versions.filter(created_at__lte=as_of).order_by("-version").values_list(*columns).first()
-    found = found or versions.order_by("version").values_list(*columns).first()
-    return [(found[0], json.dumps(found[1]), *found[2:])] if found else []
-
-
-def profile_in_force(agent: Agent, slug: str | None = None, as_of: datetime | None = None) -> tuple[Profile, int]:
-    """The profile named, else the agent's own (config "profile"), else its kind's; with the version's number.
-
-    With `as_of` in the version of that time. One query a level of inheritance. Raises NotFound for an unknown slug.
-    """
-    named = slug or str(agent.config.get("profile") or "")
-    if named and (reason := unstorable_reason(named)):
-        raise Invalid(reason, field="profile")
-    lookup = "profile__slug" if named else "profile__kind"
-    wanted = named or agent.kind
-    found = _version_as_of(lookup, wanted, as_of) if as_of else _CURRENT.rows(lookup, wanted=wanted)
-    if not found:
-        if named:
-            raise NotFound(f"There is no profile {named[:60]!r}.")
-        return BUILT_IN[agent.kind], 0
-    version, values, own_slug, base = found[0]
-    layers = [json.loads(values)]
-    for _ in range(MAX_DEPTH):
-        if base is None:
-            above = []
-        elif as_of:
-            above = _version_as_of("profile__pk", base, as_of)
-        else:
-            above = _CURRENT_BY_KEY.rows("profile__pk", wanted=base)
-        if not above:
-            break
-        _, values, _, base = above[0]
-        layers.append(json.loads(values))
-    merged: dict[str, Any] = {}
-    for own in reversed(layers):
-        merged.update(own)
-    return profile_of(own_slug, merged), version
 
 
 def _version_write(

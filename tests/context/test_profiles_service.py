@@ -2,13 +2,13 @@
 
 import pytest
 
+from context.engine.analysis.profile_in_force import profile_in_force
 from context.models import ContextProfile
 from context.services.profiles import (
     profile_assign,
     profile_create,
     profile_effective,
     profile_get,
-    profile_in_force,
     profile_update,
 )
 from identity.models import AuditEvent

@@ -10,10 +10,10 @@ from context.engine.analysis.contested_policy import ContestedPolicy
 from context.engine.analysis.frames import FrameSelection, frame_select
 from context.engine.analysis.intent import IntentSignals, intent_read
 from context.engine.analysis.plan import RetrievalPlan, plan_retrieval
+from context.engine.analysis.profile_in_force import profile_in_force
 from context.engine.analysis.request import ContextRequest
 from context.engine.retrieval.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
 from context.profiles import Profile, compression_of, tier_weights
-from context.services.profiles import profile_in_force
 from identity.models import Agent
 from identity.selectors import agent_as_of
 from memory.embedding.query_prefetch import EmbeddingAhead

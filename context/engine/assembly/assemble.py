@@ -1,21 +1,36 @@
 """The whole of a prompt."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from context.engine.analysis.resolved_request import ResolvedRequest
+from context.engine.assembly.candidate import Candidate
 from context.engine.assembly.contested import ContestedCandidate, Contests, contested_arrange
 from context.engine.assembly.filters import candidates_judge
-from context.engine.assembly.fixed import fixed_fill, session_grow, truncations_of
-from context.engine.assembly.parts import (
-    SECTION_BREAK,
-    Assembly,
-    Candidate,
-    FixedSection,
-    SearchedSection,
-    Section,
-)
+from context.engine.assembly.fixed_fill import fixed_fill, session_grow, truncations_of
+from context.engine.assembly.section import SECTION_BREAK, FixedSection, SearchedSection, Section, Truncation
 from context.engine.assembly.select import select
-from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN
+from context.engine.assembly.verdict import Verdict
+from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """A prompt and its parts.
+
+    `compression_ratio` is characters shown by characters of the originals, over the searched items; 1 without any.
+    """
+
+    system_prompt: str
+    sections: tuple[Section, ...]
+    verdicts: tuple[Verdict, ...]
+    compression_ratio: float
+    truncations: tuple[Truncation, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """Of the whole prompt, headings and breaks included; estimated."""
+        return estimate_tokens(self.system_prompt)
 
 
 def assemble(

@@ -2,8 +2,8 @@
 
 import re
 
-from context.engine.retrieval.overlap import words_of
 from nousweb.lib.token_estimate import estimate_tokens, truncate_to_tokens
+from nousweb.lib.word_overlap import words_of
 
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)|[.!?\n]+")
 LEAD_BONUS = 0.15

@@ -13,8 +13,11 @@ from typing import Literal, TypeVar
 
 from context.engine.analysis.contested_policy import ContestedOrder
 from context.engine.analysis.resolved_request import ResolvedRequest
+from context.engine.assembly.candidate import Candidate
 from context.engine.assembly.filters import shortened
-from context.engine.assembly.parts import Candidate, Contest, FixedSection, Item, Verdict, VerdictCode
+from context.engine.assembly.item import Contest, Item
+from context.engine.assembly.section import FixedSection
+from context.engine.assembly.verdict import Verdict, VerdictCode
 from memory.policy import PROFILE_CATEGORIES
 
 Entry = TypeVar("Entry", Item, Verdict)

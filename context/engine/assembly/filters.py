@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from datetime import UTC
 
 from context.engine.analysis.resolved_request import ResolvedRequest
-from context.engine.assembly.parts import Candidate, Verdict, VerdictCode
+from context.engine.assembly.candidate import Candidate
+from context.engine.assembly.verdict import Verdict, VerdictCode
 from memory.search.result import Retirement
 
 PREFERRED_FACTOR = 1.15

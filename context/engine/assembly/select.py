@@ -16,17 +16,9 @@ from dataclasses import dataclass, field, replace
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.compression import compress
 from context.engine.assembly.contested import contested_together
-from context.engine.assembly.parts import (
-    HEADING_BREAK,
-    SECTION_BREAK,
-    Item,
-    LeftOut,
-    SearchedSection,
-    Section,
-    Verdict,
-    VerdictCode,
-    heading_of,
-)
+from context.engine.assembly.item import Item
+from context.engine.assembly.section import HEADING_BREAK, SECTION_BREAK, LeftOut, SearchedSection, Section, heading_of
+from context.engine.assembly.verdict import Verdict, VerdictCode
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
 
 SEPARATOR = "\n"

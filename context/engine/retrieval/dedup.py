@@ -11,9 +11,9 @@ from functools import lru_cache
 import numpy as np
 
 from context.engine.analysis.request import Message
-from context.engine.retrieval.overlap import share_within, words_of
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.embedding.registry import configured_name
+from nousweb.lib.word_overlap import share_within, words_of
 
 SAME_BY_MEANING = 0.85
 SAME_BY_WORDS = 0.9

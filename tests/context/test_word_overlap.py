@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context.engine.assembly.compression import compress
-from context.engine.retrieval.overlap import containment, share_within, words_of
 from nousweb.lib.token_estimate import estimate_tokens
+from nousweb.lib.word_overlap import containment, share_within, words_of
 
 FOX, JUMPS = words_of("the quick brown fox"), words_of("brown fox jumps")
 

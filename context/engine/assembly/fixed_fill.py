@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from context.engine.assembly.contested import contested_together
-from context.engine.assembly.parts import (
+from context.engine.assembly.item import Item
+from context.engine.assembly.section import (
     HEADING_BREAK,
     SECTION_BREAK,
     FixedSection,
-    Item,
     LeftOut,
     Section,
     Truncation,

@@ -1,0 +1,61 @@
+"""One line of a prompt, which is all that a memory can be there, with the mark of a contested fact."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nousweb.lib.fencing import fence_label, fence_line
+from nousweb.lib.token_estimate import estimate_tokens
+
+_MARK_START = "(contested"
+"""How the mark of a contested fact begins, with which no text of a memory may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """What a prompt says of a fact about which a question is open.
+
+    `contested` is its age beside those that contest it, `contested_with` their ids, `mark` the words in its line. It is
+    shown only when the fact with the id `beneath` is, if that is not empty. Facts of one `group` are shown together, by
+    `rank`. `is_brought`: it is there only for those that it leads.
+    """
+
+    contested: Literal["newer", "older"]
+    contested_with: tuple[str, ...]
+    mark: str
+    beneath: str = ""
+    group: str = ""
+    rank: int = 0
+    is_brought: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One piece of a section, already safe to stand in a prompt (see nousweb.lib.fencing).
+
+    When a budget is short, items of a lower `priority` are chosen first; they are shown in their own order.
+    """
+
+    type: str
+    id: str
+    text: str
+    priority: int = 0
+    contest: Contest | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The item as it is logged; only of a contested fact with what contests it."""
+        shown = {"type": self.type, "id": self.id, "text": self.text, "tokens": estimate_tokens(self.text)}
+        if self.contest is None:
+            return shown
+        return {**shown, "contested": self.contest.contested, "contested_with": list(self.contest.contested_with)}
+
+
+def list_item(text: str, label: str = "", mark: str = "") -> str:
+    """A memory as one line of a prompt, which it cannot leave; `label` says whom or when it is about.
+
+    `mark` is ours, in front of all, and no text can pass for one.
+    """
+    line = fence_line(text)
+    if line.casefold().startswith(_MARK_START):
+        line = f"\\{line}"
+    words = [f"({mark})" if mark else "", fence_label(label) if label else "", line]
+    return f"- {' '.join(word for word in words if word)}" if mark or label else f"- {line}"

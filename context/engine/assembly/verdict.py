@@ -1,0 +1,83 @@
+"""What becomes of a candidate, and why."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+from context.engine.assembly.candidate import Candidate
+
+LOGGED_CHARACTERS = 500
+"""Of a candidate's text, in the log and in explanations."""
+
+
+class VerdictCode(StrEnum):
+    INCLUDED = "included"
+    SUPERSEDED = "superseded"
+    RETIRED = "retired"
+    NOT_PLANNED = "not_planned"
+    EXCLUDED_KIND = "excluded_kind"
+    LOW_IMPORTANCE = "low_importance"
+    BELOW_THRESHOLD = "below_threshold"
+    DUPLICATE_MESSAGE = "duplicate_message"
+    DUPLICATE_ITEM = "duplicate_item"
+    CONTESTED = "contested"
+    OVER_LIMIT = "over_limit"
+    OVER_BUDGET = "over_budget"
+
+
+RETIRED_VERDICTS = frozenset({VerdictCode.SUPERSEDED, VerdictCode.RETIRED})
+"""Of memories that are not active, and are looked up only for an explanation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a candidate: why in words, and as `hint` what would let it in.
+
+    `score` is the relevance with all factors; `factors` names each that was not 1. `tokens` is what it costs, or
+    would cost, in the prompt. Without a reason it has passed all filters and nothing more is decided yet.
+    """
+
+    candidate: Candidate
+    score: float
+    factors: tuple[tuple[str, float], ...] = ()
+    code: VerdictCode = VerdictCode.INCLUDED
+    reason: str = ""
+    hint: str = ""
+    tokens: int = 0
+    compressed: bool = False
+    place: str = ""
+
+    def refusal(self, code: VerdictCode, reason: str, hint: str, tokens: int = 0) -> Self:
+        """The same candidate, left out."""
+        return type(self)(self.candidate, self.score, self.factors, code, reason, hint, tokens)
+
+    def as_json(self) -> dict[str, Any]:
+        """The verdict as it is logged and explained; the text of the candidate only in part."""
+        candidate, hit = self.candidate, self.candidate.hit
+        return {
+            "type": hit.type,
+            "id": hit.id,
+            "text": hit.content[:LOGGED_CHARACTERS],
+            "label": candidate.label,
+            "section": candidate.section,
+            "scope": hit.scope,
+            "kinds": sorted(candidate.kinds),
+            "verdict": str(self.code),
+            "reason": self.reason,
+            "hint": self.hint,
+            "score": round(self.score, 4),
+            "relevance": round(hit.score, 4),
+            "threshold": candidate.threshold,
+            "cosine": None if hit.cosine is None else round(hit.cosine, 4),
+            "lexical": round(hit.lexical, 4),
+            "importance": hit.importance,
+            "tokens": self.tokens,
+            "compressed": self.compressed,
+            "place": self.place,
+            "pinned": candidate.pinned,
+            "contested": candidate.contest.contested if candidate.contest else "",
+            "contested_with": list(candidate.contest.contested_with) if candidate.contest else [],
+            "superseded_by": hit.retirement.successor if hit.retirement else "",
+            "factors": [[name, round(factor, 3)] for name, factor in self.factors],
+            "happened_at": hit.happened_at.isoformat().replace("+00:00", "Z"),
+        }
