@@ -1,5 +1,6 @@
 """The API: one object that only adds routers."""
 
+import functools
 from typing import Any
 
 from ninja import NinjaAPI
@@ -17,9 +18,18 @@ from nousweb.access.auth import PersonAuth, TokenAuth
 
 
 class Api(NinjaAPI):
-    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
-        """The document, which says of every operation that it refuses with problem+json."""
-        document = super().get_openapi_schema(**options)
+    def get_openapi_schema(
+        self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
+    ) -> OpenAPISchema:
+        """The document, which says of every operation that it refuses with problem+json; not to be changed.
+
+        It is made once for each prefix: that takes half a second, and whoever asks for it needs no token.
+        """
+        return self._document(self.get_root_path(path_params or {}) if path_prefix is None else path_prefix)
+
+    @functools.lru_cache(maxsize=4)  # noqa: B019  (there is one API, for as long as the process lives)
+    def _document(self, path_prefix: str) -> OpenAPISchema:
+        document = super().get_openapi_schema(path_prefix=path_prefix)
         problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
         for operations in document["paths"].values():
             for operation in operations.values():

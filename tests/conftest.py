@@ -3,6 +3,7 @@
 Alice may look, Bob may also review, Charlie may also administer. Ada and Bruno are agents.
 """
 
+import gc
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection
-from django.test import override_settings
+from django.test import TransactionTestCase, override_settings
 from django.utils import timezone
 from pytest_django.plugin import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
@@ -23,6 +24,7 @@ from identity.policy import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create, token_revoke
+from tests.baseline import Baseline
 from tests.database import product_rights
 from tests.factories import make_person, make_principal, make_token
 from tests.http import ApiClient
@@ -30,6 +32,17 @@ from tests.http import ApiClient
 # The same examples on every run: a suite that fails by chance teaches people to run it again.
 hypothesis.settings.register_profile("nous", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("nous")
+
+# While everything is imported there is nothing to collect.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of every later search for garbage, which takes as long as there are objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -61,7 +74,9 @@ def _static_files_are_listed_once() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """The test database with the product's rights, dropped at the end even if a browser still holds a connection."""
-    with django_db_blocker.unblock(), product_rights():
+    with django_db_blocker.unblock(), product_rights(), pytest.MonkeyPatch.context() as patch:
+        baseline = Baseline()
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: baseline.restore())
         yield
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute(

@@ -7,23 +7,18 @@ killed are removed by the next run.
 Tests have no more rights in it than the running product: the owner of the tables makes and migrates the test
 database, and then its connections step down to the product's role (`SET ROLE`). What a test does to tables
 themselves goes through `as_the_owner`. A given server whose user may not create roles is used with one role.
-
-Some tables are append-only: a trigger refuses UPDATE, DELETE and TRUNCATE. Tests of real transactions end
-with Django's flush, a TRUNCATE of every table, so here and only here the flush runs as the owner with the
-tables' triggers off.
 """
 
 import contextlib
 import fcntl
 import os
-import re
 import secrets
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 import psycopg
@@ -33,7 +28,6 @@ from psycopg import sql
 from nousweb.runtime.postgres import EmbeddedServer, PostgresProblem, check_requirements
 
 FOLDER_PREFIX = "nous-test-"
-TRUNCATED_TABLE = re.compile(r'"(?:[^"]|"")+"')
 
 
 class ThrowAwayDatabase:
@@ -125,6 +119,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     given_url = os.environ.get("TEST_DATABASE_URL", "")
     if given_url and not urlsplit(given_url).scheme.startswith("postgres"):
         raise pytest.UsageError("TEST_DATABASE_URL: expected a postgresql:// address")
+    # Otherwise each process of the run, and each program that a test starts, compiles all of the project for itself.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     options = early_config.known_args_namespace
     # Who only hands tests out to processes of their own has no question to a database.
     asks = "PYTEST_XDIST_WORKER" in os.environ or options.usepdb or not getattr(options, "numprocesses", None)
@@ -150,21 +147,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Log in as the owner, and let Django's flush truncate the append-only tables."""
+    """Log in as the owner."""
     from django.conf import settings
-    from django.db.backends.postgresql.operations import DatabaseOperations
 
     for name in ("USER", "PASSWORD", "HOST", "PORT"):
         settings.DATABASES["default"][name] = settings.DATABASE_OWNER[name]
-    original = DatabaseOperations.execute_sql_flush
-
-    def execute_sql_flush(self: DatabaseOperations, sql_list: Iterable[str]) -> Any:
-        statements = list(sql_list)
-        unguarded = [*_triggers("DISABLE", statements), *statements, *_triggers("ENABLE", statements)]
-        return original(self, ["SET LOCAL ROLE NONE", *unguarded])
-
-    DatabaseOperations.execute_sql_flush = execute_sql_flush  # type: ignore[method-assign,assignment]
-    config.add_cleanup(lambda: setattr(DatabaseOperations, "execute_sql_flush", original))
 
 
 @contextmanager
@@ -198,13 +185,3 @@ def as_the_owner() -> Iterator[None]:
         if role and not connection.needs_rollback:
             with connection.cursor() as cursor:
                 cursor.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
-
-
-def _triggers(verb: str, statements: Sequence[str]) -> list[str]:
-    """One ALTER TABLE for each table that the TRUNCATE among `statements` names."""
-    return [
-        f"ALTER TABLE {table} {verb} TRIGGER USER"
-        for statement in statements
-        if statement.startswith("TRUNCATE")
-        for table in TRUNCATED_TABLE.findall(statement)
-    ]
