@@ -31,7 +31,7 @@ class ContextRun(models.Model):
         FAILURE = "failure", "Failure"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="context_runs")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="context_runs", db_index=False)
     persona = models.CharField(max_length=20, choices=Persona)
     session_id = models.CharField(max_length=200)
     input = models.TextField()

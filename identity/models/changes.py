@@ -19,7 +19,7 @@ class Change(models.Model):
     """
 
     key = models.UUIDField(default=uuid.uuid4, editable=False)
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="changes")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="changes", db_index=False)
     persona = models.CharField(max_length=20, choices=Persona)
     kind = models.CharField(max_length=40)
     object_type = models.CharField(max_length=40)

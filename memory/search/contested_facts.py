@@ -87,13 +87,15 @@ def _pairs_of(key: str, columns: str) -> str:
 
 
 _ABOUT = "json_build_array({other}, review.kind, review.reasons, review.verdict ->> 'relation') AS pair"
+# A plan that is made once for all expects thousands of rows to be reached and would read all facts: OFFSET 0 keeps it
+# to looking up the few.
 _STATEMENT = (
     "WITH RECURSIVE reached (id) AS (SELECT unnest(%(ids)s::uuid[]) UNION"  # noqa: S608
     f" SELECT partner.id FROM reached CROSS JOIN LATERAL ({_pairs_of('reached.id', '{other} AS id')}) AS partner)"
     f" SELECT contest.pairs::text, {columns_of(Fact, 'fact')} FROM reached"
     f" CROSS JOIN LATERAL (SELECT json_agg(pair) AS pairs FROM ({_pairs_of('reached.id', _ABOUT)}) AS each) AS contest"
-    f" JOIN {Fact._meta.db_table} AS fact ON fact.id = reached.id AND fact.agent_id = %(agent)s::bigint"
-    " AND fact.persona = ANY(%(personas)s::text[]) AND fact.active"
+    f" CROSS JOIN LATERAL (SELECT {columns_of(Fact, 'own')} FROM {Fact._meta.db_table} AS own WHERE own.id = reached.id"
+    " AND own.agent_id = %(agent)s::bigint AND own.persona = ANY(%(personas)s::text[]) AND own.active OFFSET 0) AS fact"
     f" WHERE contest.pairs IS NOT NULL LIMIT {MAX_FACTS}"
 )
 

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeVar
 
-from django.db import connection
-from django.db.models import AutoField, Model, QuerySet
+from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db.models import AutoField, Field, Model, QuerySet
 from psycopg import Cursor
 from psycopg.pq import Format
 from psycopg.sql import quote
@@ -21,13 +22,15 @@ def prepared_cursor(*, binary: bool = False) -> Iterator[Any]:
     Their text must not hold what changes from call to call, and each parameter needs a cast where its type is not
     plain from its place. Django's own cursors put the parameters into the text.
     """
+    own: Any = connections[DEFAULT_DB_ALIAS]
     # What Django's own cursors do first: a connection that broke since the last request is replaced.
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
+    own.close_if_health_check_failed()
+    own.ensure_connection()
     # A prepared statement cannot say what was sent, so where queries are logged Django's cursor sends them.
-    raw = connection.create_cursor() if connection.queries_logged else Cursor(connection.connection)
-    raw.format = Format.BINARY if binary and not connection.queries_logged else Format.TEXT
-    with connection._prepare_cursor(raw) as cursor:  # type: ignore[attr-defined]
+    logged = own.queries_logged
+    raw = own.create_cursor() if logged else Cursor(own.connection)
+    raw.format = Format.BINARY if binary and not logged else Format.TEXT
+    with own._prepare_cursor(raw) as cursor:
         yield cursor
 
 
@@ -54,15 +57,16 @@ def instance_insert(
     half second of it, never a part of a row. `beside` is inserted with it, by the same statement, or not at all. A row
     that the database numbers does not learn its number.
     """
-    columns, given, parameters = _insertion(row, "")
+    columns, given = _insertion(type(row), row.pk is None, "")
+    parameters = _values(row, "")
     condition = f" WHERE {where}" if where else ""
     hurried = "" if durable or connection.in_atomic_block else " FROM set_config('synchronous_commit', 'off', true)"
     statement = f"INSERT INTO {columns} SELECT {given}{hurried}{condition}"
     if beside is not None:
-        columns, given, more = _insertion(beside, "beside_")
+        columns, given = _insertion(type(beside), beside.pk is None, "beside_")
         follows = f"INSERT INTO {columns} SELECT {given} FROM inserted"  # noqa: S608  (names of our own tables)
         statement = f"WITH inserted AS ({statement} RETURNING 1) {follows}"
-        parameters |= more
+        parameters |= _values(beside, "beside_")
     with prepared_cursor() as cursor:
         cursor.execute(statement, parameters | dict(values or {}))
         inserted = bool(cursor.rowcount)
@@ -70,15 +74,28 @@ def instance_insert(
     return inserted
 
 
-def _insertion(row: Model, prefix: str) -> tuple[str, str, dict[str, Any]]:
-    """The table with its columns, their placeholders, and the values by name, which begins with `prefix`."""
-    fields = [field for field in row._meta.concrete_fields if not (isinstance(field, AutoField) and row.pk is None)]
+@cache
+def _fields(model: type[Model], unnumbered: bool) -> "tuple[Field[Any, Any], ...]":
+    """The fields of a table that a new row has; one that is `unnumbered` gets its number from the database."""
+    return tuple(field for field in model._meta.concrete_fields if not (unnumbered and isinstance(field, AutoField)))
+
+
+@cache
+def _insertion(model: type[Model], unnumbered: bool, prefix: str) -> tuple[str, str]:
+    """The table with its columns, and their placeholders, whose names begin with `prefix`."""
+    fields = _fields(model, unnumbered)
     names = ", ".join(f'"{field.column}"' for field in fields)
     given = ", ".join(f"%({prefix}{field.column})s" for field in fields)
-    values = {
-        f"{prefix}{field.column}": field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields
+    return f'"{model._meta.db_table}" ({names})', given
+
+
+def _values(row: Model, prefix: str) -> dict[str, Any]:
+    """The values of a new row by the name of their placeholder."""
+    own = connections[DEFAULT_DB_ALIAS]
+    return {
+        f"{prefix}{field.column}": field.get_db_prep_save(field.pre_save(row, True), own)
+        for field in _fields(type(row), row.pk is None)
     }
-    return f'"{row._meta.db_table}" ({names})', given, values
 
 
 class CachedQuery:
@@ -124,12 +141,20 @@ def columns_of(model: type[Model], alias: str) -> str:
 
 def instance_of(model: type[Row], values: Sequence[Any]) -> Row:
     """The instance that Django would make of a row with `columns_of` the model."""
-    fields = model._meta.concrete_fields
+    names, converters = _conversion(model)
     python = list(values)
-    for place, field in enumerate(fields):
-        for convert in field.get_db_converters(connection):
-            python[place] = convert(python[place], None, connection)
-    return model.from_db(connection.alias, [field.attname for field in fields], python)
+    for place, convert in converters:
+        python[place] = convert(python[place], None, connection)
+    return model.from_db(DEFAULT_DB_ALIAS, names, python)
+
+
+@cache
+def _conversion(model: type[Model]) -> tuple[list[str], list[tuple[int, Callable[..., Any]]]]:
+    """The attributes of a model in the order of its columns, and what Django does to the values at some places."""
+    fields = model._meta.concrete_fields
+    return [field.attname for field in fields], [
+        (place, convert) for place, field in enumerate(fields) for convert in field.get_db_converters(connection)
+    ]
 
 
 def session_tuned(name: str, settings: Mapping[str, str]) -> None:
