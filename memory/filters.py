@@ -28,7 +28,7 @@ from memory.models import (
 from memory.models.facts import FactQuerySet
 from memory.models.procedures import ProcedureQuerySet
 from memory.policy import PROFILE_CATEGORIES
-from memory.validation import moment_check, shown
+from memory.validation import moment_check, visible_text
 
 STATES = {"active": "Active", "retired": "Retired", "superseded": "Superseded", "wrong": "Found wrong", "all": "All"}
 SORTS = {
@@ -114,7 +114,7 @@ def _of_state(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]
 
 
 def _of_subject(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
-    return queryset.filter(subject__iexact=shown(value))
+    return queryset.filter(subject__iexact=visible_text(value))
 
 
 def _as_of(queryset: QuerySet[Fact], name: str, value: datetime) -> QuerySet[Fact]:

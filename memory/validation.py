@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from memory.policy import MAX_TAGS
 from nousweb.lib import clock
+from nousweb.lib.characters import plain_text
 from nousweb.lib.constrained_types import WORD
 from nousweb.lib.errors import Invalid
-from nousweb.lib.fencing import plain_text
 from nousweb.lib.text import is_blank, unstorable_reason
 
 
@@ -24,14 +24,14 @@ def text_check(field: str, value: str, limit: int, *, required: bool = False) ->
     return value
 
 
-def shown_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
+def visible_text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
     """Text that is compared with what people decided: what nobody sees of it is not stored."""
-    value = shown(text_check(field, value, limit, required=required))
+    value = visible_text(text_check(field, value, limit, required=required))
     # Composed characters may be more of them than what they are composed from.
     return text_check(field, value, limit, required=required)
 
 
-def shown(value: str) -> str:
+def visible_text(value: str) -> str:
     """`value` as it is seen: without hidden characters, and each character in its one composed form."""
     return unicodedata.normalize("NFC", plain_text(value))
 
@@ -69,7 +69,7 @@ def moment_check(field: str, value: datetime | None) -> datetime | None:
 def tags_check(tags: Sequence[str]) -> list[str]:
     if len(tags) > MAX_TAGS:
         raise Invalid(f"At most {MAX_TAGS} tags.", field="tags")
-    return sorted({shown_check("tags", tag, 50, required=True) for tag in tags})
+    return sorted({visible_text_check("tags", tag, 50, required=True) for tag in tags})
 
 
 def texts_check(field: str, values: Sequence[str], *, count: int, limit: int) -> list[str]:

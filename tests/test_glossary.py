@@ -12,12 +12,12 @@ ROOT = Path(__file__).parent.parent
 IDENTIFIERS = (
     r"known_at",
     r"true_at",
-    r"is_told|was_told|told_until|receipt_told",
-    r"Filing|refiled|is_filed",
+    r"\w*_told|told_until",
+    r"Filing|refiled|is_filed|REFILED",
     r"Shown",
     r"Read|Decided|Asked|Fetched|Found|Loaded|Prepared",
     r"Then|\w+_then",
-    r"Probe|Compared",
+    r"Probe|Compared|PageScope|shown_memory|shown_check",
     r"remedy|remedies",
     r"gates",
     r"settles|fact_dedup",
@@ -39,7 +39,10 @@ PHRASES = (
 )
 """Phrases of pages and documents, and of comments."""
 
-FILES = r"shown|decided|words|said|past|blast|reading|shape|waiting|tether|membership|placement|sweeping|forgetting"
+FILES = (
+    r"shown|decided|words|said|past|blast|reading|shape|waiting|tether|membership|placement|sweeping|forgetting"
+    r"|parts|page_scope"
+)
 """Names of files, without what follows the dot."""
 
 

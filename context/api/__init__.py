@@ -7,7 +7,7 @@ from uuid import UUID
 from django.http import HttpRequest
 from ninja import Router
 
-from context.engine.retrieval.censors import triggers_told
+from context.engine.retrieval.censors import effective_triggers
 from context.models import ContextRun
 from context.schemas import (
     ITEM_DEFAULTS,
@@ -102,7 +102,7 @@ def _check(check: Mapping[str, Any]) -> dict[str, Any]:
         "censors": [
             part_of(TriggeredCensorOut, trigger)
             | {"spans": [{"start": start, "end": end} for start, end in trigger["spans"]]}
-            for trigger in triggers_told(check)
+            for trigger in effective_triggers(check)
         ],
     }
 

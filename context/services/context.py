@@ -12,7 +12,7 @@ from context.engine.analysis.request import ContextRequest
 from context.engine.assembly import RETIRED_VERDICTS
 from context.engine.pipeline import context_build
 from context.engine.record import ContextRecord
-from context.engine.retrieval.censors import triggers_told
+from context.engine.retrieval.censors import effective_triggers
 from context.models import ContextRun
 from context.services.censoring import INPUT, counts, triggers_count
 from identity.models import Agent
@@ -112,6 +112,6 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
         budget_tokens=record.budget_tokens,
         duration_ms=run.duration_ms,
         censor_verdict=check["verdict"],
-        censors=[trigger["id"] for trigger in triggers_told(check)],
+        censors=[trigger["id"] for trigger in effective_triggers(check)],
     )
     return run.pk

@@ -24,7 +24,7 @@ from identity.services.audit import audit_record
 from identity.services.change_bodies import changes_json
 from identity.services.change_feed import streams_publish
 from identity.services.webhook_address import Answer, NotSent, message_send
-from identity.services.webhooks import kinds_told
+from identity.services.webhooks import webhook_kinds
 from identity.webhook_policy import (
     CHANGES_IN_A_MESSAGE,
     DELIVERY,
@@ -49,7 +49,7 @@ def webhooks_due() -> list[uuid.UUID]:
     due = []
     for webhook in free:
         ends = dict(ChangeStream.objects.filter(agent=webhook.agent_id).values_list("persona", "last"))
-        news = any(ends.get(persona, 0) > getattr(webhook, POSITIONS[persona]) for persona in personas_told(webhook))
+        news = any(ends.get(persona, 0) > getattr(webhook, POSITIONS[persona]) for persona in webhook_personas(webhook))
         if news or webhook.deliveries.filter(status=Status.WAITING).exists():
             due.append(webhook.pk)
     return due
@@ -138,9 +138,9 @@ def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
     webhook = Webhook.objects.select_for_update().filter(pk=webhook_id, lease=lease).first()
     if webhook is None or webhook.deliveries.filter(status=Status.WAITING).exists():
         return
-    kinds = kinds_told(webhook)
+    kinds = webhook_kinds(webhook)
     number = webhook.deliveries.aggregate(last=Max("number"))["last"] or 0
-    for persona in personas_told(webhook):
+    for persona in webhook_personas(webhook):
         place = getattr(webhook, POSITIONS[persona])
         new = Change.objects.filter(agent=webhook.agent_id, persona=persona, position__gt=place).order_by("position")
         rows = list(new.values_list("id", "kind", "position")[:CHANGES_IN_A_MESSAGE])
@@ -159,7 +159,7 @@ def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
     webhook.save(update_fields=list(POSITIONS.values()))
 
 
-def personas_told(webhook: Webhook) -> tuple[str, ...]:
+def webhook_personas(webhook: Webhook) -> tuple[str, ...]:
     """The personas whose changes a webhook receives."""
     sealed = webhook.persona == Persona.SUBCONSCIOUS
     return (Persona.ACTOR, Persona.SUBCONSCIOUS) if sealed else (Persona.ACTOR,)
@@ -170,7 +170,7 @@ def message_body(webhook: Webhook, delivery: WebhookDelivery) -> bytes:
 
     Of what the webhook may not know any more, nothing.
     """
-    kinds, personas = kinds_told(webhook), personas_told(webhook)
+    kinds, personas = webhook_kinds(webhook), webhook_personas(webhook)
     changes = Change.objects.filter(pk__in=delivery.changes, agent=webhook.agent, kind__in=kinds, persona__in=personas)
     told = {
         "delivery": str(delivery.pk),

@@ -138,7 +138,7 @@ def deliveries_replay(*, webhook: Webhook, by: Principal, delivery: WebhookDeliv
     return count
 
 
-def kinds_told(webhook: Webhook) -> list[str]:
+def webhook_kinds(webhook: Webhook) -> list[str]:
     """The kinds of change that a webhook receives: what its scopes let it know, and it asked for."""
     allowed = frozenset().union(*(SCOPE_PERMISSIONS.get(scope, frozenset()) for scope in webhook.scopes))
     return [

@@ -21,12 +21,12 @@ NEVER_SAME = frozenset({"number", "negation", "antonym", "quantity", "roles", "s
 
 @dataclass(frozen=True, slots=True)
 class FactMatch:
-    """An old fact beside the new one. `said`: in the very same words. `replaceable`: the learner may replace it.
+    """An old fact beside the new one. `exact_match`: in the very same words. `replaceable`: the learner may replace it.
     `only_asked`: whatever the comparison says, people are asked."""
 
     fact_id: UUID
     comparison: Comparison
-    said: bool = False
+    exact_match: bool = False
     replaceable: bool = True
     only_asked: bool = False
 
@@ -50,11 +50,13 @@ class Resolution:
 def resolve(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationVerdict]) -> Resolution:
     """Decide about a new fact; `verdicts` are of a judge, by the old fact that it was asked about."""
     related = [each for each in compared if is_related(each)]
-    related.sort(key=lambda each: (not each.said, -each.comparison.cosine, -each.comparison.overlap, str(each.fact_id)))
+    related.sort(
+        key=lambda each: (not each.exact_match, -each.comparison.cosine, -each.comparison.overlap, str(each.fact_id))
+    )
     resolutions = [auto_resolution(each.comparison, verdicts.get(each.fact_id)) for each in related]
     supersede, ask = [], []
     for each, kind in zip(related, resolutions, strict=True):
-        if not each.only_asked and (each.said or kind is Kind.SAME):
+        if not each.only_asked and (each.exact_match or kind is Kind.SAME):
             return Resolution(confirm=each, verdicts=verdicts)
     for each, kind in zip(related[:MAX_QUESTIONS], resolutions, strict=False):
         if each.only_asked or (kind is not Kind.UNRELATED and not (kind is Kind.CHANGED and each.replaceable)):
@@ -67,12 +69,12 @@ def resolve(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationVerdi
 def is_related(each: FactMatch) -> bool:
     """Whether the two facts have anything to do with each other. Source: seed 009.1, part 2, tests."""
     clash = any(reason.code == "subject" for reason in each.comparison.reasons)
-    return each.said or each.only_asked or (each.comparison.kind is not Kind.UNRELATED and not clash)
+    return each.exact_match or each.only_asked or (each.comparison.kind is not Kind.UNRELATED and not clash)
 
 
 def needs_judge(each: FactMatch) -> bool:
     """Whether a judge is asked about the pair: what is certain without one is not."""
-    return is_related(each) and not each.said and auto_resolution(each.comparison, None) is None
+    return is_related(each) and not each.exact_match and auto_resolution(each.comparison, None) is None
 
 
 def auto_resolution(comparison: Comparison, verdict: RelationVerdict | None) -> Kind | None:

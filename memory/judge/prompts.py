@@ -19,7 +19,7 @@ from memory.judge.protocol import (
     Relation,
     RelationVerdict,
 )
-from nousweb.lib.fencing import plain_text
+from nousweb.lib.characters import plain_text
 
 PROMPT_VERSION = "2026-11.1"
 

@@ -26,10 +26,10 @@ Row = TypeVar("Row", bound=Model)
 Key = tuple[str, str]
 
 STORES = tuple(one for one in MEMORY_TYPES.values() if one.is_store)
-_TOLD: Mapping[type, MemoryType] = {store.model: store for store in STORES}
+_TYPE_OF_MODEL: Mapping[type, MemoryType] = {store.model: store for store in STORES}
 """How to take back what a trail tells of a row; censors, which are never searched, have nothing of their own."""
 
-REFILED = ("category", "scope", "tags", "importance", "confidence", "endorsed")
+METADATA_FIELDS = ("category", "scope", "tags", "importance", "confidence", "endorsed")
 """What is taken back of a fact; what it says never changes, and its span is the one that is known today."""
 MOST_CHANGED = 300
 """Of each type so many of the latest changed memories are searched by what they said then."""
@@ -57,13 +57,13 @@ def memories_as_of(view: PersonaMemory, items: Iterable[Key], moment: datetime) 
         }
     if ids := wanted.get(ItemType.FACT):
         facts = facts_as_of(view, list(view.facts.as_of(moment).filter(pk__in=ids)), moment)
-        found |= {(ItemType.FACT.value, str(fact.pk)): _then(MEMORY_TYPES[ItemType.FACT], fact) for fact in facts}
+        found |= {(ItemType.FACT.value, str(fact.pk)): _snapshot(MEMORY_TYPES[ItemType.FACT], fact) for fact in facts}
     kept: list[tuple[MemoryType, Any]] = []
     for store in STORES:
         if ids := wanted.get(store.key):
             kept += [(store, row) for row in view.rows(store.model).filter(pk__in=ids, created_at__lte=moment)]
     rows_as_of([row for _, row in kept], moment)
-    return found | {(store.key.value, str(row.pk)): _then(store, row) for store, row in kept if row.active}
+    return found | {(store.key.value, str(row.pk)): _snapshot(store, row) for store, row in kept if row.active}
 
 
 def recorded(state: Any) -> Mapping[str, Any]:
@@ -90,13 +90,13 @@ def rows_as_of(rows: Sequence[Row], moment: datetime) -> Sequence[Row]:
     ):
         row = by_key[object_type, object_id]
         _set(row, recorded(before))
-        if told := _TOLD.get(type(row)):
-            _set(row, told.take_back(row, action, recorded(after)))
+        if memory_type := _TYPE_OF_MODEL.get(type(row)):
+            _set(row, memory_type.take_back(row, action, recorded(after)))
         if before:
             undone[object_type, object_id].add(action)
     for key, row in by_key.items():
-        if told := _TOLD.get(type(row)):
-            told.settle(row, moment, undone[key])
+        if memory_type := _TYPE_OF_MODEL.get(type(row)):
+            memory_type.settle(row, moment, undone[key])
     return rows
 
 
@@ -105,7 +105,7 @@ def facts_as_of(view: PersonaMemory, facts: Sequence[Fact], moment: datetime) ->
     by_key = {fact.pk: fact for fact in facts}
     changes = FactChange.objects.filter(fact__in=by_key, at__gt=moment).order_by("-at", "-id")
     for key, before in changes.values_list("fact_id", "before"):
-        _set(by_key[key], {name: value for name, value in recorded(before).items() if name in REFILED})
+        _set(by_key[key], {name: value for name, value in recorded(before).items() if name in METADATA_FIELDS})
     return facts
 
 
@@ -177,7 +177,7 @@ def changed_since(view: PersonaMemory, request: SearchRequest, moment: datetime)
             continue
         recent = view.rows(store.model).filter(created_at__lte=moment, updated_at__gt=moment).order_by("-updated_at")
         held: Sequence[Any] = rows_as_of(list(recent[:MOST_CHANGED]), moment)
-        keys |= {(store.key.value, str(row.pk)): _then(store, row) if row.active else None for row in held}
+        keys |= {(store.key.value, str(row.pk)): _snapshot(store, row) if row.active else None for row in held}
     if not request.types or ItemType.FACT in request.types:
         recategorised = [(ItemType.FACT.value, str(key)) for key in _recategorised(view, request, moment)]
         then = memories_as_of(view, recategorised, moment)
@@ -254,7 +254,7 @@ def _passes(request: SearchRequest, entry: IndexEntry) -> bool:
     )
 
 
-def _then(memory_type: MemoryType, memory: Any) -> MemorySnapshot:
+def _snapshot(memory_type: MemoryType, memory: Any) -> MemorySnapshot:
     return MemorySnapshot(memory_type.text(memory), memory_type.metadata(memory), entry_of(memory))
 
 

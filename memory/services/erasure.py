@@ -29,10 +29,11 @@ from memory.search.index_writer import index_remove
 from memory.services.facts.locks import facts_lock
 from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_describe
 from memory.types import MEMORY_TYPES
-from memory.validation import shown, shown_check, text_check
+from memory.validation import text_check, visible_text, visible_text_check
+from nousweb.lib.characters import plain_text
 from nousweb.lib.chatmarks import escape_markup
 from nousweb.lib.errors import NotFound
-from nousweb.lib.fencing import fence_line, plain_text
+from nousweb.lib.fencing import fence_line
 from nousweb.lib.retrying import transaction_retried
 
 ERASE = "memory.erase_memory"
@@ -138,8 +139,8 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str) -> tuple[Receipt, Eras
     agent = agent_erasing(fact.agent)
     if not Fact.objects.filter(pk=fact.pk).exists():
         raise NotFound("There is no such fact.")
-    told = receipt_describe(by=by, action="fact.erase", target=fact, agent=agent, reason=reason, label="A fact")
-    return _erase_facts(agent, [fact.pk], looked, told)
+    entry = receipt_describe(by=by, action="fact.erase", target=fact, agent=agent, reason=reason, label="A fact")
+    return _erase_facts(agent, [fact.pk], looked, entry)
 
 
 @erasing
@@ -150,15 +151,15 @@ def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> 
     """
     by.require(ERASE, agent)
     reason = reason_check(reason)
-    subject = shown_check("subject", subject, 200, required=True)
+    subject = visible_text_check("subject", subject, 200, required=True)
     about = facts_about(agent, subject).order_by("pk").values_list("pk", flat=True)
     looked = _look(agent, list(about))
     agent = agent_erasing(agent)
     found = list(about.all())
     if not found:
         raise NotFound("There is no fact about this subject.")
-    told = receipt_describe(by=by, action="subject.erase", target=agent, agent=agent, reason=reason, label="A subject")
-    return _erase_facts(agent, found, looked, told)
+    entry = receipt_describe(by=by, action="subject.erase", target=agent, agent=agent, reason=reason, label="A subject")
+    return _erase_facts(agent, found, looked, entry)
 
 
 @erasing
@@ -174,8 +175,8 @@ def agent_erase(*, agent: Agent, by: Principal, reason: str) -> tuple[Receipt, E
     for model, where in _rows_of_an_agent():
         if model not in OWNERS_TO_DELETE:
             rows[model._meta.model_name or ""] = _delete(model, where, [agent.pk])
-    told = receipt_describe(by=by, action="agent.erase", target=agent, agent=agent, reason=reason, label=agent.slug)
-    return Receipt(agent_delete(agent=agent, told=told, rows=rows)), Erasure(agent)
+    entry = receipt_describe(by=by, action="agent.erase", target=agent, agent=agent, reason=reason, label=agent.slug)
+    return Receipt(agent_delete(agent=agent, entry=entry, rows=rows)), Erasure(agent)
 
 
 def facts_about(agent: Agent, subject: str) -> models.QuerySet[Fact]:
@@ -183,9 +184,9 @@ def facts_about(agent: Agent, subject: str) -> models.QuerySet[Fact]:
 
     What was stored before hidden characters were left out of subjects, and a subject with them, is found too.
     """
-    facts, asked = Fact.objects.filter(agent=agent), shown(subject).strip()
+    facts, asked = Fact.objects.filter(agent=agent), visible_text(subject).strip()
     unusual = facts.filter(subject__regex=r"[^ -~]").values_list("subject", flat=True).distinct()
-    alike = [each for each in unusual if shown(each).strip().casefold() == asked.casefold()]
+    alike = [each for each in unusual if visible_text(each).strip().casefold() == asked.casefold()]
     return facts.filter(models.Q(subject__iexact=asked) | models.Q(subject__in=alike))
 
 
@@ -224,7 +225,7 @@ def _look(agent: Agent, fact_ids: Sequence[UUID]) -> Looked:
 
 
 def _erase_facts(
-    agent: Agent, fact_ids: Sequence[UUID], looked: Looked, told: Mapping[str, object]
+    agent: Agent, fact_ids: Sequence[UUID], looked: Looked, entry: Mapping[str, object]
 ) -> tuple[Receipt, Erasure]:
     facts = list(facts_lock(fact_ids).values())
     erasure = _erasure_of(agent, facts, looked)
@@ -236,7 +237,7 @@ def _erase_facts(
     rows["searchitem"] = len(facts)
     rows["workingmemory"] = _forget_in_mind(erasure)
     quoting = quoting_keys(AuditEvent, erasure)
-    rows = facts_delete(agent=agent, fact_ids=erasure.fact_ids, quoting=quoting, told=told, rows=rows)
+    rows = facts_delete(agent=agent, fact_ids=erasure.fact_ids, quoting=quoting, entry=entry, rows=rows)
     return Receipt(rows), erasure
 
 

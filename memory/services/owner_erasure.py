@@ -36,7 +36,7 @@ def facts_delete(
     agent: Agent,
     fact_ids: Sequence[UUID],
     quoting: Sequence[int],
-    told: Mapping[str, object],
+    entry: Mapping[str, object],
     rows: Mapping[str, int],
 ) -> dict[str, int]:
     """Delete facts, their history and the reviews of them, and blank what the audit trail says of them.
@@ -44,16 +44,16 @@ def facts_delete(
     `quoting` are records of the trail that may quote one: only those that do are blanked. Returns the rows by table,
     as the receipt has them, `rows` among them.
     """
-    receipt = json.dumps({**told, "rows": rows})
+    receipt = json.dumps({**entry, "rows": rows})
     return _called(
         "SELECT nous_erase_facts(%s, %s::uuid[], %s::bigint[], %s::jsonb)",
         [agent.pk, list(fact_ids), list(quoting), receipt],
     )
 
 
-def agent_delete(*, agent: Agent, told: Mapping[str, object], rows: Mapping[str, int]) -> dict[str, int]:
+def agent_delete(*, agent: Agent, entry: Mapping[str, object], rows: Mapping[str, int]) -> dict[str, int]:
     """Delete an agent of which only append-only rows and facts are left, and blank its audit trail; rows by table."""
-    return _called("SELECT nous_erase_agent(%s, %s::jsonb)", [agent.pk, json.dumps({**told, "rows": rows})])
+    return _called("SELECT nous_erase_agent(%s, %s::jsonb)", [agent.pk, json.dumps({**entry, "rows": rows})])
 
 
 def _called(sql: str, params: Sequence[Any]) -> dict[str, int]:

@@ -28,7 +28,7 @@ from memory.transfer.export_tables import (
 from memory.transfer.json_reader import BadJson, json_read
 from memory.transfer.value_validation import BadLine, column_value, is_uuid
 from memory.types import MEMORY_TYPES, MemoryType, entry_of
-from memory.validation import shown
+from memory.validation import visible_text
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unapprovable_reason
 
@@ -239,8 +239,8 @@ class _Storing:
         if model is Fact:
             # A text of which nothing is seen stays: no fact is empty.
             for name in ("content", "subject"):
-                values[name] = shown(values[name]) or values[name]
-            values["tags"] = list(dict.fromkeys(shown(tag) or tag for tag in values["tags"]))
+                values[name] = visible_text(values[name]) or values[name]
+            values["tags"] = list(dict.fromkeys(visible_text(tag) or tag for tag in values["tags"]))
         _approvable_check(number, model, values)
         return model(**values)
 

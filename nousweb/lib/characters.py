@@ -23,6 +23,7 @@ _VARIATION = re.compile(f"[{_VARIATIONS}]")
 _LOOKED_AT = re.compile(f"[{_FILLERS}{_BLANK_CELL}{_VARIATIONS}]")
 # Breaks and wide spaces, which are as good as a space here.
 _BREAKS = {ord("\n"): " ", ord("\t"): " ", 0xA0: " ", 0x202F: " ", 0x3000: " "}
+_LINE_BREAKS = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _ASCII_CONTROL = re.compile(r"[^\t\n -~]")
 # Marks of Arabic and its kin that stand before a number; they show, though Unicode has them among the formats.
 _SHOWN_FORMATS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
@@ -173,6 +174,13 @@ def without_hidden(text: str) -> str:
     while hidden := set(hidden_indices(text)):
         text = "".join(character for index, character in enumerate(text) if index not in hidden)
     return text
+
+
+def plain_text(text: str) -> str:
+    """`text` with one kind of line break and without characters that do not show where they stand."""
+    if shows_all(text):
+        return text
+    return without_hidden(_LINE_BREAKS.sub("\n", text))
 
 
 def _hides(text: str, index: int) -> bool:

@@ -9,7 +9,7 @@ broken by a backslash (nousweb.lib.chatmarks).
 import re
 import unicodedata
 
-from nousweb.lib.characters import shows_all, without_hidden
+from nousweb.lib.characters import plain_text
 from nousweb.lib.chatmarks import escape_chat_marks, escape_markup
 from nousweb.lib.token_estimate import estimate_tokens, truncate_to_tokens
 
@@ -21,17 +21,9 @@ _RULE = re.compile(r"[=＝]+|-+")
 _LIST_MARK = re.compile(r"[-+*](?=\s|$)")
 _LIST_NUMBER = re.compile(r"(\d{1,9})([.)](?=\s|$))")
 _CODE_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)")
-_LINE_BREAKS = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _DEEPEST = 6
 # Letters and symbols that show as nothing.
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
-
-
-def plain_text(text: str) -> str:
-    """`text` with one kind of line break and without characters that do not show where they stand."""
-    if shows_all(text):
-        return text
-    return without_hidden(_LINE_BREAKS.sub("\n", text))
 
 
 def fence_line(text: str) -> str:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from identity.policy import Section
 from identity.prompt import assemble_prompt
-from nousweb.lib.characters import hidden_indices
+from nousweb.lib.characters import hidden_indices, plain_text
 from nousweb.lib.chatmarks import chat_mark_indices
-from nousweb.lib.fencing import fence_block, fence_label, fence_line, plain_text, truncate_block
+from nousweb.lib.fencing import fence_block, fence_label, fence_line, truncate_block
 from nousweb.lib.token_estimate import estimate_tokens
 
 BLANKS = "\u115f\u1160\u2800\u3164\uffa0"

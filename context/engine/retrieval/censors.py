@@ -117,7 +117,7 @@ def text_unchecked() -> dict[str, Any]:
     return {"verdict": UNCHECKED, "reason": "", "triggers": []}
 
 
-def triggers_told(check: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def effective_triggers(check: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Of a check as it was logged the censors that matched or block, which is what a client hears of."""
     return [trigger for trigger in check.get("triggers", ()) if trigger["matched"] or trigger["blocks"]]
 

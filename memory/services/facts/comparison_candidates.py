@@ -73,7 +73,7 @@ def candidates_compare(
     repeated = _comparable(fact, _same_words(fact) - excluded, same_words=True)
     if exact := [old for old in repeated if not subjects_clash(FactSnapshot.of(old), new)]:
         # The very same words decide by themselves, so nothing else has to be looked for.
-        return [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True) for old in exact]
+        return [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), exact_match=True) for old in exact]
     cosines = _near(fact, vector)
     thresholds = vector.thresholds if vector else UNKNOWN
     comparisons = {} if comparisons is None else comparisons

@@ -36,7 +36,15 @@ from memory.services.facts.rejected_facts import rejected_like, relearned_review
 from memory.services.facts.resolution import AppliedResolution, Resolution, resolution_apply
 from memory.services.reviews.opening import pair_review_open
 from memory.types import entry_of
-from memory.validation import choice_check, moment_check, shown_check, tags_check, text_check, unit_check, word_check
+from memory.validation import (
+    choice_check,
+    moment_check,
+    tags_check,
+    text_check,
+    unit_check,
+    visible_text_check,
+    word_check,
+)
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
@@ -98,8 +106,8 @@ def fact_learn(
     fact = Fact(
         agent=agent,
         persona=persona or by.persona,
-        content=shown_check("content", content, MAX_CONTENT_CHARACTERS, required=True),
-        subject=shown_check("subject", subject, 200),
+        content=visible_text_check("content", content, MAX_CONTENT_CHARACTERS, required=True),
+        subject=visible_text_check("subject", subject, 200),
         category=word_check("category", category),
         kind=word_check("kind", kind) if kind else "",
         scope=choice_check("scope", scope, Scope.values),
@@ -235,7 +243,7 @@ def _resolve_pair(
         new=new,
         by=by,
         reason=reason,
-        score=None if match.said else round(match.comparison.cosine, 4),
+        score=None if match.exact_match else round(match.comparison.cosine, 4),
         evidence=_evidence_of(match.comparison, judged),
     )
 

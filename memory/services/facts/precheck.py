@@ -47,7 +47,7 @@ def fact_precheck(
     if judge is None:
         return Precheck(vector)
     matches = candidates_compare(fact, vector=vector, may_replace=may_replace, exclude=exclude, comparisons=comparisons)
-    if any(match.said for match in matches):
+    if any(match.exact_match for match in matches):
         return Precheck(vector, comparisons=comparisons)
     doubtful = sorted(filter(needs_judge, matches), key=lambda match: -match.comparison.cosine)[:MAX_VERDICTS]
     facts = Fact.objects.in_bulk([match.fact_id for match in doubtful])

@@ -41,7 +41,7 @@ def rejected_like(fact: Fact, *, vector: Vector | None) -> tuple[Fact, FactMatch
     for row in rows:
         cosine = cosines[row.pk]
         if cosine is None:
-            return row, FactMatch(row.pk, Comparison(Kind.SAME, 1.0, 1.0), said=True)
+            return row, FactMatch(row.pk, Comparison(Kind.SAME, 1.0, 1.0), exact_match=True)
         old = FactSnapshot.of(row)
         # Its subject does not decide: the same words are the same, others where they name whom it is about.
         comparison = compare_facts(old, replace(new, subject=old.subject), cosine, thresholds)

@@ -21,7 +21,7 @@ from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.resolution import resolution_apply
 from memory.services.reviews.opening import verdict_of
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
-from memory.validation import choice_check, shown_check, text_check
+from memory.validation import choice_check, text_check, visible_text_check
 from nousweb.lib.errors import Conflict, NotFound
 
 Kind = MemoryReview.Kind
@@ -171,7 +171,7 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
     if review.old is not None and review.new is not None:
         _both_active_check(review.old, review.new)
     keys: list[UUID] = [key for key in (review.old_id, review.new_id) if key] if review.old_id else review.facts
-    content = shown_check("content", content or review.proposal, MAX_CONTENT_CHARACTERS, required=True)
+    content = visible_text_check("content", content or review.proposal, MAX_CONTENT_CHARACTERS, required=True)
     locked = [each for each in facts_lock(keys).values() if each.active]
     sources = sorted(locked, key=lambda each: (each.recorded_at, each.pk))
     if len(sources) < 2:

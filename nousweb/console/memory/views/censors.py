@@ -18,7 +18,8 @@ from memory.filters import CensorFilter
 from memory.models import Censor
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
 from nousweb.console.memory.forms import BenchForm, CensorEditForm, CensorForm, RemarkForm
-from nousweb.console.memory.page_scope import base_context, list_context, shown_memory
+from nousweb.console.memory.page_context import base_context, list_context
+from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.pagination import BoundedPaginator
 from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
@@ -38,7 +39,7 @@ MAX_ADDRESS_CHARACTERS = 2_000
 @require_safe
 def agent_censors(request: HttpRequest, slug: str) -> HttpResponse:
     """The censors, strictest first."""
-    shown = shown_memory(request, slug, VIEW)
+    shown = persona_scope(request, slug, VIEW)
     found = CensorFilter(request.GET, queryset=shown.memory.censors)
     paginator = BoundedPaginator(found.results.strictest_first(), PAGE_SIZE)
     context = list_context(
@@ -56,7 +57,7 @@ def agent_censors(request: HttpRequest, slug: str) -> HttpResponse:
 @require_safe
 def agent_censor(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """One censor: what it looks for, and how often it was right."""
-    shown = shown_memory(request, slug, VIEW)
+    shown = persona_scope(request, slug, VIEW)
     censor: Censor = shown.row(shown.memory.censors, pk, "censor")
     context = base_context(
         request,
@@ -105,7 +106,7 @@ def agent_censor_add(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_censor_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Change a censor, retire it or bring it back."""
-    shown = shown_memory(request, slug, VIEW)
+    shown = persona_scope(request, slug, VIEW)
     shown.by.require("memory.change_censor")
     censor: Censor = shown.row(shown.memory.censors.select_related("agent"), pk, "censor")
     initial = {name: getattr(censor, name) for name in CensorEditForm.base_fields if name != "message"}
@@ -129,7 +130,7 @@ def agent_censor_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
 @require_POST
 def agent_censor_false_positive(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Count that a match was mistaken."""
-    shown = shown_memory(request, slug, VIEW)
+    shown = persona_scope(request, slug, VIEW)
     shown.by.require("memory.change_censor")
     censor: Censor = shown.row(shown.memory.censors.select_related("agent"), pk, "censor")
     form = RemarkForm(request.POST)

@@ -12,7 +12,8 @@ from memory.filters import DecisionFilter
 from memory.models import Decision, ItemType
 from memory.services.decisions import decision_review
 from nousweb.console.memory.forms import DecisionReviewForm
-from nousweb.console.memory.page_scope import OUTCOME_KINDS, base_context, index_state, list_context, shown_memory
+from nousweb.console.memory.page_context import OUTCOME_KINDS, base_context, index_state, list_context
+from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.pagination import request_page
 from nousweb.console.requests import form_refuse
 from nousweb.lib.errors import Invalid
@@ -23,7 +24,7 @@ STAKES_KINDS = {"high": "warn", "critical": "block"}
 @require_safe
 def agent_decisions(request: HttpRequest, slug: str) -> HttpResponse:
     """Choices with their stakes and what came of them, latest first."""
-    shown = shown_memory(request, slug, "memory.view_decision")
+    shown = persona_scope(request, slug, "memory.view_decision")
     found = DecisionFilter(request.GET, queryset=shown.memory.decisions)
     context = list_context(
         request,
@@ -39,7 +40,7 @@ def agent_decisions(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_decision(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """One decision with its reasons, what came of it, and the form of a review."""
-    shown = shown_memory(request, slug, "memory.view_decision")
+    shown = persona_scope(request, slug, "memory.view_decision")
     decision: Decision = shown.row(shown.memory.decisions.select_related("agent"), pk, "decision")
     form = None
     if request.method == "POST" or shown.by.may("memory.change_decision"):

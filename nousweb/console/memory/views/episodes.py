@@ -11,15 +11,15 @@ from memory.filters import EpisodeFilter
 from memory.models import Episode, ItemType
 from memory.services.episodes import episode_close, episode_update
 from nousweb.console.memory.forms import EpisodeCloseForm, EpisodeForm
-from nousweb.console.memory.page_scope import (
+from nousweb.console.memory.page_context import (
     OUTCOME_KINDS,
     base_context,
-    changed,
+    changed_fields,
     form_page,
     index_state,
     list_context,
-    shown_memory,
 )
+from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.memory.views.events import MONO_KINDS, previews
 from nousweb.console.pagination import query_without, request_page
 
@@ -31,7 +31,7 @@ SUMMARY_KINDS = {"extractive": "neutral", "judge": "accent", "given": "ok", "non
 @require_safe
 def agent_episodes(request: HttpRequest, slug: str) -> HttpResponse:
     """Stretches of work, latest first."""
-    shown = shown_memory(request, slug, "memory.view_episode")
+    shown = persona_scope(request, slug, "memory.view_episode")
     found = EpisodeFilter(request.GET, queryset=shown.memory.episodes.defer("detail"))
     context = list_context(
         request,
@@ -47,7 +47,7 @@ def agent_episodes(request: HttpRequest, slug: str) -> HttpResponse:
 @require_safe
 def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """One episode: how it went, what came of it, and its transcript a page at a time."""
-    shown = shown_memory(request, slug, "memory.view_episode")
+    shown = persona_scope(request, slug, "memory.view_episode")
     episode: Episode = shown.row(shown.memory.episodes, pk, "episode")
     events = shown.memory.events.filter(episodes=episode)
     context = base_context(
@@ -71,7 +71,7 @@ def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_episode_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Change how an episode is described, and whether it is shown."""
-    shown = shown_memory(request, slug, "memory.view_episode")
+    shown = persona_scope(request, slug, "memory.view_episode")
     shown.by.require(CHANGE_EPISODE, shown.agent)
     episode: Episode = shown.row(shown.memory.episodes.select_related("agent"), pk, "episode")
     initial = {name: getattr(episode, name) for name in EpisodeForm.base_fields}
@@ -81,7 +81,7 @@ def agent_episode_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpRespons
         shown,
         form,
         # A summary that nobody touched stays the one that the lifecycle may rewrite.
-        lambda given: episode_update(episode=episode, by=shown.by, **changed(form)),
+        lambda given: episode_update(episode=episode, by=shown.by, **changed_fields(form)),
         "memory/episode_edit.html",
         reverse("agent_episode", args=[slug, pk]),
         "Saved the episode.",
@@ -92,7 +92,7 @@ def agent_episode_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpRespons
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_episode_close(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """End an episode that is still open."""
-    shown = shown_memory(request, slug, "memory.view_episode")
+    shown = persona_scope(request, slug, "memory.view_episode")
     shown.by.require(CHANGE_EPISODE, shown.agent)
     episode: Episode = shown.row(shown.memory.episodes.select_related("agent"), pk, "episode")
     initial = {"outcome": episode.outcome, "summary": episode.summary, "lessons": episode.lessons}
@@ -105,7 +105,7 @@ def agent_episode_close(request: HttpRequest, slug: str, pk: UUID) -> HttpRespon
         lambda given: episode_close(
             episode=episode,
             by=shown.by,
-            **{"outcome": given["outcome"], **changed(form, "summary", "lessons", "ended_at")},
+            **{"outcome": given["outcome"], **changed_fields(form, "summary", "lessons", "ended_at")},
         ),
         "memory/episode_close.html",
         reverse("agent_episode", args=[slug, pk]),

@@ -24,7 +24,8 @@ from memory.services.erasure import (
     facts_about,
     subject_erase,
 )
-from nousweb.console.memory.page_scope import base_context, shown_memory
+from nousweb.console.memory.page_context import base_context
+from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.memory_types import TYPE_PAGES
 from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Invalid, NotFound
@@ -56,7 +57,7 @@ class EraseForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_fact_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Erase one fact with its history."""
-    shown = shown_memory(request, slug, "memory.view_fact")
+    shown = persona_scope(request, slug, "memory.view_fact")
     shown.by.require(ERASE, shown.agent)
     fact: Fact = shown.row(shown.memory.facts.select_related("agent"), pk, "fact")
     return _page(

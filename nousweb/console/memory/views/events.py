@@ -14,7 +14,8 @@ from memory.layers.event_policy import OUTPUT_KINDS
 from memory.models import Event, EventKind, ItemType, LongTermEntry, LoopSummary
 from memory.models.events import EventQuerySet
 from memory.persona import PersonaMemory
-from nousweb.console.memory.page_scope import base_context, index_state, shown_memory
+from nousweb.console.memory.page_context import base_context, index_state
+from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.pagination import query_without, request_page
 from nousweb.lib.errors import NotFound
 
@@ -30,7 +31,7 @@ MONO_KINDS = frozenset({EventKind.TOOL_CALL, *OUTPUT_KINDS})
 @require_safe
 def agent_events(request: HttpRequest, slug: str) -> HttpResponse:
     """The loops with the latest event first, or with ?view=events each event by itself."""
-    shown = shown_memory(request, slug, VIEW)
+    shown = persona_scope(request, slug, VIEW)
     found = EventFilter(request.GET, queryset=shown.memory.events)
     flat = request.GET.get("view") == "events"
     context = base_context(
@@ -91,7 +92,7 @@ def previews(events: EventQuerySet) -> EventQuerySet:
 @require_safe
 def agent_loop(request: HttpRequest, slug: str, loop_id: str) -> HttpResponse:
     """One loop with all its events in order: a page, or the part of one that a row unfolds."""
-    shown = shown_memory(request, slug, VIEW)
+    shown = persona_scope(request, slug, VIEW)
     events = shown.memory.events.filter(loop_id=loop_id)
     if request.htmx:  # type: ignore[attr-defined]
         some = list(previews(events).order_by("ts", "pk")[: UNFOLDED_EVENTS + 1])
@@ -134,7 +135,7 @@ def loop_url(slug: str, loop_id: str) -> str:
 @require_safe
 def agent_event(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """One event as it was recorded, with what derives from it."""
-    shown = shown_memory(request, slug, VIEW)
+    shown = persona_scope(request, slug, VIEW)
     event: Event = shown.row(shown.memory.events, pk, "event")
     loop = shown.memory.loops.filter(persona=event.persona, loop_id=event.loop_id).defer("long_term_ids").first()
     neighbours = shown.memory.events.filter(loop_id=event.loop_id, persona=event.persona)

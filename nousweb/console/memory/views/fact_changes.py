@@ -22,7 +22,8 @@ from memory.services.facts import (
     fact_restore,
 )
 from nousweb.console.memory.forms import FactEditForm, FactSupersedeForm, RemarkForm
-from nousweb.console.memory.page_scope import base_context, shown_memory
+from nousweb.console.memory.page_context import base_context
+from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.requests import form_refuse
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -116,7 +117,7 @@ def agent_fact_change(request: HttpRequest, slug: str, pk: UUID, change: str) ->
     if change not in CHANGES:
         raise NotFound(f"A fact has no change {change[:60]!r}; there are {', '.join(CHANGES)}.")
     what = CHANGES[change]
-    shown = shown_memory(request, slug, "memory.view_fact")
+    shown = persona_scope(request, slug, "memory.view_fact")
     shown.by.require(what.permission, shown.agent)
     fact: Fact = shown.row(shown.memory.facts.select_related("agent"), pk, "fact")
     form = what.form(request.POST if request.method == "POST" else None, initial=_initial(fact))

@@ -16,7 +16,8 @@ from memory.selectors import fact_chain
 from memory.services.facts import fact_learn
 from nousweb.console.memory.bitemporal_chart import bitemporal_spans
 from nousweb.console.memory.forms import FactForm
-from nousweb.console.memory.page_scope import base_context, index_state, shown_memory
+from nousweb.console.memory.page_context import base_context, index_state
+from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.pagination import BoundedPaginator, query_without
 from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Invalid
@@ -36,7 +37,7 @@ CHANGE_KINDS = {
 @require_safe
 def agent_facts(request: HttpRequest, slug: str) -> HttpResponse:
     """What the actor believes; with the right to it, what the subconscious does too."""
-    shown = shown_memory(request, slug, VIEW)
+    shown = persona_scope(request, slug, VIEW)
     given = request.GET.get("category", "")
     # Agents may use categories of their own; a link may name one that the list does not offer.
     categories = list(dict.fromkeys([*KNOWN_CATEGORIES, *([given] if given.isidentifier() else [])]))
@@ -80,7 +81,7 @@ def agent_fact_add(request: HttpRequest, slug: str) -> HttpResponse:
 @require_safe
 def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """One fact: valid and recorded time, what it replaced and what replaced it, where it is from, and its history."""
-    shown = shown_memory(request, slug, VIEW)
+    shown = persona_scope(request, slug, VIEW)
     facts = shown.memory.facts.select_related("source_event", "source_episode", "superseded_by", "contradiction_of")
     fact: Fact = shown.row(facts, pk, "fact")
     changes = list(fact.changes.select_related("other").order_by("-id")[: CHANGES_SHOWN + 1])

@@ -16,7 +16,8 @@ from memory.models import EmbeddingModel, IndexStatus, ItemType, SearchItem, Sea
 from memory.search.index_statistics import COUNT_FROM
 from memory.search.vector_indexes import INDEX_FROM
 from memory.services.indexing import index_retry
-from nousweb.console.memory.page_scope import PageScope, base_context, shown_memory
+from nousweb.console.memory.page_context import base_context
+from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 from nousweb.console.memory_types import memory_url
 from nousweb.console.pagination import query_without, request_page
 from nousweb.console.requests import principal_of
@@ -25,7 +26,7 @@ from nousweb.console.requests import principal_of
 @require_safe
 def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
     """How much is ready, what waits and since when, and what failed and why."""
-    shown = shown_memory(request, slug, "memory.view_searchitem")
+    shown = persona_scope(request, slug, "memory.view_searchitem")
     items = SearchItem.objects.filter(agent=shown.agent, persona__in=shown.memory.personas)
     counted = (
         items.order_by()
@@ -69,7 +70,9 @@ def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "memory/index.html", context)
 
 
-def _collections(shown: PageScope, models: Sequence[EmbeddingModel]) -> list[tuple[str, SearchStatistics | None, bool]]:
+def _collections(
+    shown: PersonaScope, models: Sequence[EmbeddingModel]
+) -> list[tuple[str, SearchStatistics | None, bool]]:
     """Each persona's collection: its name, its counts if it is large, and whether its vectors have an index in use."""
     held = {row.persona: row for row in SearchStatistics.objects.filter(agent=shown.agent)}
     active = next((model.name for model in models if model.state == EmbeddingModel.State.ACTIVE), "")
@@ -80,7 +83,7 @@ def _collections(shown: PageScope, models: Sequence[EmbeddingModel]) -> list[tup
     ]
 
 
-def _address(item: SearchItem, shown: PageScope) -> str:
+def _address(item: SearchItem, shown: PersonaScope) -> str:
     return memory_url(shown.agent.slug, item.item_type, item.item_id) + shown.suffix
 
 

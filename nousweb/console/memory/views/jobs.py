@@ -24,7 +24,7 @@ from memory.models import FactChange, Job, JudgeCall
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.undo import supersession_undo
-from nousweb.console.memory.page_scope import shown_memory
+from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.memory.review_queue import visible_reviews
 from nousweb.console.memory.supersession_timeline import timeline_of
 from nousweb.console.pagination import page_of, query_without, request_page
@@ -43,7 +43,7 @@ MAX_OF_A_SUBJECT = 200
 @require_safe
 def agent_supersessions(request: HttpRequest, slug: str) -> HttpResponse:
     """Every fact that took another one's place, latest first."""
-    shown = shown_memory(request, slug, "memory.view_factchange")
+    shown = persona_scope(request, slug, "memory.view_factchange")
     changes = FactChange.objects.filter(action=FactChange.Action.SUPERSEDED, fact__in=shown.memory.facts)
     given = {name: request.GET.get(name, "").replace("\x00", "")[:200] for name in ("subject", "way", "since", "until")}
     if given["subject"]:
@@ -84,7 +84,7 @@ def agent_supersessions(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def agent_supersession_undo(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Let a superseded fact hold again, as a new change."""
-    shown = shown_memory(request, slug, REVIEW)
+    shown = persona_scope(request, slug, REVIEW)
     changes = FactChange.objects.filter(action=FactChange.Action.SUPERSEDED, fact__in=shown.memory.facts)
     change = shown.row(changes.select_related("fact__agent"), pk, "supersession")
     try:
@@ -100,7 +100,7 @@ def agent_supersession_undo(request: HttpRequest, slug: str, pk: int) -> HttpRes
 @require_safe
 def agent_subject(request: HttpRequest, slug: str, subject: str) -> HttpResponse:
     """All that was ever believed about a subject, and what of it held at a moment."""
-    shown = shown_memory(request, slug, "memory.view_fact")
+    shown = persona_scope(request, slug, "memory.view_fact")
     facts = shown.memory.facts.filter(subject__iexact=subject).order_by("recorded_at", "id")
     found = list(facts[:MAX_OF_A_SUBJECT])
     if not found:
@@ -160,7 +160,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
                 ]
             ],
             "page": page,
-            "runs": [(run, RUN_BADGES.get(run.status, "neutral"), _told(run.result)) for run in page],
+            "runs": [(run, RUN_BADGES.get(run.status, "neutral"), _result_rows(run.result)) for run in page],
             "query": query_without(request),
             "schedules": [
                 (each, each.repeats == PAUSED, _period(each.minutes)) for each in Schedule.objects.order_by("name")
@@ -220,7 +220,7 @@ def _runs_of(by: Principal) -> QuerySet[Job]:
     return runs if by.may(VIEW_SUBCONSCIOUS) else runs.exclude(persona=Persona.SUBCONSCIOUS)
 
 
-def _told(result: dict[str, Any]) -> list[tuple[str, Any]]:
+def _result_rows(result: dict[str, Any]) -> list[tuple[str, Any]]:
     """A run's result in words: how many, where it holds a list."""
     return [
         (name.replace("_", " "), len(value) if isinstance(value, list) else value) for name, value in result.items()

@@ -12,7 +12,8 @@ from memory.filters import ProcedureFilter
 from memory.models import ItemType, Procedure
 from memory.services.procedures import procedure_update
 from nousweb.console.memory.forms import ProcedureForm
-from nousweb.console.memory.page_scope import base_context, form_page, index_state, list_context, shown_memory
+from nousweb.console.memory.page_context import base_context, form_page, index_state, list_context
+from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.pagination import BoundedPaginator
 
 PAGE_SIZE = 50
@@ -21,7 +22,7 @@ PAGE_SIZE = 50
 @require_safe
 def agent_procedures(request: HttpRequest, slug: str) -> HttpResponse:
     """Ways of doing things, by name."""
-    shown = shown_memory(request, slug, "memory.view_procedure")
+    shown = persona_scope(request, slug, "memory.view_procedure")
     found = ProcedureFilter(request.GET, queryset=shown.memory.procedures)
     paginator = BoundedPaginator(found.results, PAGE_SIZE)
     context = list_context(
@@ -37,7 +38,7 @@ def agent_procedures(request: HttpRequest, slug: str) -> HttpResponse:
 @require_safe
 def agent_procedure(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """One procedure: its steps, and how often it helped."""
-    shown = shown_memory(request, slug, "memory.view_procedure")
+    shown = persona_scope(request, slug, "memory.view_procedure")
     procedure: Procedure = shown.row(shown.memory.procedures, pk, "procedure")
     context = base_context(
         request,
@@ -52,7 +53,7 @@ def agent_procedure(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_procedure_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Rewrite a procedure; its counts stay."""
-    shown = shown_memory(request, slug, "memory.view_procedure")
+    shown = persona_scope(request, slug, "memory.view_procedure")
     shown.by.require("memory.change_procedure", shown.agent)
     procedure: Procedure = shown.row(shown.memory.procedures.select_related("agent"), pk, "procedure")
     initial = {name: getattr(procedure, name) for name in ProcedureForm.base_fields}
@@ -71,7 +72,7 @@ def agent_procedure_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
 @require_POST
 def agent_procedure_use(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Take a procedure out of use, or bring it back."""
-    shown = shown_memory(request, slug, "memory.view_procedure")
+    shown = persona_scope(request, slug, "memory.view_procedure")
     procedure: Procedure = shown.row(shown.memory.procedures.select_related("agent"), pk, "procedure")
     active = request.POST.get("active") == "yes"
     procedure_update(procedure=procedure, by=shown.by, active=active)

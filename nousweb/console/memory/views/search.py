@@ -13,7 +13,8 @@ from memory.models import EmbeddingModel, ItemType
 from memory.search import SearchHit, SearchRequest, SearchResult, search
 from memory.search.request import MAX_QUERY_CHARACTERS
 from memory.types import MEMORY_TYPES
-from nousweb.console.memory.page_scope import PageScope, base_context, shown_memory
+from nousweb.console.memory.page_context import base_context
+from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 from nousweb.console.memory_types import memory_url
 from nousweb.console.pagination import query_without
 from nousweb.console.requests import form_refuse
@@ -45,7 +46,7 @@ class SearchForm(forms.Form):
 @require_safe
 def agent_search(request: HttpRequest, slug: str) -> HttpResponse:
     """What a question finds, with what lies under the threshold, greyed."""
-    shown = shown_memory(request, slug, "memory.view_searchitem")
+    shown = persona_scope(request, slug, "memory.view_searchitem")
     form = SearchForm(request.GET if "q" in request.GET else None)
     context = base_context(request, shown, form=form, query=query_without(request))
     if form.is_bound and form.is_valid():
@@ -56,7 +57,7 @@ def agent_search(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "memory/search.html", context)
 
 
-def _found(shown: PageScope, given: dict[str, Any]) -> dict[str, Any]:
+def _found(shown: PersonaScope, given: dict[str, Any]) -> dict[str, Any]:
     allowed = [key for key, one in MEMORY_TYPES.items() if shown.by.may(one.permission("view"))]
     types = [key for key in allowed if given["type"] in ("", key)]
     if not types:
@@ -77,7 +78,7 @@ def _found(shown: PageScope, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _row(hit: SearchHit, shown: PageScope) -> dict[str, Any]:
+def _row(hit: SearchHit, shown: PersonaScope) -> dict[str, Any]:
     return {
         "hit": hit,
         "url": memory_url(shown.agent.slug, hit.type, hit.id) + shown.suffix,

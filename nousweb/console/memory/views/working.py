@@ -6,14 +6,15 @@ from django.views.decorators.http import require_safe
 
 from memory.filters import WorkingFilter
 from memory.models import WorkingMemory
-from nousweb.console.memory.page_scope import list_context, shown_memory
+from nousweb.console.memory.page_context import list_context
+from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.pagination import request_page
 
 
 @require_safe
 def agent_working(request: HttpRequest, slug: str) -> HttpResponse:
     """What the agent has in mind, session by session."""
-    shown = shown_memory(request, slug, "memory.view_workingmemory")
+    shown = persona_scope(request, slug, "memory.view_workingmemory")
     found = WorkingFilter(request.GET, queryset=shown.memory.working)
     page = request_page(request, found.results, "updated_at", size=20)
     context = list_context(

@@ -1,0 +1,79 @@
+"""What the templates of memory's pages are given: of every page, of a list and of a form."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from memory.filters import MemoryFilter
+from memory.models import IndexStatus, SearchItem
+from nousweb.console.memory.persona_scope import PersonaScope, persona_tabs
+from nousweb.console.pagination import query_without
+from nousweb.console.requests import form_refuse
+from nousweb.lib.errors import Conflict, Invalid
+
+STATUS_KINDS: dict[str, str] = {IndexStatus.READY: "ok", IndexStatus.PENDING: "warn", IndexStatus.FAILED: "removed"}
+OUTCOME_KINDS = {"success": "ok", "partial": "warn", "failure": "removed"}
+
+
+def index_state(persona: str, item_type: str, item_id: object) -> dict[str, Any] | None:
+    """What the search index holds of one memory, for a badge with its reason; None when it has no row."""
+    found = (
+        SearchItem.objects.filter(persona=persona, item_type=item_type, item_id=str(item_id))
+        .values("status", "model", "attempts", "error", "due_at")
+        .first()
+    )
+    return {**found, "kind": STATUS_KINDS[found["status"]]} if found else None
+
+
+def base_context(request: HttpRequest, shown: PersonaScope, **more: Any) -> dict[str, Any]:
+    """Template variables that every page of memory needs."""
+    return {"agent": shown.agent, "shown": shown, "persona_tabs": persona_tabs(request, shown), **more}
+
+
+def list_context(
+    request: HttpRequest, shown: PersonaScope, found: MemoryFilter, page: Any, **more: Any
+) -> dict[str, Any]:
+    """Template variables of a page that lists what a filter `found`, with `page` the part of it that is shown."""
+    return base_context(
+        request, shown, form=found.form, is_filtered=found.is_filtered, query=query_without(request), page=page, **more
+    )
+
+
+def form_page(
+    request: HttpRequest,
+    shown: PersonaScope,
+    form: forms.Form,
+    change: Callable[[dict[str, Any]], object],
+    template: str,
+    done_url: str,
+    done: str,
+    **more: Any,
+) -> HttpResponse:
+    """A form and the change that it makes; a refusal shows it again with what was typed."""
+    refusal = ""
+    if request.method == "POST" and form.is_valid():
+        try:
+            change(form.cleaned_data)
+        except Invalid as error:
+            form_refuse(form, error)
+        except Conflict as error:
+            refusal = error.detail
+        else:
+            messages.success(request, done)
+            return redirect(done_url + shown.suffix)
+    context = base_context(request, shown, form=form, refusal=refusal, **more)
+    return render(request, template, context, status=409 if refusal else 422 if form.errors else 200)
+
+
+def changed_fields(form: forms.Form, *names: str) -> dict[str, Any]:
+    """What was typed and differs from what was there, of all fields or of `names`, whatever ends the lines."""
+    typed = {
+        name: value.replace("\r\n", "\n") if isinstance(value, str) else value
+        for name, value in form.cleaned_data.items()
+        if not names or name in names
+    }
+    return {name: value for name, value in typed.items() if value != form.initial.get(name)}
