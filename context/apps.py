@@ -6,9 +6,20 @@ class ContextConfig(AppConfig):
     verbose_name = "Context"
 
     def ready(self) -> None:
-        from context.models import ContextRun
+        from context.expectations.erasure import expectations_erase
+        from context.expectations.jobs import EXPECTATION_CHECK, HANDLER, checks_queue
+        from context.expectations.schemas import EXPECTATION_BODIES
+        from context.models import ContextRun, Expectation
         from context.services.erasure import context_erase
+        from identity.services.change_bodies import bodies
+        from memory.jobs.reaper import job_sources
+        from memory.lifecycle.handlers import HANDLERS
         from memory.services.erasure import erasers, large_tables
+        from memory.transfer.export_tables import TABLES
 
-        erasers.append(context_erase)
+        bodies.update(EXPECTATION_BODIES)
+        erasers.extend([context_erase, expectations_erase])
         large_tables.append(ContextRun)
+        HANDLERS[HANDLER] = EXPECTATION_CHECK
+        job_sources.append(checks_queue)
+        TABLES.append(Expectation)

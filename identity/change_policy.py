@@ -24,6 +24,7 @@ VERSION, PROPOSAL = "identity.view_identityversion", "identity.view_changepropos
 FACT, EPISODE, REVIEW = "memory.view_fact", "memory.view_episode", "memory.view_memoryreview"
 CENSOR, PROCEDURE, DECISION = "memory.view_censor", "memory.view_procedure", "memory.view_decision"
 EVENT, WORKING, CONTEXT = "memory.view_event", "memory.view_workingmemory", "context.assemble_context"
+EXPECTATION = "context.view_expectation"
 
 CHANGE_KINDS: dict[str, ChangeKind] = {
     "agent.changed": ChangeKind(
@@ -74,6 +75,13 @@ CHANGE_KINDS: dict[str, ChangeKind] = {
     "context.assembled": ChangeKind(CONTEXT),
     "context.answered": ChangeKind(CONTEXT),
     "context.outcome": ChangeKind(CONTEXT, ("context.outcome",), ("outcome",)),
+    "pin.added": ChangeKind(CONTEXT, ("context.pin",), ("type",), named_by="item_id"),
+    "pin.removed": ChangeKind(CONTEXT, ("context.unpin",), named_by="item_id"),
+    "expectation.changed": ChangeKind(
+        EXPECTATION, ("expectation.create", "expectation.update", "expectation.retire", "expectation.restore")
+    ),
+    "expectation.broken": ChangeKind(EXPECTATION, details=("state",)),
+    "expectation.mended": ChangeKind(EXPECTATION, details=("state",)),
 }  # fmt: skip
 """By name: what it is about, a dot, and what happened to it."""
 
@@ -83,7 +91,7 @@ NOT_IN_FEED = frozenset(
     {
         "token.create", "token.revoke", "agent.erase", "fact.erase", "subject.erase", "index.retry", "lifecycle.retry",
         "identity.update", "identity.rollback", "identity.seed", "proposal.approve", "proposal.revert",
-        "proposal.undo", "proposal.reject", "proposal.keep", "censor.trigger", "context.pin", "context.unpin",
+        "proposal.undo", "proposal.reject", "proposal.keep", "censor.trigger",
         "webhook.create", "webhook.update", "webhook.delete", "webhook.disable", "delivery.replay",
     }
 )  # fmt: skip

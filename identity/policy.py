@@ -81,6 +81,7 @@ SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
     ),
     "memory:rules": frozenset({"memory.add_rule_fact"}),
     "context:read": frozenset({"context.assemble_context", "context.report_context"}),
+    "expectations:run": frozenset({"context.view_expectation", "context.run_expectation"}),
 }
 """What each scope of an agent's token allows. No scope holds, or may ever hold, a right to approve.
 
@@ -121,6 +122,8 @@ PEOPLE_ONLY_PERMISSIONS = frozenset(
         "memory.change_job",
         VIEW_SUBCONSCIOUS,
         "memory.erase_memory",
+        "context.add_expectation",
+        "context.change_expectation",
     }
 )
 """Rights that only a signed-in person can hold, whatever a token's scopes say."""

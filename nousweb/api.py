@@ -9,6 +9,7 @@ from ninja.openapi.schema import OpenAPISchema
 from context.api import router as context_router
 from context.api.fingerprints import router as fingerprint_router
 from context.api.settings import router as settings_router
+from context.expectations.api import router as expectation_router
 from identity.api import router as identity_router
 from identity.api.changes import router as change_router
 from identity.api.webhooks import router as webhook_router
@@ -58,3 +59,4 @@ api.add_router("", memory_router)
 api.add_router("", context_router)
 api.add_router("", fingerprint_router)
 api.add_router("", settings_router)
+api.add_router("", expectation_router)

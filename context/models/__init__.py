@@ -1,7 +1,17 @@
-"""What context keeps: profiles, pins, the log of what was sent, and what was made of it."""
+"""What context keeps: profiles, pins, the log of what was sent, what was made of it, and what is expected of it."""
 
+from context.models.expectations import Expectation, ExpectationResult, ExpectationWatch
 from context.models.pins import ContextPin
 from context.models.profiles import ContextProfile, ContextProfileVersion
 from context.models.runs import ContextRun, MemoryUsage
 
-__all__ = ["ContextPin", "ContextProfile", "ContextProfileVersion", "ContextRun", "MemoryUsage"]
+__all__ = [
+    "ContextPin",
+    "ContextProfile",
+    "ContextProfileVersion",
+    "ContextRun",
+    "Expectation",
+    "ExpectationResult",
+    "ExpectationWatch",
+    "MemoryUsage",
+]

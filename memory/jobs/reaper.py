@@ -4,6 +4,7 @@ The clock of the schedules ticks in minutes, and a job that waits for its next a
 killed, should not wait so long. Pausing the schedule pauses this as well.
 """
 
+from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any
 
@@ -17,6 +18,8 @@ from memory.jobs.runner import due_jobs_requeue
 log = structlog.get_logger(__name__)
 
 REQUEUE_TASK = "memory.tasks.sweep_lifecycle"
+job_sources: list[Callable[[], int]] = []
+"""Each looks in its app for what has come due, queues jobs for it, and returns how many are new."""
 
 
 def reaper_start(**signal: Any) -> None:
@@ -30,6 +33,8 @@ def _requeue_forever() -> None:
         try:
             if not Schedule.objects.filter(func=REQUEUE_TASK, repeats=0).exists():
                 due_jobs_requeue()
+                for source in job_sources:
+                    source()
         except Exception as error:  # Whatever it is, such as a database that restarts: the next time may do.
             log.warning("due_jobs_requeue_failed", error=type(error).__name__)
             connection.close()

@@ -40,13 +40,14 @@ _FIRST: tuple[type[models.Model], ...] = (
     Censor,
     WorkingMemory,
 )
-TABLES: tuple[type[models.Model], ...] = (
+TABLES: list[type[models.Model]] = [
     *_FIRST,
     *(model for one in MEMORY_TYPES.values() for model in (one.model, *one.tables) if model not in _FIRST),
-)
+]
 """In the order of a file: events, whose ids change, come before what refers to them.
 
-The order of the first ones is the format's; what types of memory were added since follow.
+The order of the first ones is the format's; what types of memory were added since follow. Other apps add theirs while
+they are set up, so that memory depends on none of them.
 """
 
 AUDIT_TABLE: type[models.Model] = AuditEvent

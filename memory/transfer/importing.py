@@ -234,6 +234,8 @@ class _Storing:
             values["long_term_ids"] = [self._event(number, "long_term_ids", old) for old in held]
         if model is AUDIT_TABLE:
             values["object_id"] = self._object_id(values["object_type"], values["object_id"])
+        if {"item_type", "item_id"} <= values.keys():
+            values["item_id"] = self._object_id(values["item_type"], values["item_id"])
         if any(column.name == "agent" for column in model._meta.concrete_fields):
             values["agent_id"] = self.agent.pk
         if model is Fact:

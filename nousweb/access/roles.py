@@ -21,6 +21,7 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
         "context.view_contextrun",
         "context.view_contextprofile",
         "context.assemble_context",
+        "context.view_expectation",
     ),
     "Reviewer": (
         "identity.propose_changeproposal",
@@ -39,6 +40,9 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
         "context.view_contextpin",
         "context.add_contextpin",
         "context.delete_contextpin",
+        "context.add_expectation",
+        "context.change_expectation",
+        "context.run_expectation",
     ),
     "Administrator": (
         "identity.add_agent",

@@ -14,6 +14,7 @@ from django.urls import get_resolver, reverse
 from django.urls.resolvers import URLResolver
 from django_q.models import Schedule
 
+from context.expectations.services import expectation_create, request_of
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
@@ -108,6 +109,13 @@ GET    /api/lifecycle                       401 200 200 200 200 200 404 401 401
 POST   /api/context                         401 200 200 200 200 200 404 401 401
 POST   /api/context/{run_id}/response       401 403 200 200 200 200 404 401 401
 POST   /api/context/{run_id}/outcome        401 403 200 200 200 200 404 401 401
+GET    /api/expectations                    401 200 200 200 403 200 404 401 401
+POST   /api/expectations                    401 403 201 201 403 403 404 401 401
+POST   /api/expectations/run                401 403 200 200 403 200 404 401 401
+GET    /api/expectations/{expectation_id}   401 200 200 200 403 200 404 401 401
+PATCH  /api/expectations/{expectation_id}   401 403 200 200 403 403 404 401 401
+DELETE /api/expectations/{expectation_id}   401 403 204 204 403 403 404 401 401
+GET    /api/expectations/{expectation_id}/results 401 200 200 200 403 200 404 401 401
 GET    /api/fingerprints                    401 200 200 200 200 200 404 401 401
 """
 EVENTS = {"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "loop-1"}]}
@@ -124,6 +132,13 @@ BODIES = {
     "POST /api/context": {"session_id": "s", "input": "?"},
     "POST /api/context/{run_id}/response": {"response": "It is sunny."},
     "POST /api/context/{run_id}/outcome": {"outcome": "success"},
+    "POST /api/expectations": {
+        "request": {"input": "?"},
+        "requirement": "present",
+        "target": "section",
+        "section": "frame",
+    },
+    "PATCH /api/expectations/{expectation_id}": {"section": "identity"},
     "POST /api/episodes/{episode_id}/events": {"text": "Tim sails."},
     "POST /api/decisions": {"description": "Sail."},
     "POST /api/decisions/{decision_id}/review": {"outcome": "success"},
@@ -339,6 +354,9 @@ class World:
             "procedure_id": procedure_create(agent=ada, name="Sail", by=by).pk,
             "censor_id": censor_create(agent=ada, pattern="sail", by=by).pk,
             "review_id": self.review,
+            "expectation_id": expectation_create(
+                agent=ada, request=request_of("?"), requirement="present", target="section", section="frame", by=bob
+            ).pk,
             "webhook_id": webhook_create(
                 agent=ada, url="https://example.org/", scopes=["memory:read"], by=Principal.of_system("tests")
             )[0].pk,

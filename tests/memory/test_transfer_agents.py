@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import CharField, TextField
 from django.utils import timezone
 
+from context.expectations.services import expectation_create, request_of
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
@@ -102,6 +103,11 @@ def full(ada, actor, bruno, system):
         ],
     )  # fmt: skip
     identity_propose(agent=ada, section="character", content="New.", reason="why", by=actor)
+    for item_type, item in (("fact", second), ("event", made[0])):
+        expectation_create(
+            agent=ada, request=request_of(HARD), requirement="present", target="memory", item_type=item_type,
+            item_id=str(item.pk), by=system,
+        )  # fmt: skip
     Agent.objects.filter(pk=ada.pk).update(config={"stm": {"window": 9}})
     ada.refresh_from_db()
     return ada
@@ -130,6 +136,8 @@ def state(agent, *, audit=False):
                     item | {"id": names.get(int(item["id"]), "?")} if item["type"] == "event" else item
                     for item in values["items"]
                 ]
+            if values.get("item_type") == "event":
+                values["item_id"] = names[int(values["item_id"])]
             found[model.__name__].append(values)
     return found
 

@@ -22,6 +22,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
+from context.expectations.services import expectation_create, request_of
 from identity.policy import SCOPE_PERMISSIONS
 from identity.services import change_feed
 from identity.services.tokens import token_create
@@ -60,6 +61,7 @@ LAST: tuple[Call, ...] = (
     ("GET", "/episodes", {"limit": 200}, None),
     ("GET", "/decisions", {"limit": 200}, None),
     ("GET", "/procedures", {"limit": 200}, None),
+    ("GET", "/expectations", {"limit": 200}, None),
     ("GET", "/stm", {"q": "The ledger export"}, None),
     ("GET", "/recall", {"q": "How does the ledger export run?", "min_score": 0}, None),
     ("POST", "/context", {}, {"session_id": "s1", "input": "Where does Tim live?", "explain": True}),
@@ -252,6 +254,9 @@ def stage(ada, api, system, chance):
         scopes = list(SCOPE_PERMISSIONS)
         return api.as_token(token_create(agent=ada, persona=persona, name=persona, scopes=scopes, by=system)[1])
 
+    for persona in ("actor", "subconscious"):
+        demand = {"requirement": "present", "target": "text", "text": "ledger", "persona": persona}
+        expectation_create(agent=ada, by=system, request=request_of("How does the ledger export run?"), **demand)
     return Stage(client("actor"), client("subconscious"), chance)
 
 
@@ -292,5 +297,8 @@ PEOPLES = {
     "POST /api/reviews/{review_id}/undo",
     "PATCH /api/censors/{censor_id}",
     "POST /api/censors/{censor_id}/false-positive",
+    "POST /api/expectations",
+    "PATCH /api/expectations/{expectation_id}",
+    "DELETE /api/expectations/{expectation_id}",
 }
 """Operations that no token may call; they are tried nevertheless."""

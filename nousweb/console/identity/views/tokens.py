@@ -26,6 +26,7 @@ SCOPE_MEANING = {
     "memory:write": "write to the memory of its persona",
     "memory:rules": "write rules, which stand in every prompt",
     "context:read": "ask for a context",
+    "expectations:run": "read expectations and have them checked",
 }
 STATE_KINDS = {"active": "ok", "expired": "warn", "revoked": "removed"}
 

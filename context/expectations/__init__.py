@@ -1,0 +1,1 @@
+"""Tests of an agent's memory that people write, checked by the engine that makes its prompts."""

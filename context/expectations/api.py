@@ -1,0 +1,168 @@
+"""Expectations over HTTP: people write them, tokens with the scope read them and have them checked."""
+
+from typing import Any, Literal
+from uuid import UUID
+
+from django.http import HttpRequest
+from ninja import Router, Status
+
+from context.expectations.policy import ADD, CHANGE
+from context.expectations.schemas import (
+    ExpectationIn,
+    ExpectationOut,
+    ExpectationPage,
+    ExpectationPatch,
+    ResultsOut,
+    RunIn,
+    RunOut,
+)
+from context.expectations.selectors import expectation_get, expectations_of, standing_of
+from context.expectations.services import (
+    expectation_create,
+    expectation_restore,
+    expectation_retire,
+    expectation_update,
+    expectations_verify,
+    request_of_run,
+)
+from context.models import Expectation
+from context.selectors import run_get
+from identity.principal import Principal
+from identity.selectors import agent_for
+from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
+from nousweb.lib.errors import Invalid
+from nousweb.lib.keyset_page import keyset_page
+from nousweb.lib.schemas import Problem
+
+router = Router(tags=["expectations"])
+
+REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
+CHANGE_REFUSALS = {**REFUSALS, 409: Problem}
+MAX_RESULTS = 200
+
+
+@router.get("/expectations", response={200: ExpectationPage, **REFUSALS}, summary="List expectations")
+def expectations_get(
+    request: HttpRequest,
+    agent: AgentSlug = "",
+    state: Literal["", "passed", "failed", "error", "unchecked"] = "",
+    persona: Literal["", "actor", "subconscious"] = "",
+    active: Literal["true", "false", "all"] = "true",
+    limit: PageLimit = 50,
+    cursor: PageCursor = "",
+) -> Any:
+    """Those of an agent that the caller may see, each with its last result, latest first."""
+    by = _by(request)
+    rows = expectations_of(agent_for(by, agent), by)
+    if active != "all":
+        rows = rows.filter(active=active == "true")
+    if persona:
+        rows = rows.filter(persona=persona)
+    if state == "unchecked":
+        rows = rows.exclude(results__is_current=True)
+    elif state:
+        rows = rows.filter(results__is_current=True, results__state=state)
+    page = keyset_page(rows, moment="created_at", size=limit, after=cursor)
+    return {"items": page.rows, "next": page.next or None}
+
+
+@router.post(
+    "/expectations", response={201: ExpectationOut, **CHANGE_REFUSALS}, summary="Write an expectation (people)"
+)
+def expectations_post(request: HttpRequest, payload: ExpectationIn, agent: AgentSlug = "") -> Any:
+    """A test of the agent's memory, checked at once; the answer has its first result. No token can do this."""
+    by = _by(request)
+    found = agent_for(by, agent)
+    given = payload.dict(exclude={"request", "run"})
+    by.require(ADD, found)
+    if payload.run is not None and payload.request is None:
+        asked = request_of_run(run_get(found, by, payload.run))
+    elif payload.request is not None and payload.run is None:
+        asked = payload.request.as_request()
+    else:
+        raise Invalid("Give either the request or a run.", field="request")
+    row = expectation_create(agent=found, by=by, request=asked, **given)
+    return Status(201, _checked(row, by))
+
+
+@router.post("/expectations/run", response={200: RunOut, **REFUSALS}, summary="Check expectations now")
+def expectations_run_post(request: HttpRequest, payload: RunIn, agent: AgentSlug = "") -> Any:
+    """Checks them by the prompts of this moment, keeps the results, and says how they stand.
+
+    `state` is `passed` only where there are any and each was checked and passed: a pipeline stops at anything else.
+    """
+    by = _by(request)
+    found = expectations_verify(agent=agent_for(by, agent), by=by, ids=payload.ids, persona=payload.persona)
+    standing = standing_of(found)
+    return {
+        "state": standing.state,
+        "total": standing.total,
+        "passed": standing.passed,
+        "failed": standing.failed,
+        "errors": standing.errors + standing.unchecked,
+        "items": found,
+    }
+
+
+@router.get("/expectations/{expectation_id}", response={200: ExpectationOut, **REFUSALS}, summary="One expectation")
+def expectation_read(request: HttpRequest, expectation_id: UUID, agent: AgentSlug = "") -> Any:
+    """One expectation with its last result."""
+    return _row(_by(request), agent, expectation_id)
+
+
+@router.get(
+    "/expectations/{expectation_id}/results", response={200: ResultsOut, **REFUSALS}, summary="How its checks went"
+)
+def expectation_results(request: HttpRequest, expectation_id: UUID, agent: AgentSlug = "") -> Any:
+    """A row for each time in which its checks came to the same, with the change that led to it."""
+    row = _row(_by(request), agent, expectation_id)
+    return {"items": list(row.results.order_by("-since", "-id")[:MAX_RESULTS])}
+
+
+@router.patch(
+    "/expectations/{expectation_id}",
+    response={200: ExpectationOut, **CHANGE_REFUSALS},
+    summary="Change an expectation (people)",
+)
+def expectation_patch(
+    request: HttpRequest, expectation_id: UUID, payload: ExpectationPatch, agent: AgentSlug = ""
+) -> Any:
+    """Changes what is named, and checks it again. No token can do this."""
+    by = _by(request)
+    by.require(CHANGE, agent_for(by, agent))
+    row = _row(by, agent, expectation_id)
+    given = payload.dict(exclude_unset=True, exclude={"base_revision", "active", "request"})
+    if payload.request is not None:
+        given["request"] = payload.request.as_request()
+    if given or payload.base_revision is not None:
+        row = expectation_update(expectation=row, by=by, base_revision=payload.base_revision, **given)
+    if payload.active is not None:
+        change = expectation_restore if payload.active else expectation_retire
+        row = change(expectation=row, by=by)
+    return _checked(row, by)
+
+
+@router.delete(
+    "/expectations/{expectation_id}", response={204: None, **CHANGE_REFUSALS}, summary="Retire an expectation (people)"
+)
+def expectation_delete(request: HttpRequest, expectation_id: UUID, agent: AgentSlug = "") -> Any:
+    """It is not checked any more. It stays with its results, and can be made active again."""
+    by = _by(request)
+    by.require(CHANGE, agent_for(by, agent))
+    expectation_retire(expectation=_row(by, agent, expectation_id), by=by)
+    return Status(204, None)
+
+
+def _by(request: HttpRequest) -> Principal:
+    return request.auth  # type: ignore[attr-defined]
+
+
+def _row(by: Principal, slug: str, key: UUID) -> Expectation:
+    return expectation_get(agent_for(by, slug), by, key)
+
+
+def _checked(row: Expectation, by: Principal) -> Expectation:
+    """The expectation after a check of this moment, where it is active."""
+    if row.active:
+        expectations_verify(agent=row.agent, by=by, ids=[row.pk])
+    return expectation_get(row.agent, by, row.pk)

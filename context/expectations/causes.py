@@ -1,0 +1,259 @@
+"""Which change led from one state of an expectation to another.
+
+Between two checks there may be many changes. What retired the very memory that is demanded is known by its own change.
+For all else the past is rebuilt: the expectation is asked as of the changes in between, halving them each time, until
+one is left before which it was in the one state and after which it is in the other. What the past cannot tell is not
+guessed: several changes are then counted, and none is named.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F, Q
+
+from context.expectations.checking import check_as_of
+from context.expectations.policy import IGNORED_KINDS, MAX_CHANGES
+from context.expectations.requirements import Outcome
+from context.models import ContextProfileVersion, Expectation
+from identity.change_policy import CHANGE_KINDS
+from identity.models import Agent, AuditEvent, Change, IdentityVersion
+from identity.models.changes import ChangeStream
+from identity.services.change_feed import stream_publish
+from memory.persona import PersonaMemory
+from nousweb.lib import clock
+
+PROFILE_KIND = "profile.updated"
+"""A version of a context profile, which is no change of any one agent."""
+RETIREMENTS: Mapping[str, frozenset[str]] = {
+    "fact": frozenset({"fact.superseded", "fact.merged", "fact.invalidated", "fact.erased"}),
+    "episode": frozenset({"episode.updated"}),
+    "decision": frozenset({"decision.updated"}),
+    "procedure": frozenset({"procedure.updated"}),
+}
+RETIRED_CODES = frozenset({"superseded", "retired", "invalidated", "gone"})
+"""Failures that the change of the demanded memory itself explains."""
+NOT_REBUILT = frozenset({"working.changed"})
+"""Kinds of which a context of the past knows nothing."""
+SAME_MOMENT = timedelta(milliseconds=200)
+"""Changes that lie so close together are of one transaction, as a rule."""
+TRANSACTION = timedelta(seconds=5)
+"""What a change wrote has a moment that lies so little before its own, however slow the machine."""
+AUDIT_WITHIN = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far the changes had come when a check began: `positions` in the feed by persona, and the moment."""
+
+    positions: Mapping[str, int]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that may have changed prompts: a change of the feed, or a new version of a profile."""
+
+    kind: str
+    at: datetime
+    object_type: str
+    object_id: str
+    key: str = ""
+    persona: str = ""
+    author_name: str = ""
+    author_kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The change that is named, or None with the reason in words; `among` so many changes it was looked for.
+
+    `is_pending`: nobody has looked yet, since time ran out.
+    """
+
+    event: Event | None
+    among: int = 0
+    note: str = ""
+    is_pending: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is kept with a result."""
+        told: dict[str, Any] = {"among": self.among}
+        if self.note:
+            told["note"] = self.note
+        if self.is_pending:
+            told["pending"] = True
+        if self.event is not None:
+            event = self.event
+            told |= {
+                "change": event.key,
+                "kind": event.kind,
+                "object_type": event.object_type,
+                "object_id": event.object_id,
+                "at": event.at.isoformat(),
+                "by": event.author_name,
+                "by_kind": event.author_kind,
+            }
+        return told
+
+
+BY_TIME = (
+    "No change of this agent led to it: time has passed, as when a fact begins or ends, or the product was changed."
+)
+NOT_LOOKED_FOR = Cause(None, 0, "Time ran out before the change was found; the next check looks for it.", True)
+
+
+def mark_now(view: PersonaMemory) -> Mark:
+    """Where the feed stands for what a persona sees. Its own stream is numbered up to now; a stream that others read
+    too is left to them."""
+    moment = clock.now()
+    stream_publish(view.agent.pk, view.persona)
+    rows = ChangeStream.objects.filter(agent=view.agent, persona__in=view.personas)
+    held = dict(rows.values_list("persona", "last"))
+    return Mark({persona: held.get(persona, 0) for persona in view.personas}, moment)
+
+
+class CauseFinder:
+    """Looks for causes among the changes of one agent and persona, each span of changes read once. After `seconds` it
+    looks no further."""
+
+    def __init__(self, view: PersonaMemory, seconds: float) -> None:
+        self.view = view
+        self._end = time.monotonic() + seconds
+        self._spans: dict[tuple[tuple[str, int], ...], list[Event]] = {}
+
+    def find(self, expectation: Expectation, outcome: Outcome, since: Mark) -> Cause:
+        """The change since a mark that led to this outcome, from one that was otherwise."""
+        events = self._events(since)
+        if not events:
+            return Cause(None, 0, BY_TIME)
+        if (direct := _retirement(expectation, outcome, events)) is not None:
+            return self._named(events, direct)
+        if time.monotonic() >= self._end:
+            return NOT_LOOKED_FOR
+        if expectation.request.get("as_of") is None:
+            found = self._bisected(expectation, outcome, since, events)
+            if found is not None:
+                return found
+        if (left := _only_possible(expectation, outcome, events)) is not None:
+            return self._named(events, left)
+        note = f"One of {len(events):,} changes in between; the past cannot be rebuilt closely enough to tell which."
+        return Cause(None, len(events), note)
+
+    def _events(self, since: Mark) -> list[Event]:
+        """What changed after a mark, in the order in which it did."""
+        key = (*sorted(since.positions.items()), ("", int(since.at.timestamp() * 1000)))
+        if key not in self._spans:
+            self._spans[key] = _events_between(self.view, since)
+        return self._spans[key]
+
+    def _bisected(
+        self, expectation: Expectation, outcome: Outcome, since: Mark, events: Sequence[Event]
+    ) -> Cause | None:
+        """The first of the events as of which the outcome is what it is now; None where the past does not tell."""
+        now = clock.now()
+        moments = [min(event.at, now) for event in events]
+
+        def is_so(moment: datetime) -> bool:
+            return check_as_of(self.view, expectation, moment).state == outcome.state
+
+        # A change may have been written before the mark and committed after it.
+        begin = since.at if since.at < moments[0] else moments[0] - SAME_MOMENT
+        if is_so(begin) or not is_so(now):
+            return None
+        low, high = -1, len(moments)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if is_so(moments[middle]):
+                high = middle
+            else:
+                low = middle
+        if high == len(moments):
+            return Cause(None, len(events), BY_TIME)
+        before = moments[high] - TRANSACTION
+        if before > (moments[high - 1] if high else since.at) and is_so(before):
+            return Cause(None, len(events), BY_TIME)
+        return self._named(events, _nearest(expectation, outcome, events, high))
+
+    def _named(self, events: Sequence[Event], event: Event) -> Cause:
+        return Cause(_with_author(self.view.agent, event), len(events))
+
+
+def _events_between(view: PersonaMemory, since: Mark) -> list[Event]:
+    after = Q()
+    for persona in view.personas:
+        after |= Q(persona=persona) & (Q(position__gt=since.positions.get(persona, 0)) | Q(position__isnull=True))
+    rows = Change.objects.filter(after, agent=view.agent).exclude(kind__in=IGNORED_KINDS)
+    latest = rows.order_by(F("position").desc(nulls_first=True), "-id")[:MAX_CHANGES]
+    found = [
+        Event(row.kind, row.at, row.object_type, row.object_id, str(row.key), row.persona)
+        for row in sorted(latest, key=lambda row: (row.at, row.pk))
+    ]
+    versions = ContextProfileVersion.objects.filter(created_at__gt=since.at).select_related("profile")
+    found += [
+        Event(
+            PROFILE_KIND,
+            version.created_at,
+            "contextprofile",
+            version.profile.slug,
+            author_name=version.author_name,
+            author_kind=version.author_kind,
+        )
+        for version in versions
+    ]
+    return sorted(found, key=lambda event: event.at)
+
+
+def _retirement(expectation: Expectation, outcome: Outcome, events: Sequence[Event]) -> Event | None:
+    """What took the demanded memory out of use, where that is why it is missing."""
+    if outcome.code not in RETIRED_CODES:
+        return None
+    kinds = RETIREMENTS.get(expectation.item_type, frozenset())
+    own = [
+        event
+        for event in events
+        if event.object_type == expectation.item_type and event.object_id == expectation.item_id and event.kind in kinds
+    ]
+    return own[-1] if own else None
+
+
+def _nearest(expectation: Expectation, outcome: Outcome, events: Sequence[Event], place: int) -> Event:
+    """Of the events of one moment, such as a fact that is learned and the one that it supersedes, the one that is about
+    a memory which the outcome names."""
+    named = {*outcome.about, (expectation.item_type, expectation.item_id)}
+    moment = events[place].at
+    together = [event for event in events if abs(event.at - moment) <= SAME_MOMENT]
+    about = [event for event in together if (event.object_type, event.object_id) in named]
+    return about[0] if about and events[place] not in about else events[place]
+
+
+def _only_possible(expectation: Expectation, outcome: Outcome, events: Sequence[Event]) -> Event | None:
+    """The one change that there is, that is about what the outcome names, or of which no context of the past knows."""
+    if len(events) == 1:
+        return events[0]
+    named = {*outcome.about, (expectation.item_type, expectation.item_id)}
+    about = [event for event in events if (event.object_type, event.object_id) in named]
+    if len(about) == 1:
+        return about[0]
+    session = expectation.request.get("session_id")
+    unknown = [event for event in events if event.kind in NOT_REBUILT and event.object_id == session]
+    return unknown[0] if len(unknown) == 1 else None
+
+
+def _with_author(agent: Agent, event: Event) -> Event:
+    """The event with who did it, as the audit trail has it."""
+    name, kind = event.author_name, event.author_kind
+    if not name and event.object_type == "identityversion":
+        version = IdentityVersion.objects.filter(agent=agent, pk=event.object_id).first()
+        name, kind = (version.author_name, version.author_kind) if version else ("", "")
+    if not name:
+        span = (event.at - AUDIT_WITHIN, event.at + AUDIT_WITHIN)
+        actions = CHANGE_KINDS[event.kind].actions if event.kind in CHANGE_KINDS else ()
+        trail = AuditEvent.objects.filter(
+            Q(object_id=event.object_id) | Q(action__in=actions), agent=agent, at__range=span
+        )
+        rows = sorted(trail[:200], key=lambda row: (row.object_id != event.object_id, abs(row.at - event.at)))
+        name, kind = (rows[0].author_name, rows[0].author_kind) if rows else ("", "")
+    return Event(event.kind, event.at, event.object_type, event.object_id, event.key, event.persona, name[:200], kind)

@@ -1,0 +1,29 @@
+"""Erasing what expectations quote."""
+
+import json
+from collections.abc import Mapping
+
+from context.models import Expectation
+from memory.services.erasure import Erasure
+
+
+def expectations_erase(erasure: Erasure) -> Mapping[str, int]:
+    """Delete the expectations that quote an erased fact in their question, conversation, text or reason, with their
+    results. One that names it by its id alone stays, and says from then on that it was erased."""
+    if erasure.of_agent:
+        return {}
+    ids = set(map(str, erasure.fact_ids))
+    needles = [needle for needle in erasure.needles if needle not in ids]
+    rows = Expectation.objects.filter(agent=erasure.agent).order_by("pk").select_for_update()
+    quoting = [
+        row.pk
+        for row in rows
+        if any(needle in _words(text) for text in (row.request, row.text, row.reason) for needle in needles)
+    ]
+    Expectation.objects.filter(agent=erasure.agent, pk__in=quoting).delete()
+    return {"expectation": len(quoting)}
+
+
+def _words(value: object) -> str:
+    """As needles are written."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,54 @@
+"""Rights, limits and times of expectations, declared as data."""
+
+from datetime import timedelta
+
+from context.engine.analysis.budget import SECTION_BUDGETS
+from identity.policy import Section
+
+VIEW = "context.view_expectation"
+ADD = "context.add_expectation"
+CHANGE = "context.change_expectation"
+RUN = "context.run_expectation"
+
+MAX_ACTIVE = 500
+"""Of one agent: a check of all of them has to end before the next change is old."""
+MAX_REQUEST_CHARACTERS = 100_000
+MAX_TEXT_CHARACTERS = 2_000
+MIN_TEXT_CHARACTERS = 2
+"""A shorter text is in every prompt."""
+MAX_REASON_CHARACTERS = 1_000
+SESSION = "expectation"
+"""The session of a question that names none: it has nothing in mind."""
+
+IDENTITY_PARTS = {f"identity.{name}": label for name, label in Section.choices}
+SECTIONS = (*SECTION_BUDGETS, *IDENTITY_PARTS)
+"""What a requirement may name: a section of the prompt, or one of the identity."""
+OWN_WORDS = frozenset({"task", "message"})
+"""Types of items that repeat the request, so that what it says is no memory."""
+
+LOOKED_AHEAD = 4
+"""So many questions are embedded while the one before them is asked."""
+
+IGNORED_KINDS = frozenset(
+    {
+        "context.assembled", "context.answered", "context.outcome", "censor.triggered",
+        "expectation.changed", "expectation.broken", "expectation.mended",
+        "proposal.created", "proposal.withdrawn", "proposal.expired", "proposal.reopened",
+    }
+)  # fmt: skip
+"""Kinds of change that change no prompt by themselves: what follows from them is a change of its own."""
+
+MAX_CHANGES = 5_000
+"""Changes between two checks among which one is looked for, the latest."""
+CAUSE_SECONDS = 30.0
+"""After so long in one check no further cause is looked for; the result says so, and a later check goes on."""
+
+RECHECK_AFTER = timedelta(hours=6)
+"""What nothing has changed is checked again after so long: facts begin and end by the clock too."""
+RECHECK_ERRORS_AFTER = timedelta(minutes=5)
+"""What could not run is tried again after so long."""
+REST_FACTOR = 4
+"""A background check of an agent rests so many times as long as it took before the next."""
+VECTORS_WAIT = timedelta(seconds=60)
+"""So long a background check waits for memories that have no vector yet."""
+VECTORS_RETRY = timedelta(seconds=3)

@@ -1,0 +1,219 @@
+"""Whether a prompt is what an expectation demands. Pure: what has to be read is given."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from context.engine.assembly import VerdictCode
+from context.engine.record import ContextRecord
+from context.expectations.policy import IDENTITY_PARTS, OWN_WORDS
+from context.expectations.targets import Key, TargetMemory
+from context.models import Expectation, ExpectationResult
+from nousweb.lib.fencing import plain_text
+
+State = ExpectationResult.State
+Requirement, Target = Expectation.Requirement, Expectation.Target
+Item = Mapping[str, Any]
+
+MAX_NAMED = 5
+"""Memories that the reason of a failure names."""
+_VERDICTS: Mapping[str, str] = {
+    VerdictCode.NOT_PLANNED: "the plan for this question asks for no memories of its type",
+    VerdictCode.EXCLUDED_KIND: "the profile excludes its kind",
+    VerdictCode.LOW_IMPORTANCE: "it is less important than the profile asks for",
+    VerdictCode.BELOW_THRESHOLD: "its relevance to the question is below the threshold",
+    VerdictCode.DUPLICATE_MESSAGE: "the conversation says the same already",
+    VerdictCode.DUPLICATE_ITEM: "another memory in the prompt says the same",
+    VerdictCode.CONTESTED: "another fact contests it and leads",
+    VerdictCode.OVER_LIMIT: "others of its type are closer to the question",
+    VerdictCode.OVER_BUDGET: "it has no room in the budget",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a check came to. `code` is a word of ours; `detail` a sentence without any text of a memory.
+
+    `about` are the memories that it names, type and id.
+    """
+
+    state: str
+    code: str
+    detail: str = ""
+    about: tuple[Key, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return self.state == State.PASSED
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a verdict needs besides the prompt: the memories that expectations name, and the subjects of facts.
+
+    `is_replaced` are ids of facts that would be gone under a change under consideration.
+    """
+
+    targets: Mapping[Key, TargetMemory] = field(default_factory=dict)
+    subjects: Mapping[str, str] = field(default_factory=dict)
+    replaced: frozenset[str] = frozenset()
+
+
+def error_outcome(detail: str) -> Outcome:
+    """A check that could not be made: it is neither passed nor failed."""
+    return Outcome(State.ERROR, "error", detail)
+
+
+def outcome_of(expectation: Expectation, record: ContextRecord, known: Surroundings) -> Outcome:
+    """The verdict on one prompt. One that is incomplete, since something failed to load, decides nothing."""
+    if record.failed_sections:
+        return error_outcome(f"The prompt is not whole: {record.failed_sections[0][0]} could not be loaded.")
+    if record.degraded:
+        return error_outcome(f"The search had to do without vectors: {record.degraded}.")
+    match expectation.target:
+        case Target.MEMORY:
+            return _memory(expectation, record, known)
+        case Target.TEXT:
+            return _text(expectation, record)
+    return _section(expectation, record)
+
+
+def normalised(text: str) -> str:
+    """A text as it is looked for: on one line, in any case of letters, without what does not show."""
+    return " ".join(plain_text(text).replace("\\", "").split()).casefold()
+
+
+def items_of(record: ContextRecord) -> list[tuple[str, Item]]:
+    """The pieces of a prompt that are no words of the request's own, each with the label of its section."""
+    return [
+        (section["label"], item)
+        for section in record.sections
+        for item in section["items"]
+        if item["type"] not in OWN_WORDS
+    ]
+
+
+def facts_in(record: ContextRecord) -> list[str]:
+    """The ids of the facts in a prompt."""
+    return [item["id"] for _, item in items_of(record) if item["type"] == "fact"]
+
+
+def _memory(expectation: Expectation, record: ContextRecord, known: Surroundings) -> Outcome:
+    key = (expectation.item_type, expectation.item_id)
+    section = next((label for label, item in items_of(record) if (item["type"], item["id"]) == key), "")
+    if expectation.requirement == Requirement.ABSENT:
+        return _memory_absent(key, section, record, known)
+    if not section:
+        return _missing(key, record, known)
+    if expectation.requirement == Requirement.PRESENT:
+        return Outcome(State.PASSED, "included", f"It is in {section}.")
+    return _alone(key, record, known)
+
+
+def _memory_absent(key: Key, section: str, record: ContextRecord, known: Surroundings) -> Outcome:
+    if section:
+        return Outcome(State.FAILED, "included", f"It is in {section}.", (key,))
+    target = known.targets.get(key)
+    sentence = normalised(target.content) if target else ""
+    if sentence:
+        for label, item in items_of(record):
+            if sentence in normalised(item["text"]):
+                other = (item["type"], item["id"])
+                return Outcome(
+                    State.FAILED, "same_words", f"{_name(other)} in {label} says the same, word for word.", (other,)
+                )
+    return Outcome(State.PASSED, "absent", "It is not in the prompt.")
+
+
+def _missing(key: Key, record: ContextRecord, known: Surroundings) -> Outcome:
+    """Why a memory that should be in the prompt is not."""
+    target = known.targets.get(key)
+    if target is None:
+        return Outcome(State.FAILED, "gone", "It is not there any more: it was erased.", (key,))
+    if key[0] == "fact" and key[1] in known.replaced:
+        return Outcome(State.FAILED, "replaced", "It would be retired.", (key,))
+    # What a prompt of the past may hold is known by the prompt; what is retired now is in none of today.
+    if not target.active and record.as_of is None:
+        if target.successor:
+            successor = (key[0], target.successor)
+            return Outcome(State.FAILED, "superseded", f"It is superseded by {_name(successor)}.", (key, successor))
+        code = "invalidated" if target.invalid else "retired"
+        return Outcome(State.FAILED, code, f"It is {code}.", (key,))
+    for candidate in record.candidates:
+        if (candidate["type"], candidate["id"]) == key:
+            why = _VERDICTS.get(candidate["verdict"], "it was left out")
+            numbers = ""
+            if candidate["verdict"] == VerdictCode.BELOW_THRESHOLD:
+                numbers = f" ({candidate['relevance']:.2f} of {candidate['threshold']:.2f})"
+            return Outcome(State.FAILED, candidate["verdict"], f"It is left out: {why}{numbers}.", (key,))
+    for cut in record.truncated:
+        if any((item["type"], item["id"]) == key for item in cut["items"]):
+            return Outcome(State.FAILED, "truncated", f"It is left out: {cut['label']} has no room for it.", (key,))
+    return Outcome(State.FAILED, "not_found", "The search for this question does not find it.", (key,))
+
+
+def _alone(key: Key, record: ContextRecord, known: Surroundings) -> Outcome:
+    target = known.targets.get(key)
+    subject = normalised(target.subject) if target else ""
+    if not subject:
+        return Outcome(State.FAILED, "no_subject", "It has no subject, so nothing can be the only one of it.", (key,))
+    others: list[Key] = [
+        ("fact", other)
+        for other in facts_in(record)
+        if other != key[1] and normalised(known.subjects.get(other, "")) == subject
+    ]
+    if others:
+        named = ", ".join(_name(other) for other in others[:MAX_NAMED])
+        return Outcome(State.FAILED, "not_alone", f"Of its subject there is {named} too.", tuple(others[:MAX_NAMED]))
+    return Outcome(State.PASSED, "alone", "It is the only one of its subject.")
+
+
+def _text(expectation: Expectation, record: ContextRecord) -> Outcome:
+    wanted = normalised(expectation.text)
+    holding = [(label, item) for label, item in items_of(record) if wanted in normalised(item["text"])]
+    about = tuple((item["type"], item["id"]) for _, item in holding[:MAX_NAMED])
+    if expectation.requirement == Requirement.PRESENT:
+        if holding:
+            return Outcome(State.PASSED, "included", f"{_name(about[0])} in {holding[0][0]} says it.", about)
+        return Outcome(State.FAILED, "text_missing", "Nothing in the prompt says it.")
+    if holding:
+        return Outcome(State.FAILED, "text_found", f"{_name(about[0])} in {holding[0][0]} says it.", about)
+    return Outcome(State.PASSED, "absent", "Nothing in the prompt says it.")
+
+
+def _section(expectation: Expectation, record: ContextRecord) -> Outcome:
+    key, part = expectation.section, ""
+    if key in IDENTITY_PARTS:
+        key, part = key.split(".", 1)
+    items = [
+        item
+        for section in record.sections
+        if section["key"] == key
+        for item in section["items"]
+        if not part or item["id"].split(":", 1)[0] == part
+    ]
+    if expectation.requirement == Requirement.ABSENT:
+        if items:
+            return Outcome(State.FAILED, "included", "It is in the prompt.")
+        return Outcome(State.PASSED, "absent", "It is not in the prompt.")
+    cut = _identity_cut(record, part) if key == "identity" else 0
+    if not items:
+        why = "the budget has no room for it" if cut else "there is nothing to show in it"
+        return Outcome(State.FAILED, "section_missing", f"It is not in the prompt: {why}.")
+    if cut:
+        return Outcome(State.FAILED, "truncated", f"It is cut: {cut:,} tokens of it are not sent.")
+    return Outcome(State.PASSED, "included", "It is in the prompt, whole.")
+
+
+def _identity_cut(record: ContextRecord, part: str) -> int:
+    """Tokens of the identity, or of one part of it, that the prompt does not hold."""
+    cuts: Sequence[Mapping[str, Any]] = [one for one in record.truncated if one["key"] == "identity"]
+    if not part:
+        return sum(int(one["tokens_left_out"]) for one in cuts)
+    return sum(
+        int(item["tokens_left_out"]) for one in cuts for item in one["items"] if item["id"].split(":", 1)[0] == part
+    )
+
+
+def _name(key: Key) -> str:
+    return f"{key[0]} {key[1]}"

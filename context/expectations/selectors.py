@@ -1,0 +1,79 @@
+"""Reading expectations: which of them somebody may see, and how they stand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Prefetch, QuerySet
+
+from context.expectations.policy import VIEW
+from context.models import Expectation, ExpectationResult
+from context.models.expectations import ExpectationQuerySet
+from identity.models import Agent, Persona
+from identity.principal import Principal
+from memory.persona import VIEW_SUBCONSCIOUS, VIEWS
+from nousweb.lib.errors import NotFound
+
+State = ExpectationResult.State
+
+
+def personas_of(by: Principal) -> tuple[str, ...]:
+    """The personas whose expectations `by` may know of: the subconscious' with the right to it, or as one."""
+    if by.token is not None:
+        return VIEWS[by.persona].personas
+    return tuple(Persona.values) if by.may(VIEW_SUBCONSCIOUS) else (Persona.ACTOR,)
+
+
+def expectations_of(agent: Agent, by: Principal) -> ExpectationQuerySet:
+    """The expectations of an agent that `by` may see, each with its current result. Raises NotAllowed, NotFound."""
+    by.require(VIEW, agent)
+    current = ExpectationResult.objects.filter(is_current=True)
+    rows = Expectation.objects.filter(agent=agent, persona__in=personas_of(by))
+    return rows.prefetch_related(Prefetch("results", current, to_attr="current_results"))
+
+
+def expectation_get(agent: Agent, by: Principal, key: UUID) -> Expectation:
+    """One expectation. Raises NotAllowed, and NotFound also for one that `by` may not see."""
+    found = expectations_of(agent, by).select_related("agent").filter(pk=key).first()
+    if found is None:
+        raise NotFound("There is no such expectation.")
+    return found
+
+
+def result_of(expectation: Expectation) -> ExpectationResult | None:
+    """The current result of one that was read by `expectations_of`; None before its first check."""
+    held: Sequence[ExpectationResult] = getattr(expectation, "current_results", ())
+    return held[0] if held else None
+
+
+def broken_results(by: Principal) -> QuerySet[ExpectationResult]:
+    """The current results of active expectations that failed or could not run, of all agents, as `by` may see them."""
+    rows = ExpectationResult.objects.filter(is_current=True, expectation__active=True).exclude(state=State.PASSED)
+    return rows if by.may(VIEW_SUBCONSCIOUS) else rows.filter(persona=Persona.ACTOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How many active expectations there are in each state; `unchecked` have no result yet."""
+
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+    unchecked: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.passed + self.failed + self.errors + self.unchecked
+
+    @property
+    def state(self) -> str:
+        """Failed before could not run before passed; nothing that was not checked has passed."""
+        if self.failed:
+            return State.FAILED
+        return State.PASSED if self.total and self.passed == self.total else State.ERROR
+
+
+def standing_of(expectations: Sequence[Expectation]) -> Standing:
+    """The figures of expectations that were read by `expectations_of`; retired ones do not count."""
+    states = [result.state if (result := result_of(one)) else "" for one in expectations if one.active]
+    return Standing(states.count(State.PASSED), states.count(State.FAILED), states.count(State.ERROR), states.count(""))

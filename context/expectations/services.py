@@ -1,0 +1,263 @@
+"""Writing expectations, which only people do, and having them checked."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from context.engine.analysis.request import ContextRequest
+from context.expectations import policy
+from context.expectations.policy import ADD, CHANGE, RUN
+from context.expectations.requirements import normalised
+from context.expectations.results import expectations_run, results_record
+from context.expectations.selectors import expectations_of, personas_of
+from context.models import ContextRun, Expectation, ExpectationResult
+from context.services.pins import item_check
+from context.services.profiles import profile_get
+from identity.models import Agent, Persona
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from identity.services.audit import audit_record
+from identity.services.versions import agent_lock
+from memory.models import ItemType
+from memory.persona import VIEWS
+from memory.types import MEMORY_TYPES
+from memory.validation import choice_check, text_check
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+
+Requirement, Target = Expectation.Requirement, Expectation.Target
+
+
+@agent_transaction()
+def expectation_create(
+    *,
+    agent: Agent,
+    by: Principal,
+    request: ContextRequest,
+    requirement: str,
+    target: str,
+    item_type: str = "",
+    item_id: str = "",
+    text: str = "",
+    section: str = "",
+    reason: str = "",
+    persona: str | None = None,
+) -> Expectation:
+    """Write an expectation of the prompt for a request. It has no result until it is checked.
+
+    Raises Invalid, NotFound for a memory that `by` may not read, NotAllowed, and Conflict beyond MAX_ACTIVE.
+    """
+    by.require(ADD, agent)
+    persona = _persona(by, persona)
+    agent = agent_lock(agent)
+    if Expectation.objects.filter(agent=agent).active().count() >= policy.MAX_ACTIVE:
+        raise Conflict(f"At most {policy.MAX_ACTIVE} expectations of an agent are active; retire one first.")
+    row = Expectation(agent=agent, persona=persona, **_author(by))
+    _fill(
+        row,
+        request=request,
+        requirement=requirement,
+        target=target,
+        item_type=item_type,
+        item_id=item_id,
+        text=text,
+        section=section,
+        reason=reason,
+    )
+    row.save(force_insert=True)
+    _record(row, by, "expectation.create", after=_state(row))
+    return row
+
+
+@agent_transaction(of="expectation")
+def expectation_update(
+    *, expectation: Expectation, by: Principal, base_revision: int | None = None, **changes: Any
+) -> Expectation:
+    """Change what is given; the rest stays. Its results so far are of the revision before, so it is unchecked again.
+
+    Raises Invalid, NotFound, NotAllowed, and Conflict when `base_revision` is not the current one.
+    """
+    row = _locked(expectation, by)
+    if base_revision is not None and base_revision != row.revision:
+        raise Conflict(
+            f"This edit is based on revision {base_revision}, but {row.revision} is current.", current=row.revision
+        )
+    before = _state(row)
+    given = {name: before[name] for name in _REQUIREMENT} | {"request": ContextRequest.of_json(row.request)}
+    _fill(row, **{**given, **changes})
+    after = _state(row)
+    if after == before:
+        return row
+    row.updated_at = clock.now()
+    if any(before[name] != after[name] for name in after if name != "reason"):
+        row.revision += 1
+        row.results.filter(is_current=True).update(is_current=False)
+    row.save()
+    _record(row, by, "expectation.update", before=before, after=after)
+    return row
+
+
+@agent_transaction(of="expectation")
+def expectation_retire(*, expectation: Expectation, by: Principal, reason: str = "") -> Expectation:
+    """Stop checking an expectation; it and its results stay, and it can be restored. Retiring twice changes nothing."""
+    return _activate(expectation, by, active=False, action="expectation.retire", reason=reason)
+
+
+@agent_transaction(of="expectation")
+def expectation_restore(*, expectation: Expectation, by: Principal, reason: str = "") -> Expectation:
+    """Check a retired expectation again. Raises Conflict beyond MAX_ACTIVE."""
+    agent_lock(expectation.agent)
+    others = Expectation.objects.filter(agent=expectation.agent_id).active().exclude(pk=expectation.pk)
+    if others.count() >= policy.MAX_ACTIVE:
+        raise Conflict(f"At most {policy.MAX_ACTIVE} expectations of an agent are active; retire one first.")
+    return _activate(expectation, by, active=True, action="expectation.restore", reason=reason)
+
+
+def expectations_verify(
+    *, agent: Agent, by: Principal, ids: Sequence[UUID] | None = None, persona: str | None = None
+) -> list[Expectation]:
+    """Check the active expectations that `by` may see, or those of `ids`, and keep the results; returns both.
+
+    A token has those of its own persona checked: what the subconscious does leaves no trace with the actor.
+    Not to be called in a transaction. Raises NotAllowed, NotFound when one of `ids` is not there.
+    """
+    by.require(RUN, agent)
+    own = (by.persona,) if by.token is not None else personas_of(by)
+    wanted = expectations_of(agent, by).active().filter(persona__in=own)
+    if ids is not None:
+        wanted = wanted.filter(pk__in=ids)
+    if persona is not None:
+        wanted = wanted.filter(persona=choice_check("persona", persona, Persona.values))
+    found = list(wanted)
+    if ids is not None and len(found) != len(set(ids)):
+        raise NotFound("There is no such expectation, or it is retired.")
+    for view in (VIEWS[one](agent) for one in own):
+        if rows := [one for one in found if one.persona == view.persona]:
+            results_record(agent=agent, run=expectations_run(view, rows))
+    return list(wanted.all())
+
+
+def request_of(question: str, *, session_id: str = "", **more: Any) -> ContextRequest:
+    """The request of an expectation; `more` are fields of ContextRequest. Raises Invalid, naming the field."""
+    return ContextRequest(session_id=session_id or policy.SESSION, input=question, **more)
+
+
+def request_of_run(run: ContextRun) -> ContextRequest:
+    """What a logged run asked. Raises Invalid for one of an older form."""
+    try:
+        return ContextRequest.of_json(run.request)
+    except KeyError as error:
+        raise Invalid("The request of this run is of an older form.", field="run") from error
+
+
+_REQUIREMENT = ("requirement", "target", "item_type", "item_id", "text", "section", "reason")
+_NAMES = {Target.MEMORY: ("item_type", "item_id"), Target.TEXT: ("text",), Target.SECTION: ("section",)}
+
+
+def _fill(
+    row: Expectation,
+    *,
+    request: ContextRequest,
+    requirement: str,
+    target: str,
+    item_type: str,
+    item_id: str,
+    text: str,
+    section: str,
+    reason: str,
+) -> None:
+    choice_check("requirement", requirement, Requirement.values)
+    choice_check("target", target, Target.values)
+    if requirement == Requirement.ONLY and (target, item_type) != (Target.MEMORY, ItemType.FACT):
+        raise Invalid("Only a fact can be the only one of its subject.", field="requirement")
+    request_check(request)
+    given = {"item_type": item_type, "item_id": item_id, "text": text, "section": section}
+    if extra := [name for name, value in given.items() if value and name not in _NAMES[Target(target)]]:
+        raise Invalid(f"A requirement about a {target} names no {extra[0]}.", field=extra[0])
+    if target == Target.MEMORY:
+        if (item_type, item_id) != (row.item_type, row.item_id):
+            _memory_check(row, requirement, item_type, item_id)
+    elif target == Target.TEXT:
+        text = given["text"] = text_check("text", text, policy.MAX_TEXT_CHARACTERS, required=True)
+        if len(normalised(text)) < policy.MIN_TEXT_CHARACTERS:
+            raise Invalid(f"text has at least {policy.MIN_TEXT_CHARACTERS} characters that show.", field="text")
+    else:
+        choice_check("section", section, policy.SECTIONS)
+    row.request = request.as_json()
+    row.requirement, row.target = requirement, target
+    for name, value in given.items():
+        setattr(row, name, value)
+    row.reason = text_check("reason", reason, policy.MAX_REASON_CHARACTERS)
+
+
+def request_check(request: ContextRequest) -> None:
+    """Raise Invalid for a request that no prompt can be made for, or that is too long to be kept."""
+    if not request.input.strip():
+        raise Invalid("input must not be empty.", field="input")
+    if len(json.dumps(request.as_json())) > policy.MAX_REQUEST_CHARACTERS:
+        raise Invalid(
+            f"The question with its conversation holds at most {policy.MAX_REQUEST_CHARACTERS:,} characters.",
+            field="input",
+        )
+    if request.profile is not None:
+        try:
+            profile_get(request.profile)
+        except NotFound as error:
+            raise Invalid(error.detail, field="profile") from error
+
+
+def _memory_check(row: Expectation, requirement: str, item_type: str, item_id: str) -> None:
+    """The memory is there, retired or not, and its persona's prompts could hold it."""
+    item_check(item_type, item_id)
+    view = VIEWS[row.persona](row.agent)
+    memory: Any = view.rows(MEMORY_TYPES[item_type].model).filter(pk=item_id).first()
+    if memory is None:
+        raise NotFound("There is no such memory.")
+    if requirement == Requirement.ONLY and not memory.subject.strip():
+        raise Invalid("This fact has no subject, so it cannot be the only one of it.", field="item_id")
+
+
+def _persona(by: Principal, persona: str | None) -> str:
+    wanted = choice_check("persona", persona or Persona.ACTOR, Persona.values)
+    if wanted not in personas_of(by):
+        by.require("memory.view_subconscious")
+    return wanted
+
+
+def _locked(expectation: Expectation, by: Principal) -> Expectation:
+    """The row, for a person who may change it. Raises NotAllowed, and NotFound for what `by` may not know of."""
+    by.require(CHANGE, expectation.agent)
+    rows = Expectation.objects.select_for_update(of=("self",)).select_related("agent")
+    found = rows.filter(pk=expectation.pk, persona__in=personas_of(by)).first()
+    if found is None:
+        raise NotFound("There is no such expectation.")
+    return found
+
+
+def _activate(expectation: Expectation, by: Principal, *, active: bool, action: str, reason: str) -> Expectation:
+    row = _locked(expectation, by)
+    if row.active == active:
+        return row
+    reason = text_check("reason", reason, policy.MAX_REASON_CHARACTERS)
+    row.active, row.updated_at = active, clock.now()
+    row.save(update_fields=["active", "updated_at"])
+    ExpectationResult.objects.filter(expectation=row, is_current=True).update(is_current=False)
+    _record(row, by, action, before={"active": not active}, after={"active": active}, message=reason)
+    return row
+
+
+def _author(by: Principal) -> dict[str, str]:
+    return {"author_kind": by.kind, "author_id": by.id, "author_name": by.name}
+
+
+def _state(row: Expectation) -> dict[str, Any]:
+    return {"request": row.request, **{name: getattr(row, name) for name in _REQUIREMENT}}
+
+
+def _record(row: Expectation, by: Principal, action: str, **states: Any) -> None:
+    for state in states.values():
+        if isinstance(state, dict) and "request" in state:
+            # The trail says that there was a conversation; the expectation itself holds it.
+            state["request"] = {**state["request"], "conversation": len(state["request"].get("conversation", ()))}
+    audit_record(by=by, action=action, target=row, agent=row.agent, **states)
