@@ -12,9 +12,8 @@ from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
 from context.engine.assembly.section import LOGGED_LEFT_OUT
-from context.feedback.references import REFERENCED_AT
+from context.feedback.references import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
 from context.profiles import MODE_WEIGHTS
-from context.services.response import MAX_RESPONSE_CHARACTERS
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS, MAX_TAGS
 from memory.schemas.censors import CensorSpanOut
 from memory.schemas.types import Severity

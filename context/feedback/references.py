@@ -18,6 +18,7 @@ from itertools import pairwise
 
 from memory.comparison.lexicon import MONTHS, NUMBER_WORDS, words
 
+MAX_RESPONSE_CHARACTERS = 400_000
 REFERENCED_AT = 0.25
 """Score from which a memory counts as referenced."""
 LEAST_WINDOW_WEIGHT = 2.0

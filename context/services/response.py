@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from context.feedback.references import Reference, references_of
+from context.feedback.references import MAX_RESPONSE_CHARACTERS, Reference, references_of
 from context.models import ContextRun, MemoryUsage
 from context.services.censoring import ANSWER, answer_check, triggers_count
 from identity.principal import Principal
@@ -17,7 +17,6 @@ from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.text import unstorable_reason
 
-MAX_RESPONSE_CHARACTERS = 400_000
 ANSWERED = "The answer to this context has been reported already."
 
 

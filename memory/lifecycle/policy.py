@@ -17,9 +17,6 @@ NEVER_STALE = ("rule", "preference", "person", "concept")
 CORE_CONFIRMATIONS = 5
 CORE_IMPORTANCE = 0.9
 
-COMPACT_EPISODES = ((timedelta(days=30), 80), (timedelta(days=90), 40))
-"""From which age on, by how many words of its summary search reads an episode; the summary itself is kept."""
-
 PROCEDURE_MIN_USES = 5
 PROCEDURE_FLAGS = ((0.4, "ineffective"), (0.8, "effective"))
 """Flagged "ineffective" up to the first share of successes, "effective" from the second on."""

@@ -1,22 +1,24 @@
 """Episodes: search reads the less of a summary, the older it is."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from memory.lifecycle.policy import COMPACT_EPISODES
 from memory.models import Episode, ItemType
 from memory.types.index_entry import IndexEntry, lines, store_entry
 from memory.types.memory_type import MemoryType
 from nousweb.lib import clock
 
+COMPACT_EPISODES = ((timedelta(days=30), 80), (timedelta(days=90), 40))
+"""From which age on, by how many words of its summary search reads an episode; the summary itself is kept."""
+
 
 def _entry(episode: Episode) -> IndexEntry:
-    told = _shortened(episode.summary, episode.ended_at) or episode.detail
+    words = _shortened(episode.summary, episode.ended_at) or episode.detail
     return store_entry(
         episode,
         ItemType.EPISODE,
-        lines(episode.title, told, *episode.lessons),
+        lines(episode.title, words, *episode.lessons),
         happened_at=episode.started_at,
         kind="summary",
         category=episode.outcome,

@@ -4,10 +4,10 @@ from typing import Any
 
 from identity.models import Persona
 from memory.lifecycle.handler import Handler
-from memory.lifecycle.policy import COMPACT_EPISODES
 from memory.models import Episode, Job
 from memory.search.index_writer import index_put
 from memory.types import entry_of
+from memory.types.episodes import COMPACT_EPISODES
 from nousweb.lib import clock
 
 BATCH = 2_000
