@@ -13,6 +13,7 @@ from context.engine.record import ContextRecord
 from context.models import ContextRun
 from context.selectors import runs_of
 from context.services.context import ASSEMBLE, context_view
+from context.what_if.expectations import NO_EXPECTATIONS, ExpectationImpact, expectation_impact
 from identity.models import Agent
 from identity.principal import Principal
 from nousweb.lib.errors import Invalid, NotFound
@@ -59,6 +60,7 @@ class Blast:
     rows: tuple[BlastRow, ...]
     asked: int
     unreadable: int = 0
+    expectations: ExpectationImpact = NO_EXPECTATIONS
 
     @property
     def changed(self) -> tuple[BlastRow, ...]:
@@ -86,8 +88,9 @@ def blast_radius(
     """Assemble the last `last` logged requests (at most MAX_RUNS) today, with and without `overrides`.
 
     Requests about the past are passed over: the change is made now. What is loaded is loaded once for both, but for a
-    fact that would be searched from now on, which only another search can judge. After `seconds` no further request is
-    begun. Raises Invalid, NotAllowed.
+    fact that would be searched from now on, which only another search can judge. The agent's expectations are checked
+    the same way. After `seconds` no further request is begun, and after as many more no further expectation. Raises
+    Invalid, NotAllowed.
     """
     if not 1 <= last <= MAX_RUNS:
         raise Invalid(f"n lies between 1 and {MAX_RUNS}.", field="n")
@@ -109,7 +112,8 @@ def blast_radius(
         except (Invalid, NotFound, KeyError):
             # Of an older form, or of a profile that has gone.
             unreadable += 1
-    return Blast(tuple(rows), len(runs), unreadable)
+    expectations = expectation_impact(agent=agent, overrides=overrides, by=by, seconds=seconds)
+    return Blast(tuple(rows), len(runs), unreadable, expectations)
 
 
 def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Principal) -> BlastRow:

@@ -20,6 +20,8 @@ from context.expectations.services import (
 from context.models import Expectation, ExpectationResult, ExpectationWatch
 from context.services.agent_settings import settings_update
 from context.services.pins import context_pin, context_unpin
+from context.what_if.impact import blast_radius
+from context.what_if.scenarios import fact_overrides
 from identity.models import Agent, AuditEvent, Change
 from identity.principal import Principal
 from identity.services.change_feed import streams_publish
@@ -31,6 +33,7 @@ from memory.services.indexing import embeddings_make
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from tests.factories import make_fact, make_principal, make_run
+from tests.http import signed_in
 
 QUESTION = "Which database does the billing service use?"
 
@@ -331,3 +334,24 @@ def test_expectation_of_a_run_asks_what_the_run_asked(api, ada, billing, bob):
     made = api.as_person(bob).post("/expectations", demand, query={"agent": "ada"}).json()
     assert made["state"] == "passed"
     assert (made["request"]["budget"], made["request"]["input"]) == (900, QUESTION)
+
+
+def test_expectations_are_checked_by_the_blast_radius_before_a_decision(ada, billing, bob, reviewer):
+    kept = expect(ada, reviewer, **about(billing))
+    expect(ada, reviewer, target="section", section="identity")
+    expect(ada, reviewer, "absent", target="text", text="MariaDB")
+    hidden = expect(ada, Principal.of_system("tests"), **about(billing), persona="subconscious")
+    change = fact_overrides(billing, "The billing service uses the database MariaDB.")
+    found = blast_radius(agent=ada, overrides=change, by=reviewer).expectations
+    assert (found.total, found.checked, len(found.broken)) == (3, 3, 2)
+    assert {check.after.outcome.code for check in found.broken} == {"replaced", "text_found"}
+    assert not found.errors
+    assert hidden not in [check.expectation for check in found.broken]
+    page = signed_in(bob).get(f"/agents/ada/context/blast/?fact={billing.pk}")
+    assert b"Breaks" in page.content
+    assert b"1 of 3" in page.content
+    pair = signed_in(bob).get(f"/agents/ada/context/blast/?fact={billing.pk}&expectation={kept.pk}")
+    assert b"It would be retired." in pair.content
+    Expectation.objects.filter(pk=kept.pk).update(request={**kept.request, "profile": "gone"})
+    found = blast_radius(agent=ada, overrides=change, by=reviewer).expectations
+    assert (len(found.broken), len(found.errors)) == (1, 1)

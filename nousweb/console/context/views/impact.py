@@ -13,8 +13,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from context.engine.assembly.overrides import Overrides
+from context.expectations.checking import ImpactCheck
 from context.selectors import VIEW_RUN
 from context.services.context import ASSEMBLE, context_view
+from context.what_if.expectations import impact_of_expectation
 from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, blast_radius, impact_of_run
 from context.what_if.scenarios import (
     censor_overrides,
@@ -51,14 +53,25 @@ class Considered:
     refused: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PromptPair:
+    """The prompt for one question without a change and with it."""
+
+    question: str
+    before: str
+    after: str
+    tokens_before: int
+    tokens_after: int
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_context_blast(request: HttpRequest, slug: str) -> HttpResponse:
     """What ?proposal=, ?fact= (with ?content= for what takes its place, or ?category= and other metadata),
     ?question= with ?answer=, or ?censor= and ?pattern= would change.
 
     Several proposals or reviews count together; ?together= says that even one is all of a bulk action.
-    ?n= says how many logged requests are replayed; ?run= shows one of them in full. A form sends by POST what it says,
-    since a text may be longer than an address. Nothing is written either way.
+    ?n= says how many logged requests are replayed; ?run= shows one of them in full, ?expectation= the prompt of one.
+    A form sends by POST what it says, since a text may be longer than an address. Nothing is written either way.
     """
     by = principal_of(request)
     by.require(VIEW_RUN)
@@ -67,22 +80,35 @@ def agent_context_blast(request: HttpRequest, slug: str) -> HttpResponse:
     given = request.GET.copy()
     given.update(request.POST)
     change = _considered(given, agent, by)
-    for name in ("run", "csrfmiddlewaretoken"):
+    for name in ("run", "expectation", "csrfmiddlewaretoken"):
         given.pop(name, None)
     context = _context(agent, change, given.urlencode())
     if run := request.GET.get("run"):
         row = impact_of_run(agent=agent, run_id=_uuid(run, "run"), overrides=change.overrides, by=by)
-        layout = layout_of(request)
-        return render(
-            request,
-            "context/impact_run.html",
-            {**context, "row": row, "diff": diff_texts(row.before, row.after), "layout": layout},
-        )
+        prompts = PromptPair(row.run.input, row.before, row.after, row.tokens_before, row.tokens_after)
+        return _pair(request, context, prompts)
+    if key := request.GET.get("expectation"):
+        check = impact_of_expectation(agent=agent, key=_uuid(key, "expectation"), overrides=change.overrides, by=by)
+        return _pair(request, {**context, "check": check}, _prompts_of(check))
     last = _count(request.GET.get("n", ""))
     blast = blast_radius(agent=agent, overrides=change.overrides, by=by, last=last)
     context = {"agent": agent, "impact": {**context, "n": last, "blast": blast}}
     part = bool(request.htmx)  # type: ignore[attr-defined]
     return render(request, "context/_impact.html" if part else "context/impact.html", context)
+
+
+def _pair(request: HttpRequest, context: Mapping[str, Any], prompts: PromptPair) -> HttpResponse:
+    diff = diff_texts(prompts.before, prompts.after)
+    return render(
+        request, "context/impact_run.html", {**context, "prompts": prompts, "diff": diff, "layout": layout_of(request)}
+    )
+
+
+def _prompts_of(check: ImpactCheck) -> PromptPair:
+    before, after = check.before.record, check.after.record
+    if before is None or after is None:
+        raise NotFound("This expectation could not be checked.")
+    return PromptPair(check.expectation.input, before.system_prompt, after.system_prompt, before.tokens, after.tokens)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
