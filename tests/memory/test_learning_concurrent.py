@@ -5,7 +5,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import close_old_connections, connection
+from django.db import connection
 
 from memory.models import Fact, MemoryReview
 from memory.services.facts import fact_learn
@@ -24,15 +24,18 @@ SAYINGS = (
 
 
 def at_once(work, items):
-    def each(item):
-        close_old_connections()
-        try:
-            return work(item)
-        finally:
-            connection.close()
+    """What `work` makes of each item, in so many threads with a connection each, as a server has them."""
+    together = threading.Barrier(CLIENTS)
+
+    def leave(_):
+        # So that every thread does it once.
+        together.wait(60)
+        connection.close()
 
     with ThreadPoolExecutor(CLIENTS) as pool:
-        return list(pool.map(each, items))
+        results = list(pool.map(work, items))
+        list(pool.map(leave, range(CLIENTS)))
+        return results
 
 
 def test_learning_the_same_in_two_transactions_at_once(ada, actor):

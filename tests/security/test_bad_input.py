@@ -123,10 +123,11 @@ def test_content_type_does_not_decide_how_an_address_is_read(ada, charlie, monke
     """In UTF-7 “+300” is half of a surrogate pair, and by some codecs no text can be read at all."""
     assert application.request_class is Request
     monkeypatch.setattr("django.test.client.WSGIRequest", Request)
+    client = signed_in(charlie)
     for kind in ("application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=a"):
         for method in ("GET", "POST"):
             for said in (f"charset={charset}", f"charset*={charset}''utf-8"):
-                answer = signed_in(charlie).generic(method, path, b"a=%2BAAA-", content_type=f"{kind}; {said}")
+                answer = client.generic(method, path, b"a=%2BAAA-", content_type=f"{kind}; {said}")
                 assert answer.status_code < 500
                 if "form" in kind and "*" not in said:
                     assert answer.status_code == 415
@@ -234,9 +235,10 @@ CALLS = ("/api/identity", "/api/facts", "/api/events", "/api/facts/nothing", "/a
 
 @pytest.mark.parametrize("path", [*PAGES, *CALLS, "/login/", "/healthz", "/metrics"])
 def test_answers_with_data_may_not_be_cached(ada, charlie, client, path):
-    for caller in (signed_in(charlie), client):
+    administrator = signed_in(charlie)
+    for caller in (administrator, client):
         assert caller.get(path, {"agent": "ada"})["Cache-Control"].find("no-") >= 0, path
-    assert "no-store" in signed_in(charlie).get(path, {"agent": "ada"})["Cache-Control"]
+    assert "no-store" in administrator.get(path, {"agent": "ada"})["Cache-Control"]
 
 
 def test_static_files_may_be_cached(client):

@@ -43,7 +43,11 @@ def product() -> Iterator[Product]:
 
 
 def history(product: Product) -> list[list[tuple[object, ...]]]:
-    return [product.rows(f"SELECT to_jsonb(t)::text FROM {table} t ORDER BY 1") for table in APPEND_ONLY]  # noqa: S608
+    with psycopg.connect(product.url) as reader:
+        return [
+            reader.execute(f"SELECT to_jsonb(t)::text FROM {table} t ORDER BY 1").fetchall()  # noqa: S608
+            for table in APPEND_ONLY
+        ]
 
 
 ATTACKS = [
