@@ -9,8 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from memory.filters import MemoryFilter
-from memory.models import IndexStatus, SearchItem
+from memory.models import Episode, IndexStatus, Procedure, SearchItem
 from nousweb.console.memory.persona_scope import PersonaScope, persona_tabs
+from nousweb.console.memory_types import TYPE_PAGES
 from nousweb.console.pagination import query_without
 from nousweb.console.requests import form_refuse
 from nousweb.lib.errors import Conflict, Invalid
@@ -43,17 +44,19 @@ def list_context(
     )
 
 
-def form_page(
+def edit_page(
     request: HttpRequest,
     shown: PersonaScope,
+    memory: Episode | Procedure,
     form: forms.Form,
     change: Callable[[dict[str, Any]], object],
-    template: str,
-    done_url: str,
+    *,
+    title: str,
     done: str,
-    **more: Any,
+    note: str = "",
+    button: str = "Save",
 ) -> HttpResponse:
-    """A form and the change that it makes; a refusal shows it again with what was typed."""
+    """The form of a change to one memory, and the change; a refusal shows it again with what was typed."""
     refusal = ""
     if request.method == "POST" and form.is_valid():
         try:
@@ -64,9 +67,11 @@ def form_page(
             refusal = error.detail
         else:
             messages.success(request, done)
-            return redirect(done_url + shown.suffix)
-    context = base_context(request, shown, form=form, refusal=refusal, **more)
-    return render(request, template, context, status=409 if refusal else 422 if form.errors else 200)
+            return redirect(memory.get_absolute_url() + shown.suffix)
+    pages = next(one for one in TYPE_PAGES.values() if one.model is type(memory))
+    context = base_context(request, shown, pages=pages, memory=memory, form=form, refusal=refusal)
+    context |= {"title": title, "note": note, "button": button}
+    return render(request, "memory/memory_edit.html", context, status=409 if refusal else 422 if form.errors else 200)
 
 
 def changed_fields(form: forms.Form, *names: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from memory.filters import EpisodeFilter
@@ -15,7 +14,7 @@ from nousweb.console.memory.page_context import (
     OUTCOME_KINDS,
     base_context,
     changed_fields,
-    form_page,
+    edit_page,
     index_state,
     list_context,
 )
@@ -76,16 +75,15 @@ def agent_episode_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpRespons
     episode: Episode = shown.row(shown.memory.episodes.select_related("agent"), pk, "episode")
     initial = {name: getattr(episode, name) for name in EpisodeForm.base_fields}
     form = EpisodeForm(request.POST if request.method == "POST" else None, initial=initial)
-    return form_page(
+    return edit_page(
         request,
         shown,
+        episode,
         form,
         # A summary that nobody touched stays the one that the lifecycle may rewrite.
         lambda given: episode_update(episode=episode, by=shown.by, **changed_fields(form)),
-        "memory/episode_edit.html",
-        reverse("agent_episode", args=[slug, pk]),
-        "Saved the episode.",
-        episode=episode,
+        title="Edit episode",
+        done="Saved the episode.",
     )
 
 
@@ -97,9 +95,10 @@ def agent_episode_close(request: HttpRequest, slug: str, pk: UUID) -> HttpRespon
     episode: Episode = shown.row(shown.memory.episodes.select_related("agent"), pk, "episode")
     initial = {"outcome": episode.outcome, "summary": episode.summary, "lessons": episode.lessons}
     form = EpisodeCloseForm(request.POST if request.method == "POST" else None, initial=initial)
-    return form_page(
+    return edit_page(
         request,
         shown,
+        episode,
         form,
         # A summary that was left empty is the lifecycle's to make.
         lambda given: episode_close(
@@ -107,8 +106,8 @@ def agent_episode_close(request: HttpRequest, slug: str, pk: UUID) -> HttpRespon
             by=shown.by,
             **{"outcome": given["outcome"], **changed_fields(form, "summary", "lessons", "ended_at")},
         ),
-        "memory/episode_close.html",
-        reverse("agent_episode", args=[slug, pk]),
-        "Closed the episode.",
-        episode=episode,
+        title="Close episode",
+        note="It stays in search and prompts; nothing more can be added to its transcript.",
+        button="Close the episode",
+        done="Closed the episode.",
     )

@@ -12,7 +12,7 @@ from memory.filters import ProcedureFilter
 from memory.models import ItemType, Procedure
 from memory.services.procedures import procedure_update
 from nousweb.console.memory.forms import ProcedureForm
-from nousweb.console.memory.page_context import base_context, form_page, index_state, list_context
+from nousweb.console.memory.page_context import base_context, edit_page, index_state, list_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.pagination import BoundedPaginator
 
@@ -57,15 +57,15 @@ def agent_procedure_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
     shown.by.require("memory.change_procedure", shown.agent)
     procedure: Procedure = shown.row(shown.memory.procedures.select_related("agent"), pk, "procedure")
     initial = {name: getattr(procedure, name) for name in ProcedureForm.base_fields}
-    return form_page(
+    return edit_page(
         request,
         shown,
+        procedure,
         ProcedureForm(request.POST if request.method == "POST" else None, initial=initial),
         lambda given: procedure_update(procedure=procedure, by=shown.by, **given),
-        "memory/procedure_edit.html",
-        reverse("agent_procedure", args=[slug, pk]),
-        "Saved the procedure.",
-        procedure=procedure,
+        title="Edit procedure",
+        note="How often it was used and helped stays as it is counted.",
+        done="Saved the procedure.",
     )
 
 
