@@ -102,8 +102,10 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
     competing = (near and codes & OPPOSING) or (brief and "antonym" in codes)
     # Where only the value of something that can have many differs, both are true.
     many = len(old.texts) > 2 and old.texts[:2] == new.texts[:2] and base_form(old.texts[1]) in w.MANY_VALUED
-    many = many and not codes & {"number", "negation"}
-    if cosine < thresholds.check and not equal and (many or not competing):
+    beside = many and codes <= {"value", "name"} and old.texts[2] != new.texts[2]
+    competing = competing and not (many and not codes & {"number", "negation"})
+    unlike = cosine < thresholds.check and not equal and not competing
+    if beside or unlike or (not subjects_clash(old, new) and _refined(old.texts, new.texts)):
         return Comparison(Kind.UNRELATED, cosine, overlap, tuple(found), later=later)
     kind = Kind.DIFFERS if codes - {"wording", "detail"} else Kind.CLOSE
     return Comparison(kind, cosine, overlap, tuple(found), later=later)
@@ -192,6 +194,14 @@ def _one_slot(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
     one, other = old[start : len(old) - end], new[start : len(new) - end]
     short = min(len(one), len(other)) > 0 and max(len(one), len(other)) <= _MAX_SLOT_WORDS
     return (" ".join(one), " ".join(other)) if short and not set(one) & set(other) else ()
+
+
+def _refined(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
+    """Whether a plain statement is repeated word by word, with more about the same behind it: then both are true. What
+    forbids, allows or counts is not plain, since more words can take something of it back."""
+    added = [text for text in new[len(old) :] if text != ","] if new[: len(old)] == old and len(old) > 2 else []
+    numbered = len(added) == 1 and added[0][0].isdigit() and not old[-1][0].isdigit()
+    return bool(added) and (added[0] in w.REFINEMENTS or numbered) and not w.RESTRICTIONS & {*map(base_form, new)}
 
 
 def _quote(tokens: Iterable[Token], only: Container[str] | None = None) -> str:

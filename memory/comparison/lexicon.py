@@ -42,6 +42,9 @@ PREPOSITIONS = words("""in on at by for from to with of into onto over under thr
     toward towards like""")
 CLAUSE_WORDS = words("""who whom whose which that and but or if because when while whenever unless although though so
     then where before after until since only except whether than , | ?""")
+REFINEMENTS = words("in on at for from with to as via near because call+ed named")
+"""What begins words that say more about a statement, instead of narrowing it."""
+RESTRICTIONS = NEGATIONS | QUANTIFIERS | MODALS | (CLAUSE_WORDS - {"because", "and", ","})
 PRONOUNS = words("i me my we us our you your he him his she her they them it its this that these those")
 NUMBER_WORDS = mapping("""zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11
     twelve=12 thirteen=13 fourteen=14 fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30
@@ -103,5 +106,6 @@ ATTRIBUTE_NOUNS = words("""age deadline status name birthday budget price salary
     owner ceo cto lead director timeout limit quota port region phase priority title address email password username
     hostname weight height capacity size time_zone due_date phone_number on-call default_branch go_live""")
 """`S's N is V` and `the N of S is V`, one value each."""
-MANY_VALUED = words("like love enjoy hate speak know visit have own play study drink eat include support contain cover")
+MANY_VALUED = words("""like love enjoy hate speak know visit have own play study drink eat collect include support
+    contain cover""")
 """Verbs of which a subject can have many objects at once: another one is no change."""

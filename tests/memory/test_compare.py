@@ -152,6 +152,38 @@ def test_comparison_of_different_things_is_unrelated_below_the_threshold():
     assert _compared("Alice likes pizza.", "Alice likes sushi.", 0.6).outcome is Outcome.STORED
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Oskar collects stamps.", "Oskar collects stamps from Iceland."),
+        ("The build is slow.", "The build is slow because of the integration tests."),
+        ("Uma has a dog.", "Uma has a dog named Rex."),
+        ("The service uses Python.", "The service uses Python 3.12."),
+        ("Walt visited Peru.", "Walt visited Chile."),
+    ],
+)
+def test_comparison_what_is_true_beside_an_old_fact_asks_nobody(old, new):
+    assert _compared(old, new, 0.95).outcome is Outcome.STORED
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Deploys must wait.", "Deploys must wait for a review."),
+        ("Nadia can eat gluten.", "Nadia can eat gluten in small amounts."),
+        ("Kofi eats no meat.", "Kofi eats no meat on Fridays."),
+        ("All teams use Linear.", "All teams use Linear for planning."),
+        ("Pia is on holiday.", "Pia is on holiday until 3 August."),
+        ("The limit is 10 MB.", "The limit is 10 MB per file."),
+        ("The team has 5.", "The team has 5 6."),
+        ("The crawler visits the site once a week.", "The crawler visits the site once a month."),
+        ("Ann has two cats.", "Ann has three cats."),
+    ],
+)
+def test_comparison_narrower_or_recounted_fact_is_asked_about(old, new):
+    assert _compared(old, new, 0.95).outcome is Outcome.QUEUED
+
+
 def test_comparison_contradiction_is_seen_below_the_check_threshold():
     for old, new in [
         ("The function returns a list.", "The function returns a dictionary."),
