@@ -2,7 +2,8 @@
 
 The memory of each LoCoMo conversation is posted to an agent of its own: its turns as events and its observations as
 facts, each about its speaker and valid from its session on. Every question of categories 1 to 4 with evidence is sent
-to POST /api/context as a dry run without explanation, once for each budget. The agents are squires, whose profile
+to POST /api/context as a dry run without explanation, twice for each budget: as it is by default, where the thresholds
+hold, and with `fill`, where they fall in proportion to the budget. The agents are squires, whose profile
 searches all layers, and have no identity, so that the fixed sections (frame and task) are as small as they get.
 
 - A piece of evidence (a turn) is in the prompt when an item of it is: the turn's own event, whole, or a fact whose
@@ -69,9 +70,9 @@ def remembered(running: System, sample: dict[str, Any]) -> Memory:
     return memory
 
 
-def shown_by_engine(memory: Memory, question: str, budget: int) -> tuple[set[str], dict[str, Any]]:
+def shown_by_engine(memory: Memory, question: str, budget: int, *, fill: bool) -> tuple[set[str], dict[str, Any]]:
     """The turns that the prompt holds, and what it is made of."""
-    body = {"session_id": "curve", "input": question, "budget": budget, "dry_run": True}
+    body = {"session_id": "curve", "input": question, "budget": budget, "fill": fill, "dry_run": True}
     answer = memory.client.post("/context", body)
     if answer["tokens"] > budget or answer["failed"] or answer["degraded"]:
         raise RuntimeError(f"Not a context to measure: {answer['tokens']} tokens, {answer['failed']}")
@@ -152,9 +153,12 @@ def measure(samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 wanted = set(question["evidence"])
                 found = {}
                 for budget in BUDGETS:
-                    turns, parts = shown_by_engine(memory, question["question"], budget)
+                    turns, parts = shown_by_engine(memory, question["question"], budget, fill=False)
+                    filled, more = shown_by_engine(memory, question["question"], budget, fill=True)
                     found[str(budget)] = {
                         "engine": len(wanted & turns) / len(wanted),
+                        "fill": len(wanted & filled) / len(wanted),
+                        "fill_tokens": more["tokens"],
                         "cosine": len(wanted & plain.shown(ranked, budget)) / len(wanted),
                         **parts,
                     }
@@ -169,10 +173,13 @@ def summary(records: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
         of_budget = [record["budgets"][budget] for record in records]
         found[budget] = {
             "engine_complete": statistics.fmean(one["engine"] == 1 for one in of_budget),
+            "fill_complete": statistics.fmean(one["fill"] == 1 for one in of_budget),
             "cosine_complete": statistics.fmean(one["cosine"] == 1 for one in of_budget),
             "engine_evidence": statistics.fmean(one["engine"] for one in of_budget),
+            "fill_evidence": statistics.fmean(one["fill"] for one in of_budget),
             "cosine_evidence": statistics.fmean(one["cosine"] for one in of_budget),
             "tokens": statistics.fmean(one["tokens"] for one in of_budget),
+            "fill_tokens": statistics.fmean(one["fill_tokens"] for one in of_budget),
             "fixed_tokens": statistics.fmean(one["fixed"] for one in of_budget),
             "events": statistics.fmean(one.get("event", 0) for one in of_budget),
             "facts": statistics.fmean(one.get("fact", 0) for one in of_budget),

@@ -108,7 +108,7 @@ def boost_won(memory: Memory, sample: dict[str, Any]) -> dict[int, list[float]]:
     for question in memory.questions[1::2]:
         for strength in STRENGTHS:
             settings.USAGE_BOOST_PERCENT = strength
-            request = ContextRequest("held out", question["question"], budget=BOOST_BUDGET, dry_run=True)
+            request = ContextRequest("held out", question["question"], budget=BOOST_BUDGET, fill=True, dry_run=True)
             record = context_assemble(agent=agent, request=request, by=by)
             keys = [(item["type"], item["id"]) for section in record.sections for item in section["items"]]
             turns = set().union(*(memory.turns.get(key, set()) for key in keys))

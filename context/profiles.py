@@ -4,7 +4,7 @@ Source: seed "Context Profiles and Retrieval Policies", sections 2 to 4.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Annotated, Any, get_type_hints
 
@@ -45,6 +45,9 @@ class Profile:
     description: Description = ""
     tags: Labels = ()
 
+
+NOT_IN_PROMPTS = frozenset({"description", "tags"})
+"""Settings that are for people."""
 
 _SETTINGS = {
     name: TypeAdapter(kind)
@@ -164,12 +167,31 @@ def profile_check(values: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
+def override_check(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that take the place of a profile's own in one request, as they are stored.
+
+    Raises Invalid, also for those that change no prompt.
+    """
+    if unread := sorted(values.keys() & NOT_IN_PROMPTS):
+        raise Invalid(f"{unread[0]} is for people and changes no prompt.", field="profile_override")
+    try:
+        return profile_check(values)
+    except Invalid as error:
+        raise Invalid(error.detail, field="profile_override") from error
+
+
+def profile_overridden(profile: Profile, values: Mapping[str, Any]) -> Profile:
+    """`profile` with settings in the form in which they are stored."""
+    return replace(profile, **_settings(values)) if values else profile
+
+
 def profile_of(profile_id: str, values: Mapping[str, Any]) -> Profile:
     """A profile from stored settings; what is not set has the seed's default."""
-    settings: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
-    }
-    return Profile(profile_id, **settings)
+    return Profile(profile_id, **_settings(values))
+
+
+def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def profile_values(profile: Profile) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
 from context.engine.assembly.section import LOGGED_LEFT_OUT
 from context.feedback.references import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
-from context.profiles import MODE_WEIGHTS
+from context.profiles import MODE_WEIGHTS, ItemCount, Labels, Layers
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS, MAX_TAGS
 from memory.schemas.censors import CensorSpanOut
 from memory.schemas.types import Severity
 from nousweb.lib.constrained_types import OneOf, UnitInterval
-from nousweb.lib.schemas import Input
+from nousweb.lib.schemas import Input, optional
 
 CensorMode = Literal["check", "off"]
 
@@ -34,6 +34,23 @@ class TaskIn(Input):
     files: Annotated[list[str], Field(max_length=MAX_TAGS, description="Paths beside those that the input names")] = []
 
 
+class ProfileOverrideIn(Input):
+    """Settings of a profile; those that are left out stay as the profile has them."""
+
+    task_weight: UnitInterval = optional()
+    project_weight: UnitInterval = optional()
+    global_weight: UnitInterval = optional()
+    preferred_kinds: Labels = optional()
+    excluded_kinds: Labels = optional()
+    min_importance: UnitInterval = optional()
+    allow_compression: bool = optional()
+    compression_aggressiveness: UnitInterval = optional()
+    preserve_head: ItemCount = optional()
+    preserve_tail: ItemCount = optional()
+    layers: Layers = optional()
+    show_conversation: bool = optional()
+
+
 class ContextIn(Input):
     session_id: str = Field(
         min_length=1, max_length=MAX_SESSION_CHARACTERS, description="The conversation or task that the prompt is for"
@@ -44,6 +61,9 @@ class ContextIn(Input):
         None, description="Forces a frame instead of choosing one by the input"
     )
     profile: str | None = Field(None, description="A profile's slug; the agent's own by default")
+    profile_override: ProfileOverrideIn | None = Field(
+        None, description="Settings instead of the profile's own for this request; logged with it, and never saved"
+    )
     task: TaskIn | None = None
     budget: Annotated[int, Field(ge=1, le=MAX_TOTAL)] | None = Field(
         None, description="Tokens in total; the frame's by default"
@@ -55,6 +75,10 @@ class ContextIn(Input):
             "propertyNames": {"enum": [*SECTION_BUDGETS]},
             "additionalProperties": {"type": "integer", "minimum": 0, "maximum": MAX_TOTAL},
         },
+    )
+    fill: bool = Field(
+        False,
+        description="Lower the thresholds in proportion to the budget, so that what is less certain uses what is left",
     )
     as_of: AwareDatetime | None = Field(None, description="Rebuild the context from what was known and true then")
     censors: CensorMode = Field(
@@ -71,12 +95,14 @@ class ContextIn(Input):
             input=self.input,
             frame=self.frame,
             profile=self.profile,
+            profile_override=self.profile_override.dict(exclude_unset=True) if self.profile_override else {},
             conversation=tuple(Message(message.role, message.content) for message in self.conversation),
             mode=task.mode,
             tags=tuple(task.tags),
             files=tuple(task.files),
             budget=self.budget,
             budgets=self.budgets,
+            fill=self.fill,
             as_of=self.as_of,
             censors=self.censors,
             dry_run=self.dry_run,

@@ -123,7 +123,7 @@ def record_of(material: ContextMaterial, overrides: Overrides | None = None) -> 
         compression=assembly.compression_ratio,
         mode=request.mode or "none",
         frame=resolved.analysis.frame.frame.id,
-        profile=resolved.profile.profile_id,
+        profile=resolved.profile.profile_id + ("+override" if request.profile_override else ""),
         files=resolved.files,
         tags=request.tags,
     )

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import transaction
 
 from context.engine.analysis.request import ContextRequest
-from context.engine.assembly import RETIRED_VERDICTS
+from context.engine.assembly import RETIRED_VERDICTS, VerdictCode
 from context.engine.pipeline import context_build
 from context.engine.record import ContextRecord
 from context.engine.retrieval.censors import effective_triggers
@@ -106,8 +106,10 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
         agent=agent.slug,
         agent_kind=agent.kind,
         profile_id=run.profile,
+        profile_override=record.request["profile_override"],
         fingerprint=record.fingerprint,
-        items_selected=sum(len(section["items"]) for section in record.sections),
+        # Both count memories that were searched: what is always on is not chosen among others.
+        items_selected=sum(one["verdict"] == VerdictCode.INCLUDED for one in record.candidates),
         items_available=sum(one["verdict"] not in RETIRED_VERDICTS for one in record.candidates),
         budget_tokens=record.budget_tokens,
         duration_ms=run.duration_ms,

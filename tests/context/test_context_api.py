@@ -261,7 +261,7 @@ def test_context_assembly_is_logged_in_the_documented_form(api, ada, system, act
     (line,) = [line for line in lines if line["event"] == "context_assembled"]
     assert (line["task_id"], line["agent_kind"], line["profile_id"]) == ("fix-parser-bug", "squire", "squire_default")
     assert (line["budget_tokens"], line["items_available"]) == (4000, 1)
-    assert line["items_selected"] == sum(len(section["items"]) for section in body["sections"])
+    assert line["items_selected"] == sum(body["fingerprint"]["tier_counts"].values())
     told = line["fingerprint"]
     assert (told["mode"], told["complexity"], told["file_count"]) == ("implement", "simple", 1)
     assert (told["tokens"], told["tags"]) == (body["tokens"], ["bugfix", "parser"])

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.frames import FRAMES
-from context.profiles import MODE_WEIGHTS
+from context.profiles import MODE_WEIGHTS, override_check
 from memory.policy import MAX_SESSION_CHARACTERS, MAX_TAGS
 from memory.validation import choice_check, moment_check, whole_check
 from nousweb.lib import clock
@@ -33,20 +33,24 @@ class ContextRequest:
 
     `budget` is the total in tokens; `budgets` are the operator's own by section, which have the last word. `mode` and
     `tags` describe the task, `files` those it names beside the input. `as_of` asks for the past.
-    `censors` is "check", or "off" where the client wants none of them checked. With `dry_run` nothing is kept; to
-    `explain` the prompt, what was replaced, retired or outranked is looked up too. Raises Invalid, naming the field.
+    `profile_override` holds settings that take the place of the profile's own, for this once. With `fill` less certain
+    memories use what is left of the budget. `censors` is "check", or "off" where the client wants none of them checked.
+    With `dry_run` nothing is kept; to `explain` the prompt, what was replaced, retired or outranked is looked up too.
+    Raises Invalid, naming the field.
     """
 
     session_id: str
     input: str
     frame: str | None = None
     profile: str | None = None
+    profile_override: Mapping[str, Any] = field(default_factory=dict)
     conversation: tuple[Message, ...] = ()
     mode: str | None = None
     tags: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     budget: int | None = None
     budgets: Mapping[str, int] = field(default_factory=dict)
+    fill: bool = False
     as_of: datetime | None = None
     censors: str = "check"
     dry_run: bool = False
@@ -65,6 +69,7 @@ class ContextRequest:
             choice_check("frame", self.frame, [*FRAMES])
         if self.mode is not None:
             choice_check("mode", self.mode, [*MODE_WEIGHTS])
+        object.__setattr__(self, "profile_override", override_check(self.profile_override))
         choice_check("censors", self.censors, CENSOR_MODES)
         if len(self.conversation) > MAX_MESSAGES:
             raise Invalid(f"conversation holds at most {MAX_MESSAGES} messages.", field="conversation")
@@ -94,6 +99,7 @@ class ContextRequest:
             "tags": list(self.tags),
             "files": list(self.files),
             "budgets": dict(self.budgets),
+            "profile_override": dict(self.profile_override),
             "as_of": self.as_of.isoformat() if self.as_of else None,
         }
 
@@ -107,12 +113,14 @@ class ContextRequest:
             input=values["input"],
             frame=values.get("frame"),
             profile=values.get("profile"),
+            profile_override=values.get("profile_override") or {},
             conversation=tuple(Message(message["role"], message["content"]) for message in messages),
             mode=values.get("mode"),
             tags=tuple(values.get("tags") or ()),
             files=tuple(values.get("files") or ()),
             budget=values.get("budget"),
             budgets=values.get("budgets") or {},
+            fill=bool(values.get("fill")),
             as_of=datetime.fromisoformat(moment) if moment else None,
             censors=values.get("censors") or "check",
         )

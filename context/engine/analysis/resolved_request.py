@@ -13,7 +13,7 @@ from context.engine.analysis.plan import RetrievalPlan, plan_retrieval
 from context.engine.analysis.profile_in_force import profile_in_force
 from context.engine.analysis.request import ContextRequest
 from context.engine.retrieval.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
-from context.profiles import Profile, compression_of, tier_weights
+from context.profiles import Profile, compression_of, profile_overridden, tier_weights
 from identity.models import Agent
 from identity.selectors import agent_as_of
 from memory.embedding.query_prefetch import EmbeddingAhead
@@ -22,7 +22,8 @@ from nousweb.lib import clock
 
 TOKENS_PER_SCALE = 500
 """An explicit budget beyond this asks for more items than the plan's numbers, in proportion: those numbers fill about
-as many tokens with memories of ordinary length. Thresholds keep out what is not worth its room."""
+as many tokens with memories of ordinary length. Thresholds keep out what is not worth its room; with `fill` they fall
+in proportion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class QueryAnalysis:
 class ResolvedRequest:
     """All that is decided before memory is read.
 
-    `now` is the moment that ages count from, the past one of a context of the past. `scale` is how many times the usual
+    `now` is the moment that ages count from, the past one of a context of the past. `thresholds_divisor` is how many
+    times lower than usual the thresholds are, 1 unless the request says `fill`. `scale` is how many times the usual
     number of items the budget asks for, 1 or more; `limits` are items by type, `weights` shares by scope. `embedding`
     is the vector of the input on its way, None where nothing is searched.
     """
@@ -52,6 +54,7 @@ class ResolvedRequest:
     files: tuple[str, ...]
     scale: float
     limits: Mapping[str, int]
+    thresholds_divisor: float
     budget: ContextBudget
     contested: ContestedPolicy = field(default_factory=ContestedPolicy)
     embedding: EmbeddingAhead | None = None
@@ -86,7 +89,11 @@ class ResolvedRequest:
                 "skip_types": sorted(plan.skip_types),
                 "budget_overrides": dict(plan.budget_overrides),
             },
-            "profile": {"id": self.profile.profile_id, "version": self.profile_version},
+            "profile": {
+                "id": self.profile.profile_id,
+                "version": self.profile_version,
+                **({"override": dict(self.request.profile_override)} if self.request.profile_override else {}),
+            },
             "policy": {
                 "mode": self.request.mode,
                 "weights": {scope: round(weight, 3) for scope, weight in self.weights.items()},
@@ -98,7 +105,11 @@ class ResolvedRequest:
                 "compression": self.compression,
                 "contested": self.contested.as_json(),
             },
-            "budget": {"total": self.budget.total, "sections": dict(self.budget.sections)},
+            "budget": {
+                "total": self.budget.total,
+                "sections": dict(self.budget.sections),
+                "fill": self.request.fill,
+            },
         }
 
 
@@ -119,7 +130,14 @@ def request_resolve(agent: Agent, request: ContextRequest) -> ResolvedRequest:
     embedding = query_embedding(request.input) if analysis.plan.queries else None
     agent = agent_as_of(agent, request.as_of) if request.as_of else agent
     profile, version = profile_in_force(agent, request.profile, request.as_of)
+    profile = profile_overridden(profile, request.profile_override)
     scale = max(1.0, request.budget / TOKENS_PER_SCALE) if request.budget else 1.0
+    budget = budget_for(
+        analysis.frame.frame.id,
+        plan_overrides=analysis.plan.budget_overrides,
+        operator_overrides={**agent_budgets(agent), **request.budgets},
+        total=request.budget,
+    )
     return ResolvedRequest(
         request,
         analysis,
@@ -130,12 +148,8 @@ def request_resolve(agent: Agent, request: ContextRequest) -> ResolvedRequest:
         files=tuple(dict.fromkeys([*request.files, *analysis.intent.files])),
         scale=scale,
         limits=limits_of(analysis.plan, profile, scale=scale),
-        budget=budget_for(
-            analysis.frame.frame.id,
-            plan_overrides=analysis.plan.budget_overrides,
-            operator_overrides={**agent_budgets(agent), **request.budgets},
-            total=request.budget,
-        ),
+        thresholds_divisor=max(1.0, budget.total / TOKENS_PER_SCALE) if request.fill else 1.0,
+        budget=budget,
         contested=ContestedPolicy.of_config(agent.config),
         embedding=embedding,
     )

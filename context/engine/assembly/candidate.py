@@ -28,7 +28,7 @@ class Candidate:
     pinned: bool = False
     # Asked for by time rather than by meaning: its relevance is not what brought it here.
     by_time: bool = False
-    # Below the usual threshold, and considered only since the budget is larger than usual.
+    # Below the usual threshold, and considered only since the request wants its budget filled.
     weak: bool = False
     # A question is open about it and another fact.
     contest: Contest | None = None

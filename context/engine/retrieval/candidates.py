@@ -83,7 +83,7 @@ def candidates_find(
             query=request.input,
             types=types,
             limit=MAX_LIMIT,
-            min_score=min(NEAR_MISS, THRESHOLDS["fact"] / resolved.scale),
+            min_score=min(NEAR_MISS, THRESHOLDS["fact"] / resolved.thresholds_divisor),
             min_results=LEAST_CONSIDERED,
             max_per_type=most,
             # Of the past some are found that were not included then, which is seen only when they are loaded.
@@ -95,7 +95,7 @@ def candidates_find(
         ),
         resolved.embedding,
     )
-    found = _widened(_candidates_of(result.items, most, pins), resolved.scale) + loops
+    found = _widened(_candidates_of(result.items, most, pins), resolved.thresholds_divisor) + loops
     if plan.days_back is not None:
         span = timedelta(days=plan.days_back)
         since = max(resolved.now, EARLIEST + span) - span
@@ -132,15 +132,15 @@ def _noted(
     return replace(one, pinned=key in pins, boost=boost, duplicate_of=duplicate_of)
 
 
-def _widened(found: list[Candidate], scale: float) -> list[Candidate]:
-    """`found` with thresholds that suit a budget `scale` times the usual.
+def _widened(found: list[Candidate], divisor: float) -> list[Candidate]:
+    """`found` with thresholds divided by `divisor`, for requests that want their budget filled.
 
-    Who pays for more tokens wants what is less certain too, so thresholds fall in proportion; but only when something
-    passes its full threshold. Else the memory holds nothing about the input, and more of it would not help.
+    They want what is less certain too; but only when something passes its full threshold. Else the memory holds
+    nothing about the input, and more of it would not help.
     """
-    if scale <= 1.0 or not any(one.hit.score >= one.threshold for one in found):
+    if divisor <= 1.0 or not any(one.hit.score >= one.threshold for one in found):
         return found
-    return [replace(one, threshold=one.threshold / scale, weak=one.hit.score < one.threshold) for one in found]
+    return [replace(one, threshold=one.threshold / divisor, weak=one.hit.score < one.threshold) for one in found]
 
 
 def _pinned(

@@ -1,5 +1,6 @@
 """Forms of the context console."""
 
+import json
 import re
 from datetime import datetime
 from typing import Any
@@ -85,6 +86,16 @@ class InspectorForm(forms.Form):
         label="Total budget",
         widget=forms.NumberInput(attrs={"placeholder": "the frame's", "step": 1}),
     )
+    fill = forms.BooleanField(
+        required=False, label="Fill the budget", help_text="Less certain memories may use what is left of it."
+    )
+    profile_override = forms.JSONField(
+        required=False,
+        label="Instead of the profile’s settings",
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": '{"min_importance": 0.2}', "spellcheck": "false"}),
+        help_text="As JSON, for this prompt alone: nothing is saved.",
+        error_messages={"invalid": 'This is no JSON. Write settings like {"min_importance": 0.2}.'},
+    )
     tags = forms.CharField(required=False, label="Task tags", widget=forms.TextInput(attrs={"placeholder": "a, b"}))
     paths = forms.CharField(
         required=False, label="Task files", widget=forms.TextInput(attrs={"placeholder": "src/a.py, b.md"})
@@ -112,6 +123,12 @@ class InspectorForm(forms.Form):
         assert isinstance(field, forms.ChoiceField)  # noqa: S101
         field.choices = choices
 
+    def clean_profile_override(self) -> dict[str, Any]:
+        given = self.cleaned_data["profile_override"]
+        if given is not None and not isinstance(given, dict):
+            raise forms.ValidationError("Give settings by name, in braces.")
+        return given or {}
+
     def clean_as_of(self) -> datetime | None:
         moment: datetime | None = self.cleaned_data["as_of"]
         if moment and moment > clock.now():
@@ -137,6 +154,8 @@ class InspectorForm(forms.Form):
             tags=words_read(given["tags"]),
             files=words_read(given["paths"]),
             budget=given["budget"],
+            profile_override=given["profile_override"],
+            fill=given["fill"],
             as_of=given["as_of"],
             dry_run=True,
             explain=True,
@@ -153,6 +172,8 @@ def inspector_values(run: ContextRun) -> dict[str, Any]:
         "profile": request.profile or "",
         "mode": request.mode or "",
         "budget": request.budget or "",
+        "fill": "on" if request.fill else "",
+        "profile_override": json.dumps(request.profile_override) if request.profile_override else "",
         "tags": ", ".join(request.tags),
         "paths": ", ".join(request.files),
         "as_of": timezone.localtime(request.as_of).strftime("%Y-%m-%dT%H:%M") if request.as_of else "",

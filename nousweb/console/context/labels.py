@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from nousweb.console.context.profile_settings import SETTINGS, setting_words
+
 VERDICTS: Mapping[str, tuple[str, str]] = {
     "included": ("ok", "included"),
     "below_threshold": ("neutral", "below threshold"),
@@ -97,6 +99,9 @@ def policy_words(decisions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Profile and policy as label and value."""
     profile, policy = decisions.get("profile") or {}, decisions.get("policy") or {}
     yield "Profile", f"{profile.get('id', '–')}, version {profile.get('version', '–')}"
+    if override := profile.get("override"):
+        said = (f"{SETTINGS[name].label.lower()} {setting_words(value)}" for name, value in override.items())
+        yield "Overridden for this call", "; ".join(said)
     yield "Mode", str(policy.get("mode") or "none")
     if weights := policy.get("weights"):
         yield "Shares", ", ".join(f"{name} {weights[name]:.0%}" for name in SCOPES if name in weights)
@@ -107,6 +112,8 @@ def policy_words(decisions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("Tags", "tags"),
     ):
         yield label, ", ".join(policy.get(name) or []) or "none"
+    if (decisions.get("budget") or {}).get("fill"):
+        yield "Thresholds", "lowered in proportion to the budget, since the request asks to fill it"
     yield "Least importance", f"{policy.get('min_importance', 0):.2f}"
     compression = policy.get("compression") or 0
     yield "Compression", f"up to {compression:.0%} of an item may go" if compression else "none"

@@ -53,6 +53,11 @@ def test_inspector_pieces_are_the_prompt_letter_for_letter(ada, ledger, alice):
         ({"frame": "decision"}, "Decision, because the request says so"),
         ({"profile": "peasant_default"}, "peasant_default, version 1"),
         ({"budget": "60"}, "of 60"),
+        ({"fill": "on", "budget": "4000"}, "lowered in proportion to the budget"),
+        ({"profile_override": '{"min_importance": 0.9, "layers": []}'}, "least importance 0.9; raw layers none"),
+        ({"profile_override": "min_importance"}, "This is no JSON"),
+        ({"profile_override": "[1]"}, "Give settings by name"),
+        ({"profile_override": '{"min_importance": 7}'}, "min_importance cannot be 7"),
         ({"as_of": "2020-01-01T00:00"}, "Rebuilt from what was known"),
         ({"mode": "implement", "tags": "a, b", "paths": "x.py"}, "implement"),
     ],
@@ -218,3 +223,12 @@ def test_inspector_links_every_type_of_piece(ada):
     assert memory_url("ada", "frame", "task") == ""
     assert memory_url("ada", "fact", "proposed") == ""
     assert memory_url("ada", "task", "s") == reverse("agent_working", args=["ada"])
+
+
+def test_inspector_goes_on_from_a_run_with_its_own_profile(ada, ledger, actor, alice):
+    run = make_run(ada, actor, profile_override={"min_importance": 0.9}, fill=True)
+    page = text(browser(alice).get(URL, {"run": run.pk}))
+    assert "Overridden for this call" in page
+    assert "lowered in proportion to the budget" in page
+    shown = text(browser(alice).get(run.get_absolute_url()))
+    assert "Overridden for this call" in shown
