@@ -161,6 +161,9 @@ class FrameOut(Schema):
     confidence: UnitInterval = Field(description="0.3 a pattern found")
     hits: list[str]
     forced: bool
+    source: Literal["request", "session", "input", "default"] = Field(
+        description="Who chose it: session is the frame of the session's working memory"
+    )
 
 
 class CandidateOut(Schema):

@@ -55,7 +55,7 @@ def context_build(view: PersonaMemory, request: ContextRequest) -> ContextRecord
     6. The check of the input against the censors in force.
     """
     watch = _Stopwatch()
-    resolved = request_resolve(view.agent, request)
+    resolved = request_resolve(view, request)
     watch.lap("plan")
     material = material_load(view, resolved)
     record = record_of(material)

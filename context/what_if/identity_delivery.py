@@ -61,7 +61,7 @@ class IdentityDelivery:
             runs = runs_of(agent, by).filter(persona=view.persona, as_of=None)
             asked.update(_sizes(request) for request in runs.values_list("request", flat=True)[:LAST_RUNS])
         plain = ContextRequest("preview", "", frame=SMALLEST_FRAME)
-        resolved = request_resolve(agent, plain)
+        resolved = request_resolve(view, plain)
         own = agent_budgets(agent)
         budgets = {
             (total, sections): budget_for(SMALLEST_FRAME, operator_overrides={**own, **dict(sections)}, total=total)

@@ -128,7 +128,7 @@ def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Princ
 
 def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> BlastRow:
     view = context_view(agent, by, run.persona)
-    resolved = request_resolve(agent, ContextRequest.of_json(run.request))
+    resolved = request_resolve(view, ContextRequest.of_json(run.request))
     overrides = overrides.seen_by(view.personas)
     others = list(overrides.metadata)
     material = material_load(view, resolved, others=others)

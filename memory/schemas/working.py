@@ -14,7 +14,9 @@ from nousweb.lib.schemas import Input
 
 class WorkingIn(Input):
     task: Remark = Field("", description="What the session is about")
-    frame: Annotated[OptionalWord, text(MAX_FRAME_CHARACTERS)] = ""
+    frame: Annotated[OptionalWord, text(MAX_FRAME_CHARACTERS)] = Field(
+        "", description="The frame of the session's prompts, where a request names none; another word is told as it is"
+    )
     capacity: int = Field(20, ge=1, le=MAX_WORKING_ITEMS, description="Most items")
 
 

@@ -4,6 +4,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from context.models import ContextProfileVersion, ContextRun
+from context.services.pins import context_pin
+from identity.principal import Principal
 from memory.services.facts import fact_learn
 from tests.api.problems import assert_problem
 from tests.factories import make_fact
@@ -111,3 +113,67 @@ def test_selected_and_available_count_the_same_memories(api, ada, memory, system
     assert first["items_selected"] <= first["items_available"] == len(body["candidates"])
     assert greeting["sections"]
     assert (second["items_selected"], second["items_available"]) == (0, 0)
+
+
+FACT = "The billing database runs PostgreSQL 15 in Frankfurt."
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("The billing database runs PostgreSQL 15 in Frankfurt.", "duplicate_input"),
+        ("By the way, the billing database runs PostgreSQL 15 in Frankfurt. Anything else?", "duplicate_input"),
+        ("I told you that the billing database runs PostgreSQL 15 in Frankfurt.", "duplicate_input"),
+        # Asking is not stating.
+        ("Does the billing database run PostgreSQL 15 in Frankfurt?", "included"),
+        ("Find out whether the billing database runs PostgreSQL 15 in Frankfurt.", "included"),
+        # What corrects the memory, or what the memory corrects, does not repeat it.
+        ("The billing database runs PostgreSQL 17 in Frankfurt.", "included"),
+        ("The billing database no longer runs PostgreSQL 15 in Frankfurt.", "included"),
+        ("The billing database will run, and soon runs, PostgreSQL 15 in Frankfurt.", "included"),
+        ("The billing database of Ann runs PostgreSQL 15 in Dublin.", "included"),
+        ("Move the billing database out of Frankfurt.", "included"),
+    ],
+)
+def test_what_the_input_says_is_not_repeated(api, ada, system, actor_token, text, verdict):
+    fact = make_fact(ada, FACT, system)
+    body, found = candidates(api.as_token(actor_token), input=text)
+    assert found[str(fact.pk)]["verdict"] == verdict
+    assert (f"- {FACT}" in body["system_prompt"]) == (verdict == "included")
+
+
+def test_what_the_input_says_stays_where_it_is_pinned(api, ada, bob, system, actor_token):
+    fact = make_fact(ada, FACT, system)
+    context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=Principal.of_user(bob))
+    assert FACT in candidates(api.as_token(actor_token), input=FACT)[0]["system_prompt"].split("## Relevant Facts")[1]
+
+
+SESSION = {"session_id": "s-7", "input": "The parser of ledgers."}
+
+
+def test_frame_of_the_working_memory_is_the_frame_of_its_session(api, ada, actor_token, subconscious_token):
+    client = api.as_token(actor_token)
+
+    def frame(**more):
+        return client.post("/context", {**SESSION, **more}).json()
+
+    assert (frame()["frame"]["id"], frame()["frame"]["source"]) == ("conversation", "default")
+    client.put("/working/s-7", {"frame": "debug", "task": "Mend the parser."})
+    found = frame()
+    assert (found["frame"]["id"], found["frame"]["source"], found["frame"]["forced"]) == ("debug", "session", False)
+    assert (found["budget"], "## Current Frame\nDebugging" in found["system_prompt"]) == (10_000, True)
+    assert frame(frame="task")["frame"]["id"] == "task", "the request has the last word"
+    assert frame(session_id="s-8")["frame"]["id"] == "conversation", "of this session alone"
+    assert frame(as_of="2026-01-01T00:00:00Z")["frame"]["id"] == "conversation", (
+        "nothing is kept of what it had in mind"
+    )
+    other = api.as_token(subconscious_token).post("/context", SESSION).json()
+    assert other["frame"]["id"] == "conversation", "of its persona alone"
+
+
+def test_frame_of_the_working_memory_that_is_none_is_told(api, ada, actor_token):
+    client = api.as_token(actor_token)
+    client.put("/working/s-7", {"frame": "research"})
+    body = client.post("/context", SESSION).json()
+    assert body["frame"]["id"] == "conversation"
+    assert "Current frame: research" in body["system_prompt"].split("## Working Memory")[1]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal
 
 CONFIDENCE_PER_HIT = 0.3
 
@@ -154,27 +155,35 @@ _COMPILED = {
 
 @dataclass(frozen=True, slots=True)
 class FrameSelection:
-    """The frame chosen; `confidence` in [0, 1]; `hits` the words that spoke for it."""
+    """The frame chosen; `confidence` in [0, 1]; `hits` the words that spoke for it; `source` who chose it."""
 
     frame: Frame
     confidence: float
     hits: tuple[str, ...]
-    forced: bool = False
+    source: Literal["request", "session", "input", "default"] = "input"
+
+    @property
+    def forced(self) -> bool:
+        """Whether the request names it."""
+        return self.source == "request"
 
 
-def frame_select(text: str, forced: str | None = None) -> FrameSelection:
-    """Choose the frame with the most patterns in `text`; ties fall to the frame declared first.
+def frame_select(text: str, forced: str | None = None, session: str = "") -> FrameSelection:
+    """The frame that the request forces, else that of the session's working memory, where it is one; else the one with
+    the most patterns in `text`; ties fall to the frame declared first.
 
     Confidence is 0.3 a pattern, at most 1. Without any hit it is the default frame, with confidence 0.
     Raises KeyError for an unknown forced frame.
     """
     if forced is not None:
-        return FrameSelection(FRAMES[forced], 1.0, (), forced=True)
+        return FrameSelection(FRAMES[forced], 1.0, (), "request")
+    if session in FRAMES:
+        return FrameSelection(FRAMES[session], 1.0, (), "session")
     hits = {
         frame_id: tuple(match.group(0).lower() for pattern in patterns if (match := pattern.search(text)))
         for frame_id, patterns in _COMPILED.items()
     }
     best = max(FRAMES, key=lambda frame_id: len(hits[frame_id]))
     if not hits[best]:
-        return FrameSelection(FRAMES[DEFAULT_FRAME], 0.0, ())
+        return FrameSelection(FRAMES[DEFAULT_FRAME], 0.0, (), "default")
     return FrameSelection(FRAMES[best], min(1.0, CONFIDENCE_PER_HIT * len(hits[best])), hits[best])

@@ -82,12 +82,17 @@ def intent_read(text: str, frame_id: str) -> IntentSignals:
         recency=max((weight for weight, _ in times), default=0.0),
         days_back=max((days for _, days in times), default=None),
         hints=hints,
-        is_question=stripped.endswith("?") or bool(_QUESTION_START.match(stripped)),
+        is_question=is_question(stripped),
         is_greeting=_is_greeting(stripped),
         entities=tuple(dict.fromkeys(_ENTITY.findall(stripped))),
         topic_keywords=tuple(topics[:MAX_KEYWORDS]),
         files=mentioned_files(text),
     )
+
+
+def is_question(text: str) -> bool:
+    """Whether `text` asks, by its end or its first word."""
+    return text.rstrip().endswith("?") or bool(_QUESTION_START.match(text))
 
 
 def mentioned_files(text: str) -> tuple[str, ...]:

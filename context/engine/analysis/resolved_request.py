@@ -13,10 +13,12 @@ from context.engine.analysis.plan import RetrievalPlan, plan_retrieval
 from context.engine.analysis.profile_in_force import profile_in_force
 from context.engine.analysis.request import ContextRequest
 from context.engine.retrieval.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
+from context.engine.retrieval.session import NO_SESSION, SessionState, session_load
 from context.profiles import Profile, compression_of, profile_overridden, tier_weights
 from identity.models import Agent
 from identity.selectors import agent_as_of
 from memory.embedding.query_prefetch import EmbeddingAhead
+from memory.persona import PersonaMemory
 from memory.search.search import query_embedding
 from nousweb.lib import clock
 
@@ -56,6 +58,7 @@ class ResolvedRequest:
     limits: Mapping[str, int]
     thresholds_divisor: float
     budget: ContextBudget
+    session: SessionState = NO_SESSION
     contested: ContestedPolicy = field(default_factory=ContestedPolicy)
     embedding: EmbeddingAhead | None = None
 
@@ -74,6 +77,7 @@ class ResolvedRequest:
                 "confidence": round(frame.confidence, 2),
                 "hits": list(frame.hits),
                 "forced": frame.forced,
+                "source": frame.source,
             },
             "intent": {
                 "recency": intent.recency,
@@ -113,21 +117,29 @@ class ResolvedRequest:
         }
 
 
-def query_analyse(request: ContextRequest) -> QueryAnalysis:
-    """Frame and intent from the words of the input, and the plan that follows from them. Pure."""
-    frame = frame_select(request.input, request.frame)
+def query_analyse(request: ContextRequest, session: SessionState = NO_SESSION) -> QueryAnalysis:
+    """Frame and intent from the words of the input, and the plan that follows from them. Pure.
+
+    The frame may also be named by the request, or by what the agent has in mind in the session.
+    """
+    frame = frame_select(request.input, request.frame, session.frame)
     intent = intent_read(request.input, frame.frame.id)
     return QueryAnalysis(frame, intent, plan_retrieval(intent, request.input, frame_is_sure=frame.confidence > 0))
 
 
-def request_resolve(agent: Agent, request: ContextRequest) -> ResolvedRequest:
-    """The analysis of the input, then profile, limits and budget; the operator has the last word on budgets.
+def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedRequest:
+    """The analysis of the input and of what the session has in mind, then profile, limits and budget, on which the
+    operator has the last word.
 
     Raises NotFound for an unknown profile.
     """
+    agent = view.agent
     analysis = query_analyse(request)
     # The model computes while the database is asked for all that needs no search.
     embedding = query_embedding(request.input) if analysis.plan.queries else None
+    session = session_load(view, request)
+    if session.frame:
+        analysis = query_analyse(request, session)
     agent = agent_as_of(agent, request.as_of) if request.as_of else agent
     profile, version = profile_in_force(agent, request.profile, request.as_of)
     profile = profile_overridden(profile, request.profile_override)
@@ -150,6 +162,7 @@ def request_resolve(agent: Agent, request: ContextRequest) -> ResolvedRequest:
         limits=limits_of(analysis.plan, profile, scale=scale),
         thresholds_divisor=max(1.0, budget.total / TOKENS_PER_SCALE) if request.fill else 1.0,
         budget=budget,
+        session=session,
         contested=ContestedPolicy.of_config(agent.config),
         embedding=embedding,
     )

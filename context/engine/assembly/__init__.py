@@ -2,7 +2,7 @@
 reconstruction agree."""
 
 from context.engine.assembly.assemble import Assembly, assemble
-from context.engine.assembly.candidate import Candidate
+from context.engine.assembly.candidate import THE_INPUT, Candidate
 from context.engine.assembly.contested import ContestedCandidate
 from context.engine.assembly.item import Item, list_item
 from context.engine.assembly.section import FixedSection, SearchedSection, Section, Truncation
@@ -10,6 +10,7 @@ from context.engine.assembly.verdict import RETIRED_VERDICTS, Verdict, VerdictCo
 
 __all__ = [
     "RETIRED_VERDICTS",
+    "THE_INPUT",
     "Assembly",
     "Candidate",
     "ContestedCandidate",

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from context.engine.assembly.item import Contest, list_item
 from memory.search.result import SearchHit
 
+THE_INPUT = 0
+"""In the place of a message's number: the input says it itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -12,7 +15,7 @@ class Candidate:
 
     `threshold` is the least score of the hit, its relevance, that counts; `kinds` are the words by which a profile may
     prefer or exclude it. `boost` is the usage feedback's factor, 0.5 to 1.5. `duplicate_of` is the place of the
-    conversation's message that says the same already, counted from 1. What is retired is never included.
+    conversation's message that says the same already, counted from 1, or THE_INPUT. What is retired is never included.
     """
 
     hit: SearchHit

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC
 
 from context.engine.analysis.resolved_request import ResolvedRequest
-from context.engine.assembly.candidate import Candidate
+from context.engine.assembly.candidate import THE_INPUT, Candidate
 from context.engine.assembly.verdict import Verdict, VerdictCode
 from memory.search.result import Retirement
 
@@ -103,6 +103,8 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, str]) ->
             f"It lies far behind the {resolved.limits[hit.type]} {hit.type}s that are retrieved.",
             "More of the question's own words in it, or a larger budget.",
         )
+    if candidate.duplicate_of == THE_INPUT:
+        return refuse(VerdictCode.DUPLICATE_INPUT, "The input says so itself.", "An input that does not say it.")
     if candidate.duplicate_of is not None:
         return refuse(
             VerdictCode.DUPLICATE_MESSAGE,

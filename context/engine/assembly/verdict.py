@@ -19,6 +19,7 @@ class VerdictCode(StrEnum):
     LOW_IMPORTANCE = "low_importance"
     BELOW_THRESHOLD = "below_threshold"
     DUPLICATE_MESSAGE = "duplicate_message"
+    DUPLICATE_INPUT = "duplicate_input"
     DUPLICATE_ITEM = "duplicate_item"
     CONTESTED = "contested"
     OVER_LIMIT = "over_limit"

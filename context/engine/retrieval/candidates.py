@@ -12,8 +12,8 @@ from django.db.models import Q
 from context.engine.analysis.budget import ContextBudget
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest
-from context.engine.assembly import Candidate, SearchedSection
-from context.engine.retrieval.dedup import duplicates_of
+from context.engine.assembly import THE_INPUT, Candidate, SearchedSection
+from context.engine.retrieval.dedup import duplicates_of, repeated_by_input
 from context.engine.retrieval.memory_sections import MEMORY_SECTIONS
 from context.engine.retrieval.pins import Pins
 from context.feedback.usage import UsageStats, usage_stats
@@ -103,7 +103,8 @@ def candidates_find(
     observed = [one.key for one in found] if settings.USAGE_BOOST_PERCENT else []
     stats = usage_stats(view.agent, view.persona, observed, now=resolved.now)
     texts = [one.hit.content for one in found]
-    said = duplicates_of(texts, request.conversation, resolved.budget.window) if plan.queries else {}
+    said = dict(duplicates_of(texts, request.conversation, resolved.budget.window)) if plan.queries else {}
+    said |= dict.fromkeys(repeated_by_input(texts, request.input), THE_INPUT) if plan.queries else {}
     candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))
     pinned = _pinned(view, request, pins, candidates, force_include)
     return (*candidates, *pinned), result

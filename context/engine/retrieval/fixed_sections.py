@@ -1,6 +1,5 @@
 """Loads what each fixed section of a prompt may show (tiers 1 and 2). Sources: seed 008 part B, seed 005.1."""
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -10,7 +9,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from context.engine.analysis.budget import ContextBudget
-from context.engine.analysis.frames import Frame
+from context.engine.analysis.frames import FRAMES, Frame
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item
@@ -66,15 +65,6 @@ _FACTS = CachedQuery(
     ).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_LOADED],
     agent=ANYONE,
 )
-_WORKING = CachedQuery(
-    lambda view, agent, session: (
-        view(Agent(pk=agent))
-        .working.filter(session_id=session, persona=view.persona)
-        .values_list("task", "items", "open_threads")[:1]
-    ),
-    agent=ANYONE,
-    session="?",
-)
 
 
 def fixed_sections(
@@ -92,7 +82,7 @@ def fixed_sections(
         ),
         censor_section(censors, budget),
         frame_section(resolved.analysis.frame.frame, budget),
-        _guarded("working_memory", "Working Memory", 2, lambda: working_section(view, request, budget)),
+        _guarded("working_memory", "Working Memory", 2, lambda: working_section(resolved)),
         conversation_section(request, profile, budget),
     ]
 
@@ -202,23 +192,24 @@ def frame_section(frame: Frame, budget: ContextBudget) -> FixedSection:
     return FixedSection("frame", "Current Frame", 2, budget.of("frame"), [Item("frame", frame.id, text)])
 
 
-def working_section(view: PersonaMemory, request: ContextRequest, budget: ContextBudget) -> FixedSection:
+def working_section(resolved: ResolvedRequest) -> FixedSection:
     """Tier 2: what the agent has in mind in this session; the input is the task until it says otherwise.
 
-    Nothing is kept of what it had in mind before, so a context of the past has only the task.
+    A frame of the session that is none of the engine's is told as a word of the agent's own.
     """
-    found = []
-    if request.as_of is None:
-        found = _WORKING.rows(type(view), agent=view.agent.pk, session=request.session_id)
-    task, kept, threads = found[0] if found else ("", "[]", "[]")
-    task = task or request.input
+    request, session, budget = resolved.request, resolved.session, resolved.budget.of("working_memory")
+    if session.failed:
+        return FixedSection("working_memory", "Working Memory", 2, 0, error=NOT_LOADED)
+    task = session.task or request.input
     items = []
     if task.strip():
         items.append(
             Item("task", request.session_id, f"Current task: {truncate_to_tokens(fence_line(task), TASK_TOKENS)}")
         )
-    items += _in_mind(json.loads(kept), json.loads(threads))
-    return FixedSection("working_memory", "Working Memory", 2, budget.of("working_memory"), items)
+    if session.frame and session.frame not in FRAMES:
+        items.append(Item("frame", request.session_id, f"Current frame: {fence_line(session.frame)}"))
+    items += _in_mind(session.items, session.threads)
+    return FixedSection("working_memory", "Working Memory", 2, budget, items)
 
 
 def conversation_section(request: ContextRequest, profile: Profile, budget: ContextBudget) -> FixedSection:
@@ -240,7 +231,7 @@ def conversation_section(request: ContextRequest, profile: Profile, budget: Cont
     return FixedSection("conversation", "Recent Conversation", 2, budget.of("conversation"), items)
 
 
-def _in_mind(kept: list[dict[str, Any]], open_threads: list[dict[str, Any]]) -> list[Item]:
+def _in_mind(kept: Sequence[dict[str, Any]], open_threads: Sequence[dict[str, Any]]) -> list[Item]:
     kept = sorted(kept, key=lambda item: (-float(item.get("relevance", 0)), str(item.get("id", ""))))
     lines = [Item("working", str(item.get("id", "")), f"- {fence_line(str(item.get('text', '')))}", 1) for item in kept]
     threads = [

@@ -11,6 +11,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "over_budget": ("warn", "over budget"),
     "over_limit": ("warn", "over limit"),
     "duplicate_message": ("neutral", "said already"),
+    "duplicate_input": ("neutral", "said by the input"),
     "duplicate_item": ("neutral", "duplicate"),
     "contested": ("warn", "contested"),
     "low_importance": ("neutral", "low importance"),
@@ -54,6 +55,8 @@ def frame_words(frame: Mapping[str, Any]) -> str:
     label = frame.get("label") or frame.get("id") or "Unknown"
     if frame.get("forced"):
         return f"{label}, because the request says so."
+    if frame.get("source") == "session":
+        return f"{label}, because the session has it in mind (working memory)."
     hits = frame.get("hits") or []
     if not hits:
         return f"{label}, the default: nothing in the input spoke for any frame, so it closes no section."
