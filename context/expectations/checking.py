@@ -91,7 +91,7 @@ def check_as_of(view: PersonaMemory, expectation: Expectation, moment: datetime)
     """What came of an expectation at a moment of the past, as far as the past can be rebuilt."""
     try:
         request = replace(ContextRequest.of_json(expectation.request), as_of=moment)
-        record = record_of(material_load(view, request_resolve(view.agent, request)))
+        record = record_of(material_load(view, request_resolve(view, request)))
         known = Surroundings(targets_load(view, [expectation]), _subjects(view, [expectation], record))
         return outcome_of(expectation, record, known)
     except FAILURES as error:
@@ -129,7 +129,7 @@ def _resolved_ahead(
 
 def _resolved(view: PersonaMemory, expectation: Expectation) -> ResolvedRequest | Outcome:
     try:
-        return request_resolve(view.agent, ContextRequest.of_json(expectation.request))
+        return request_resolve(view, ContextRequest.of_json(expectation.request))
     except FAILURES as error:
         return _error(error, expectation)
 

@@ -153,14 +153,18 @@ def test_working_memory_of_the_session_is_included(api, nous, actor_token, syste
 
 
 def test_large_budget_finds_no_more_on_an_unknown_topic(api, nous, actor_token):
-    body = ask(api, actor_token, "tell me about weather", budget=8_000)
+    body = ask(api, actor_token, "tell me about weather", budget=8_000, fill=True)
     assert {section["tier"] for section in body["sections"]} == {1, 2}
 
 
-def test_large_budget_takes_less_certain_memory_on_a_known_topic(api, nous, actor_token):
+def test_filled_budget_takes_less_certain_memory_on_a_known_topic(api, nous, actor_token):
     question = "how does the memory search of Nous work with PostgreSQL and pgvector?"
-    usual, large = (
+    usual, large, filled = (
         {(one["type"], one["id"]) for one in body["candidates"] if one["verdict"] == "included"}
-        for body in (ask(api, actor_token, question), ask(api, actor_token, question, budget=8_000))
+        for body in (
+            ask(api, actor_token, question),
+            ask(api, actor_token, question, budget=8_000),
+            ask(api, actor_token, question, budget=8_000, fill=True),
+        )
     )
-    assert usual < large
+    assert usual == large < filled

@@ -164,9 +164,7 @@ def test_frame_of_the_working_memory_is_the_frame_of_its_session(api, ada, actor
     assert (found["budget"], "## Current Frame\nDebugging" in found["system_prompt"]) == (10_000, True)
     assert frame(frame="task")["frame"]["id"] == "task", "the request has the last word"
     assert frame(session_id="s-8")["frame"]["id"] == "conversation", "of this session alone"
-    assert frame(as_of="2026-01-01T00:00:00Z")["frame"]["id"] == "conversation", (
-        "nothing is kept of what it had in mind"
-    )
+    assert frame(as_of="2026-01-01T00:00:00Z")["frame"]["id"] == "conversation", "of its mind nothing is kept"
     other = api.as_token(subconscious_token).post("/context", SESSION).json()
     assert other["frame"]["id"] == "conversation", "of its persona alone"
 

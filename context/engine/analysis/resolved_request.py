@@ -12,8 +12,8 @@ from context.engine.analysis.intent import IntentSignals, intent_read
 from context.engine.analysis.plan import RetrievalPlan, plan_retrieval
 from context.engine.analysis.profile_in_force import profile_in_force
 from context.engine.analysis.request import ContextRequest
+from context.engine.analysis.session_state import NO_SESSION, SessionState, session_load
 from context.engine.retrieval.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
-from context.engine.retrieval.session import NO_SESSION, SessionState, session_load
 from context.profiles import Profile, compression_of, profile_overridden, tier_weights
 from identity.models import Agent
 from identity.selectors import agent_as_of

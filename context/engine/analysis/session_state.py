@@ -8,7 +8,6 @@ import structlog
 from django.db import DatabaseError
 
 from context.engine.analysis.request import ContextRequest
-from context.engine.retrieval.censors import ANYONE
 from identity.models import Agent
 from memory.persona import PersonaMemory
 from nousweb.lib.prepared_statements import CachedQuery
@@ -21,7 +20,7 @@ _WORKING = CachedQuery(
         .working.filter(session_id=session, persona=view.persona)
         .values_list("task", "frame", "items", "open_threads")[:1]
     ),
-    agent=ANYONE,
+    agent=-1,
     session="?",
 )
 
