@@ -8,6 +8,7 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from context.engine.analysis.budget import MAX_TOTAL
+from context.engine.analysis.contested_policy import MAX_CATEGORIES, ContestedOrder, ContestedPolicy
 from context.services.agent_settings import (
     BUDGETS,
     settings_get,
@@ -28,6 +29,13 @@ VersionNumber = Annotated[int, Field(ge=0, le=2_000_000_000)]
 Reason = Annotated[str, text(MAX_REASON_CHARACTERS)]
 
 
+class ContestedIn(Input):
+    order: ContestedOrder = Field(ContestedOrder.NEWEST_FIRST, description="Of all contested facts")
+    categories: dict[str, ContestedOrder] = Field(
+        {}, max_length=MAX_CATEGORIES, description="Of those of a category, in place of `order`"
+    )
+
+
 class SettingsIn(Input):
     budgets: dict[str, int] | None = Field(
         None,
@@ -39,6 +47,9 @@ class SettingsIn(Input):
     )
     stm: dict[str, Any] | None = Field(None, description="Short-term search, in place of all that was; see memory.md")
     profile: str | None = Field(None, max_length=100, description="A profile's slug; empty for that of its kind")
+    contested: ContestedIn | None = Field(
+        None, description="How prompts show contested facts, in place of all that was; see context.md"
+    )
     base_version: VersionNumber | None = Field(None, description="Refused with 409 when another version is in force")
     reason: Reason = ""
 
@@ -48,11 +59,17 @@ class RestoreIn(Input):
     reason: Reason = ""
 
 
+class ContestedOut(Schema):
+    order: ContestedOrder
+    categories: dict[str, ContestedOrder]
+
+
 class SettingsOut(Schema):
     version: int = Field(description="Counts the changes, from 0")
     budgets: dict[str, int]
     stm: dict[str, Any]
     profile: str = Field(description="Empty for that of the agent's kind")
+    contested: ContestedOut
 
 
 class SettingsVersionOut(Schema):
@@ -73,7 +90,7 @@ def _principal(request: HttpRequest) -> Principal:
 
 @router.get("/settings", response={200: SettingsOut, **REFUSALS}, summary="An agent's settings (people)")
 def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
-    """Budgets, short-term search and profile that are the agent's own, and their version."""
+    """Budgets, short-term search, profile and contested facts as set for the agent, and their version."""
     by = _principal(request)
     return settings_get(agent=agent_for(by, agent), by=by)
 
@@ -82,7 +99,10 @@ def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
 def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "") -> Any:
     """A new version of what is given; what is left out stays. No token can do this."""
     by = _principal(request)
-    return settings_update(agent=agent_for(by, agent), by=by, **payload.dict())
+    given = payload.dict(exclude={"contested"})
+    if payload.contested is not None:
+        given["contested"] = ContestedPolicy.checked(payload.contested.order, payload.contested.categories)
+    return settings_update(agent=agent_for(by, agent), by=by, **given)
 
 
 @router.get("/settings/history", response={200: SettingsHistoryOut, **REFUSALS}, summary="Their versions (people)")

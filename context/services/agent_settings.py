@@ -1,4 +1,4 @@
-"""What people set for one agent's prompts: budgets, short-term search and profile, in versions.
+"""What people set for one agent's prompts: budgets, contested facts, short-term search and profile, in versions.
 
 The settings stand in the agent's configuration, and their versions are the records of the audit trail about it: so
 `agent_as_of` rebuilds those of any moment, and nothing is kept twice.
@@ -12,6 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
+from context.engine.analysis.contested_policy import ContestedPolicy
 from context.services.profiles import profile_get
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
@@ -23,7 +24,7 @@ from nousweb.lib.text import first_unstorable
 
 VIEW = "identity.view_auditevent"
 CHANGE = "identity.change_agent"
-SETTINGS = ("budgets", "stm", "profile")
+SETTINGS = ("budgets", "stm", "profile", "contested")
 TOTAL = "total"
 BUDGETS = (TOTAL, *SECTION_BUDGETS)
 MAX_BOOSTS = 50
@@ -37,6 +38,7 @@ class AgentSettings:
     budgets: Mapping[str, int]
     stm: Mapping[str, Any]
     profile: str
+    contested: ContestedPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +71,12 @@ def settings_update(
     budgets: Mapping[str, Any] | None = None,
     stm: Mapping[str, Any] | None = None,
     profile: str | None = None,
+    contested: ContestedPolicy | None = None,
     base_version: int | None = None,
     reason: str = "",
     by: Principal,
 ) -> AgentSettings:
-    """Set what is given in place of what was; {} and "" go back to the defaults. People only.
+    """Set what is given in place of what was; {}, "" and a policy without content go back to the defaults. People only.
 
     Raises Invalid, naming the field, NotFound for an unknown profile, Conflict when `base_version` is not in force.
     """
@@ -85,6 +88,8 @@ def settings_update(
         entries["stm"] = _stm_check(stm) or None
     if profile is not None:
         entries["profile"] = profile_get(profile).slug if profile else None
+    if contested is not None:
+        entries["contested"] = contested.as_json() if contested != ContestedPolicy() else None
     agent = agent_lock(agent)
     version = _trail(agent).count()
     if base_version is not None and base_version != version:
@@ -107,6 +112,7 @@ def settings_restore(*, agent: Agent, version: int, reason: str = "", by: Princi
         budgets=was.budgets,
         stm=was.stm,
         profile=was.profile,
+        contested=was.contested,
         reason=reason or f"Restores version {version}.",
         by=by,
     )
@@ -144,6 +150,7 @@ def _settings(version: int, config: Mapping[str, Any]) -> AgentSettings:
         {name: tokens for name, tokens in kept if isinstance(tokens, int)},
         stm if isinstance(stm, dict) else {},
         str(config.get("profile") or ""),
+        ContestedPolicy.of_config(config),
     )
 
 

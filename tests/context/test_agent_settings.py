@@ -5,12 +5,15 @@ from datetime import timedelta
 import pytest
 from django.urls import reverse
 
+from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from identity.models import AuditEvent
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
 from tests.http import browser, markup
 
 AGENT = {"agent": "ada"}
+BAD_CATEGORIES = ({"contested_categories": "preference"}, {"contested_categories": "preference=never"})
+BY_DEFAULT = {"order": "newest_first", "categories": {}}
 ASK = {"session_id": "s-1", "input": "hello there"}
 
 
@@ -27,7 +30,7 @@ def settings_put(caller, **body):
 
 def test_settings_begin_with_the_defaults(admin):
     found = admin.get("/settings", AGENT).json()
-    assert found == {"version": 0, "budgets": {}, "stm": {}, "profile": ""}
+    assert found == {"version": 0, "budgets": {}, "stm": {}, "profile": "", "contested": BY_DEFAULT}
     assert admin.get("/settings/history", AGENT).json() == {"items": []}
 
 
@@ -45,19 +48,37 @@ def test_settings_hold_from_the_next_prompt_on(api, admin, actor_token):
 def test_settings_left_out_stay_and_empty_ones_go_back(admin):
     settings_put(admin, budgets={"facts": 50}, stm={"window": 9})
     assert settings_put(admin, stm={})["budgets"] == {"facts": 50}
-    assert settings_put(admin, budgets={}) == {"version": 3, "budgets": {}, "stm": {}, "profile": ""}
+    assert settings_put(admin, budgets={}) == {
+        "version": 3,
+        "budgets": {},
+        "stm": {},
+        "profile": "",
+        "contested": BY_DEFAULT,
+    }
 
 
 def test_settings_version_is_restored_as_a_new_one(admin):
     settings_put(admin, budgets={"facts": 50})
     settings_put(admin, budgets={"facts": 60}, stm={"window": 9})
     answer = admin.post("/settings/restore", {"version": 1}, AGENT)
-    assert answer.json() == {"version": 3, "budgets": {"facts": 50}, "stm": {}, "profile": ""}
+    assert answer.json() == {"version": 3, "budgets": {"facts": 50}, "stm": {}, "profile": "", "contested": BY_DEFAULT}
     latest, *older = admin.get("/settings/history", AGENT).json()["items"]
     assert (latest["author_name"], latest["reason"]) == ("charlie", "Restores version 1.")
     assert [one["settings"]["budgets"] for one in older] == [{"facts": 60}, {"facts": 50}]
     assert admin.post("/settings/restore", {"version": 0}, AGENT).json()["budgets"] == {}
     assert_problem(admin.post("/settings/restore", {"version": 9}, AGENT), 404, "not_found")
+
+
+def test_settings_of_contested_facts_hold_and_are_restored(admin, ada):
+    policy = {"order": "both", "categories": {"preference": "newest_only"}}
+    assert settings_put(admin, contested=policy)["contested"] == policy
+    ada.refresh_from_db()
+    assert ContestedPolicy.of_config(ada.config).of("preference") is ContestedOrder.NEWEST_ONLY
+    assert settings_put(admin, budgets={"facts": 50})["contested"] == policy
+    assert settings_put(admin, contested={})["contested"] == BY_DEFAULT
+    ada.refresh_from_db()
+    assert "contested" not in ada.config
+    assert admin.post("/settings/restore", {"version": 2}, AGENT).json()["contested"] == policy
 
 
 def test_settings_edit_of_an_older_version_is_refused(admin):
@@ -77,6 +98,9 @@ def test_settings_edit_of_an_older_version_is_refused(admin):
         ({"stm": {"window": 0}}, "stm"),
         ({"stm": {"nonsense": 1}}, "stm"),
         ({"stm": {"kind_boosts": {"error": -1}}}, "stm"),
+        ({"contested": {"order": "oldest_first"}}, "contested.order"),
+        ({"contested": {"categories": {"preference": "never"}}}, "contested.categories.preference"),
+        ({"contested": {"categories": {"": "both"}}}, "category"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(admin, body, field):
@@ -111,17 +135,29 @@ def test_settings_page_saves_shows_history_and_restores(ada, charlie, bob):
     admin = browser(charlie)
     assert "Nothing has been changed yet" in markup(admin.get(url))
     form = {"base_version": "0", "budget_identity": "600", "stm_window": "9", "stm_kind_boosts": "error=1.5"}
+    form |= {"contested_order": "newest_only", "contested_categories": "preference=both"}
     assert admin.post(url, form).status_code == 302
     ada.refresh_from_db()
-    assert ada.config == {"budgets": {"identity": 600}, "stm": {"window": 9, "kind_boosts": {"error": 1.5}}}
+    assert ada.config == {
+        "budgets": {"identity": 600},
+        "stm": {"window": 9, "kind_boosts": {"error": 1.5}},
+        "contested": {"order": "newest_only", "categories": {"preference": "both"}},
+    }
     page = markup(admin.get(url))
     assert 'value="600"' in page
     assert 'value="error=1.5"' in page
     assert "Budget of Identity: 600" in page
+    assert "Contested facts of preference: Both where" in page
+    assert 'value="preference=both"' in page
     stale = admin.post(url, form | {"budget_identity": "5"})
     assert stale.status_code == 409
     assert 'value="5"' in markup(stale), "what was typed is kept"
-    for bad in ({"budget_identity": "-1"}, {"stm_kind_boosts": "error"}, {"stm_kind_boosts": "error=99"}):
+    for bad in (
+        {"budget_identity": "-1"},
+        {"stm_kind_boosts": "error"},
+        {"stm_kind_boosts": "error=99"},
+        *BAD_CATEGORIES,
+    ):
         assert admin.post(url, form | {"base_version": "1"} | bad).status_code == 422
     assert admin.post(url, {"base_version": "1"}).status_code == 302
     restore = reverse("agent_context_settings_restore", args=["ada", 1])

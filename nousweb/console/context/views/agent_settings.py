@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
+from context.engine.analysis.contested_policy import ContestedPolicy
 from context.services.agent_settings import (
     CHANGE,
     AgentSettings,
@@ -16,7 +17,7 @@ from context.services.agent_settings import (
     settings_update,
 )
 from identity.selectors import agent_get
-from nousweb.console.context.agent_settings_form import SECTION_LABELS, AgentSettingsForm
+from nousweb.console.context.agent_settings_form import CONTESTED_LABELS, SECTION_LABELS, AgentSettingsForm
 from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -26,7 +27,7 @@ VERSIONS_SHOWN = 50
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_context_settings(request: HttpRequest, slug: str) -> HttpResponse:
-    """Budgets, short-term search and profile of an agent, and who changed them when."""
+    """Budgets, contested facts, short-term search and profile of an agent, and who changed them when."""
     by = principal_of(request)
     by.require(CHANGE)
     agent = agent_get(slug)
@@ -48,7 +49,7 @@ def agent_context_settings(request: HttpRequest, slug: str) -> HttpResponse:
             messages.success(request, "The settings are saved, and hold from the next prompt on.")
             return redirect("agent_context_settings", slug=agent.slug)
     history = settings_history(agent=agent, by=by)
-    older = [*(one.settings for one in history[1:]), AgentSettings(0, {}, {}, "")]
+    older = [*(one.settings for one in history[1:]), AgentSettings(0, {}, {}, "", ContestedPolicy())]
     rows = [
         {"version": one, "diff": diff_texts(_words(before), _words(one.settings), context=0)}
         for one, before in list(zip(history, older, strict=False))[:VERSIONS_SHOWN]
@@ -83,5 +84,10 @@ def _words(settings: AgentSettings) -> str:
     """The settings as lines that can be compared."""
     lines = [f"Profile: {settings.profile or 'that of its kind'}"]
     lines += [f"Budget of {SECTION_LABELS.get(name, name)}: {tokens:,}" for name, tokens in settings.budgets.items()]
+    lines += [f"Contested facts: {CONTESTED_LABELS[settings.contested.order]}"]
+    lines += [
+        f"Contested facts of {category}: {CONTESTED_LABELS[order]}"
+        for category, order in settings.contested.categories.items()
+    ]
     lines += [f"Short-term search, {name}: {value}" for name, value in sorted(settings.stm.items())]
     return "\n".join(lines)
