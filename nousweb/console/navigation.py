@@ -33,6 +33,7 @@ CONTEXT_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Inspector", "agent_context", "context.assemble_context"),
     ("Log", "agent_context_runs", "context.view_contextrun"),
     ("Fingerprints", "agent_context_fingerprints", "context.view_contextrun"),
+    ("Expectations", "agent_expectations", "context.view_expectation"),
 )
 """The pages about one agent's prompts, a group of their own."""
 
@@ -66,6 +67,7 @@ PARENT_PAGES = {
     "agent_censor_edit": "agent_censors",
     "agent_censor_bench": "agent_censors",
     "agent_context_run": "agent_context_runs",
+    "agent_expectation": "agent_expectations",
     "agent_context_compare": "agent_context_runs",
     "agent_context_blast": "agent_context",
     "agent_context_item": "agent_context",

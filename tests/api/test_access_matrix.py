@@ -181,6 +181,13 @@ POST   context_blast_questions login in  in    in    login login login login log
 GET    agent_context_settings login no   no    in    login login login login login
 POST   agent_context_settings login no   no    in    login login login login login
 POST   agent_context_settings_restore login no no in login login login login login
+GET    agent_expectations    login in    in    in    login login login login login
+POST   agent_expectations    login no    in    in    login login login login login
+POST   agent_expectations_check login no in    in    login login login login login
+POST   agent_expectation_demand login no in    in    login login login login login
+GET    agent_expectation     login in    in    in    login login login login login
+POST   agent_expectation     login no    in    in    login login login login login
+POST   agent_expectation_undo login no   in    in    login login login login login
 GET    agent_context_pins    login in    in    in    login login login login login
 GET    agent_context_item    login in    in    in    login login login login login
 POST   agent_context_item    login no    in    in    login login login login login

@@ -9,7 +9,8 @@ from django.urls import get_resolver, reverse
 from playwright.sync_api import Page, ViewportSize
 
 from context.engine.analysis.request import ContextRequest
-from context.models import ContextRun
+from context.expectations.services import expectation_create, expectations_verify, request_of
+from context.models import ContextRun, Expectation
 from context.services.context import context_assemble
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, Webhook
 from identity.principal import Principal
@@ -159,6 +160,9 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "context, blast radius of proposals": ("context_blast_proposals", none, _all_selected),
     "context, blast radius of nothing": ("context_blast_questions", none, "?answer=same"),
     "context, settings": ("agent_context_settings", of_ada(), ""),
+    "expectations": ("agent_expectations", of_ada(), ""),
+    "expectations, none in a state": ("agent_expectations", of_ada(), "?state=retired"),
+    "expectation": ("agent_expectation", memory(Expectation), ""),
     "context, pins": ("agent_context_pins", of_ada(), ""),
     "context, item": (
         "agent_context_item",
@@ -173,6 +177,9 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "refused": ("proposal", lambda: ["00000000-0000-4000-8000-000000000000"], ""),
 }
 NO_PAGES = {
+    "agent_expectation_demand",
+    "agent_expectation_undo",
+    "agent_expectations_check",
     "agent_context_outcome",
     "agent_context_profile",
     "agent_context_settings_restore",
@@ -217,6 +224,10 @@ def story(ada: Agent, actor: Principal, bob: User) -> None:
         fact_learn(agent=ada, content=f"A {category}.", category=category, subject="Ms Lind", by=actor)
     context_assemble(agent=ada, request=ContextRequest("s", "Hello"), by=actor)
     remember(ada, actor, by)
+    for requirement in ("present", "absent"):
+        demand = {"requirement": requirement, "target": "section", "section": "identity", "reason": "Because."}
+        expectation_create(agent=ada, request=request_of("Who are you?"), by=by, **demand)
+    expectations_verify(agent=ada, by=by)
 
 
 def remember(ada: Agent, actor: Principal, by: Principal) -> None:

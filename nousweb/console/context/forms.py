@@ -11,14 +11,18 @@ from django.utils import timezone
 from context.engine.analysis.budget import MAX_TOTAL
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, ContextRequest, Message
-from context.models import ContextProfile, ContextRun
+from context.expectations import policy
+from context.models import ContextProfile, ContextRun, Expectation
 from context.profiles import MODE_WEIGHTS
 from identity.models import Persona
+from memory.models import ItemType
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.presentation import SORTS
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 
+_KEY = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{1,19}"
+_MEMORY = re.compile(rf"(?P<type>{'|'.join(ItemType.values)})s?[ /:]+(?P<id>{_KEY})")
 _MESSAGE = re.compile(r"^(?P<role>[A-Za-z][\w -]{0,49}):[ \t]?(?P<content>.*)$")
 
 
@@ -162,8 +166,64 @@ class InspectorForm(forms.Form):
         )
 
 
-def inspector_values(run: ContextRun) -> dict[str, Any]:
-    """A logged request as values of InspectorForm."""
+class ExpectationForm(InspectorForm):
+    """A question, and what its prompt must be like."""
+
+    requirement = forms.ChoiceField(choices=Expectation.Requirement.choices, label="What it names")
+    target = forms.ChoiceField(choices=Expectation.Target.choices, label="It names a")
+    item = forms.CharField(
+        required=False,
+        max_length=500,
+        label="Memory",
+        help_text="The address of its page, or its type and id: fact 0b1e…",
+    )
+    text = forms.CharField(required=False, max_length=policy.MAX_TEXT_CHARACTERS, label="Text")
+    section = forms.ChoiceField(required=False, label="Section")
+    reason = forms.CharField(
+        required=False,
+        max_length=policy.MAX_REASON_CHARACTERS,
+        label="Why",
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._choose("section", [("", "None"), *((name, section_words(name)) for name in policy.SECTIONS)])
+        for name in ("verdict", "sort"):
+            del self.fields[name]
+
+    def as_demand(self) -> dict[str, Any]:
+        """What the services of expectations take. Raises Invalid for a memory that cannot be read from `item`."""
+        given = self.cleaned_data
+        target = given["target"]
+        demand = {name: given[name] for name in ("requirement", "target", "reason")}
+        demand |= {"item_type": "", "item_id": "", "text": "", "section": ""}
+        if target == Expectation.Target.MEMORY:
+            found = _MEMORY.search(given["item"])
+            if found is None:
+                raise Invalid("Give the address of the memory's page, or its type and id.", field="item")
+            demand |= {"item_type": found["type"], "item_id": found["id"]}
+        elif target == Expectation.Target.TEXT:
+            demand["text"] = given["text"]
+        else:
+            demand["section"] = given["section"]
+        return {**demand, "request": self.as_request()}
+
+
+def expectation_values(expectation: Expectation) -> dict[str, Any]:
+    """An expectation as values of ExpectationForm."""
+    item = f"{expectation.item_type} {expectation.item_id}".strip()
+    names = ("requirement", "target", "text", "section", "reason")
+    return {**inspector_values(expectation), "item": item, **{name: getattr(expectation, name) for name in names}}
+
+
+def section_words(name: str) -> str:
+    """The label of what a requirement may name as a section."""
+    return f"Identity: {policy.IDENTITY_PARTS[name]}" if name in policy.IDENTITY_PARTS else name.replace("_", " ")
+
+
+def inspector_values(run: ContextRun | Expectation) -> dict[str, Any]:
+    """A logged or an expected request as values of InspectorForm."""
     request = ContextRequest.of_json(run.request)
     return {
         "input": request.input,

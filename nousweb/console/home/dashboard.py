@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from django.http import QueryDict
 
+from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
@@ -11,7 +12,14 @@ from memory.persona import VIEW_SUBCONSCIOUS
 from nousweb.console.home.activity import AgentRow, Changes, agents_activity, changes_since_yesterday
 from nousweb.console.home.context_calls import Calls, context_calls
 from nousweb.console.home.health import SEVERITY, Health, embedder_health, index_health, judge_health, worker_health
-from nousweb.console.home.inbox import Waiting, index_backlog, proposals_waiting, questions_waiting, runs_given_up
+from nousweb.console.home.inbox import (
+    Waiting,
+    expectations_broken,
+    index_backlog,
+    proposals_waiting,
+    questions_waiting,
+    runs_given_up,
+)
 from nousweb.console.home.memory import Growth, memory_growth
 from nousweb.console.home.period import CHOICES, DEFAULT_DAYS, Period
 from nousweb.lib import clock
@@ -96,6 +104,8 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
         waiting += proposals_waiting(by, agent)
     if by.may("memory.view_memoryreview"):
         waiting += questions_waiting(personas, agent)
+    if by.may(VIEW_EXPECTATION):
+        waiting += expectations_broken(by, agent)
     if by.may("memory.view_job"):
         waiting += runs_given_up(personas, agent)
     if by.may("memory.view_searchitem"):

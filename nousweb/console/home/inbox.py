@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 from django.db.models import Count, Min
 from django.urls import reverse
 
+from context.expectations.selectors import broken_results
+from context.models import ExpectationResult
 from identity.models import Agent, ChangeProposal
 from identity.policy import Risk
 from identity.principal import Principal
@@ -117,6 +119,25 @@ def runs_given_up(personas: tuple[str, ...], agent: Agent | None) -> list[Waitin
     what = "run of the lifecycle was given up" if found["count"] == 1 else "runs of the lifecycle were given up"
     url = f"{reverse('lifecycle')}?status={Job.Status.DEAD}"
     return [Waiting("block", "Given up", found["count"], what, found["oldest"], url)]
+
+
+def expectations_broken(by: Principal, agent: Agent | None) -> list[Waiting]:
+    """Expectations that fail or could not run, by agent."""
+    broken = broken_results(by).order_by()
+    if agent:
+        broken = broken.filter(agent=agent)
+    rows = broken.values("agent__slug", "agent__name", "state").annotate(count=Count("pk"), oldest=Min("since"))
+    return [
+        Waiting(
+            "block",
+            "Could not run" if row["state"] == ExpectationResult.State.ERROR else "Broken",
+            row["count"],
+            f"expectation{'' if row['count'] == 1 else 's'} of {row['agent__name']}",
+            row["oldest"],
+            f"{reverse('agent_expectations', args=[row['agent__slug']])}?state={row['state']}",
+        )
+        for row in sorted(rows, key=lambda row: (row["state"] != ExpectationResult.State.FAILED, -row["count"]))
+    ][: 2 * AGENTS_NAMED]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST
 
+from context.expectations.policy import ADD
 from context.selectors import VIEW_RUN, run_get
 from context.services.context import ASSEMBLE, context_assemble
 from context.token_counter import CountFailed, counts_exactly, tokens_count
@@ -62,6 +63,7 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
             "verdict": given.get("verdict", ""),
             "query": query,
             "back_query": f"?back={quote(query, safe='')}" if query else "",
+            "demand_url": reverse("agent_expectation_demand", args=[slug]) if by.may(ADD) else "",
             "count_url": reverse("agent_context_tokens", args=[slug]) if counts_exactly() else "",
         },
         "may_see_runs": by.may(VIEW_RUN),

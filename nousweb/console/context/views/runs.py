@@ -10,10 +10,12 @@ from django.db.models import QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.record import ContextRecord
+from context.expectations.policy import ADD
 from context.feedback.references import REFERENCED_AT
 from context.models import ContextProfile, ContextRun
 from context.selectors import VIEW_RUN, run_get, runs_of
@@ -135,6 +137,8 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
                 "sorts": SORTS,
                 "verdict": verdict,
                 "query": query_without(request, "sort"),
+                "demand_url": reverse("agent_expectation_demand", args=[slug]) if by.may(ADD) else "",
+                "run": run.pk,
             },
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
             "answer": answer_pieces(run, marked) if run.response else [],

@@ -1,0 +1,311 @@
+"""Expectations of one agent: the list with what broke each, one of them, and the one click from a candidate."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import NoReverseMatch, reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods, require_POST
+
+from context.expectations.policy import ADD, CHANGE, RUN
+from context.expectations.selectors import expectation_get, expectations_of, result_of, standing_of
+from context.expectations.services import (
+    expectation_create,
+    expectation_restore,
+    expectation_retire,
+    expectation_update,
+    expectations_verify,
+    request_of_run,
+)
+from context.expectations.targets import targets_load
+from context.models import Expectation, ExpectationResult
+from context.selectors import run_get
+from identity.models import Agent, Persona
+from identity.principal import Principal
+from identity.selectors import agent_get
+from memory.persona import VIEW_SUBCONSCIOUS, VIEWS
+from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values
+from nousweb.console.context.links import memory_url
+from nousweb.console.object_links import object_url
+from nousweb.console.requests import form_refuse, principal_of
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+
+A_PAGE = 50
+STATES = {"": "Active", "failed": "Failed", "error": "Could not run", "passed": "Passed", "retired": "Retired"}
+WORST_FIRST = {"failed": 0, "error": 1, "": 2, "passed": 3}
+FIELDS = {"item_type": "item", "item_id": "item", "session_id": "session", "files": "paths"}
+"""Fields of the service by those of the form, where they differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class CauseView:
+    """The change that led to a state, as pages show it: what happened in words, where it is seen, who did it, when."""
+
+    words: str
+    url: str
+    by: str
+    at: datetime | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationRow:
+    """An expectation with its last result, what it names in words, and where that is seen."""
+
+    one: Expectation
+    result: ExpectationResult | None
+    text: str
+    url: str
+    cause: CauseView | None
+
+    @property
+    def state(self) -> str:
+        return self.result.state if self.result else ""
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_expectations(request: HttpRequest, slug: str) -> HttpResponse:
+    """The list, those that fail first, and the form for one by hand."""
+    by = principal_of(request)
+    agent = agent_get(slug)
+    found = list(expectations_of(agent, by))
+    form = ExpectationForm(request.POST or None, subconscious=by.may(VIEW_SUBCONSCIOUS))
+    if request.method == "POST":
+        by.require(ADD)
+        if form.is_valid() and (made := _made(form, agent, by)):
+            return redirect(f"{made.get_absolute_url()}?made=1")
+    state = request.GET.get("state", "")
+    wanted = [one for one in found if one.active != (state == "retired")]
+    if state in ExpectationResult.State.values:
+        wanted = [one for one in wanted if _state(one) == state]
+    wanted.sort(key=lambda one: WORST_FIRST[_state(one)])
+    page = Paginator(wanted, A_PAGE).get_page(request.GET.get("page"))
+    standing = standing_of(found)
+    counts = {
+        "": standing.total,
+        "failed": standing.failed,
+        "error": standing.errors,
+        "passed": standing.passed,
+        "retired": sum(not one.active for one in found),
+    }
+    shown = {
+        "agent": agent,
+        "standing": standing,
+        "page": page,
+        "rows": _rows(agent, list(page.object_list), by),
+        "tabs": [
+            {"label": label, "url": f"?state={key}" if key else "?", "active": key == state, "count": counts[key]}
+            for key, label in STATES.items()
+        ],
+        "state": state,
+        "query": urlencode({"state": state}) if state else "",
+        "form": form,
+        "may_add": by.may(ADD),
+        "may_run": by.may(RUN),
+    }
+    return render(request, "context/expectations.html", shown, status=422 if form.errors else 200)
+
+
+@require_POST
+def agent_expectations_check(request: HttpRequest, slug: str) -> HttpResponse:
+    """Check all of them now."""
+    by = principal_of(request)
+    found = expectations_verify(agent=agent_get(slug), by=by)
+    standing = standing_of(found)
+    said = f"Checked {standing.total}: {standing.passed} passed, {standing.failed} failed"
+    if standing.errors:
+        said += f", {standing.errors} could not run"
+    (messages.success if standing.state == ExpectationResult.State.PASSED else messages.error)(request, f"{said}.")
+    return redirect("agent_expectations", slug=slug)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_expectation(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """One expectation with the history of its checks; its forms edit, check, retire and restore it."""
+    by = principal_of(request)
+    agent = agent_get(slug)
+    one = expectation_get(agent, by, pk)
+    form = ExpectationForm(initial=expectation_values(one), subconscious=False)
+    if request.method == "POST":
+        by.require(RUN if request.POST.get("action") == "check" else CHANGE)
+        form = ExpectationForm(request.POST or None, subconscious=False, initial=expectation_values(one))
+        if said := _act(request.POST.get("action", ""), form, one, by):
+            messages.success(request, said)
+            return redirect(one.get_absolute_url())
+    results = list(one.results.order_by("-since", "-id")[:100])
+    query = urlencode({name: value for name, value in _inspector_query(one).items() if value})
+    shown = {
+        "agent": agent,
+        "row": _rows(agent, [one], by)[0],
+        "results": [(result, _cause(result, agent, by)) for result in results],
+        "inspector_url": f"{reverse('agent_context', args=[slug])}?{query}" if len(query) < 4_000 else "",
+        "form": form,
+        "made": "made" in request.GET and one.active,
+        "may_change": by.may(CHANGE),
+        "may_run": by.may(RUN),
+    }
+    return render(request, "context/expectation.html", shown, status=422 if form.errors else 200)
+
+
+@require_POST
+def agent_expectation_demand(request: HttpRequest, slug: str) -> HttpResponse:
+    """One click: what the memory that `demand` names ("present fact <id>") must be for the request of `run`, or for
+    the question of the inspector's form."""
+    by = principal_of(request)
+    by.require(ADD)
+    agent = agent_get(slug)
+    try:
+        one = _demanded(request, agent, by)
+    except (Invalid, Conflict) as error:
+        if request.htmx:  # type: ignore[attr-defined]
+            return render(request, "context/_expectation_made.html", {"refusal": error.detail})
+        raise
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "context/_expectation_made.html", {"one": one, "result": result_of(one)})
+    return redirect(f"{one.get_absolute_url()}?made=1")
+
+
+@require_POST
+def agent_expectation_undo(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """Take back what one click wrote: it is retired."""
+    by = principal_of(request)
+    by.require(CHANGE)
+    one = expectation_retire(expectation=expectation_get(agent_get(slug), by, pk), by=by, reason="Undone.")
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "context/_expectation_made.html", {"one": one, "undone": True})
+    messages.success(request, "Taken back: it is not expected any more.")
+    return redirect("agent_expectations", slug=slug)
+
+
+def _state(one: Expectation) -> str:
+    result = result_of(one)
+    return result.state if result else ""
+
+
+def _made(form: ExpectationForm, agent: Agent, by: Principal) -> Expectation | None:
+    """The expectation that the form describes, checked; None where it is refused, which the form says."""
+    try:
+        persona = form.cleaned_data.get("persona") or None
+        one = expectation_create(agent=agent, by=by, persona=persona, **form.as_demand())
+    except Invalid as error:
+        form_refuse(form, error, **FIELDS)
+        return None
+    except (Conflict, NotFound) as error:
+        form.add_error(None, error.detail)
+        return None
+    return _checked(one, by)
+
+
+def _demanded(request: HttpRequest, agent: Agent, by: Principal) -> Expectation:
+    requirement, item_type, item_id = [*request.POST.get("demand", "").split(" ", 2), "", "", ""][:3]
+    persona: str | None = None
+    if run_id := request.POST.get("run", ""):
+        try:
+            run = run_get(agent, by, UUID(run_id))
+        except ValueError as error:
+            raise NotFound("There is no such run.") from error
+        asked, persona = request_of_run(run), run.persona
+    else:
+        form = InspectorForm(request.POST, subconscious=by.may(VIEW_SUBCONSCIOUS))
+        if not form.is_valid():
+            raise Invalid("The question is not one that can be asked.", field="input")
+        asked, persona = form.as_request(), form.cleaned_data.get("persona") or None
+    one = expectation_create(
+        agent=agent,
+        by=by,
+        persona=persona,
+        request=asked,
+        requirement=requirement,
+        target=Expectation.Target.MEMORY,
+        item_type=item_type,
+        item_id=item_id,
+    )
+    return _checked(one, by)
+
+
+def _checked(one: Expectation, by: Principal) -> Expectation:
+    if by.may(RUN):
+        expectations_verify(agent=one.agent, by=by, ids=[one.pk])
+    return expectation_get(one.agent, by, one.pk)
+
+
+def _act(action: str, form: ExpectationForm, one: Expectation, by: Principal) -> str:
+    """Do what a button says; returns what was done, "" where it was refused. Services check the rights."""
+    try:
+        if action == "check":
+            found = _checked(one, by)
+            result = result_of(found)
+            return f"Checked: {result.get_state_display().lower()}." if result else "It is retired."
+        if action == "retire":
+            expectation_retire(expectation=one, by=by)
+            return "Retired: it is not checked any more."
+        if action == "restore":
+            _checked(expectation_restore(expectation=one, by=by), by)
+            return "Restored: it is checked again."
+        if action == "edit" and form.is_valid():
+            found = expectation_update(expectation=one, by=by, **form.as_demand())
+            if found.active:
+                _checked(found, by)
+            return "Saved."
+    except Invalid as error:
+        form_refuse(form, error, **FIELDS)
+    except (Conflict, NotFound) as error:
+        form.add_error(None, error.detail)
+    if action not in ("edit", "restore"):
+        raise Invalid("There is no such action here.", field="action")
+    return ""
+
+
+def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[ExpectationRow]:
+    """The expectations with the memories that they name, read by persona."""
+    rows: list[ExpectationRow] = []
+    for persona in Persona.values:
+        own = [one for one in found if one.persona == persona]
+        targets = targets_load(VIEWS[persona](agent), own)
+        for one in own:
+            target = targets.get((one.item_type, one.item_id))
+            url = memory_url(agent.slug, one.item_type, one.item_id) if target else ""
+            result = result_of(one)
+            cause = _cause(result, agent, by) if result else None
+            rows.append(ExpectationRow(one, result, target.content if target else "", url, cause))
+    order = {one.pk: place for place, one in enumerate(found)}
+    return sorted(rows, key=lambda row: order[row.one.pk])
+
+
+def _cause(result: ExpectationResult, agent: Agent, by: Principal) -> CauseView | None:
+    cause = result.cause
+    if not cause:
+        return None
+    if not cause.get("kind"):
+        return CauseView("", "", "", None, str(cause.get("note", "")))
+    words = str(cause["kind"]).replace(".", " ")
+    url = _cause_url(str(cause["object_type"]), str(cause["object_id"]), agent, by)
+    return CauseView(words, url, str(cause.get("by", "")), datetime.fromisoformat(cause["at"]), "")
+
+
+def _cause_url(object_type: str, object_id: str, agent: Agent, by: Principal) -> str:
+    pages = {
+        "agent": ("agent_identity", [agent.slug]),
+        "contextpin": ("agent_context_pins", [agent.slug]),
+        "contextprofile": ("context_profile", [object_id]),
+        "workingmemory": ("agent_working", [agent.slug]),
+    }
+    try:
+        if object_type in pages:
+            name, arguments = pages[object_type]
+            return reverse(name, args=arguments)
+    except NoReverseMatch:
+        return ""
+    return object_url(object_type, object_id, by) or ""
+
+
+def _inspector_query(one: Expectation) -> dict[str, Any]:
+    values = expectation_values(one)
+    return {name: values[name] for name in InspectorForm.base_fields if name in values}

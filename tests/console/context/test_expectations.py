@@ -1,0 +1,100 @@
+"""The pages of expectations: red and green, the change that broke each, by hand and by one click."""
+
+import pytest
+from django.test import Client
+
+from context.expectations.services import expectation_create, expectations_verify, request_of
+from context.models import Expectation
+from identity.principal import Principal
+from memory.models import Fact
+from memory.services.facts import fact_invalidate
+from memory.services.indexing import embeddings_make
+from tests.factories import make_fact, make_run
+from tests.http import signed_in
+
+QUESTION = "Which database does the billing service use?"
+PAGE = "/agents/ada/context/expectations/"
+
+
+@pytest.fixture
+def billing(ada, reviewer) -> Fact:
+    fact = make_fact(ada, "The billing service uses the database PostgreSQL.", reviewer, subject="billing")
+    embeddings_make()
+    return fact
+
+
+@pytest.fixture
+def console(bob) -> Client:
+    client = signed_in(bob)
+    client.handler.enforce_csrf_checks = False
+    return client
+
+
+def text_of(answer) -> str:
+    return " ".join(answer.content.decode().split())
+
+
+def test_expectations_page_shows_what_broke_each(ada, billing, console, reviewer):
+    assert "Nothing is expected yet" in text_of(console.get(PAGE))
+    one = expectation_create(
+        agent=ada,
+        by=reviewer,
+        request=request_of(QUESTION),
+        requirement="present",
+        target="memory",
+        item_type="fact",
+        item_id=str(billing.pk),
+    )
+    expectations_verify(agent=ada, by=reviewer)
+    fact_invalidate(fact=billing, by=reviewer, reason="Wrong.")
+    answer = console.post(f"{PAGE}check/", follow=True)
+    assert "Checked 1: 0 passed, 1 failed." in text_of(answer)
+    shown = text_of(answer)
+    assert "It is invalidated." in shown
+    assert f'<a href="/agents/ada/facts/{billing.pk}/">fact invalidated</a>' in shown
+    assert "by bob" in shown
+    assert str(one.pk) not in text_of(console.get(f"{PAGE}?state=passed"))
+    home = text_of(console.get("/"))
+    assert "expectation of Ada" in home
+    detail = text_of(console.get(f"{PAGE}{one.pk}/"))
+    assert "fact invalidated" in detail
+    console.post(f"{PAGE}{one.pk}/", {"action": "retire"})
+    assert "expectation of Ada" not in text_of(console.get("/"))
+
+
+def test_expectation_by_hand_and_edited(ada, billing, console):
+    given = {"input": QUESTION, "target": "text", "requirement": "present", "text": "PostgreSQL"}
+    answer = console.post(PAGE, given, follow=True)
+    assert "Expected." in text_of(answer)
+    one = Expectation.objects.get()
+    assert one.results.get().state == "passed"
+    refused = console.post(PAGE, {**given, "target": "memory", "item": "nonsense"})
+    assert refused.status_code == 422
+    address = f"https://nous.example.org/agents/ada/facts/{billing.pk}/"
+    console.post(PAGE, {**given, "target": "memory", "item": address, "text": ""})
+    assert Expectation.objects.filter(item_type="fact", item_id=str(billing.pk)).count() == 1
+    console.post(f"{PAGE}{one.pk}/", {**given, "text": "MariaDB", "action": "edit"})
+    one.refresh_from_db()
+    assert (one.text, one.revision, one.results.get(is_current=True).state) == ("MariaDB", 2, "failed")
+
+
+def test_expectation_by_one_click_on_a_candidate_and_undone(ada, billing, console, bob, alice):
+    run = make_run(ada, Principal.of_user(bob), QUESTION, budget=900)
+    page = text_of(console.get(f"/agents/ada/context/{run.pk}/"))
+    assert f'value="present fact {billing.pk}"' in page
+    assert "Must stay" not in text_of(signed_in(alice).get(f"/agents/ada/context/{run.pk}/"))
+    demand = {"demand": f"absent fact {billing.pk}", "run": str(run.pk)}
+    answer = console.post(f"{PAGE}demand/", demand, headers={"HX-Request": "true"})
+    assert "failed" in text_of(answer)
+    one = Expectation.objects.get()
+    assert (one.requirement, one.request["budget"]) == ("absent", 900)
+    undone = console.post(f"{PAGE}{one.pk}/undo/", headers={"HX-Request": "true"})
+    assert "Taken back" in text_of(undone)
+    one.refresh_from_db()
+    assert not one.active
+    preview = {"demand": f"present fact {billing.pk}", "input": QUESTION, "profile": "knight_default"}
+    console.post(f"{PAGE}demand/", preview, headers={"HX-Request": "true"})
+    made = Expectation.objects.get(active=True)
+    assert made.request["profile"] == "knight_default"
+    assert made.results.get().state in ("passed", "failed")
+    assert "present fact" in text_of(console.get("/agents/ada/context/", {"input": QUESTION}))
