@@ -10,6 +10,7 @@ from identity.services.proposals import identity_propose
 from memory.services.censors import censor_create
 from memory.services.facts import fact_learn
 from memory.services.working import working_thread_open
+from nousweb.lib import clock
 from tests.http import browser
 
 ASK = {"session_id": "s-1", "input": "hello there"}
@@ -102,6 +103,21 @@ def test_core_memory_that_agents_wrote_keeps_to_its_budget(caller, ada):
     (profile,) = [section for section in asked(caller)["sections"] if section["key"] == "user_profile"]
     assert profile["tokens"] <= profile["budget"] == 200
     assert profile["truncated"]
+
+
+def test_core_memory_beyond_the_first_hundred_is_sent_or_named(caller, ada, charlie):
+    person = Principal.of_user(charlie)
+    before = clock.now()
+    for place in range(120):
+        fact_learn(agent=ada, content=f"Ann likes tea{place} a lot.", category="preference", by=person)
+    body = asked(caller)
+    assert [place for place in range(120) if f"tea{place} " not in body["system_prompt"]] == []
+    body = asked(caller, budget=700)
+    (left,), shown = body["truncated"], body["sections"][1]
+    assert left["items_left_out"] == 120 - len(shown["items"]) > 20
+    past = asked(caller, as_of=clock.now().isoformat())
+    assert all(f"tea{place} " in past["system_prompt"] for place in (0, 119))
+    assert "tea0 " not in asked(caller, as_of=before.isoformat())["system_prompt"]
 
 
 def test_session_has_what_is_unused(caller, ada, system):
