@@ -46,6 +46,10 @@ CHANGE_KINDS: dict[str, ChangeKind] = {
     "fact.invalidated": ChangeKind(FACT, ("fact.invalidate",)),
     "fact.restored": ChangeKind(FACT, ("fact.restore",)),
     "fact.erased": ChangeKind(FACT),
+    "subject.created": ChangeKind(FACT, ("subject.create",)),
+    "subject.changed": ChangeKind(
+        FACT, ("subject.alias_add", "subject.edit", "subject.merge", "subject.split", "subject.undo"), ("into", "other")
+    ),
     "review.opened": ChangeKind(REVIEW, ("memory_review.ask",), ("kind",)),
     "review.resolved": ChangeKind(REVIEW, ("memory_review.resolve",), ("resolution",)),
     "review.reopened": ChangeKind(REVIEW, ("memory_review.undo",)),

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import django_filters
 from django import forms
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from identity.filters import DateInput
 from memory.models import (
@@ -23,12 +23,15 @@ from memory.models import (
     MemoryReview,
     Procedure,
     Scope,
+    Subject,
+    SubjectAlias,
     WorkingMemory,
 )
 from memory.models.facts import FactQuerySet
 from memory.models.procedures import ProcedureQuerySet
 from memory.policy import PROFILE_CATEGORIES
-from memory.validation import moment_check, visible_text
+from memory.subjects.spelling import key_of, meaning_of
+from memory.validation import moment_check
 
 STATES = {"active": "Active", "retired": "Retired", "superseded": "Superseded", "wrong": "Found wrong", "all": "All"}
 SORTS = {
@@ -114,7 +117,11 @@ def _of_state(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]
 
 
 def _of_subject(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
-    return queryset.filter(subject__iexact=visible_text(value))
+    """Facts about what `value` means, whatever they call it."""
+    asked = Q(key=key_of(value)) | Q(meaning=meaning_of(value))
+    same = {"agent": OuterRef("agent"), "persona": OuterRef("persona")}
+    named = SubjectAlias.objects.filter(asked, **same).filter(subject=OuterRef("subject_alias__subject"))
+    return queryset.filter(Exists(named))
 
 
 def _as_of(queryset: QuerySet[Fact], name: str, value: datetime) -> QuerySet[Fact]:
@@ -171,6 +178,20 @@ class FactFilter(MemoryFilter):
         if self.form.cleaned_data.get("as_of"):
             self.form.cleaned_data["state"] = "all"
         return super().filter_queryset(queryset)
+
+
+def _subject_words(queryset: QuerySet[Subject], name: str, value: str) -> QuerySet[Subject]:
+    spelled = SubjectAlias.objects.filter(agent=OuterRef("agent"), subject=OuterRef("pk"), spelling__icontains=value)
+    return queryset.filter(Exists(spelled) | Q(name__icontains=value))
+
+
+class SubjectFilter(MemoryFilter):
+    q = django_filters.CharFilter(method=_subject_words, label="Words")
+    kind = django_filters.ChoiceFilter(choices=Subject.Kind.choices, empty_label="Any kind", label="Kind")
+
+    class Meta:
+        model = Subject
+        fields: list[str] = []
 
 
 VISIBILITIES = (("public", "Public"), ("internal", "Internal"), ("private", "Private"))

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from django.db import connection
+from django.db.models import Count, Q, QuerySet
 
 from identity.models import Agent, Persona
-from memory.models import Fact, MemoryReview
+from memory.models import Fact, MemoryReview, Subject
 from memory.models.reviews import MemoryReviewQuerySet
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
@@ -57,3 +58,13 @@ def waiting_reviews(both_personas: bool) -> MemoryReviewQuerySet:
     """The reviews of memories that wait, of the actors alone or of both personas."""
     reviews = MemoryReview.objects.pending()
     return reviews if both_personas else reviews.filter(persona=Persona.ACTOR)
+
+
+def subjects_shown(memory: PersonaMemory, *, merged: bool = False) -> QuerySet[Subject]:
+    """The subjects of a memory with their spellings and how many facts are held to be true about each (`facts`).
+
+    With `merged`, those that another one has taken up are among them.
+    """
+    rows = memory.rows(Subject) if merged else memory.rows(Subject).filter(merged_into__isnull=True)
+    held = Count("aliases__facts", filter=Q(aliases__facts__active=True))
+    return rows.select_related("agent").annotate(facts=held).prefetch_related("aliases")

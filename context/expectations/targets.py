@@ -51,4 +51,5 @@ def _target(row: Any, content: str) -> TargetMemory:
 
 def subjects_load(view: PersonaMemory, fact_ids: Iterable[str]) -> Mapping[str, str]:
     """Subjects by the ids of facts."""
-    return {str(key): subject for key, subject in view.facts.filter(pk__in=fact_ids).values_list("pk", "subject")}
+    rows = view.facts.filter(pk__in=fact_ids).values_list("pk", "subject", "subject_alias__subject__name")
+    return {str(key): name or subject for key, subject, name in rows}

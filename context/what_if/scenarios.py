@@ -16,6 +16,8 @@ from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unstorable_reason
 
 Resolution = MemoryReview.Resolution
+UNFORESEEN = (MemoryReview.Kind.REPEATED, MemoryReview.Kind.SAME_SUBJECT)
+"""Reviews of subjects: which facts are found by which names is known only once they are resolved."""
 CHANGING = (Resolution.SAME, Resolution.REPLACE)
 MAX_CORE_FACTS = 1_000
 """Facts of core memory that are looked at for a fact's place among them; a prompt loads a tenth."""
@@ -120,6 +122,8 @@ def questions_overrides(reviews: Sequence[MemoryReview], answer: str) -> tuple[O
             why = "it is answered already"
         elif answer not in RESOLUTIONS[review.kind]:
             why = f"it takes no “{MemoryReview.Resolution(answer).label}”"
+        elif review.kind in UNFORESEEN:
+            why = "what it changes about subjects no preview shows"
         elif answer in CHANGING and any(not fact.active or str(fact.pk) in gone for fact in pair):
             why = "one of its facts is retired, or would be by another of them"
         if why:
@@ -138,6 +142,8 @@ def question_overrides(review: MemoryReview, answer: str, content: str = "") -> 
     """
     if answer not in RESOLUTIONS[review.kind]:
         raise Invalid(f"answer is one of {', '.join(RESOLUTIONS[review.kind])}, not {answer[:60]!r}.", field="answer")
+    if review.kind in UNFORESEEN:
+        raise Invalid("What this changes about subjects no preview shows.", field="answer")
     gone: dict[str, Fact | None] = {
         "same": review.new,
         "replace": review.old,

@@ -13,11 +13,13 @@ from memory.api.procedures import router as procedures_router
 from memory.api.profile import router as profile_router
 from memory.api.recall import router as recall_router
 from memory.api.reviews import router as reviews_router
+from memory.api.subjects import router as subjects_router
 from memory.api.working import router as working_router
 
 router = Router(tags=["memory"])
 router.add_router("", facts_router)
 router.add_router("", profile_router)
+router.add_router("", subjects_router)
 router.add_router("", events_router)
 router.add_router("", loops_router)
 router.add_router("", recall_router)

@@ -53,7 +53,7 @@ def facts_get(
     agent: AgentSlug = "",
     q: str = Query("", max_length=200, description="Words in the content or the subject"),
     category: str = "",
-    subject: str = "",
+    subject: str = Query("", max_length=200, description="Any spelling of it; the facts may call it otherwise"),
     tag: str = "",
     scope: AnyScope = "",
     state: Literal["active", "retired", "all"] = "active",

@@ -160,20 +160,25 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
 
 def subjects_clash(old: FactSnapshot, new: FactSnapshot) -> bool:
     """Whether the two may be about different things by their subjects: with different ones they are about the
-    same only where their sentences name it themselves."""
+    same only where their sentences name it themselves. What is known to be one thing has one subject."""
+    known = bool(old.thing and new.thing)
+    if old.thing and new.thing and old.thing.id == new.thing.id:
+        return False
     one, other = _plain_subject(old.subject), _plain_subject(new.subject)
     if one == other:
-        return False
+        # People have told two things of one name apart.
+        return known
     both = set(one) & set(other)
     if one and other and both not in (set(one), set(other)):
         return True
     return not all((both or {*one, *other}) <= set(_plain_subject(fact.content)) for fact in (old, new))
 
 
-def names_subject(content: str, subject: str) -> bool:
-    """Whether a sentence names all of the subject of another one."""
-    named = set(_plain_subject(subject))
-    return bool(named) and named <= set(_plain_subject(content))
+def names_subject(content: str, fact: FactSnapshot) -> bool:
+    """Whether a sentence names all of the subject of another fact, by any of its spellings."""
+    said = set(_plain_subject(content))
+    spellings = (fact.subject, *(fact.thing.spellings if fact.thing else ()))
+    return any((named := set(_plain_subject(each))) and named <= said for each in spellings)
 
 
 def _plain_subject(text: str) -> tuple[str, ...]:

@@ -22,23 +22,27 @@ NEVER_SAME = frozenset({"number", "negation", "antonym", "quantity", "roles", "s
 @dataclass(frozen=True, slots=True)
 class FactMatch:
     """An old fact beside the new one. `exact_match`: in the very same words. `replaceable`: the learner may replace it.
-    `only_asked`: whatever the comparison says, people are asked."""
+    `only_asked`: whatever the comparison says, people are asked. `elsewhere`: in the very same words, and of another
+    subject."""
 
     fact_id: UUID
     comparison: Comparison
     exact_match: bool = False
     replaceable: bool = True
     only_asked: bool = False
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """`confirm`: the old fact that says it already, then nothing is stored. Else the new fact is stored, takes the
-    place of those in `supersede`, and `ask` are those about which somebody has to be asked."""
+    place of those in `supersede`, and `ask` are those about which somebody has to be asked. Where `repeats` says it of
+    another subject, nothing is stored until people have said whether it holds of both."""
 
     confirm: FactMatch | None = None
     supersede: tuple[FactMatch, ...] = ()
     ask: tuple[FactMatch, ...] = ()
+    repeats: FactMatch | None = None
     verdicts: Mapping[UUID, RelationVerdict] = field(default_factory=dict)
 
     @property
@@ -63,11 +67,14 @@ def resolve(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationVerdi
             ask.append(each)
         elif kind is Kind.CHANGED:
             supersede.append(each)
-    return Resolution(supersede=tuple(supersede), ask=tuple(ask), verdicts=verdicts)
+    repeats = next((each for each in compared if each.elsewhere), None)
+    return Resolution(supersede=tuple(supersede), ask=tuple(ask), repeats=repeats, verdicts=verdicts)
 
 
 def is_related(each: FactMatch) -> bool:
     """Whether the two facts have anything to do with each other. Source: seed 009.1, part 2, tests."""
+    if each.elsewhere:
+        return False
     clash = any(reason.code == "subject" for reason in each.comparison.reasons)
     return each.exact_match or each.only_asked or (each.comparison.kind is not Kind.UNRELATED and not clash)
 

@@ -11,6 +11,7 @@ from memory.models.judge import JudgeCall, JudgeTask
 from memory.models.procedures import Procedure
 from memory.models.reviews import MemoryReview
 from memory.models.search import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchStatistics
+from memory.models.subjects import Subject, SubjectAlias, SubjectChange
 from memory.models.working import WorkingMemory
 
 __all__ = [
@@ -38,5 +39,8 @@ __all__ = [
     "Scope",
     "SearchItem",
     "SearchStatistics",
+    "Subject",
+    "SubjectAlias",
+    "SubjectChange",
     "WorkingMemory",
 ]

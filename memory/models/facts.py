@@ -15,6 +15,7 @@ from identity.models import Agent, AuthorFields, Persona
 from memory.models.base import UNIT_INTERVAL, Scope
 from memory.models.episodes import Episode
 from memory.models.events import Event
+from memory.models.subjects import SubjectAlias
 from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, PROFILE_CATEGORIES
 from nousweb.lib import clock
 
@@ -93,7 +94,11 @@ class Fact(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="facts")
     persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
     content = models.TextField()
+    # As it was written; which thing that is, its spelling knows. What is about nothing in particular has neither.
     subject = models.CharField(max_length=200, blank=True)
+    subject_alias = models.ForeignKey(
+        SubjectAlias, on_delete=models.PROTECT, null=True, blank=True, related_name="facts"
+    )
     category = models.CharField(max_length=50, default=DEFAULT_CATEGORY)
     kind = models.CharField(max_length=50, blank=True)
     scope = models.CharField(max_length=10, choices=Scope, default=Scope.GLOBAL)

@@ -24,7 +24,9 @@ class MemoryReview(models.Model):
 
     `old` and `new` are a pair of facts, `new` learned later; a fact that is reviewed alone is `new`. A pair is reviewed
     once: its resolution is remembered. `facts` are those of a compaction, or the one that was found wrong and is
-    learned again, in the words of `proposal`. `reasons` is what the comparison found, `verdict` what a judge said.
+    learned again, in the words of `proposal`; or the one that says of another subject what is learned, which is not
+    stored before it is answered: `details` are its fields. `subjects` are the two that may be one thing, the older
+    first. `reasons` is what the comparison found, `verdict` what a judge said.
     `before` is what the resolution changed, so that it can be undone.
     """
 
@@ -35,6 +37,8 @@ class MemoryReview(models.Model):
         LOW_CONFIDENCE = "low_confidence", "Uncertain fact"
         COMPACTION = "compaction", "Many facts on one subject"
         RELEARNED = "relearned", "Learned again though found wrong"
+        REPEATED = "repeated", "Same sentence, another subject"
+        SAME_SUBJECT = "same_subject", "Same thing?"
 
     class Status(models.TextChoices):
         PENDING = "pending", "Waiting"
@@ -49,6 +53,7 @@ class MemoryReview(models.Model):
         OLD_WRONG = "old_wrong", "Old was wrong"
         NEW_WRONG = "new_wrong", "New is wrong"
         BOTH = "both", "Both true"
+        DIFFERENT = "different", "Two things"
         MERGE = "merge", "Merged"
         KEEP = "keep", "Kept"
         REVERSE = "reverse", "Reversed"
@@ -64,6 +69,8 @@ class MemoryReview(models.Model):
     censor = models.ForeignKey(Censor, on_delete=models.PROTECT, null=True, related_name="reviews")
     subject = models.CharField(max_length=200, blank=True)
     facts = ArrayField(models.UUIDField(), default=list)
+    subjects = ArrayField(models.UUIDField(), default=list)
+    details = models.JSONField(default=dict)
     # What it is about, in a form that is the same whenever the same comes up; one review each.
     about = models.CharField(max_length=200, unique=True)
     score = models.FloatField(null=True)
@@ -104,7 +111,7 @@ class MemoryReview(models.Model):
         ]
 
     def __str__(self) -> str:
-        about = self.subject or (self.new or self.censor or "")
+        about = self.subject or (self.new or self.censor or self.proposal)
         return f"{self.get_kind_display()}: {about}"[:200]
 
     def get_absolute_url(self) -> str:

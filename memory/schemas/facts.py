@@ -61,8 +61,9 @@ class LearnOut(Schema):
     action: Literal["stored", "confirmed", "superseded", "queued", "decided"] = Field(
         description="confirmed: known already, `fact` is the known one; superseded: it took the place of an old fact; "
         "queued: people are asked what it is to an old one, or, where `fact` is one that they found wrong, whether it "
-        "holds after all; decided: they found `fact` wrong, this names no source that they did not know, and nothing "
-        "is stored"
+        "holds after all, or, where `fact` says the very same of another subject, whether it holds of both: in these "
+        "two cases nothing is stored; decided: nothing is stored, because they found `fact` wrong, and this names no "
+        "source that they did not know, or because they said that `fact` does not hold of this subject"
     )
     fact: FactOut
     review: UUID | None = Field(None, description="The pending review of it, if there is one")
@@ -100,7 +101,8 @@ class SupersedeIn(FactReasonIn):
 
 class SupersedeOut(Schema):
     action: Literal["superseded", "queued"] = Field(
-        description="queued: nothing is replaced, and people are asked, because the old one is their word"
+        description="queued: nothing is replaced, and people are asked, because the old one is their word, or because "
+        "`new` says the very same of another subject"
     )
     old: FactOut
     new: FactOut

@@ -41,7 +41,10 @@ class ReviewOut(Schema):
     old: ReviewFactOut | None = Field(None, description="The fact that was known")
     new: ReviewFactOut | None = Field(None, description="The fact that was learned later, or the one in question")
     censor: UUID | None = Field(None, alias="censor_id")
-    facts: list[UUID] = Field([], description="Those of a compaction")
+    facts: list[UUID] = Field(
+        [], description="Those of a compaction, or the one that was found wrong or is known about another subject"
+    )
+    subjects: list[UUID] = Field([], description="The two subjects that may be one thing, the older first")
     score: float | None = Field(description="Cosine of the pair, or the confidence of a single fact")
     reasons: list[ReviewReasonOut] = Field([], description="What differs between the two, the weightiest first")
     verdict: dict[str, Any] = Field({}, description="What the judge said, if it was asked")
@@ -61,7 +64,8 @@ class ReviewPage(Schema):
 
 class ReviewResolveIn(Input):
     resolution: str = Field(
-        description="same, replace, old_wrong, new_wrong, both or merge of a pair; keep or reverse of a censor"
+        description="same, replace, old_wrong, new_wrong, both or merge of a pair; keep or reverse of a censor; same, "
+        "both or new_wrong of a sentence about another subject; same or different of two subjects"
     )
     comment: Remark = ""
     content: Content = Field("", description="The text of a merge")

@@ -18,7 +18,7 @@ from django.db.models import BooleanField, CharField, Max, Model, Q, TextField
 from identity.models import AuditEvent
 from memory.models import Fact, FactChange, ItemType
 from memory.persona import PersonaMemory
-from memory.search.candidates import CandidateSet, bits_read, lexeme_values, masks_of, source_of
+from memory.search.candidates import CandidateSet, Spellings, bits_read, lexeme_values, masks_of, source_of
 from memory.search.request import SearchRequest
 from memory.types import MEMORY_TYPES, IndexEntry, MemoryType, entry_of
 
@@ -124,7 +124,7 @@ class Changed:
     def ids(self) -> list[int]:
         return list(self.then)
 
-    def seen(self, given: CandidateSet, lexemes: Sequence[str]) -> CandidateSet:
+    def seen(self, given: CandidateSet, lexemes: Sequence[str], spellings: Spellings) -> CandidateSet:
         """The candidates with the changed memories as they were: their words, their metadata, or not there at all.
 
         A text of the past has no vector any more, so its words alone speak for it.
@@ -146,7 +146,7 @@ class Changed:
             if then.entry.text != self.texts[key]:
                 reworded[place] = then.entry.text
                 cosine[place] = np.nan
-        for place, mask, words in _read(reworded, lexemes):
+        for place, mask, words in _read(reworded, lexemes, spellings):
             held[place], length[place] = bits_read([mask], lexemes)[0], words
         changed = replace(
             rows,
@@ -227,17 +227,17 @@ def _index_rows(view: PersonaMemory, keys: Iterable[Key]) -> list[tuple[int, str
         return list(cursor.fetchall())
 
 
-def _read(texts: Mapping[int, str], lexemes: Sequence[str]) -> list[tuple[int, int, int]]:
+def _read(texts: Mapping[int, str], lexemes: Sequence[str], spellings: Spellings) -> list[tuple[int, int, int]]:
     """Of each text its place, which of the lexemes it holds, as bits, and how many words it has."""
     if not texts:
         return []
-    held, _ = masks_of(lexemes)
+    held, _ = masks_of(lexemes, spellings)
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT place, {held}, nous_word_count(terms) FROM ("  # noqa: S608
             "SELECT place, to_tsvector('english', text) AS terms"
             " FROM unnest(%(places)s::int[], %(texts)s::text[]) AS given (place, text)) AS reworded",
-            {**lexeme_values(lexemes), "places": list(texts), "texts": list(texts.values())},
+            {**lexeme_values(lexemes, spellings), "places": list(texts), "texts": list(texts.values())},
         )
         return list(cursor.fetchall())
 

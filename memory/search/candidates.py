@@ -4,7 +4,7 @@ Both read the physical tables of the view only, and of these the agent's own row
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate, combinations
@@ -39,6 +39,8 @@ PAIRED = 4
 COUNTED = 2_000
 """A word that this many items hold is common: counted in the background (memory.search.index_statistics), not here."""
 MAX_LEXEMES = 64
+MAX_SPELLINGS = 16
+"""Other names of subjects that a query names, so many in all."""
 OWN_WORDS = frozenset([*ItemType.values, *Scope.values, *PROFILE_CATEGORIES])
 """What filters of most searches name: words of this program, without quotes in them."""
 
@@ -65,12 +67,26 @@ def _holders(view: PersonaMemory, columns: str, condition: str) -> str:
 
 
 def counts_read(view: PersonaMemory, query: str) -> Counts:
-    """Counts over the view's collections, and of the query's lexemes in them: one statement."""
+    """Counts over the view's collections, and of the query's lexemes in them, with the other spellings of the subjects
+    that the query names: one statement."""
     agent = int(view.agent.pk)
-    counted = _holders(view, "1 AS one", f"nous_agent_lexemes(agent_id, terms) && ARRAY['{agent}:' || asked.lexeme]")
+    counted = _holders(view, "1 AS one", f"nous_agent_lexemes(agent_id, terms) && ARRAY['{agent}:' || counted.lexeme]")
     statement = f"""
 WITH asked AS MATERIALIZED (
     SELECT lexeme FROM unnest(to_tsvector('english', %(query)s::text)) ORDER BY positions[1], lexeme LIMIT {MAX_LEXEMES}
+), told AS MATERIALIZED (
+    SELECT array_agg(lexeme) AS words FROM asked
+), spelled AS MATERIALIZED (
+    SELECT DISTINCT alias.lexemes AS said, other.lexemes AS also
+    FROM told JOIN memory_subjectalias AS alias
+        ON alias.lexemes[1] = ANY(told.words) AND alias.lexemes <@ told.words
+        AND alias.agent_id = {agent} AND alias.persona = ANY(%(personas)s::text[])
+    JOIN memory_subjectalias AS other
+        ON other.agent_id = {agent} AND other.subject_id = alias.subject_id AND other.id <> alias.id
+    WHERE other.lexemes <> '{{}}' AND NOT other.lexemes <@ alias.lexemes
+    ORDER BY said, also LIMIT {MAX_SPELLINGS}
+), counted AS MATERIALIZED (
+    SELECT lexeme FROM asked UNION SELECT unnest(also) FROM spelled
 ), held AS MATERIALIZED (
     SELECT items, mean_words, common FROM memory_searchstatistics
     WHERE agent_id = {agent} AND persona = ANY(%(personas)s::text[])
@@ -81,18 +97,33 @@ SELECT
     (SELECT json_object_agg(lexeme, CASE
         WHEN EXISTS (SELECT 1 FROM held WHERE jsonb_exists(common, lexeme))
         THEN (SELECT sum((common ->> lexeme)::integer) FROM held)
-        ELSE (SELECT count(*) FROM (SELECT one FROM {counted} AS matching LIMIT {COUNTED}) AS few) END) FROM asked),
+        ELSE (SELECT count(*) FROM (SELECT one FROM {counted} AS matching LIMIT {COUNTED}) AS few) END) FROM counted),
     CASE WHEN EXISTS (SELECT 1 FROM held) THEN NULL ELSE
         (SELECT json_build_array(count(*), coalesce(avg(words), 0)) FROM {source_of(view, "words", "active")} AS every)
-    END
+    END,
+    (SELECT words FROM told),
+    (SELECT json_agg(json_build_array(said, also)) FROM spelled)
 """  # noqa: S608
-    [(model, held, df, every)] = rows_prepared(statement, {"query": query, "personas": list(view.personas)})
+    [(model, held, df, every, asked, spelled)] = rows_prepared(
+        statement, {"query": query, "personas": list(view.personas)}
+    )
     if held:
         items = sum(row[0] for row in held)
         mean = sum(row[0] * row[1] for row in held) / max(items, 1)
     else:
         items, mean = int(every[0]), float(every[1])
-    return Counts(model or "", items, mean, {word: int(n) for word, n in (df or {}).items()})
+    frequencies = {word: int(n) for word, n in (df or {}).items()}
+    spellings: dict[str, list[list[str]]] = {}
+    for said, also in spelled or ():
+        for word in said:
+            spellings.setdefault(word, []).append(also)
+    # What holds another name holds the word; its rarest lexeme says how many do.
+    holding = {
+        word: frequencies.get(word, 0)
+        + sum(min(frequencies.get(each, 0) for each in also) for also in spellings.get(word, ()))
+        for word in asked or ()
+    }
+    return Counts(model or "", items, mean, holding, spellings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +226,7 @@ def _fetch_statement(
     values: dict[str, Any] = {
         **known_values,
         **wanted_values,
-        **lexeme_values(lexemes),
+        **lexeme_values(lexemes, counts.spellings),
         "lexical": list(lexical),
     }
     found = "SELECT unnest(%(lexical)s::bigint[])"
@@ -210,7 +241,7 @@ def _fetch_statement(
             f" AS dense ORDER BY {distance} LIMIT {_hits(request)})"
         )
         cosine = f"CASE WHEN model = {model} THEN -({distance}) END"
-    held, named = masks_of(lexemes)
+    held, named = masks_of(lexemes, counts.spellings)
     columns = (
         "id, item_type, CASE WHEN loop_id = '' THEN '' ELSE persona || loop_id END AS loop, position, words,"
         f" names = '{{}}' AS nameless, says_time, ({wanted}) AS wanted, {cosine} AS cosine, {held} AS held,"
@@ -246,16 +277,32 @@ def distance_of(vector: Vectors) -> str:
     return f"embedding::halfvec({len(vector)}) <#> %(vector)s::halfvec({len(vector)})"
 
 
-def lexeme_values(lexemes: Sequence[str]) -> dict[str, str]:
+Spellings = Mapping[str, Sequence[Sequence[str]]]
+"""Other names of a subject, each as its lexemes, by a lexeme of the name that a query has."""
+
+
+def lexeme_values(lexemes: Sequence[str], spellings: Spellings) -> dict[str, Any]:
     """The parameters of `masks_of`."""
-    words = {f"word{place}": word for place, word in enumerate(lexemes)}
-    return words | {f"terms{place}": _quoted(word) for place, word in enumerate(lexemes)}
+    values: dict[str, Any] = {f"terms{place}": _holding(word, spellings) for place, word in enumerate(lexemes)}
+    for place, word in enumerate(lexemes):
+        if word in spellings:
+            values[f"words{place}"] = [word, *(each for also in spellings[word] for each in also)]
+        else:
+            values[f"word{place}"] = word
+    return values
 
 
-def masks_of(lexemes: Sequence[str]) -> tuple[str, str]:
-    """Which of the lexemes an item holds, and which name its speaker or subject: expressions that `bits_read` reads."""
+def masks_of(lexemes: Sequence[str], spellings: Spellings) -> tuple[str, str]:
+    """Which of the lexemes an item holds, and which name its speaker or subject: expressions that `bits_read` reads.
+
+    Of a lexeme with spellings, those count that hold or name the same subject otherwise.
+    """
     held = _mask(f"terms @@ {_tsquery(place)}" for place in range(len(lexemes)))
-    return held, _mask(f"%(word{place})s::text = ANY(names)" for place in range(len(lexemes)))
+    named = (
+        f"names && %(words{place})s::text[]" if word in spellings else f"%(word{place})s::text = ANY(names)"
+        for place, word in enumerate(lexemes)
+    )
+    return held, _mask(named)
 
 
 def _mask(flags: Iterable[str]) -> str:
@@ -275,7 +322,7 @@ def _lexical_statement(
         return "", values
     weights = []
     for place, (n, word) in enumerate(present):
-        values[f"terms{place}"] = _quoted(word)
+        values[f"terms{place}"] = _holding(word, counts.spellings)
         values[f"weight{place}"] = round(rarity(min(n, counts.items), counts.items), 5)
         weights.append(f"(terms @@ {_tsquery(place)})::integer * %(weight{place})s::float8")
     # BM25's saturation of a word that occurs once, with the constants of the scoring.
@@ -295,21 +342,36 @@ def _lexical_statement(
 def selective(counts: Counts, present: Sequence[tuple[int, str]]) -> list[tuple[str, list[str]]]:
     """Which words an item must hold to be ranked, as alternatives: any (`&&`) or all (`@>`) of a list.
 
-    `present` has the words with their numbers of items, the rarest first.
+    `present` has the words with their numbers of items, the rarest first. Another name of a subject will do for a word.
     """
     if len(present) == 1 or present[0][0] <= LEXICAL_ROWS:
         total = list(accumulate(n for n, _ in present))
-        return [("&&", [word for (_, word), n in zip(present, total, strict=True) if n <= max(LEXICAL_ROWS, total[0])])]
+        kept = [word for (_, word), n in zip(present, total, strict=True) if n <= max(LEXICAL_ROWS, total[0])]
+        others = [also[0] for word in kept for also in counts.spellings.get(word, ())]
+        return [("&&", [*kept, *others])]
     # As many items as hold two words if they are independent of each other.
     pairs = sorted(
         (a * b // max(counts.items, 1), [one, two]) for (a, one), (b, two) in combinations(present[:PAIRED], 2)
     )
     total = list(accumulate(n for n, _ in pairs))
-    return [("@>", words) for (_, words), n in zip(pairs, total, strict=True) if n <= max(LEXICAL_ROWS, total[0])]
+    chosen = [words for (_, words), n in zip(pairs, total, strict=True) if n <= max(LEXICAL_ROWS, total[0])]
+    otherwise = [
+        [*also, *(each for each in words if each != word)]
+        for words in chosen
+        for word in words
+        for also in counts.spellings.get(word, ())
+    ]
+    return [("@>", words) for words in [*chosen, *otherwise]]
 
 
 def _tsquery(place: int) -> str:
     return f"%(terms{place})s::tsquery"
+
+
+def _holding(word: str, spellings: Spellings) -> str:
+    """The query for items that hold a lexeme, or all of another spelling that it stands for."""
+    others = (" & ".join(map(_quoted, also)) for also in spellings.get(word, ()))
+    return " | ".join((_quoted(word), *(f"({each})" for each in others)))
 
 
 def _quoted(lexeme: str) -> str:

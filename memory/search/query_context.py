@@ -1,7 +1,7 @@
 """What a search makes of its query before it looks for anything."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memory.embedding.protocol import Vectors
 from memory.search.request import SearchRequest
@@ -12,13 +12,15 @@ from memory.search.scoring import Statistics
 class Counts:
     """What is known of the collection before the search: `model` is the embedding model of its vectors, if any.
 
-    `df` has the query's lexemes.
+    `df` has the query's lexemes. `spellings` has, for a lexeme of a name in the query, the other names of the same
+    subject, each as its lexemes: an item that holds all of one of these holds the lexeme.
     """
 
     model: str
     items: int
     mean_words: float
     df: Mapping[str, int]
+    spellings: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
 
     @property
     def statistics(self) -> Statistics:

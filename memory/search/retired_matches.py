@@ -75,9 +75,9 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
     if request.as_of is not None:
         gone += " AND retired_at <= %(as_of)s AND recorded_at <= %(as_of)s"
         values["as_of"] = request.as_of
-    values |= lexeme_values(context.lexemes)
+    values |= lexeme_values(context.lexemes, context.counts.spellings)
     values |= {"agent": view.agent.pk, "personas": list(view.personas), "model": counts.model}
-    held, named = masks_of(context.lexemes)
+    held, named = masks_of(context.lexemes, context.counts.spellings)
     cosine = "NULL::double precision"
     if vector is not None:
         values["vector"] = vector_text(vector)

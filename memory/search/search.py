@@ -58,7 +58,7 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     watch.lap("embedding")
     candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
     if changed is not None:
-        candidate_set = changed.seen(candidate_set, lexemes)
+        candidate_set = changed.seen(candidate_set, lexemes, counts.spellings)
     watch.lap("candidates")
     thresholds = thresholds_of(counts.model)
     threshold = thresholds.relevance if request.min_score is None else request.min_score

@@ -24,12 +24,13 @@ from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion, 
 from identity.principal import Principal
 from identity.services.agent_lock import agent_erasing
 from identity.services.change_feed import change_draft, changes_record
-from memory.models import Fact, FactChange, ItemType, WorkingMemory
+from memory.models import Fact, FactChange, ItemType, SubjectAlias, WorkingMemory
 from memory.search.index_writer import index_remove
 from memory.services.facts.locks import facts_lock
 from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_describe
+from memory.services.subjects.registry import alias_find
 from memory.types import MEMORY_TYPES
-from memory.validation import text_check, visible_text, visible_text_check
+from memory.validation import text_check, visible_text_check
 from nousweb.lib.characters import plain_text
 from nousweb.lib.chatmarks import escape_markup
 from nousweb.lib.errors import NotFound
@@ -145,9 +146,10 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str) -> tuple[Receipt, Eras
 
 @erasing
 def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
-    """Erase every fact of an agent, of both personas, whose subject reads as `subject` in any case of letters.
+    """Erase a subject of an agent, in both personas: every fact with any of its spellings, and what names it.
 
-    The receipt does not name the subject. Raises NotAllowed, Invalid, or NotFound when there is no such fact.
+    `subject` is any of its spellings. The receipt does not name it. Raises NotAllowed, Invalid, or NotFound when there
+    is no such subject.
     """
     by.require(ERASE, agent)
     reason = reason_check(reason)
@@ -155,10 +157,15 @@ def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> 
     about = facts_about(agent, subject).order_by("pk").values_list("pk", flat=True)
     looked = _look(agent, list(about))
     agent = agent_erasing(agent)
-    found = list(about.all())
-    if not found:
+    # Read again: spellings may have been merged or split, and facts learned, before the agent was held.
+    things = subjects_called(agent, subject)
+    found = list(facts_about(agent, subject).order_by("pk").values_list("pk", flat=True))
+    if not found and not things:
         raise NotFound("There is no fact about this subject.")
     entry = receipt_describe(by=by, action="subject.erase", target=agent, agent=agent, reason=reason, label="A subject")
+    entry |= {"subjects": [str(thing) for thing in things]}
+    if not found:
+        return Receipt(facts_delete(agent=agent, fact_ids=[], quoting=[], entry=entry, rows={})), Erasure(agent)
     return _erase_facts(agent, found, looked, entry)
 
 
@@ -180,14 +187,15 @@ def agent_erase(*, agent: Agent, by: Principal, reason: str) -> tuple[Receipt, E
 
 
 def facts_about(agent: Agent, subject: str) -> models.QuerySet[Fact]:
-    """Facts of both personas whose subject reads as `subject`, in any case of letters.
+    """Facts of both personas about the subjects that have the spelling `subject`, whatever they call them."""
+    spelled = SubjectAlias.objects.filter(agent=agent, subject__in=subjects_called(agent, subject))
+    return Fact.objects.filter(agent=agent, subject_alias__in=spelled)
 
-    What was stored before hidden characters were left out of subjects, and a subject with them, is found too.
-    """
-    facts, asked = Fact.objects.filter(agent=agent), visible_text(subject).strip()
-    unusual = facts.filter(subject__regex=r"[^ -~]").values_list("subject", flat=True).distinct()
-    alike = [each for each in unusual if visible_text(each).strip().casefold() == asked.casefold()]
-    return facts.filter(models.Q(subject__iexact=asked) | models.Q(subject__in=alike))
+
+def subjects_called(agent: Agent, spelling: str) -> list[UUID]:
+    """The subjects of both personas that `spelling` means."""
+    found = (alias_find(agent=agent, persona=persona, spelling=spelling) for persona in Persona.values)
+    return [alias.subject_id for alias in found if alias is not None]
 
 
 def reason_check(reason: str) -> str:

@@ -18,6 +18,9 @@ from memory.models import (
     LongTermEntry,
     LoopSummary,
     Procedure,
+    Subject,
+    SubjectAlias,
+    SubjectChange,
     WorkingMemory,
 )
 from memory.types import MEMORY_TYPES
@@ -33,6 +36,9 @@ _FIRST: tuple[type[models.Model], ...] = (
     LoopSummary,
     Episode,
     EpisodeEvent,
+    Subject,
+    SubjectAlias,
+    SubjectChange,
     Fact,
     FactChange,
     Decision,
@@ -75,8 +81,12 @@ LATER: dict[tuple[type[models.Model], str], Any] = {
     **{(model, "retired_at"): None for model in (Episode, Decision, Procedure, Censor)},
     (ChangeProposal, "persona"): "actor",
     **{(model, "endorsed"): False for model in (Fact, Episode, Decision, Procedure, Censor)},
+    (Fact, "subject_alias_id"): None,
 }
 """Columns that files written before there were any lack, with what they are read as."""
+
+DERIVED = frozenset({(SubjectAlias, "key"), (SubjectAlias, "meaning"), (SubjectAlias, "blocks")})
+"""Columns that an import works out again."""
 
 AGENT_FIELDS = ("slug", "name", "kind", "config", "initiated_at", "created_at")
 
@@ -89,11 +99,15 @@ def table_name(model: type[models.Model]) -> str:
 
 
 def columns(model: type[models.Model]) -> list[models.Field]:
-    """The columns of a row in a file: all but the agent, which the file is of, and numbers nothing refers to."""
+    """The columns of a row in a file: all but the agent, which the file is of, numbers nothing refers to, and what is
+    derived from the others."""
     return [
         column
         for column in model._meta.concrete_fields
-        if column.name != "agent" and not (isinstance(column, models.AutoField) and model is not Event)
+        if column.name != "agent"
+        and not (isinstance(column, models.AutoField) and model is not Event)
+        and not column.generated
+        and (model, column.name) not in DERIVED
     ]
 
 

@@ -11,9 +11,12 @@ from django.db import DatabaseError, DataError, IntegrityError, connection, mode
 from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, Persona, validate_slug
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.models import Event, Fact, LongTermEntry, LoopSummary
+from memory.models import Event, Fact, LongTermEntry, LoopSummary, SubjectAlias
 from memory.search.index_writer import index_put
 from memory.services.event_ids import event_ids_reserve
+from memory.subjects.filling import registry_fill
+from memory.subjects.likeness import blocks_offered
+from memory.subjects.spelling import key_of, meaning_of
 from memory.transfer.export_tables import (
     AGENT_FIELDS,
     AUDIT_TABLE,
@@ -69,6 +72,7 @@ def agent_import(
                 storing.store(model, numbered)
                 stored += len(numbered)
                 progress(stored, total)
+            registry_fill(agent.pk)
             _agreement_check(agent)
             for memory_type in MEMORY_TYPES.values():
                 _index(memory_type, agent)
@@ -243,6 +247,10 @@ class _Storing:
             for name in ("content", "subject"):
                 values[name] = visible_text(values[name]) or values[name]
             values["tags"] = list(dict.fromkeys(visible_text(tag) or tag for tag in values["tags"]))
+        if model is SubjectAlias:
+            spelling = values["spelling"]
+            values |= {"key": key_of(spelling), "meaning": meaning_of(spelling)}
+            values["blocks"] = blocks_offered(self.agent.pk, values["persona"], spelling)
         _approvable_check(number, model, values)
         return model(**values)
 
@@ -328,6 +336,22 @@ def _agreement_check(agent: Agent) -> None:
         )
         if cursor.fetchone()[0]:
             raise Invalid("A loop or an episode holds events of another persona.", field="file")
+        cursor.execute(
+            """
+            SELECT EXISTS (
+                SELECT 1 FROM memory_fact fact JOIN memory_subjectalias alias ON alias.id = fact.subject_alias_id
+                WHERE fact.agent_id = %s AND alias.persona <> fact.persona)
+            OR EXISTS (
+                SELECT 1 FROM memory_subjectalias alias JOIN memory_subject subject ON subject.id = alias.subject_id
+                WHERE alias.agent_id = %s AND alias.persona <> subject.persona)
+            OR EXISTS (
+                SELECT 1 FROM memory_subject one JOIN memory_subject other ON other.id = one.merged_into_id
+                WHERE one.agent_id = %s AND one.persona <> other.persona)
+            """,
+            [agent.pk, agent.pk, agent.pk],
+        )
+        if cursor.fetchone()[0]:
+            raise Invalid("A fact or a spelling is of a subject of another persona.", field="file")
 
 
 def _index(memory_type: MemoryType, agent: Agent) -> None:

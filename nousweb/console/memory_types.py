@@ -69,7 +69,10 @@ TYPE_PAGES: Mapping[str, TypePages] = MappingProxyType(
                     ("found wrong", "seg-6", Q(invalidated_at__isnull=False)),
                     ("superseded", "seg-8", Q()),
                 ),
-                more_pages=(("Supersessions", "agent_supersessions", "memory.view_factchange"),),
+                more_pages=(
+                    ("Subjects", "agent_subjects", "memory.view_fact"),
+                    ("Supersessions", "agent_supersessions", "memory.view_factchange"),
+                ),
                 sub_pages=(
                     "agent_fact_add",
                     "agent_subject",

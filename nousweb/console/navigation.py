@@ -62,6 +62,8 @@ PARENT_PAGES = {
     "memory_review_detail": "memory_review",
     "agent_erase": "agent_identity",
     **memory_types.PARENT_PAGES,
+    "agent_subject": "agent_subjects",
+    "agent_subject_thing": "agent_subjects",
     "agent_censor": "agent_censors",
     "agent_censor_add": "agent_censors",
     "agent_censor_edit": "agent_censors",

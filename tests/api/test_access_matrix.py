@@ -20,7 +20,7 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
 from identity.services.webhooks import webhook_create
 from memory.jobs.queue import job_queue
-from memory.models import FactChange
+from memory.models import FactChange, Subject
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_open
@@ -62,6 +62,15 @@ POST   /api/facts/{fact_id}/supersede       401 403 200 200 200 200 404 401 401
 POST   /api/facts/{fact_id}/invalidate      401 403 200 200 403 403 404 401 401
 POST   /api/facts/{fact_id}/restore         401 403 409 409 403 403 404 401 401
 GET    /api/profile                         401 200 200 200 200 200 404 401 401
+GET    /api/subjects                        401 200 200 200 200 200 404 401 401
+POST   /api/subjects                        401 403 201 201 403 403 404 401 401
+GET    /api/subjects/{subject_id}           401 200 200 200 200 200 404 401 401
+PATCH  /api/subjects/{subject_id}           401 403 200 200 403 403 404 401 401
+GET    /api/subjects/{subject_id}/history   401 200 200 200 200 200 404 401 401
+POST   /api/subjects/{subject_id}/aliases   401 403 200 200 403 403 404 401 401
+POST   /api/subjects/{subject_id}/merge     401 403 404 404 403 403 404 401 401
+POST   /api/subjects/{subject_id}/split     401 403 422 422 403 403 404 401 401
+POST   /api/subjects/{subject_id}/undo      401 403 404 404 403 403 404 401 401
 POST   /api/events                          401 403 403 403 201 201 404 401 401
 GET    /api/events                          401 200 200 200 200 200 404 401 401
 GET    /api/events/{event_id}               401 200 200 200 200 200 404 401 401
@@ -128,6 +137,11 @@ BODIES = {
     "POST /api/facts": {"content": "Tim sails."},
     "PATCH /api/facts/{fact_id}": {"importance": 0.9},
     "POST /api/facts/{fact_id}/supersede": {"by": {"content": "Tim rows."}},
+    "POST /api/subjects": {"name": "Quux"},
+    "PATCH /api/subjects/{subject_id}": {"kind": "person"},
+    "POST /api/subjects/{subject_id}/aliases": {"spelling": "Timmy"},
+    "POST /api/subjects/{subject_id}/merge": {"into": str(uuid4())},
+    "POST /api/subjects/{subject_id}/undo": {"change": str(uuid4())},
     "POST /api/reviews/{review_id}/resolve": {"resolution": "both"},
     "POST /api/context": {"session_id": "s", "input": "?"},
     "POST /api/context/{run_id}/response": {"response": "It is sunny."},
@@ -251,6 +265,10 @@ POST   memory_review_batch_undo login no in    in    login login login login log
 GET    agent_supersessions   login in    in    in    login login login login login
 POST   agent_supersession_undo login no  in    in    login login login login login
 GET    agent_subject         login in    in    in    login login login login login
+GET    agent_subjects        login in    in    in    login login login login login
+GET    agent_subject_thing   login in    in    in    login login login login login
+POST   agent_subject_add     login no    in    in    login login login login login
+POST   agent_subject_change  login no    in    in    login login login login login
 GET    lifecycle             login in    in    in    login login login login login
 POST   lifecycle_retry       login no    in    in    login login login login login
 POST   lifecycle_schedule    login no    in    in    login login login login login
@@ -364,6 +382,7 @@ class World:
             "expectation_id": expectation_create(
                 agent=ada, request=request_of("?"), requirement="present", target="section", section="frame", by=bob
             ).pk,
+            "subject_id": Subject.objects.get(name="Tim").pk,
             "webhook_id": webhook_create(
                 agent=ada, url="https://example.org/", scopes=["memory:read"], by=Principal.of_system("tests")
             )[0].pk,
@@ -401,7 +420,9 @@ class World:
             "agent_context_outcome": {"pk": self.run},
             "agent_token_revoke": {"pk": self.token.pk}, "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
             "agent_context_run": {"pk": self.run}, "proposal_undo": {"pk": self.decided.pk},
-            "agent_subject": {"subject": "Tim"}, "lifecycle_retry": {"pk": self.retried.pk},
+            "agent_subject": {"subject": "Tim"}, "agent_subject_thing": {"pk": self.keys["subject_id"]},
+            "agent_subject_change": {"pk": self.keys["subject_id"], "change": "edit"},
+            "lifecycle_retry": {"pk": self.retried.pk},
             "lifecycle_schedule": {"pk": Schedule.objects.earliest("pk").pk},
             "agent_supersession_undo": {"pk": FactChange.objects.filter(action="superseded").latest("pk").pk},
             "agent_event": {"pk": self.event}, "agent_loop": {"loop_id": "loop-1"},

@@ -96,7 +96,8 @@ def test_erasure_of_a_fact_leaves_only_a_receipt(ada, actor, admin, api, actor_t
     receipt = fact_erase(fact=fact, by=admin, reason="Asked by the person.")
     assert_gone("Zanzibar", "Elm")
     assert receipt.rows == {
-        "contextrun": 1, "factchange": 1, "fact": 1, "searchitem": 1, "workingmemory": 1, "auditevent": 1,
+        "contextrun": 1, "factchange": 1, "fact": 1, "searchitem": 1, "workingmemory": 1, "auditevent": 2,
+        "subject": 1, "subjectalias": 1, "subjectchange": 1,
     }  # fmt: skip
     assert receipt.still_quoted == {}
     assert Fact.objects.get() == kept
@@ -112,7 +113,8 @@ def test_erasure_keeps_audit_records_of_other_things(ada, bruno, actor, admin):
     learn(ada, actor, "The office is in Oslo.", "office")
     learn(bruno, Principal.of_system("tests"), SECRET)
     fact = learn(ada, actor, SECRET)
-    about = AuditEvent.objects.filter(object_id=str(fact.pk)).values_list("pk", flat=True)
+    about = [str(fact.pk), str(fact.subject_alias.subject_id)]
+    about = AuditEvent.objects.filter(object_id__in=about).values_list("pk", flat=True)
     others = list(AuditEvent.objects.exclude(pk__in=list(about)).order_by("pk").values())
     fact_erase(fact=fact, by=admin, reason="x")
     assert list(AuditEvent.objects.filter(pk__in=[row["id"] for row in others]).order_by("pk").values()) == others

@@ -48,11 +48,11 @@ def test_learning_the_same_again_confirms_it(learn, again):
     assert Fact.objects.count() == 1
 
 
-def test_learning_the_same_words_about_another_subject_is_another_fact(learn):
-    learn("Prefers tea.", subject="Alice")
+def test_learning_the_same_words_about_another_subject_is_a_question(learn):
+    known = learn("Prefers tea.", subject="Alice")
     told = learn("Prefers tea.", subject="Bob")
-    assert told["action"] == "stored"
-    assert Fact.objects.active().count() == 2
+    assert (told["action"], told["fact"]["id"]) == ("queued", known["fact"]["id"])
+    assert Fact.objects.count() == 1
 
 
 def test_learning_a_certain_change_supersedes(learn):

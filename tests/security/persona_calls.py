@@ -62,6 +62,7 @@ class Known:
 
 MARKS: dict[str, set[str]] = {
     "fact": {"id", "confirmation_count"},
+    "subject": {"id", "aliases", "is_user"},
     "proposal": {"id", "guardrail"},
     "event": {"id", "ts", "loop_id"},
     "episode": {"id", "summary_kind"},
@@ -88,7 +89,7 @@ def text(rng: Random) -> str:
 def fact(rng: Random) -> dict[str, Any]:
     return {
         "content": text(rng),
-        "subject": rng.choice(["Tim", "", "ledger"]),
+        "subject": rng.choice(["Tim", "", "ledger", "Timothy", "the user", "ledger export"]),
         "category": rng.choice(["person", "preference", "technical", "concept", "rule"]),
         "confidence": rng.choice([1.0, 0.4]),
     }
@@ -163,6 +164,15 @@ MAKERS: dict[str, Maker] = {
     "POST /api/facts/{fact_id}/invalidate": lambda rng, known: ({}, None),
     "POST /api/facts/{fact_id}/restore": lambda rng, known: ({}, None),
     "GET /api/profile": lambda rng, known: (page(rng), None),
+    "GET /api/subjects": lambda rng, known: (page(rng), None),
+    "POST /api/subjects": lambda rng, known: ({}, {"name": "Tim"}),
+    "GET /api/subjects/{subject_id}": lambda rng, known: ({}, None),
+    "PATCH /api/subjects/{subject_id}": lambda rng, known: ({}, {"kind": "person"}),
+    "GET /api/subjects/{subject_id}/history": lambda rng, known: (page(rng), None),
+    "POST /api/subjects/{subject_id}/aliases": lambda rng, known: ({}, {"spelling": "Timothy"}),
+    "POST /api/subjects/{subject_id}/merge": lambda rng, known: ({}, {"into": known.one("subject", rng)}),
+    "POST /api/subjects/{subject_id}/split": lambda rng, known: ({}, {"facts": [known.one("fact", rng)], "name": "x"}),
+    "POST /api/subjects/{subject_id}/undo": lambda rng, known: ({}, {"change": NOBODY}),
     "POST /api/events": lambda rng, known: ({}, events(rng)),
     "GET /api/events": lambda rng, known: (page(rng, order=rng.choice(["latest", "earliest"])), None),
     "GET /api/events/{event_id}": lambda rng, known: ({}, None),

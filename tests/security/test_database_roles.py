@@ -172,7 +172,9 @@ def test_erasure_functions_leave_a_receipt_and_blank_nothing_else(product: Produ
     assert isinstance(made, dict)
     trail = product.rows("SELECT id FROM identity_auditevent")
     [(fact, agent)] = product.rows("SELECT id, agent_id FROM memory_fact WHERE subject = 'x'")
-    others = f"SELECT to_jsonb(t)::text FROM identity_auditevent t WHERE object_id <> '{fact}' ORDER BY id"  # noqa: S608
+    [(subject,)] = product.rows("SELECT id FROM memory_subject WHERE name = 'x'")
+    mine = f"object_id IN ('{fact}', '{subject}')"
+    others = f"SELECT to_jsonb(t)::text FROM identity_auditevent t WHERE NOT {mine} ORDER BY id"  # noqa: S608
     before = product.rows(others)
     with psycopg.connect(product.url) as attacker:
         attacker.execute("DELETE FROM memory_searchitem WHERE item_id = %s", [str(fact)])

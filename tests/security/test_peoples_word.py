@@ -180,8 +180,10 @@ class TestSupersession:
     def test_supersession_leaves_other_peoples_subjects_alone(self, learn, said):
         said(ROME)
         said("Prefers tea.", subject="Alice")
-        for content, subject in [("Bob lives in Oslo.", "Bob"), ("Prefers tea.", "Bob"), ("Prefers coffee.", "Ann")]:
+        for content, subject in [("Bob lives in Oslo.", "Bob"), ("Prefers coffee.", "Ann")]:
             assert learn(content, subject=subject)["action"] == "stored"
+        told = learn("Prefers tea.", subject="Bob")
+        assert (told["action"], told["fact"]["subject"], told["fact"]["active"]) == ("queued", "Alice", True)
 
     def test_supersession_of_ones_own_fact_is_open_to_people(self, person, said, learn):
         old = said(ROME)["fact"]["id"]

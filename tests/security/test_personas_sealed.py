@@ -53,6 +53,7 @@ LAST: tuple[Call, ...] = (
     ("GET", "/index", {}, None),
     ("GET", "/changes", {"limit": 500, "bodies": "true"}, None),
     ("GET", "/facts", {"state": "all", "limit": 200}, None),
+    ("GET", "/subjects", {"limit": 200}, None),
     ("GET", "/events", {"limit": 200}, None),
     ("GET", "/loops", {"limit": 1}, None),
     ("GET", "/censors", {"state": "all", "limit": 200}, None),
@@ -300,5 +301,11 @@ PEOPLES = {
     "POST /api/expectations",
     "PATCH /api/expectations/{expectation_id}",
     "DELETE /api/expectations/{expectation_id}",
+    "POST /api/subjects",
+    "PATCH /api/subjects/{subject_id}",
+    "POST /api/subjects/{subject_id}/aliases",
+    "POST /api/subjects/{subject_id}/merge",
+    "POST /api/subjects/{subject_id}/split",
+    "POST /api/subjects/{subject_id}/undo",
 }
 """Operations that no token may call; they are tried nevertheless."""

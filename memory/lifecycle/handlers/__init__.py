@@ -11,6 +11,7 @@ from memory.lifecycle.handlers.fact_check import FACT_CHECK
 from memory.lifecycle.handlers.fact_judge import FACT_JUDGE
 from memory.lifecycle.handlers.procedure_flags import PROCEDURE_FLAGS
 from memory.lifecycle.handlers.staleness import STALENESS
+from memory.lifecycle.handlers.subject_contexts import SUBJECT_CONTEXTS
 from memory.lifecycle.handlers.webhook import WEBHOOK
 
 HANDLERS: dict[str, Handler] = {
@@ -25,7 +26,16 @@ HANDLERS: dict[str, Handler] = {
     "procedure_flags": PROCEDURE_FLAGS,
     "censor_retire": CENSOR_RETIRE,
     "compaction": COMPACTION,
+    "subject_contexts": SUBJECT_CONTEXTS,
 }
 
-DREAM = ("staleness", "core_facts", "episode_compact", "procedure_flags", "censor_retire", "compaction")
+DREAM = (
+    "staleness",
+    "core_facts",
+    "episode_compact",
+    "procedure_flags",
+    "censor_retire",
+    "compaction",
+    "subject_contexts",
+)
 """Run once a day for each agent: the dream cycle."""

@@ -4,7 +4,7 @@ import hashlib
 import time
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, F
 from django.db.models.functions import Lower
 
 from identity.models import Persona
@@ -35,8 +35,8 @@ def _crowded(job: Job, persona: str, began: float) -> Crowded:
     counts = (
         Fact.objects.active()
         .filter(agent=job.agent, persona=persona)
-        .exclude(subject="")
-        .values(named=Lower("subject"))
+        .exclude(subject_alias=None)
+        .values(thing=F("subject_alias__subject"), named=Lower("subject_alias__subject__name"))
         .annotate(facts=Count("pk"))
         .filter(facts__gt=COMPACTION_FACTS)
         .order_by("-facts", "named")
@@ -49,7 +49,7 @@ def _crowded(job: Job, persona: str, began: float) -> Crowded:
             continue
         facts = list(
             Fact.objects.active()
-            .filter(agent=job.agent, persona=persona, subject__iexact=row["named"])
+            .filter(agent=job.agent, persona=persona, subject_alias__subject=row["thing"])
             .order_by("recorded_at", "id")[:COMPACTION_LISTED]
         )
         text = ""

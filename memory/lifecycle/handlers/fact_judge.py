@@ -15,6 +15,7 @@ from memory.judge import Judged, JudgeFailed, JudgeUnavailable, RelationVerdict,
 from memory.lifecycle.handler import Defer, Handler
 from memory.models import Job, MemoryReview
 from memory.services.reviews.resolve import verdict_apply
+from memory.services.subjects.things import pair_snapshots
 
 BY = Principal.of_system("judge")
 
@@ -46,7 +47,8 @@ def _apply(job: Job, judged: Judged[RelationVerdict] | str) -> dict[str, Any]:
     review = MemoryReview.objects.select_related("old", "new").filter(pk=job.subject_id).first()
     if review is None or review.old is None or review.new is None:
         return {"judge": "answered"}
-    comparison = compare_facts(FactSnapshot.of(review.old), FactSnapshot.of(review.new), review.score or 0.0, UNKNOWN)
+    old, new = pair_snapshots(review.old, review.new)
+    comparison = compare_facts(old, new, review.score or 0.0, UNKNOWN)
     relation = auto_resolution(comparison, judged.value)
     answer = verdict_apply(review=review, judged=judged, relation=relation, by=BY)
     return {"judge": str(judged.value.relation), "confidence": judged.value.confidence, "answer": answer}

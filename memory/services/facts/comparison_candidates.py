@@ -19,6 +19,7 @@ from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
 from memory.models import Fact
 from memory.persona import VIEWS
 from memory.policy import CATEGORY_PERMISSIONS
+from memory.services.subjects.things import snapshot_of, things_of
 
 NEAREST = 8
 BY_WORDS = 12
@@ -69,17 +70,22 @@ def candidates_compare(
     `comparisons` are those that were made of `fact` a moment ago, which are not made again; new ones are added.
     """
     excluded = {fact.pk, *exclude}
-    new = FactSnapshot.of(fact)
     repeated = _comparable(fact, _same_words(fact) - excluded, same_words=True)
-    if exact := [old for old in repeated if not subjects_clash(FactSnapshot.of(old), new)]:
+    things = things_of(fact.agent_id, [fact, *repeated]) if repeated else {}
+    new = snapshot_of(fact, things)
+    if exact := [old for old in repeated if not subjects_clash(snapshot_of(old, things), new)]:
         # The very same words decide by themselves, so nothing else has to be looked for.
         return [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), exact_match=True) for old in exact]
+    elsewhere = [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), elsewhere=True) for old in repeated]
     cosines = _near(fact, vector)
     thresholds = vector.thresholds if vector else UNKNOWN
     comparisons = {} if comparisons is None else comparisons
-    contradicted, matches = [], []
-    for row in _comparable(fact, set(cosines) - excluded, same_words=False):
-        old, cosine = FactSnapshot.of(row), cosines.get(row.pk, 0.0)
+    contradicted, matches = [], elsewhere
+    others = _comparable(fact, set(cosines) - excluded - {old.pk for old in repeated}, same_words=False)
+    things = things_of(fact.agent_id, [fact, *others])
+    new = snapshot_of(fact, things)
+    for row in others:
+        old, cosine = snapshot_of(row, things), cosines.get(row.pk, 0.0)
         if subjects_clash(old, new):
             if across_subjects and row.endorsed and (found := _contradiction(old, new, cosine, thresholds)):
                 contradicted.append(FactMatch(row.pk, found, only_asked=True))
@@ -93,11 +99,11 @@ def candidates_compare(
 
 def _contradiction(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: Thresholds) -> Comparison | None:
     """How `new` would contradict `old`, people's word of another subject, if it had the same one; else None."""
-    comparison = compare_facts(old, replace(new, subject=old.subject), cosine, thresholds)
+    comparison = compare_facts(old, replace(new, subject=old.subject, thing=old.thing), cosine, thresholds)
     codes = {reason.code for reason in comparison.reasons}
     if comparison.kind not in (Kind.CHANGED, Kind.DIFFERS) or "name" in codes:
         return None
-    if names_subject(new.content, old.subject):
+    if names_subject(new.content, old):
         contradicts = comparison.kind is Kind.CHANGED or bool(codes & OPPOSING)
     else:
         contradicts = bool(codes & REVERSING)
@@ -152,6 +158,14 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, float]:
     values: dict[str, Any] = {
         "agent": fact.agent_id, "text": fact.content, "subject": fact.subject, "persona": fact.persona,
     }  # fmt: skip
+    subject = "%(subject)s <> '' AND lower(subject) = lower(%(subject)s)"
+    if fact.subject_alias is not None:
+        values["thing"] = fact.subject_alias.subject_id
+        subject = f"""item_id IN (
+        SELECT told.id::text FROM memory_fact AS told JOIN memory_subjectalias AS spelled
+            ON spelled.id = told.subject_alias_id AND spelled.agent_id = told.agent_id
+        WHERE told.agent_id = %(agent)s AND spelled.subject_id = %(thing)s AND told.active
+        ORDER BY told.recorded_at DESC, told.id LIMIT {BY_SUBJECT})"""  # noqa: S608
     if vector is not None:
         size = f"halfvec({len(vector.numbers)})"
         distance = f"embedding::{size} <#> %(vector)s::{size}"
@@ -174,7 +188,7 @@ SELECT item_id, {cosine} FROM {table} WHERE id IN ({nearest}
      ) AS sharing, words ORDER BY ts_rank(terms, words.query, 1) DESC, id LIMIT {BY_WORDS})
     UNION
     (SELECT id FROM {table} WHERE agent_id = %(agent)s AND item_type = 'fact' AND active
-     AND %(subject)s <> '' AND lower(subject) = lower(%(subject)s) ORDER BY recorded_at DESC, id LIMIT {BY_SUBJECT})
+     AND {subject} ORDER BY recorded_at DESC, id LIMIT {BY_SUBJECT})
 )"""  # noqa: S608
     with connection.cursor() as cursor:
         cursor.execute(statement, values)

@@ -8,7 +8,7 @@
 
 import copy
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -33,8 +33,10 @@ from memory.services.facts.invalidate import fact_invalidate
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
 from memory.services.facts.rejected_facts import rejected_like, relearned_review_open
+from memory.services.facts.repeated_facts import holds_of_both, repeated_review
 from memory.services.facts.resolution import AppliedResolution, Resolution, resolution_apply
 from memory.services.reviews.opening import pair_review_open
+from memory.services.subjects.registry import alias_enter, alias_find
 from memory.types import entry_of
 from memory.validation import (
     choice_check,
@@ -53,6 +55,9 @@ from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 class LearnResult:
     """What learning came to. `action`: "stored"; "confirmed", then `fact` is the one that was known already;
     "superseded", then it took the place of `superseded`; "queued": stored, and `reviews` ask people about it.
+
+    Where the very same is known about another subject, nothing is stored, and `fact` is the known one: "queued" while
+    people are asked whether it holds of both, "decided" when they said that it does not.
 
     Where people found wrong what is learned, nothing is stored, and `fact` is the one that they found wrong: "queued"
     with a review while one waits, "decided" when its source is none that they did not know.
@@ -88,13 +93,15 @@ def fact_learn(
     persona: str = "",
     exclude: Sequence[UUID] = (),
     precheck: Precheck | None = None,
+    repeats: bool = False,
 ) -> LearnResult:
     """Learn a fact in the memory of the persona that `by` acts as, or for the system of `persona`.
 
     A fact that is known already is confirmed, one that certainly tells a newer value of an old one takes its place, and
     one that may do either is stored with a review, as is what would take the place of people's word or of what they
     are being asked about. What people found wrong is not stored again unless a person learns it. `exclude` are facts
-    that it is not compared with. `confidence` and `importance` lie in [0, 1]. `precheck` is of `fact_precheck`; without
+    that it is not compared with. With `repeats` it may say of another subject what is known of one already, as a person
+    has decided. `confidence` and `importance` lie in [0, 1]. `precheck` is of `fact_precheck`; without
     it, one is made unless a transaction is open, and then the comparison by meaning follows later. Raises Invalid,
     naming the field, or NotAllowed.
     """
@@ -125,19 +132,26 @@ def fact_learn(
     may_replace = {name for name, right in CATEGORY_PERMISSIONS.items() if by.may(right)}
     if precheck is None:
         precheck = Precheck() if in_transaction() else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
-    return _learn(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude)
+    return _learn(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats)
 
 
 @agent_transaction(of="fact")
 def _learn(
-    *, fact: Fact, by: Principal, precheck: Precheck, may_replace: set[str], exclude: Sequence[UUID]
+    *, fact: Fact, by: Principal, precheck: Precheck, may_replace: set[str], exclude: Sequence[UUID], repeats: bool
 ) -> LearnResult:
     # Another try, after a deadlock, begins with what was given.
     fact = copy.copy(fact)
     learning_lock(fact.agent, fact.persona)
     # What waited for the lock is learned after what was learned in the meantime.
     fact.recorded_at = clock.now()
-    return fact_reconcile(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude)
+    before = fact.subject_alias and fact.subject_alias.subject_id
+    fact.subject_alias = alias_find(agent=fact.agent, persona=fact.persona, spelling=fact.subject)
+    if before != (fact.subject_alias and fact.subject_alias.subject_id):
+        # What was compared before was compared as something else.
+        precheck = replace(precheck, comparisons={})
+    return fact_reconcile(
+        fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats
+    )
 
 
 def fact_reconcile(
@@ -147,6 +161,7 @@ def fact_reconcile(
     precheck: Precheck,
     may_replace: Collection[str] = (),
     exclude: Sequence[UUID] = (),
+    repeats: bool = False,
 ) -> LearnResult:
     """Compare `fact` with what is known, once, and do what follows. Called under the learning lock.
 
@@ -183,6 +198,13 @@ def fact_reconcile(
         if stored:
             fact_invalidate(fact=fact, by=by, reason="It says what people found wrong.")
         return LearnResult("queued", wrong, reviews=(review,)) if review else LearnResult("decided", wrong)
+    if decision.repeats is not None and not stored and not repeats:
+        repeated = Fact.objects.select_related("agent", "subject_alias").get(pk=decision.repeats.fact_id)
+        review = repeated_review(fact=fact, known=repeated, by=by)
+        if review is not None:
+            return LearnResult("queued", repeated, reviews=(review,))
+        if not holds_of_both(fact=fact, known=repeated):
+            return LearnResult("decided", repeated)
     if not stored:
         _store(fact, by, precheck.vector)
     superseded, refused = [], []
@@ -249,6 +271,9 @@ def _resolve_pair(
 
 
 def _store(fact: Fact, by: Principal, vector: Vector | None) -> None:
+    fact.subject_alias = alias_enter(
+        agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
+    )
     fact.save(force_insert=True)
     change_record(fact, FactChange.Action.STORED, by)
     index_put([entry_of(fact)], tell=vector is None)

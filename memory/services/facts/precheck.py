@@ -14,6 +14,7 @@ from memory.judge import Judged, JudgeFailed, RelationVerdict, judge_in_force
 from memory.models import Fact
 from memory.services.facts.comparison_candidates import ComparisonCache, Vector, candidates_compare
 from memory.services.indexing import active_model
+from memory.services.subjects.registry import alias_find
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +47,7 @@ def fact_precheck(
     comparisons: ComparisonCache = {}
     if judge is None:
         return Precheck(vector)
+    fact.subject_alias = alias_find(agent=fact.agent, persona=fact.persona, spelling=fact.subject)
     matches = candidates_compare(fact, vector=vector, may_replace=may_replace, exclude=exclude, comparisons=comparisons)
     if any(match.exact_match for match in matches):
         return Precheck(vector, comparisons=comparisons)

@@ -15,11 +15,11 @@ from django.db import connection
 from identity.principal import Principal
 from memory.comparison.compare import Comparison, Kind, compare_facts, names_subject, subjects_clash
 from memory.comparison.resolution import FactMatch, reasons_of
-from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.services.facts.comparison_candidates import SAME_WORDS, Vector, search_table
 from memory.services.reviews.opening import review_open
+from memory.services.subjects.things import snapshot_of, things_of
 from nousweb.lib import clock
 
 LATEST = 20
@@ -35,17 +35,19 @@ RELEARNED_WINDOW = timedelta(days=30)
 def rejected_like(fact: Fact, *, vector: Vector | None) -> tuple[Fact, FactMatch] | None:
     """The fact of the same memory that was found wrong and says what `fact` says, with the comparison; else None."""
     cosines = _cosines(fact, vector)
-    new, thresholds = FactSnapshot.of(fact), vector.thresholds if vector else UNKNOWN
-    rows = Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk")
+    thresholds = vector.thresholds if vector else UNKNOWN
+    rows = list(Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk"))
+    things = things_of(fact.agent_id, [fact, *rows]) if rows else {}
+    new = snapshot_of(fact, things)
     alike: list[tuple[Fact, FactMatch]] = []
     for row in rows:
         cosine = cosines[row.pk]
         if cosine is None:
             return row, FactMatch(row.pk, Comparison(Kind.SAME, 1.0, 1.0), exact_match=True)
-        old = FactSnapshot.of(row)
+        old = snapshot_of(row, things)
         # Its subject does not decide: the same words are the same, others where they name whom it is about.
-        comparison = compare_facts(old, replace(new, subject=old.subject), cosine, thresholds)
-        about_the_same = names_subject(new.content, old.subject) or not subjects_clash(old, new)
+        comparison = compare_facts(old, replace(new, subject=old.subject, thing=old.thing), cosine, thresholds)
+        about_the_same = names_subject(new.content, old) or not subjects_clash(old, new)
         if comparison.kind is Kind.SAME or (comparison.kind in ALIKE and about_the_same):
             alike.append((row, FactMatch(row.pk, comparison)))
     alike.sort(key=lambda pair: (pair[1].comparison.kind is not Kind.SAME, -pair[1].comparison.cosine))

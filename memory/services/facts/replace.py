@@ -9,16 +9,16 @@ from uuid import UUID
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.comparison.compare import compare_facts
-from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import waiting_review
-from memory.services.facts.learn import fact_learn
+from memory.services.facts.learn import LearnResult, fact_learn
 from memory.services.facts.locks import learning_lock
 from memory.services.facts.supersede import fact_supersede
 from memory.services.reviews.opening import pair_about, pair_review_open
+from memory.services.subjects.things import pair_snapshots
 from memory.validation import text_check
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -69,7 +69,10 @@ def fact_replace(
                 review=str(waiting.pk),
             )
     if new is None:
-        new = _replacement_learn(old, dict(fields or {}), by)
+        learned = _replacement_learn(old, dict(fields or {}), by)
+        if _is_elsewhere(learned):
+            return Replacement("queued", old, learned.fact, learned.review)
+        new = learned.fact
     if by.is_person or not old.endorsed or not old.active:
         superseded, successor = fact_supersede(old=old, new=new, by=by, reason=reason, at=at)
         return Replacement("superseded", superseded, successor)
@@ -79,15 +82,26 @@ def fact_replace(
     return Replacement("queued", old, new, _replacement_ask(old, new, by, reason).pk)
 
 
-def _replacement_learn(old: Fact, fields: dict[str, Any], by: Principal) -> Fact:
+def _replacement_learn(old: Fact, fields: dict[str, Any], by: Principal) -> LearnResult:
     fields = {name: getattr(old, name) for name in INHERITED} | fields
-    new = fact_learn(agent=old.agent, persona=old.persona, by=by, exclude=[old.pk], **fields).fact
-    if not new.active:
+    # A person who corrects one fact has decided about its subject, whatever is known of others.
+    learned = fact_learn(agent=old.agent, persona=old.persona, by=by, exclude=[old.pk], repeats=by.is_person, **fields)
+    if not learned.fact.active:
         raise Conflict(
             "People found wrong what should take its place; learn it by itself, with its source, to ask again.",
-            fact=str(new.pk),
+            fact=str(learned.fact.pk),
         )
-    return new
+    if learned.action == "decided":
+        raise Conflict(
+            "The same is known about another subject, and people decided that it does not hold of this one.",
+            fact=str(learned.fact.pk),
+        )
+    return learned
+
+
+def _is_elsewhere(learned: LearnResult) -> bool:
+    """Whether nothing was learned, because the same is known about another subject and people are asked."""
+    return any(review.kind == MemoryReview.Kind.REPEATED for review in learned.reviews)
 
 
 def _replacement_ask(old: Fact, new: Fact, by: Principal, reason: str) -> MemoryReview:
@@ -103,7 +117,8 @@ def _replacement_ask(old: Fact, new: Fact, by: Principal, reason: str) -> Memory
             "People wrote, confirmed or kept both of these facts: only people let one take the other's place.",
             fact=str(new.pk),
         )
-    comparison = compare_facts(FactSnapshot.of(old), FactSnapshot.of(new), 0.0, UNKNOWN)
+    before, after = pair_snapshots(old, new)
+    comparison = compare_facts(before, after, 0.0, UNKNOWN)
     review = pair_review_open(old=old, new=new, comparison=comparison, by=by, wish=reason)
     if review is None:
         raise Conflict("People were asked about these two facts already.")

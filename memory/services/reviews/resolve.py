@@ -12,15 +12,18 @@ from identity.services.agent_lock import agent_transaction
 from memory.comparison.compare import Kind as ComparisonKind
 from memory.judge import Judged, Relation, RelationVerdict
 from memory.lifecycle.policy import ESCALATES_TO
-from memory.models import Censor, Fact, MemoryReview
+from memory.models import Censor, Fact, MemoryReview, Subject
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.services.censors import censor_update
-from memory.services.facts import Precheck, fact_invalidate, fact_learn, fact_restore
+from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
 from memory.services.facts.endorsement import endorsement_change
+from memory.services.facts.history import iso
 from memory.services.facts.locks import facts_lock, learning_lock
+from memory.services.facts.repeated_facts import fields_of
 from memory.services.facts.resolution import resolution_apply
 from memory.services.reviews.opening import verdict_of
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
+from memory.services.subjects.merge import subject_merge
 from memory.validation import choice_check, text_check, visible_text_check
 from nousweb.lib.errors import Conflict, NotFound
 
@@ -43,6 +46,8 @@ RESOLUTIONS: dict[str, tuple[MemoryReview.Resolution, ...]] = {
     Kind.LOW_CONFIDENCE: (Resolution.KEEP, Resolution.NEW_WRONG),
     Kind.COMPACTION: (Resolution.MERGE, Resolution.KEEP),
     Kind.RELEARNED: (Resolution.KEEP, Resolution.REVERSE),
+    Kind.REPEATED: (Resolution.SAME, Resolution.BOTH, Resolution.NEW_WRONG),
+    Kind.SAME_SUBJECT: (Resolution.SAME, Resolution.DIFFERENT),
 }
 """Which resolutions each kind of review takes."""
 BULK_RESOLUTIONS = (Resolution.SAME, Resolution.REPLACE, Resolution.BOTH, Resolution.KEEP)
@@ -69,14 +74,17 @@ def review_resolve(
     """Resolve a review; `content` is the text of a merge. Only people.
 
     Of a pair: see `resolution_apply`; it is not asked about again. merge: a third text takes the place of all. keep and
-    reverse: of a censor that rose by itself, of a single fact, or of the decision that a fact is wrong. What a person's
-    resolution leaves standing is people's word from then on. Raises Conflict when it was resolved already or its facts
+    reverse: of a censor that rose by itself, of a single fact, or of the decision that a fact is wrong. Of a sentence
+    that was learned about another subject: same, both subjects are one thing and are merged; both, it holds of either;
+    new_wrong, it is not learned. Of two subjects: same, they are merged; different. What a person's resolution leaves
+    standing is people's word from then on. Raises Conflict when it was resolved already or its facts
     have changed, Invalid for a resolution that this kind of review does not take, NotAllowed.
     """
     by.require(REVIEW, review.agent)
     comment = text_check("comment", comment, MAX_REMARK_CHARACTERS)
-    if resolution == Resolution.MERGE or (resolution == Resolution.REVERSE and review.kind == Kind.RELEARNED):
-        # Another text is learned; who learns locks reviews only after this.
+    learns = resolution == Resolution.MERGE or (resolution == Resolution.REVERSE and review.kind == Kind.RELEARNED)
+    if learns or review.kind in (Kind.REPEATED, Kind.SAME_SUBJECT):
+        # Another text is learned, or subjects are merged; who learns locks reviews only after this.
         learning_lock(review.agent, review.persona)
     review = review_lock(review)
     choice_check("resolution", resolution, RESOLUTIONS[review.kind])
@@ -127,6 +135,10 @@ def _apply(
         return _escalation(review, resolution, by, comment)
     if review.kind == Kind.RELEARNED:
         return _hold_after_all(review, by, comment) if resolution is Resolution.REVERSE else {}
+    if review.kind == Kind.SAME_SUBJECT:
+        return _subjects_merge(review, by, comment) if resolution is Resolution.SAME else {}
+    if review.kind == Kind.REPEATED:
+        return _repeated(review, resolution, by, comment)
     if resolution is Resolution.MERGE:
         return _merge(review, by, comment, content)
     if review.kind == Kind.COMPACTION:
@@ -240,6 +252,56 @@ def _escalation(
     threshold = min(censor.activation_count + censor.escalation_threshold, 1000)
     censor_update(censor=censor, by=by, severity=was, escalation_threshold=threshold, message=comment)
     return {"censor": before}
+
+
+def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str) -> dict[str, Any]:
+    """A sentence that is known about another subject: both are one thing, it holds of either, or of the known only."""
+    if resolution is Resolution.NEW_WRONG:
+        return {}
+    if resolution is Resolution.BOTH:
+        learned = fact_learn(
+            agent=review.agent,
+            persona=review.persona,
+            by=by,
+            exclude=review.facts,
+            precheck=Precheck(),
+            repeats=True,
+            **fields_of(review),
+        )
+        return {"made": str(learned.fact.pk) if learned.action not in ("confirmed", "decided") else ""}
+    known = Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first()
+    if known is None:
+        raise NotFound("There is no such fact.")
+    undo = _subjects_merge(review, by, comment) if len(review.subjects) > 1 else {}
+    if not known.active:
+        return undo
+    before = known.last_confirmed_at
+    known = fact_confirm(fact=known, by=by, reason="Learned again under another name.", evidence=_evidence(review))
+    heard = {"fact": str(known.pk), "at": iso(known.last_confirmed_at), "before": iso(before)}
+    return undo | {"confirmed": heard}
+
+
+def _subjects_merge(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
+    """Let two subjects be one, the older one; where they are one already there is nothing to do."""
+    older, newer = (_standing(review, key) for key in review.subjects)
+    if older.pk == newer.pk:
+        return {}
+    change = subject_merge(subject=newer, into=older, by=by, reason=comment)
+    return {"subjects": str(change.pk)}
+
+
+def _standing(review: MemoryReview, key: UUID) -> Subject:
+    """A subject, or what it has been merged into since."""
+    seen: set[UUID] = set()
+    while key not in seen:
+        seen.add(key)
+        found = Subject.objects.select_related("agent").filter(agent=review.agent_id, pk=key).first()
+        if found is None:
+            break
+        if found.merged_into_id is None:
+            return found
+        key = found.merged_into_id
+    raise NotFound("There is no such subject.")
 
 
 def _hold_after_all(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:

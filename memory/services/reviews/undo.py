@@ -8,12 +8,13 @@ from django.db.models import Q
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Censor, Fact, FactChange, MemoryReview
+from memory.models import Censor, Fact, FactChange, MemoryReview, SubjectChange
 from memory.services.censors import censor_update
 from memory.services.facts import fact_invalidate, fact_restore, fact_unconfirm
 from memory.services.facts.endorsement import endorsement_change
-from memory.services.facts.locks import facts_lock
+from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.reviews.records import REVIEW, review_lock, review_reopen
+from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.errors import Conflict
 
 Status = MemoryReview.Status
@@ -26,6 +27,8 @@ def review_undo(*, review: MemoryReview, by: Principal) -> MemoryReview:
     Raises Conflict when there is nothing to undo, or what it changed has changed since.
     """
     by.require(REVIEW, review.agent)
+    if review.before.get("subjects"):
+        learning_lock(review.agent, review.persona)
     review = review_lock(review)
     if review.status != Status.RESOLVED:
         raise Conflict("This review has no resolution to undo.")
@@ -63,6 +66,12 @@ def supersession_undo(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
 def _effects_undo(review: MemoryReview, by: Principal) -> None:
     reason = "The answer was taken back."
     undo = review.before
+    if key := undo.get("subjects"):
+        merged = SubjectChange.objects.filter(agent=review.agent_id, pk=key).first()
+        if merged is None:
+            raise Conflict("The merge is gone; the answer cannot be taken back.")
+        if merged.undone_at is None:
+            subject_change_undo(change=merged, by=by, reason=reason)
     endorsed = _endorsed_before(review)
     retired = [*undo.get("merged", []), *filter(None, [undo.get("superseded"), undo.get("invalidated")])]
     successors = Fact.objects.filter(supersedes__in=retired).values_list("pk", flat=True)

@@ -82,6 +82,8 @@ REVIEWS = (
     (MemoryReview.Kind.RELEARNED, "warn", "a fact learned again", "facts learned again though found wrong"),
     (MemoryReview.Kind.DUPLICATE, "neutral", "a possible duplicate", "possible duplicates"),
     (MemoryReview.Kind.LOW_CONFIDENCE, "neutral", "an uncertain fact", "uncertain facts"),
+    (MemoryReview.Kind.REPEATED, "accent", "a sentence about another subject", "sentences about another subject"),
+    (MemoryReview.Kind.SAME_SUBJECT, "accent", "two names of one thing?", "pairs of names of one thing?"),
     (MemoryReview.Kind.COMPACTION, "neutral", "a subject with many facts", "subjects with many facts"),
 )
 """Kind of review, its badge, and what one and several of them are about; the most urgent first."""

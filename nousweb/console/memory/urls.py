@@ -15,6 +15,7 @@ from nousweb.console.memory.views import (
     procedures,
     reviews,
     search,
+    subjects,
     working,
 )
 
@@ -32,7 +33,11 @@ urlpatterns = [
     path("lifecycle/schedules/<int:pk>/", jobs.lifecycle_schedule, name="lifecycle_schedule"),
     path(f"{AGENT}supersessions/", jobs.agent_supersessions, name="agent_supersessions"),
     path(f"{AGENT}supersessions/<int:pk>/undo/", jobs.agent_supersession_undo, name="agent_supersession_undo"),
-    path(f"{AGENT}subjects/<path:subject>/", jobs.agent_subject, name="agent_subject"),
+    path(f"{AGENT}subjects/", subjects.agent_subjects, name="agent_subjects"),
+    path(f"{AGENT}subjects/add/", subjects.agent_subject_add, name="agent_subject_add"),
+    path(f"{AGENT}subjects/<uuid:pk>/", subjects.agent_subject_thing, name="agent_subject_thing"),
+    path(f"{AGENT}subjects/<uuid:pk>/<slug:change>/", subjects.agent_subject_change, name="agent_subject_change"),
+    path(f"{AGENT}subjects/<path:subject>/", subjects.agent_subject, name="agent_subject"),
     path(f"{AGENT}search/", search.agent_search, name="agent_search"),
     path(f"{AGENT}events/", events.agent_events, name="agent_events"),
     path(f"{AGENT}events/<int:pk>/", events.agent_event, name="agent_event"),

@@ -1,8 +1,7 @@
-"""The trail of supersessions, a subject through time, and what the lifecycle does."""
+"""The trail of supersessions, and what the lifecycle does."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
@@ -26,10 +25,8 @@ from memory.services.reviews.records import REVIEW
 from memory.services.reviews.undo import supersession_undo
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.memory.review_queue import visible_reviews
-from nousweb.console.memory.supersession_timeline import timeline_of
 from nousweb.console.pagination import page_of, query_without, request_page
 from nousweb.console.requests import principal_of
-from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
 
@@ -37,7 +34,6 @@ VIEW = "memory.view_job"
 RUN_BADGES = {"dead": "removed", "failed": "warn", "done": "ok", "running": "accent"}
 WAYS = {"": "Anybody", "judge": "By the judge", "rule": "By the rules", "person": "By a person"}
 DAYS = 14
-MAX_OF_A_SUBJECT = 200
 
 
 @require_safe
@@ -95,38 +91,6 @@ def agent_supersession_undo(request: HttpRequest, slug: str, pk: int) -> HttpRes
     except DomainError as error:
         messages.error(request, error.detail)
     return redirect(f"{reverse('agent_supersessions', args=[slug])}?{query_without(request)}")
-
-
-@require_safe
-def agent_subject(request: HttpRequest, slug: str, subject: str) -> HttpResponse:
-    """All that was ever believed about a subject, and what of it held at a moment."""
-    shown = persona_scope(request, slug, "memory.view_fact")
-    facts = shown.memory.facts.filter(subject__iexact=subject).order_by("recorded_at", "id")
-    found = list(facts[:MAX_OF_A_SUBJECT])
-    if not found:
-        raise NotFound("Nothing was ever believed about this subject.")
-    now = clock.now()
-    first = timeline_of(found, set(), now, now)
-    step = _step(request.GET.get("at", ""))
-    moment = now if step is None else first.begins + (first.ends - first.begins) * (step / 1000)
-    holding = set(facts.as_of(moment).values_list("pk", flat=True))
-    return render(
-        request,
-        "memory/subject.html",
-        {
-            "agent": shown.agent,
-            "shown": shown,
-            "subject": found[0].subject,
-            "supersessions_query": urlencode(
-                {"subject": found[0].subject, **({"persona": Persona.SUBCONSCIOUS.value} if shown.both else {})}
-            ),
-            "line": timeline_of(found, holding, moment, now),
-            "moment": moment,
-            "step": 1000 if step is None else step,
-            "holding": [fact for fact in found if fact.pk in holding],
-            "more": facts.count() - len(found),
-        },
-    )
 
 
 @require_safe
@@ -270,7 +234,3 @@ def _day(raw: str) -> datetime | None:
         return datetime.strptime(raw, "%Y-%m-%d").replace(tzinfo=UTC) if raw else None
     except ValueError:
         return None
-
-
-def _step(raw: str) -> int | None:
-    return int(raw) if raw.isascii() and raw.isdigit() and int(raw[:6]) <= 1000 and len(raw) <= 4 else None

@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from identity.models import Agent
+from identity.models import Agent, Persona
 from identity.principal import Principal
-from memory.models import Fact, MemoryReview
+from memory.models import Fact, MemoryReview, Subject
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, review_resolve
 from memory.services.reviews.undo import review_undo
@@ -31,10 +31,18 @@ from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
 
 VIEW = "memory.view_memoryreview"
+FACTS_SHOWN = 5
+"""Of each subject that may be the same as another."""
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status
 Resolution = MemoryReview.Resolution
-KIND_BADGES = {Kind.CONTRADICTION: "warn", Kind.RELEARNED: "warn", Kind.ESCALATION: "block"}
+KIND_BADGES = {
+    Kind.SAME_SUBJECT: "accent",
+    Kind.REPEATED: "accent",
+    Kind.CONTRADICTION: "warn",
+    Kind.RELEARNED: "warn",
+    Kind.ESCALATION: "block",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,24 @@ RESOLUTION_BUTTONS = {
     ),
 }
 """Beside these, "merge" has a form of its own."""
+BUTTONS_OF_KIND = {
+    (Kind.SAME_SUBJECT, Resolution.SAME): ResolutionButton(
+        "same", "s", "Same thing", "The newer name becomes a spelling of the older one; facts stay as they are."
+    ),
+    (Kind.SAME_SUBJECT, Resolution.DIFFERENT): ResolutionButton(
+        "different", "d", "Two things", "Nothing changes, and the pair is not asked about again.", changes=False
+    ),
+    (Kind.REPEATED, Resolution.SAME): ResolutionButton(
+        "same", "s", "Same thing", "Both subjects are one thing and are merged; the known fact is confirmed."
+    ),
+    (Kind.REPEATED, Resolution.BOTH): ResolutionButton(
+        "both", "b", "Holds of both", "It is stored for the other subject too."
+    ),
+    (Kind.REPEATED, Resolution.NEW_WRONG): ResolutionButton(
+        "new_wrong", "x", "Not of this one", "It is not stored, and not asked about again.", "btn-danger", False
+    ),
+}
+"""Where the same answer has other words."""
 
 
 @require_safe
@@ -234,7 +260,13 @@ def _review_page(
             "facts": facts,
             "sides": [(label, fact) for label, fact in (("Old", review.old), ("New", review.new)) if fact],
             "diff": diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
-            "answers": [RESOLUTION_BUTTONS[each] for each in allowed if each in RESOLUTION_BUTTONS],
+            "answers": [
+                BUTTONS_OF_KIND.get((Kind(review.kind), each)) or RESOLUTION_BUTTONS[each]
+                for each in allowed
+                if each in RESOLUTION_BUTTONS or (Kind(review.kind), each) in BUTTONS_OF_KIND
+            ],
+            "things": _things(review),
+            "suffix": "?persona=subconscious" if review.persona == Persona.SUBCONSCIOUS else "",
             "may_merge": Resolution.MERGE in allowed,
             "merge_open": bool(content) or review.kind == Kind.COMPACTION,
             "draft": draft or "\n".join(fact.content for fact in facts),
@@ -249,6 +281,16 @@ def _review_page(
         },
         status=refusal.status if refusal else 200,
     )
+
+
+def _things(review: MemoryReview) -> list[tuple[Subject, list[Fact], int]]:
+    """The subjects that a question is about, each with its latest facts and how many there are."""
+    found = Subject.objects.filter(agent=review.agent, persona=review.persona, pk__in=review.subjects)
+    shown = []
+    for subject in sorted(found.prefetch_related("aliases"), key=lambda row: review.subjects.index(row.pk)):
+        facts = Fact.objects.active().filter(agent=review.agent, subject_alias__subject=subject)
+        shown.append((subject, list(facts.order_by("-recorded_at", "id")[:FACTS_SHOWN]), facts.count()))
+    return shown
 
 
 def _get(by: Principal, pk: UUID) -> MemoryReview:

@@ -1,0 +1,136 @@
+"""Subjects over HTTP: agents read their own, people name, merge and split them."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from ninja import Query, Router, Status
+
+from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.filters import SubjectFilter
+from memory.models import Subject, SubjectChange
+from memory.persona import PersonaMemory
+from memory.schemas.subjects import (
+    AnySubjectKind,
+    SubjectAliasIn,
+    SubjectChangeOut,
+    SubjectHistory,
+    SubjectIn,
+    SubjectMergeIn,
+    SubjectOut,
+    SubjectPage,
+    SubjectPatch,
+    SubjectSplitIn,
+    SubjectUndoIn,
+)
+from memory.selectors import subjects_shown
+from memory.services.subjects.create import subject_create
+from memory.services.subjects.edit import subject_alias_add, subject_edit
+from memory.services.subjects.locks import CHANGE, VIEW
+from memory.services.subjects.merge import subject_merge
+from memory.services.subjects.split import subject_split
+from memory.services.subjects.undo import subject_change_undo
+from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
+
+router = Router()
+
+
+@router.get("/subjects", response={200: SubjectPage, **REFUSALS}, summary="List subjects")
+def subjects_get(
+    request: HttpRequest,
+    agent: AgentSlug = "",
+    q: str = Query("", max_length=200, description="Words in a spelling"),
+    kind: AnySubjectKind = "",
+    is_user: bool | None = None,
+    limit: PageLimit = 50,
+    cursor: PageCursor = "",
+) -> Any:
+    """What the facts of the token's persona are about, the latest named first, with all spellings."""
+    _, _, memory = caller(request, agent, VIEW)
+    subjects = SubjectFilter.narrow(subjects_shown(memory), q=q, kind=kind)
+    if is_user is not None:
+        subjects = subjects.filter(is_user=is_user)
+    return list_page(subjects, moment="created_at", limit=limit, cursor=cursor)
+
+
+@router.post("/subjects", response={201: SubjectOut, **CHANGE_REFUSALS}, summary="Enter a subject (people)")
+def subjects_post(request: HttpRequest, payload: SubjectIn, agent: AgentSlug = "") -> Any:
+    """Enter a subject before any fact names it. Answers 409 where the name means a known one."""
+    found, by, memory = caller(request, agent, CHANGE)
+    return Status(201, _shown(memory, subject_create(agent=found, by=by, **payload.dict()).pk))
+
+
+@router.get("/subjects/{subject_id}", response={200: SubjectOut, **REFUSALS}, summary="One subject")
+def subject_get(request: HttpRequest, subject_id: UUID, agent: AgentSlug = "") -> Any:
+    """One subject, also one that has been merged into another. Answers 404 for one of another agent or persona."""
+    _, _, memory = caller(request, agent, VIEW)
+    return _shown(memory, subject_id)
+
+
+@router.patch(
+    "/subjects/{subject_id}", response={200: SubjectOut, **CHANGE_REFUSALS}, summary="Change a subject (people)"
+)
+def subject_patch(request: HttpRequest, subject_id: UUID, payload: SubjectPatch, agent: AgentSlug = "") -> Any:
+    """Its name, its kind, and whether it is the user, whom at most one subject of a persona is."""
+    _, by, memory = caller(request, agent, CHANGE)
+    subject_edit(subject=_row(memory, subject_id), by=by, **payload.dict(exclude_unset=True))
+    return _shown(memory, subject_id)
+
+
+@router.post(
+    "/subjects/{subject_id}/aliases", response={200: SubjectOut, **CHANGE_REFUSALS}, summary="Add a spelling (people)"
+)
+def subject_alias_post(request: HttpRequest, subject_id: UUID, payload: SubjectAliasIn, agent: AgentSlug = "") -> Any:
+    """Answers 409 where the spelling means another subject: the two are merged instead."""
+    _, by, memory = caller(request, agent, CHANGE)
+    subject_alias_add(subject=_row(memory, subject_id), by=by, **payload.dict())
+    return _shown(memory, subject_id)
+
+
+@router.post(
+    "/subjects/{subject_id}/merge", response={200: SubjectChangeOut, **CHANGE_REFUSALS}, summary="Merge (people)"
+)
+def subject_merge_post(request: HttpRequest, subject_id: UUID, payload: SubjectMergeIn, agent: AgentSlug = "") -> Any:
+    """Every spelling of this subject becomes one of another; answers with the change, by which it can be undone."""
+    _, by, memory = caller(request, agent, CHANGE)
+    subject, into = _row(memory, subject_id), _row(memory, payload.into)
+    return subject_merge(subject=subject, into=into, by=by, reason=payload.reason)
+
+
+@router.post(
+    "/subjects/{subject_id}/split", response={200: SubjectChangeOut, **CHANGE_REFUSALS}, summary="Split (people)"
+)
+def subject_split_post(request: HttpRequest, subject_id: UUID, payload: SubjectSplitIn, agent: AgentSlug = "") -> Any:
+    """Some spellings, or some facts, are about another thing, which is `other` of the change."""
+    _, by, memory = caller(request, agent, CHANGE)
+    return subject_split(subject=_row(memory, subject_id), by=by, **payload.dict())
+
+
+@router.get(
+    "/subjects/{subject_id}/history", response={200: SubjectHistory, **REFUSALS}, summary="What happened to a subject"
+)
+def subject_history(
+    request: HttpRequest, subject_id: UUID, agent: AgentSlug = "", limit: PageLimit = 50, cursor: PageCursor = ""
+) -> Any:
+    """Every change of a subject with who made it and why, latest first."""
+    found, _, memory = caller(request, agent, VIEW)
+    changes = SubjectChange.objects.filter(agent=found, subject=_row(memory, subject_id))
+    return list_page(changes, moment="at", limit=limit, cursor=cursor)
+
+
+@router.post(
+    "/subjects/{subject_id}/undo", response={200: SubjectChangeOut, **CHANGE_REFUSALS}, summary="Undo (people)"
+)
+def subject_undo_post(request: HttpRequest, subject_id: UUID, payload: SubjectUndoIn, agent: AgentSlug = "") -> Any:
+    """Undo a merge, a split, a spelling or an edit of this subject, as a change of its own."""
+    found, by, memory = caller(request, agent, CHANGE)
+    changes = SubjectChange.objects.filter(agent=found, subject=_row(memory, subject_id))
+    return subject_change_undo(change=row_of(changes, payload.change, "change"), by=by, reason=payload.reason)
+
+
+def _row(memory: PersonaMemory, key: UUID) -> Subject:
+    return row_of(memory.rows(Subject).select_related("agent"), key, "subject")
+
+
+def _shown(memory: PersonaMemory, key: UUID) -> Subject:
+    return row_of(subjects_shown(memory, merged=True), key, "subject")

@@ -1,0 +1,106 @@
+"""What the API takes and gives of subjects."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import Field
+
+from memory.models import Subject, SubjectAlias, SubjectChange
+from memory.models.subjects import MAX_SPELLING_CHARACTERS
+from memory.schemas.types import PersonaName, Remark
+from memory.services.subjects.split import MAX_FACTS
+from nousweb.lib.constrained_types import NextCursor, OneOf, text
+from nousweb.lib.schemas import Input, optional
+
+SubjectKind = Annotated[str, OneOf(*Subject.Kind.values)]
+AnySubjectKind = Annotated[str, OneOf("", *Subject.Kind.values)]
+Spelling = Annotated[str, text(MAX_SPELLING_CHARACTERS, least=1)]
+
+
+class SubjectAliasOut(Schema):
+    id: UUID
+    spelling: str
+    origin: Annotated[str, OneOf(*SubjectAlias.Origin.values)] = Field(
+        description="seen: in a fact; given: by a person"
+    )
+
+
+class SubjectOut(Schema):
+    id: UUID
+    persona: PersonaName
+    name: str
+    kind: SubjectKind
+    is_user: bool = Field(description="Whether it is whom the agent serves")
+    aliases: list[SubjectAliasOut] = Field(description="All its spellings, the oldest first")
+    facts: int = Field(description="Facts about it that are held to be true")
+    merged_into: UUID | None = Field(None, alias="merged_into_id", description="The subject that it was merged into")
+    created_at: datetime
+
+    @staticmethod
+    def resolve_aliases(subject: Subject) -> list[SubjectAlias]:
+        return list(subject.aliases.all())
+
+    @staticmethod
+    def resolve_facts(subject: Subject) -> int:
+        return int(getattr(subject, "facts", 0))
+
+
+class SubjectPage(Schema):
+    items: list[SubjectOut]
+    next: NextCursor
+
+
+class SubjectIn(Input):
+    name: Spelling
+    kind: SubjectKind = "other"
+    is_user: bool = False
+
+
+class SubjectPatch(Input):
+    """Fields that are left out stay as they are."""
+
+    name: Spelling = optional()
+    kind: SubjectKind = optional()
+    is_user: bool = optional()
+    reason: Remark = ""
+
+
+class SubjectAliasIn(Input):
+    spelling: Spelling = Field(description="What means this subject from now on")
+    reason: Remark = ""
+
+
+class SubjectMergeIn(Input):
+    into: UUID = Field(description="The subject that takes over all spellings")
+    reason: Remark = ""
+
+
+class SubjectSplitIn(Input):
+    aliases: list[UUID] = Field([], max_length=200, description="Spellings that are another thing")
+    facts: list[UUID] = Field([], max_length=MAX_FACTS, description="Facts about another thing of the same name")
+    name: Annotated[str, text(MAX_SPELLING_CHARACTERS)] = Field("", description="Its name; needed for facts")
+    reason: Remark = ""
+
+
+class SubjectUndoIn(Input):
+    change: UUID = Field(description="A change of the history")
+    reason: Remark = ""
+
+
+class SubjectChangeOut(Schema):
+    id: UUID
+    at: datetime
+    action: Annotated[str, OneOf(*SubjectChange.Action.values)]
+    summary: str = Field(description="What happened, in a sentence")
+    other: UUID | None = Field(None, alias="other_id", description="The other subject of a merge or a split")
+    author_kind: str
+    author_name: str
+    reason: str
+    undone_at: datetime | None
+
+
+class SubjectHistory(Schema):
+    items: list[SubjectChangeOut]
+    next: NextCursor

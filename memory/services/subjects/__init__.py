@@ -1,0 +1,1 @@
+"""Subjects: found and made when facts are learned; named, merged, split and undone by people."""

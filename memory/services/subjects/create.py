@@ -1,0 +1,52 @@
+"""Entering a subject before any fact names it."""
+
+from identity.models import Agent, Persona
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from memory.models import Subject, SubjectAlias, SubjectChange
+from memory.models.subjects import MAX_SPELLING_CHARACTERS
+from memory.persona import VIEW_SUBCONSCIOUS
+from memory.services.facts.locks import learning_lock
+from memory.services.subjects.edit import user_take
+from memory.services.subjects.locks import CHANGE
+from memory.services.subjects.proposals import subject_questions_open
+from memory.services.subjects.records import subject_change_record
+from memory.services.subjects.registry import alias_draft, alias_find
+from memory.subjects.spelling import is_users, key_of
+from memory.validation import choice_check, visible_text_check
+from nousweb.lib.errors import Conflict, Invalid
+
+
+@agent_transaction()
+def subject_create(
+    *,
+    agent: Agent,
+    name: str,
+    by: Principal,
+    persona: str = Persona.ACTOR,
+    kind: str = Subject.Kind.OTHER,
+    is_user: bool = False,
+) -> Subject:
+    """Enter a subject called `name` in the memory of `persona`. Only people.
+
+    Raises Conflict where a spelling certainly means a known subject, Invalid, NotAllowed.
+    """
+    by.require(CHANGE, agent)
+    if persona != by.persona:
+        by.require(VIEW_SUBCONSCIOUS, agent)
+    choice_check("persona", persona, Persona.values)
+    choice_check("kind", kind, Subject.Kind.values)
+    name = visible_text_check("name", name, MAX_SPELLING_CHARACTERS, required=True)
+    if not key_of(name):
+        raise Invalid("A name has something to be read.", field="name")
+    learning_lock(agent, persona)
+    known = alias_find(agent=agent, persona=persona, spelling=name)
+    if known is not None:
+        raise Conflict(f"“{name}” means “{known.subject.name}” already.", subject=str(known.subject_id))
+    subject = Subject.objects.create(agent=agent, persona=persona, name=name, kind=kind)
+    alias_draft(subject, name, SubjectAlias.Origin.GIVEN).save(force_insert=True)
+    subject_change_record(subject, SubjectChange.Action.CREATED, by, summary=f"“{name}” was entered.")
+    if is_user or is_users(name):
+        user_take(subject)
+    subject_questions_open(subject=subject, spelling=name)
+    return subject

@@ -1,0 +1,128 @@
+"""Naming a subject: its name, its kind, whether it is the user, and further spellings."""
+
+from typing import Any
+
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from memory.models import Subject, SubjectAlias, SubjectChange
+from memory.models.subjects import MAX_SPELLING_CHARACTERS
+from memory.policy import MAX_REMARK_CHARACTERS
+from memory.services.subjects.locks import subjects_lock
+from memory.services.subjects.records import subject_change_record
+from memory.services.subjects.registry import alias_draft
+from memory.subjects.spelling import key_of
+from memory.validation import choice_check, text_check, visible_text_check
+from nousweb.lib.errors import Conflict, Invalid
+
+
+@agent_transaction(of="subject")
+def subject_edit(
+    *,
+    subject: Subject,
+    by: Principal,
+    name: str | None = None,
+    kind: str | None = None,
+    is_user: bool | None = None,
+    reason: str = "",
+) -> Subject:
+    """Change how a subject is called by people, what kind of thing it is, and whether it is the user; None leaves
+    something as it is. Only people.
+
+    A name becomes a spelling too. Whoever is marked as the user takes the mark from any other: to let both be one,
+    merge them. Raises Conflict for a name of another subject, Invalid, NotAllowed, NotFound.
+    """
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    (subject,) = subjects_lock(subject, by=by)
+    given: dict[str, Any] = {}
+    details: dict[str, Any] = {}
+    if name is not None:
+        given["name"] = visible_text_check("name", name, MAX_SPELLING_CHARACTERS, required=True)
+        _spelling_give(subject, given["name"], details)
+    if kind is not None:
+        given["kind"] = choice_check("kind", kind, Subject.Kind.values)
+    if is_user is not None:
+        given["is_user"] = is_user
+    before = {field: getattr(subject, field) for field in given if getattr(subject, field) != given[field]}
+    after = {field: given[field] for field in before}
+    if not before:
+        return subject
+    if after.get("is_user"):
+        details["user"] = user_take(subject)
+    for field, value in after.items():
+        setattr(subject, field, value)
+    subject.save(update_fields=list(after))
+    subject_change_record(
+        subject,
+        SubjectChange.Action.EDITED,
+        by,
+        summary=_summary_of(subject, before, after),
+        reason=reason,
+        details={"before": before, **details},
+        before=before,
+        after=after,
+    )
+    return subject
+
+
+@agent_transaction(of="subject")
+def subject_alias_add(*, subject: Subject, spelling: str, by: Principal, reason: str = "") -> SubjectAlias:
+    """Let `spelling` mean this subject from now on. Only people.
+
+    Raises Conflict where it means another subject already: these are merged instead.
+    """
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    spelling = visible_text_check("spelling", spelling, MAX_SPELLING_CHARACTERS, required=True)
+    (subject,) = subjects_lock(subject, by=by)
+    details: dict[str, Any] = {}
+    alias = _spelling_give(subject, spelling, details)
+    if "made" in details:
+        subject_change_record(
+            subject,
+            SubjectChange.Action.ALIAS,
+            by,
+            summary=f"“{spelling}” is a spelling of “{subject.name}” too.",
+            reason=reason,
+            details={"alias": str(alias.pk)},
+        )
+    return alias
+
+
+def user_take(subject: Subject) -> str:
+    """Make `subject` the user, and nobody else of its memory; returns the key of who was, or ""."""
+    others = Subject.objects.filter(agent=subject.agent_id, persona=subject.persona, is_user=True)
+    was = others.exclude(pk=subject.pk).first()
+    if was is not None:
+        Subject.objects.filter(agent=subject.agent_id, pk=was.pk).update(is_user=False)
+    Subject.objects.filter(agent=subject.agent_id, pk=subject.pk).update(is_user=True)
+    return str(was.pk) if was else ""
+
+
+def _spelling_give(subject: Subject, spelling: str, details: dict[str, Any]) -> SubjectAlias:
+    key = key_of(spelling)
+    if not key:
+        raise Invalid("A name has something to be read.", field="name")
+    rows = SubjectAlias.objects.filter(agent=subject.agent_id, persona=subject.persona, key=key)
+    known = rows.select_related("subject").first()
+    if known is not None and known.subject_id != subject.pk:
+        raise Conflict(
+            f"“{spelling}” is a spelling of “{known.subject.name}”: merge the two if they are one thing.",
+            subject=str(known.subject_id),
+        )
+    if known is not None:
+        return known
+    alias = alias_draft(subject, spelling, SubjectAlias.Origin.GIVEN)
+    alias.save(force_insert=True)
+    details["made"] = str(alias.pk)
+    return alias
+
+
+def _summary_of(subject: Subject, before: dict[str, Any], after: dict[str, Any]) -> str:
+    said = []
+    if "name" in after:
+        said.append(f"“{before['name']}” is called “{after['name']}”")
+    if "kind" in after:
+        said.append(f"its kind is {Subject.Kind(after['kind']).label.lower()}")
+    if "is_user" in after:
+        said.append("it is the user" if after["is_user"] else "it is not the user")
+    text = ", ".join(said)
+    return f"{text[:1].upper()}{text[1:]}." if "name" in after else f"“{subject.name}”: {text}."

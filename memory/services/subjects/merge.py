@@ -1,0 +1,59 @@
+"""Making one subject of two: every spelling of the one becomes a spelling of the other. Facts stay as they are."""
+
+from typing import Any
+
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from memory.models import Subject, SubjectAlias, SubjectChange
+from memory.policy import MAX_REMARK_CHARACTERS
+from memory.services.subjects.locks import aliases_of, subjects_lock
+from memory.services.subjects.records import quoted, subject_change_record
+from memory.subjects.spelling import is_users
+from memory.validation import text_check
+from nousweb.lib.errors import Invalid
+
+
+@agent_transaction(of="subject")
+def subject_merge(*, subject: Subject, into: Subject, by: Principal, reason: str = "") -> SubjectChange:
+    """Let `into` be what `subject` is called too; returns the change, by which it can be undone. Only people.
+
+    Raises Conflict where either has been merged already, Invalid for a subject merged into itself or into another
+    memory's, NotAllowed, NotFound.
+    """
+    if subject.pk == into.pk:
+        raise Invalid("A subject is merged into another one.", field="into")
+    if (subject.agent_id, subject.persona) != (into.agent_id, into.persona):
+        raise Invalid("Both subjects must belong to the same memory.", field="into")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    subject, into = subjects_lock(subject, into, by=by)
+    moved = aliases_of(subject)
+    details: dict[str, Any] = {
+        "aliases": [str(alias.pk) for alias in moved],
+        "name": into.name,
+        "kind": into.kind,
+        "is_user": into.is_user,
+        "was_user": subject.is_user,
+    }
+    was_user = subject.is_user
+    subject.is_user, subject.merged_into = False, into
+    subject.save(update_fields=["is_user", "merged_into"])
+    into.is_user = into.is_user or was_user
+    if is_users(into.name) and not is_users(subject.name):
+        # A person's own name says more than that they are the user.
+        into.name = subject.name
+    if into.kind == Subject.Kind.OTHER:
+        into.kind = subject.kind
+    into.save(update_fields=["is_user", "name", "kind"])
+    SubjectAlias.objects.filter(agent=into.agent_id, subject=subject).update(subject=into)
+    spellings = [alias.spelling for alias in moved]
+    return subject_change_record(
+        into,
+        SubjectChange.Action.MERGED,
+        by,
+        other=subject,
+        summary=f"“{subject.name}” was merged into “{details['name']}”, with {quoted(spellings)}.",
+        reason=reason,
+        details=details,
+        before={"subject": str(subject.pk), "name": subject.name},
+        after={"into": str(into.pk), "name": into.name},
+    )

@@ -1,0 +1,94 @@
+"""Which thing a spelling means: looked up when facts are compared, and entered when one is stored.
+
+Called under the learning lock of the memory, so no spelling is entered twice. What certainly means the same as a known
+spelling joins it by itself; what may, becomes a question to people.
+"""
+
+from collections.abc import Mapping
+
+from django.db.models import Q
+
+from identity.models import Agent
+from identity.principal import Principal
+from memory.models import Subject, SubjectAlias, SubjectChange
+from memory.services.subjects.proposals import subject_questions_open
+from memory.services.subjects.records import subject_change_record
+from memory.subjects.likeness import blocks_offered
+from memory.subjects.spelling import is_users, key_of, meaning_of
+
+Kind = Subject.Kind
+Origin = SubjectAlias.Origin
+
+KIND_OF_CATEGORY: Mapping[str, Subject.Kind] = {"person": Kind.PERSON, "project": Kind.PROJECT, "tool": Kind.SYSTEM}
+"""What a thing is taken for at first, by the category of the fact that names it."""
+MOST_ALIKE = 20
+
+
+def alias_find(*, agent: Agent, persona: str, spelling: str) -> SubjectAlias | None:
+    """The known spelling that `spelling` is or certainly means, with its subject; None when there is none, or several
+    things that it may mean."""
+    key, meaning = key_of(spelling), meaning_of(spelling)
+    if not key:
+        return None
+    known = SubjectAlias.objects.filter(Q(key=key) | Q(meaning=meaning), agent=agent, persona=persona)
+    rows = list(known.select_related("subject")[:MOST_ALIKE])
+    exact = next((row for row in rows if row.key == key), None)
+    if exact is not None:
+        return exact
+    return rows[0] if len({row.subject_id for row in rows}) == 1 else None
+
+
+def alias_enter(*, agent: Agent, persona: str, spelling: str, by: Principal, category: str = "") -> SubjectAlias | None:
+    """The entry of `spelling`, made if there is none: of the subject that it certainly means, else of a new one.
+
+    None for a spelling of nothing. A new subject that may be a known one is a question to people.
+    """
+    key = key_of(spelling)
+    if not key:
+        return None
+    known = alias_find(agent=agent, persona=persona, spelling=spelling)
+    if known is not None and known.key == key:
+        return known
+    if known is not None:
+        alias = _alias_make(known.subject, spelling, Origin.SEEN)
+        summary = f"“{spelling}” joined “{known.subject.name}” by itself: it certainly means the same."
+        subject_change_record(
+            known.subject, SubjectChange.Action.ALIAS, by, summary=summary, details={"alias": str(alias.pk)}
+        )
+        return alias
+    users = Subject.objects.filter(agent=agent, persona=persona, is_user=True).first() if is_users(spelling) else None
+    if users is not None:
+        return _alias_make(users, spelling, Origin.SEEN)
+    user = is_users(spelling)
+    subject = Subject.objects.create(
+        agent=agent,
+        persona=persona,
+        name=spelling,
+        kind=Kind.PERSON if user else KIND_OF_CATEGORY.get(category, Kind.OTHER),
+        is_user=user,
+    )
+    alias = _alias_make(subject, spelling, Origin.SEEN)
+    summary = f"“{spelling}” was named for the first time."
+    subject_change_record(subject, SubjectChange.Action.CREATED, by, summary=summary)
+    subject_questions_open(subject=subject, spelling=spelling)
+    return alias
+
+
+def _alias_make(subject: Subject, spelling: str, origin: SubjectAlias.Origin) -> SubjectAlias:
+    alias = alias_draft(subject, spelling, origin)
+    alias.save(force_insert=True)
+    return alias
+
+
+def alias_draft(subject: Subject, spelling: str, origin: SubjectAlias.Origin) -> SubjectAlias:
+    """The entry of a spelling, not stored yet."""
+    return SubjectAlias(
+        agent=subject.agent,
+        persona=subject.persona,
+        subject=subject,
+        spelling=spelling,
+        key=key_of(spelling),
+        meaning=meaning_of(spelling),
+        origin=origin,
+        blocks=blocks_offered(subject.agent_id, subject.persona, spelling),
+    )

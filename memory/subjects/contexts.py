@@ -1,0 +1,100 @@
+"""What is said of subjects tells that two of them may be the same thing, however they are called. Pure.
+
+Two kinds of evidence: a sentence that names both ("The user's name is Tim", "Postgres, also known as …"), and several
+sentences that are told of either in the same words. Sentences are looked up by their words, so the cost grows with the
+number of facts and not with the number of pairs.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from uuid import UUID
+
+from memory.comparison import lexicon
+from memory.subjects.spelling import key_of, tokens_of
+
+LEAST_SHARED = 2
+"""So many sentences have to be told of two subjects in the same words."""
+MOST_SHARING = 4
+"""What is told of more subjects than this says nothing about any two of them."""
+LEAST_WORDS = 2
+NAMING_SCORE, SHARING_SCORE = 0.8, 0.6
+_NAMING = re.compile(
+    r"(?P<one>.{1,80}?)(?:'s (?:real |full |first |other )?name is|"
+    r" (?:is|are) (?:also )?(?:called|named|known as|short for|an abbreviation (?:of|for)|another name for)|"
+    r",? (?:also known as|a\.?k\.?a\.?|alias)| goes by| stands for)"
+    r" (?P<other>.{1,80}?)(?:[.,;:!?]|$)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One sentence about a subject, and the keys of all its spellings."""
+
+    subject: UUID
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Two subjects that may be the same: `code` is "named" or "shared", `quote` the sentence that tells it."""
+
+    one: UUID
+    other: UUID
+    code: str
+    quote: str
+
+    @property
+    def score(self) -> float:
+        return NAMING_SCORE if self.code == "named" else SHARING_SCORE
+
+
+WORDS: Mapping[str, str] = {
+    "named": "A fact says that one is called like the other one.",
+    "shared": "The same is told of both in the same words.",
+}
+
+
+def shared_contexts(told: Sequence[Told], keys: Mapping[str, UUID]) -> list[Shared]:
+    """Pairs of subjects that what is told of them makes alike, each once; `keys` are those of all spellings."""
+    found = {(each.one, each.other): each for each in [*_shared(told, keys), *_named(told, keys)]}
+    return list(found.values())
+
+
+def _named(told: Iterable[Told], keys: Mapping[str, UUID]) -> Iterator[Shared]:
+    for each in told:
+        match = _NAMING.match(each.content)
+        if match is None:
+            continue
+        one = keys.get(key_of(match["one"]), each.subject)
+        other = keys.get(key_of(match["other"]))
+        if other is not None and other != one:
+            yield _pair(one, other, "named", each.content)
+
+
+def _shared(told: Iterable[Told], keys: Mapping[str, UUID]) -> Iterator[Shared]:
+    names: dict[UUID, set[str]] = defaultdict(set)
+    for key, subject in keys.items():
+        names[subject].update(key.split())
+    holders: dict[tuple[str, ...], dict[UUID, str]] = defaultdict(dict)
+    for each in told:
+        own = names[each.subject] | lexicon.ARTICLES
+        words = tuple(word for word in (part.removesuffix("'s") for part in tokens_of(each.content)) if word not in own)
+        if len(words) >= LEAST_WORDS:
+            holders[words].setdefault(each.subject, each.content)
+    counts: dict[tuple[UUID, UUID], list[str]] = defaultdict(list)
+    for subjects in holders.values():
+        if 2 <= len(subjects) <= MOST_SHARING:
+            for one, other in combinations(sorted(subjects), 2):
+                counts[one, other].append(subjects[one])
+    for (one, other), sentences in counts.items():
+        if len(sentences) >= LEAST_SHARED:
+            yield _pair(one, other, "shared", sentences[0])
+
+
+def _pair(one: UUID, other: UUID, code: str, quote: str) -> Shared:
+    first, second = sorted((one, other))
+    return Shared(first, second, code, quote[:200])

@@ -1,0 +1,62 @@
+"""Spellings of subjects in the forms in which they are compared. Pure.
+
+The key ignores case, white space and punctuation that only parts words. What punctuation can tell apart stays: C and
+C++, .NET and net, 1.5 and 15, an address and a host. The meaning also writes alike what certainly says the same, by
+the tables of memory/subjects/lexicon.py. Two spellings of one meaning are merged without asking anybody.
+"""
+
+import hashlib
+import re
+import unicodedata
+
+from memory.models.subjects import MAX_SPELLING_CHARACTERS
+from memory.subjects import lexicon
+from memory.validation import visible_text
+
+_APOSTROPHES = str.maketrans(dict.fromkeys("’‘`´ʼ", "'"))
+_QUOTES = re.compile(r"[\"“”„«»‹›]|'(?!s\b)")
+"""A possessive stays: McDonald's is not McDonald, nor William's Williams."""
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_DOTTED = re.compile(r"(?<=\w)\.(?=[^\W\d])|(?<=[^\W\d])\.(?=\w)")
+"""A dot inside a word, where no number is parted by it."""
+_PARTING = re.compile(r"[\s_()\[\]{}<>;:!?¡¿|·•–—…,]+|(?<=\w)-+(?=\w)|-+(?=\s|$)|(?<!\w)\.+(?=\s|$)|(?<=\w)\.+(?=\s|$)")
+_INNER_DOT = re.compile(r"(?<=[^\W\d])\.(?=[^\W\d])")
+
+
+def tokens_of(spelling: str) -> tuple[str, ...]:
+    """The words of a spelling in lower case, without what only parts them."""
+    text = _plain(spelling)
+    text = _PARTING.sub(" ", _DOTTED.sub(" ", _THOUSANDS.sub("", text)))
+    return tuple(text.split())
+
+
+def key_of(spelling: str) -> str:
+    """What two spellings share that differ by case, white space and parting punctuation; "" only for nothing at all."""
+    return _bounded(" ".join(tokens_of(spelling)) or " ".join(spelling.casefold().split()))
+
+
+def meaning_of(spelling: str) -> str:
+    """What two spellings share that certainly mean the same thing."""
+    key = " ".join(tokens_of(spelling))
+    if key in lexicon.USER:
+        return lexicon.USER_MEANING
+    joined = _INNER_DOT.sub("", _plain(spelling))
+    words = tokens_of(joined) if len(joined) >= lexicon.LEAST_JOINED else tuple(key.split())
+    written = " ".join(lexicon.CERTAIN_WORDS.get(word, word) for word in words)
+    return _bounded(lexicon.CERTAIN_NAMES.get(written, written)) or key_of(spelling)
+
+
+def is_users(spelling: str) -> bool:
+    """Whether a spelling can only mean the user."""
+    return meaning_of(spelling) == lexicon.USER_MEANING
+
+
+def _plain(spelling: str) -> str:
+    return _QUOTES.sub("", unicodedata.normalize("NFKC", visible_text(spelling)).casefold().translate(_APOSTROPHES))
+
+
+def _bounded(text: str) -> str:
+    """Normal forms can be longer than what was written; what is too long keeps its beginning and a digest."""
+    if len(text) <= MAX_SPELLING_CHARACTERS:
+        return text
+    return f"{text[:150]} {hashlib.sha256(text.encode()).hexdigest()[:32]}"
