@@ -9,7 +9,8 @@ from playwright.sync_api import Page, expect
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
-from tests.e2e.conftest import assert_accessible
+from tests.e2e.conftest import OpenPage, assert_accessible
+from tests.factories import PASSWORD
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -25,9 +26,14 @@ def current_text(agent: Agent, section: str = "values") -> str:
     return IdentityVersion.objects.current().get(agent=agent, section=section).content
 
 
-def test_identity_edit_shows_the_difference_before_proposing(log_in: LogIn, ada: Agent, bob: User) -> None:
+def test_identity_edit_shows_the_difference_before_proposing(open_page: OpenPage, ada: Agent, bob: User) -> None:
     values_write(ada, bob, "Truth before speed.")
-    page = log_in(bob)
+    page = open_page()
+    page.goto("/login/?next=/agents/")
+    page.get_by_label("Username").fill(bob.username)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/agents/")
     page.get_by_role("link", name="Ada").first.click()
     page.get_by_role("link", name="Propose change of Values").click()
     expect(page.get_by_text("No difference yet")).to_be_visible()
