@@ -16,7 +16,9 @@ from nousweb.lib.errors import Invalid
 SCOPES = ("task", "project", "global")
 
 Labels = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=50)], ...], Field(max_length=50)]
-Layers = tuple[Annotated[str, OneOf("long_term", "short_term")], ...]
+TOOL_OUTPUT = "tool_output"
+"""The layer of what tools answered last."""
+Layers = tuple[Annotated[str, OneOf("long_term", "short_term", TOOL_OUTPUT)], ...]
 ItemCount = Annotated[int, Field(ge=0, le=50)]
 Description = Annotated[str, Field(max_length=500)]
 
@@ -26,7 +28,8 @@ class Profile:
     """Weights and ratios lie in [0, 1]; heads and tails are numbers of items.
 
     `compression_aggressiveness` is the share of a long item that may be left out. `layers` names the raw layers that
-    are searched beside the distilled memories: "long_term" and "short_term".
+    are searched beside the distilled memories, "long_term" and "short_term", and "tool_output", whose latest are shown
+    whatever their words.
     """
 
     profile_id: str
@@ -68,6 +71,7 @@ BUILT_IN: Mapping[str, Profile] = MappingProxyType(
             compression_aggressiveness=0.6,
             preserve_head=3,
             preserve_tail=3,
+            layers=(TOOL_OUTPUT,),
             description="Code-focused profile for implementation agents",
             tags=("knight", "implementation"),
         ),

@@ -20,14 +20,20 @@ CHANGE = "context.change_contextprofile"
 
 
 def profiles_sync() -> None:
-    """Make the seed's profiles that are missing; run after every migration. Edited ones are left as they are."""
+    """Make the seed's profiles that are missing, and bring up to date those that nobody has edited, as a new version.
+
+    Run after every migration.
+    """
     by = Principal.of_system("setup")
     for kind, built_in in BUILT_IN.items():
         profile, made = ContextProfile.objects.get_or_create(
             slug=built_in.profile_id, defaults={"name": kind.title(), "kind": kind, "built_in": True}
         )
-        if made:
-            _version_write(profile, profile_values(built_in), by, "The seed's default.", None)
+        current = None if made else profile.versions.filter(is_current=True).first()
+        edited = not made and profile.versions.exclude(author_kind=by.kind).exists()
+        if not edited and (current is None or current.values != profile_values(built_in)):
+            reason = "The seed's default." if made else "The seed's default, brought up to date."
+            _version_write(profile, profile_values(built_in), by, reason, current)
 
 
 @transaction.atomic

@@ -14,7 +14,7 @@ from context.engine.analysis.profile_in_force import profile_in_force
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.session_state import NO_SESSION, SessionState, session_load
 from context.engine.retrieval.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
-from context.profiles import Profile, compression_of, profile_overridden, tier_weights
+from context.profiles import TOOL_OUTPUT, Profile, compression_of, profile_overridden, tier_weights
 from identity.models import Agent
 from identity.selectors import agent_as_of
 from memory.embedding.query_prefetch import EmbeddingAhead
@@ -26,6 +26,9 @@ TOKENS_PER_SCALE = 500
 """An explicit budget beyond this asks for more items than the plan's numbers, in proportion: those numbers fill about
 as many tokens with memories of ordinary length. Thresholds keep out what is not worth its room; with `fill` they fall
 in proportion."""
+
+TOOL_OUTPUTS = 5
+"""Most outputs of tools that are shown for being recent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,8 @@ def limits_of(plan: RetrievalPlan, profile: Profile, *, scale: float = 1.0) -> d
     if plan.queries:
         raw = ((key, one) for key, one in MEMORY_SECTIONS.items() if one.layer)
         limits |= {key: one.layer_limit for key, one in raw if one.layer in profile.layers}
+        if TOOL_OUTPUT in profile.layers:
+            limits["event"] = max(limits.get("event", 0), TOOL_OUTPUTS)
     return {memory_type: round(limit * scale) for memory_type, limit in limits.items() if limit}
 
 

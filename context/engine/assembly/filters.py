@@ -43,11 +43,12 @@ def score_of(candidate: Candidate, resolved: ResolvedRequest) -> tuple[float, tu
 def candidates_judge(candidates: Iterable[Candidate], resolved: ResolvedRequest) -> tuple[list[Verdict], list[Verdict]]:
     """Split candidates into those that pass, best first, and those that are left out.
 
-    The order of equals is by type and id, so that equal inputs give equal prompts.
+    Of equals, what was asked for by time comes with the latest first, and the rest by type and id, so that equal inputs
+    give equal prompts.
     """
     scored = [Verdict(candidate, *score_of(candidate, resolved)) for candidate in candidates]
     # What is pinned comes first, so that of two that say the same it is the one that stays.
-    scored.sort(key=lambda entry: (not entry.candidate.pinned, -entry.score, *entry.candidate.key))
+    scored.sort(key=lambda entry: (not entry.candidate.pinned, -entry.score, *_age(entry), *entry.candidate.key))
     passed: list[Verdict] = []
     refused: list[Verdict] = []
     seen: dict[str, str] = {}
@@ -59,6 +60,14 @@ def candidates_judge(candidates: Iterable[Candidate], resolved: ResolvedRequest)
         else:
             refused.append(verdict)
     return passed, refused
+
+
+def _age(entry: Verdict) -> tuple[float, int]:
+    hit = entry.candidate.hit
+    if not entry.candidate.by_time:
+        return 0.0, 0
+    # Events of one call share a moment; their ids rise in the order in which they came.
+    return -hit.happened_at.timestamp(), -int(hit.id) if hit.type == "event" else 0
 
 
 def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, str]) -> Verdict | None:

@@ -11,14 +11,15 @@ from django.db.models import Q
 
 from context.engine.analysis.budget import ContextBudget
 from context.engine.analysis.request import ContextRequest
-from context.engine.analysis.resolved_request import ResolvedRequest
+from context.engine.analysis.resolved_request import TOOL_OUTPUTS, ResolvedRequest
 from context.engine.assembly import THE_INPUT, Candidate, SearchedSection
 from context.engine.retrieval.dedup import duplicates_of, repeated_by_input
 from context.engine.retrieval.memory_sections import MEMORY_SECTIONS
 from context.engine.retrieval.pins import Pins
 from context.feedback.usage import UsageStats, usage_stats
+from context.profiles import TOOL_OUTPUT
 from memory.layers.short_term_search import StmHit, stm_search
-from memory.models import SearchItem
+from memory.models import EventKind, SearchItem
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.as_of import memories_as_of, rows_as_of
@@ -39,6 +40,8 @@ CONSIDERED = 3
 SECTION_OF: Mapping[str, str] = {key: one.key for key, one in MEMORY_SECTIONS.items()}
 LOOPS_SEEN = 10
 EPISODES_BY_TIME = 8
+TOOL_OUTPUT_AGE = timedelta(days=1)
+LONG_TERM = "long_term"
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 KIND_ALIASES: Mapping[str, frozenset[str]] = {
     "user_input": frozenset({"conversation"}),
@@ -72,7 +75,7 @@ def candidates_find(
     `force_include` are searched though they are core memory.
     """
     request, plan, limits = resolved.request, resolved.analysis.plan, resolved.limits
-    types = [memory_type for memory_type in limits if memory_type != "loop"]
+    types = [memory_type for memory_type in limits if _is_searched(memory_type, resolved)]
     if not types or not request.input.strip():
         return _pinned(view, request, pins, (), force_include), NOTHING_SEARCHED
     loops = _loops(view, request, limits, resolved.now)
@@ -100,6 +103,8 @@ def candidates_find(
         span = timedelta(days=plan.days_back)
         since = max(resolved.now, EARLIEST + span) - span
         found = _with_recent_episodes(view, found, since=since, now=resolved.now, as_of=request.as_of)
+    if TOOL_OUTPUT in resolved.profile.layers:
+        found = _with_tool_output(view, found, resolved)
     observed = [one.key for one in found] if settings.USAGE_BOOST_PERCENT else []
     stats = usage_stats(view.agent, view.persona, observed, now=resolved.now)
     texts = [one.hit.content for one in found]
@@ -108,6 +113,11 @@ def candidates_find(
     candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))
     pinned = _pinned(view, request, pins, candidates, force_include)
     return (*candidates, *pinned), result
+
+
+def _is_searched(memory_type: str, resolved: ResolvedRequest) -> bool:
+    """Whether a type is looked for by its words: loops have a search of their own, events need their layer."""
+    return memory_type != "loop" and (memory_type != "event" or LONG_TERM in resolved.profile.layers)
 
 
 def _candidates_of(hits: Sequence[SearchHit], most: Mapping[str, int], pins: Pins) -> list[Candidate]:
@@ -249,6 +259,26 @@ def _with_recent_episodes(
     return marked + [
         candidate_of(hit_of_entry(entry_of(episode), text_of(episode)), by_time=True)
         for key, episode in by_key.items()
+        if key not in known
+    ]
+
+
+def _with_tool_output(view: PersonaMemory, found: list[Candidate], resolved: ResolvedRequest) -> list[Candidate]:
+    """`found` with what tools answered last, whatever its words: in this session, else within a day."""
+    now, as_of = resolved.now, resolved.request.as_of
+    entries = view.long_term.filter(event__kind=EventKind.TOOL_RESULT, event__ts__lte=now).select_related("event")
+    if as_of is not None:
+        entries = entries.filter(event__recorded_at__lte=as_of)
+    entries = entries.order_by("-event__ts", "-event_id")
+    latest = list(entries.filter(loop_id=resolved.request.session_id)[:TOOL_OUTPUTS]) or list(
+        entries.filter(event__ts__gt=max(now, EARLIEST + TOOL_OUTPUT_AGE) - TOOL_OUTPUT_AGE)[:TOOL_OUTPUTS]
+    )
+    by_key = {("event", str(entry.pk)): entry for entry in latest}
+    known = {one.key for one in found}
+    marked = [replace(one, by_time=True, outranked=False) if one.key in by_key else one for one in found]
+    return marked + [
+        candidate_of(hit_of_entry(entry_of(entry), entry.text), by_time=True)
+        for key, entry in by_key.items()
         if key not in known
     ]
 

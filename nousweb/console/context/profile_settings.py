@@ -37,7 +37,12 @@ SETTINGS: Mapping[str, Setting] = {
         ),
         Setting("preserve_head", "Head", "So many of the best items come first, whatever their scope.", "count"),
         Setting("preserve_tail", "Tail", "So many of the most recent items stay, though they rank low.", "count"),
-        Setting("layers", "Raw layers", "long_term, short_term: searched beside the distilled memories.", "words"),
+        Setting(
+            "layers",
+            "Raw layers",
+            "long_term and short_term are searched beside the distilled memories; of tool_output the latest are shown.",
+            "words",
+        ),
         Setting(
             "show_conversation",
             "Show the conversation",
