@@ -7,13 +7,12 @@ from dataclasses import dataclass
 class Thresholds:
     """Cosines of one model.
 
-    At `duplicate` two facts say the same, unless numbers, names or a negation differ; from `check` on a judge is
-    asked (seed 009.1). `unrelated` and `related` are the typical best cosine of a question that the memory knows
-    nothing about, and of one that it can answer: the search maps them to those of the model that its recipe was
-    fitted with. `relevance` is the fused score, not a cosine, from which a search result counts.
+    From `check` on two facts are taken to be about the same (seed 009.1); no cosine proves that they say the same.
+    `unrelated` and `related` are the typical best cosine of a question that the memory knows nothing about, and of one
+    that it can answer: the search maps them to those of the model that its recipe was fitted with. `relevance` is the
+    fused score, not a cosine, from which a search result counts.
     """
 
-    duplicate: float
     check: float
     unrelated: float
     related: float
@@ -23,17 +22,17 @@ class Thresholds:
 DEFAULT_MODEL = "local:all-MiniLM-L6-v2-int8"
 
 THRESHOLDS: dict[str, Thresholds] = {
-    DEFAULT_MODEL: Thresholds(duplicate=0.95, check=0.80, unrelated=0.30, related=0.55),
-    "fastembed:sentence-transformers/all-MiniLM-L6-v2": Thresholds(0.95, 0.80, unrelated=0.30, related=0.55),
-    "fastembed:BAAI/bge-small-en-v1.5": Thresholds(0.97, 0.90, unrelated=0.58, related=0.75),
-    "fastembed:BAAI/bge-base-en-v1.5": Thresholds(0.97, 0.90, unrelated=0.55, related=0.74),
-    "openai:text-embedding-3-small": Thresholds(0.95, 0.80, unrelated=0.25, related=0.50),
-    "openai:text-embedding-3-large": Thresholds(0.95, 0.80, unrelated=0.25, related=0.50),
-    "openai:text-embedding-ada-002": Thresholds(0.98, 0.94, unrelated=0.75, related=0.85),
+    DEFAULT_MODEL: Thresholds(check=0.80, unrelated=0.30, related=0.55),
+    "fastembed:sentence-transformers/all-MiniLM-L6-v2": Thresholds(check=0.80, unrelated=0.30, related=0.55),
+    "fastembed:BAAI/bge-small-en-v1.5": Thresholds(check=0.90, unrelated=0.58, related=0.75),
+    "fastembed:BAAI/bge-base-en-v1.5": Thresholds(check=0.90, unrelated=0.55, related=0.74),
+    "openai:text-embedding-3-small": Thresholds(check=0.80, unrelated=0.25, related=0.50),
+    "openai:text-embedding-3-large": Thresholds(check=0.80, unrelated=0.25, related=0.50),
+    "openai:text-embedding-ada-002": Thresholds(check=0.94, unrelated=0.75, related=0.85),
 }
 """Only the first is fitted (docs/search.md); the others are estimates to start from."""
 
-UNKNOWN = Thresholds(duplicate=0.95, check=0.85, unrelated=0.30, related=0.55)
+UNKNOWN = Thresholds(check=0.85, unrelated=0.30, related=0.55)
 """For a model that nobody has measured here: the bounds of seed 009.1."""
 
 

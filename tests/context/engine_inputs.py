@@ -35,9 +35,10 @@ def resolved_request(
     """A request whose profile, plan and budget are as given: no head, no tail and no compression without a word."""
     request = ContextRequest("s", query, tags=tags)
     analysis = query_analyse(request)
+    queries = tuple(replace(one, recency_weight=recency) for one in analysis.plan.queries)
     return ResolvedRequest(
         request,
-        replace(analysis, intent=replace(analysis.intent, recency=recency)),
+        replace(analysis, plan=replace(analysis.plan, queries=queries)),
         now,
         Profile("test", preserve_head=head, preserve_tail=tail, compression_aggressiveness=compression, **profile),
         1,

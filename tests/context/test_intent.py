@@ -1,5 +1,7 @@
 """What an input says about the memories that it needs."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,7 +80,7 @@ def test_intent_requested_type_gets_eight_and_others_three():
 
 def test_intent_query_is_the_whole_sentence():
     text = "Why did Alice not want the Redis migration?"
-    assert {query.text for query in plan_of(text).queries} == {text}
+    assert plan_of(text).text == text
 
 
 def test_intent_keywords_keep_the_order_of_reading():
@@ -98,3 +100,12 @@ def test_intent_default_frame_closes_no_section():
 @given(st.text(max_size=300))
 def test_intent_of_any_text_is_deterministic(text):
     assert plan_of(text) == plan_of(text)
+
+
+def test_intent_plan_is_what_is_read():
+    """Types that it skips have no limit, and recency counts as it says for each type."""
+    plan = plan_of("what happened yesterday")
+    queries = tuple(replace(one, recency_weight=0.0 if one.memory_type == "fact" else 0.5) for one in plan.queries)
+    changed = replace(plan, queries=queries, skip_types=frozenset({"decision"}))
+    assert [changed.limit_of(memory_type) for memory_type in TYPES] == [0, *(plan.limit_of(one) for one in TYPES[1:])]
+    assert [changed.recency_of(memory_type) for memory_type in ("fact", "episode", "event")] == [0.0, 0.5, 0.5]

@@ -15,16 +15,17 @@ OTHER_LIMIT = 3
 
 @dataclass(frozen=True, slots=True)
 class RetrievalQuery:
-    """At most `limit` items of one type for `text`; `recency_weight` in [0, 1] from pure relevance to pure recency."""
+    """At most `limit` items of one type; `recency_weight` in [0, 1] from pure relevance to pure recency."""
 
     memory_type: str
-    text: str
     limit: int = DEFAULT_LIMIT
     recency_weight: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalPlan:
+    # What is looked for, in all types at once.
+    text: str = ""
     queries: tuple[RetrievalQuery, ...] = ()
     skip_types: frozenset[str] = frozenset()
     budget_overrides: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -34,7 +35,14 @@ class RetrievalPlan:
 
     def limit_of(self, memory_type: str) -> int:
         """Most items of a type; 0 for one that is not retrieved."""
+        if memory_type in self.skip_types:
+            return 0
         return next((query.limit for query in self.queries if query.memory_type == memory_type), 0)
+
+    def recency_of(self, memory_type: str) -> float:
+        """How much recency counts among items of a type; raw layers, which no query names, follow the others."""
+        weights = {query.memory_type: query.recency_weight for query in self.queries}
+        return weights.get(memory_type, max(weights.values(), default=0.0))
 
 
 def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = True) -> RetrievalPlan:
@@ -52,13 +60,13 @@ def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = T
     queries = tuple(
         RetrievalQuery(
             memory_type,
-            text,
             limit=DEFAULT_LIMIT if dominant is None else DOMINANT_LIMIT if memory_type == dominant else OTHER_LIMIT,
             recency_weight=signals.recency,
         )
         for memory_type in PLANNED_TYPES
     )
     return RetrievalPlan(
+        text=text,
         queries=queries,
         budget_overrides=FRAMES[signals.frame_id].budget_overrides if frame_is_sure else {},
         days_back=signals.days_back if dominant == "episode" else None,

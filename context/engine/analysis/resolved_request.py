@@ -139,7 +139,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
     agent = view.agent
     analysis = query_analyse(request)
     # The model computes while the database is asked for all that needs no search.
-    embedding = query_embedding(request.input) if analysis.plan.queries else None
+    embedding = query_embedding(analysis.plan.text) if analysis.plan.queries else None
     session = session_load(view, request)
     if session.frame:
         analysis = query_analyse(request, session)

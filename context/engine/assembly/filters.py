@@ -29,7 +29,7 @@ def score_of(candidate: Candidate, resolved: ResolvedRequest) -> tuple[float, tu
         factors.append(("mentioned file", FILE_FACTOR))
     if not set(hit.tags).isdisjoint(resolved.request.tags):
         factors.append(("shared tag", TAG_FACTOR))
-    weight = resolved.analysis.intent.recency
+    weight = resolved.analysis.plan.recency_of(hit.type)
     if weight > 0:
         age_days = max(0.0, (resolved.now - hit.happened_at).total_seconds() / 86_400)
         recency = 0.5 ** (age_days / RECENCY_HALF_LIFE_DAYS)

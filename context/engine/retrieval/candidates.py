@@ -83,7 +83,7 @@ def candidates_find(
     result = search(
         view,
         SearchRequest(
-            query=request.input,
+            query=plan.text,
             types=types,
             limit=MAX_LIMIT,
             min_score=min(NEAR_MISS, THRESHOLDS["fact"] / resolved.thresholds_divisor),
