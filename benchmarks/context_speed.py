@@ -92,6 +92,7 @@ def bare(query: str) -> dict[str, float]:
     from memory.embedding import embedder_named
     from memory.persona import ActorMemory
     from memory.policy import PROFILE_CATEGORIES
+    from memory.project_scope import GLOBAL
     from memory.search import SearchRequest
     from memory.search.candidates import TUNING, candidates_fetch, counts_read, lexical_fetch
     from memory.search.scoring import rarest
@@ -99,7 +100,7 @@ def bare(query: str) -> dict[str, float]:
 
     view = ActorMemory(Agent.objects.get(slug="speed"))
     types = ["decision", "fact", "procedure", "episode", "event"]
-    request = SearchRequest(query, types=types, limit=100, exclude_categories=PROFILE_CATEGORIES)
+    request = SearchRequest(query, GLOBAL, types=types, limit=100, exclude_categories=PROFILE_CATEGORIES)
     session_tuned("search", TUNING)
     marks = [time.perf_counter()]
     counts = counts_read(view, query)

@@ -239,10 +239,11 @@ def stages(size: int) -> dict[str, float]:
     """Median milliseconds of each stage of a search, in this process."""
     from identity.models import Agent
     from memory.persona import ActorMemory
+    from memory.project_scope import GLOBAL
     from memory.search import SearchRequest, search
 
     view = ActorMemory(Agent.objects.get(slug=f"agent-{size}"))
-    laps = [search(view, SearchRequest(query)).timings for query in queries_made()]
+    laps = [search(view, SearchRequest(query, GLOBAL)).timings for query in queries_made()]
     return {name: statistics.median(lap[name] for lap in laps[20:]) * 1000 for name in laps[0]}
 
 

@@ -58,6 +58,7 @@ def calls(slug: str, secret: str) -> dict[str, Callable[[str], object]]:
     from identity.principal import Principal
     from identity.services.tokens import token_authenticate
     from memory.persona import ActorMemory
+    from memory.project_scope import GLOBAL
     from memory.search import SearchRequest, search
 
     agent = Agent.objects.get(slug=slug)
@@ -66,7 +67,7 @@ def calls(slug: str, secret: str) -> dict[str, Callable[[str], object]]:
     by = Principal.of_token(found)
     return {
         "token": lambda _: token_authenticate(secret),
-        "recall": lambda query: search(ActorMemory(agent), SearchRequest(query)),
+        "recall": lambda query: search(ActorMemory(agent), SearchRequest(query, GLOBAL)),
         "context": lambda query: context_assemble(
             agent=agent, request=ContextRequest(session_id=SESSION, input=query), by=by
         ),

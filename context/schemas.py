@@ -16,8 +16,8 @@ from context.feedback.references import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
 from context.profiles import MODE_WEIGHTS, ItemCount, Labels, Layers
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS, MAX_TAGS
 from memory.schemas.censors import CensorSpanOut
-from memory.schemas.types import Severity
-from nousweb.lib.constrained_types import OneOf, UnitInterval
+from memory.schemas.types import AllProjects, IncludedProjects, Severity
+from nousweb.lib.constrained_types import OneOf, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.schemas import Input, optional
 
 CensorMode = Literal["check", "off"]
@@ -29,6 +29,7 @@ class MessageIn(Input):
 
 
 class TaskIn(Input):
+    key: Annotated[TaskKey, Field(description="Your key of the task: its memory comes up, and of no other one")] = ""
     mode: Annotated[str, OneOf(*MODE_WEIGHTS)] | None = None
     tags: Annotated[list[str], Field(max_length=MAX_TAGS)] = []
     files: Annotated[list[str], Field(max_length=MAX_TAGS, description="Paths beside those that the input names")] = []
@@ -65,6 +66,11 @@ class ContextIn(Input):
         None, description="Settings instead of the profile's own for this request; logged with it, and never saved"
     )
     task: TaskIn | None = None
+    project: ProjectKey = Field(
+        "", description="Your key of the project: its memory comes up, and that of no other one"
+    )
+    include_projects: IncludedProjects = []
+    all_projects: AllProjects = False
     budget: Annotated[int, Field(ge=1, le=MAX_TOTAL)] | None = Field(
         None, description="Tokens in total; the frame's by default"
     )
@@ -98,6 +104,10 @@ class ContextIn(Input):
             profile_override=self.profile_override.dict(exclude_unset=True) if self.profile_override else {},
             conversation=tuple(Message(message.role, message.content) for message in self.conversation),
             mode=task.mode,
+            project=self.project,
+            task=task.key,
+            include_projects=tuple(self.include_projects),
+            all_projects=self.all_projects,
             tags=tuple(task.tags),
             files=tuple(task.files),
             budget=self.budget,
@@ -111,7 +121,7 @@ class ContextIn(Input):
 
 
 ContestedAge = Literal["newer", "older"]
-ITEM_DEFAULTS: Mapping[str, Any] = {"contested": None, "contested_with": []}
+ITEM_DEFAULTS: Mapping[str, Any] = {"contested": None, "contested_with": [], "project": "", "task": ""}
 """What items of most memories do not have."""
 
 
@@ -123,6 +133,8 @@ class ItemOut(Schema):
         None, description="Of a fact about which a question is open: its age beside those that contest it"
     )
     contested_with: list[str] = Field([], description="Ids of the facts that contest it")
+    project: str = Field("", description="The project that it belongs to, if any")
+    task: str = Field("", description="The task that it belongs to, if any")
 
 
 class SectionOut(Schema):
@@ -173,6 +185,8 @@ class CandidateOut(Schema):
     text: str = Field(description="Its beginning, at most 500 characters")
     section: str
     scope: str
+    project: str = ""
+    task: str = ""
     kinds: list[str]
     verdict: str
     reason: str

@@ -104,6 +104,13 @@ class MemoryFilter(django_filters.FilterSet):
         return self.qs if self.form.is_valid() else self.queryset.none()
 
 
+class KeyedFilter(MemoryFilter):
+    """Of memories that carry the keys of a project and a task."""
+
+    project = django_filters.CharFilter(label="Project")
+    task = django_filters.CharFilter(label="Task")
+
+
 def _of_category(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
     return queryset.filter(category__in=PROFILE_CATEGORIES if value == PROFILE else [value])
 
@@ -133,7 +140,7 @@ def _sorted(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
     return queryset.order_by(*SORTS[value][1])
 
 
-class FactFilter(MemoryFilter):
+class FactFilter(KeyedFilter):
     """Which facts of one agent are shown. Retired ones are shown only when asked for."""
 
     q = django_filters.CharFilter(method=_words("content", "subject"), label="Words")
@@ -169,7 +176,7 @@ class FactFilter(MemoryFilter):
         """Whether anything is left out that the page shows by itself."""
         given = self.form.cleaned_data if self.form.is_valid() else {}
         return bool(
-            any(given.get(name) for name in ("q", "category", "scope", "tag", "subject", "as_of"))
+            any(given.get(name) for name in ("q", "category", "scope", "project", "task", "tag", "subject", "as_of"))
             or given.get("state") != "active"
         )
 
@@ -197,7 +204,7 @@ class SubjectFilter(MemoryFilter):
 VISIBILITIES = (("public", "Public"), ("internal", "Internal"), ("private", "Private"))
 
 
-class EventFilter(MemoryFilter):
+class EventFilter(KeyedFilter):
     """Which events are shown. Visibility offers the known words; an address may name another."""
 
     q = django_filters.CharFilter(method=_words("content"), label="Words")
@@ -220,7 +227,7 @@ class EventFilter(MemoryFilter):
         self.filters["visibility"].extra["choices"] = list(words.items())
 
 
-class EpisodeFilter(MemoryFilter):
+class EpisodeFilter(KeyedFilter):
     q = django_filters.CharFilter(method=_words("title", "summary", "detail"), label="Words")
     outcome = django_filters.ChoiceFilter(choices=Episode.Outcome.choices, empty_label="Any outcome")
     state = django_filters.ChoiceFilter(
@@ -243,7 +250,7 @@ class EpisodeFilter(MemoryFilter):
         fields: list[str] = []
 
 
-class DecisionFilter(MemoryFilter):
+class DecisionFilter(KeyedFilter):
     q = django_filters.CharFilter(method=_words("description", "context"), label="Words")
     stakes = django_filters.ChoiceFilter(choices=Decision.Stakes.choices, empty_label="Any stakes")
     outcome = django_filters.ChoiceFilter(choices=Decision.Outcome.choices, empty_label="Any outcome")
@@ -268,7 +275,7 @@ def _effective_from(queryset: QuerySet[Procedure], name: str, value: Decimal | f
     return cast(ProcedureQuerySet, queryset).effective_from(float(value))
 
 
-class ProcedureFilter(MemoryFilter):
+class ProcedureFilter(KeyedFilter):
     q = django_filters.CharFilter(method=_words("name", "description"), label="Words")
     domain = django_filters.CharFilter(lookup_expr="iexact", label="Domain")
     tag = django_filters.CharFilter(method=_tagged, label="Tag")

@@ -42,6 +42,9 @@ REVIEW_WINDOW = timedelta(hours=24)
 REVIEW_RETRY_SECONDS = 3_600
 """After so long a token may try again where people have to answer first."""
 
+MAX_PROJECTS = 50
+"""Other projects that one reader asks for."""
+
 MAX_CONTENT_CHARACTERS = 8_000
 MAX_REMARK_CHARACTERS = 2_000
 """Reasons, notes and comments."""

@@ -95,7 +95,7 @@ def material_load(
     watch.lap("search")
     contested: Sequence[ContestedCandidate] = ()
     try:
-        contested = contested_load(view, fixed, candidates, request.as_of, others)
+        contested = contested_load(view, request, fixed, candidates, others)
     except DatabaseError:
         logger.exception("context.contested_failed")
         failed.append(("Contested facts", "Which facts are contested could not be read."))
@@ -112,9 +112,10 @@ def record_of(material: ContextMaterial, overrides: Overrides | None = None) -> 
     resolved, request = material.resolved, material.resolved.request
     fixed, candidates, contested = material.fixed, material.candidates, material.contested
     if overrides is not None:
-        fixed = overrides.sections(fixed, resolved.profile.excluded_kinds)
+        fixed = overrides.sections(fixed, resolved.profile.excluded_kinds, request.scope)
         candidates = overrides.candidates(candidates)
-        contested = overrides.contested(contested)
+        hits = ((one, one.candidate.hit) for one in overrides.contested(contested))
+        contested = [one for one, hit in hits if request.scope.shows(hit.project, hit.task)]
     assembly = assemble(fixed, searched_sections(resolved.budget), candidates, resolved, contested)
     watch.lap("assembly")
     fingerprint = fingerprint_of(

@@ -11,6 +11,8 @@ from context.models import ContextRun
 CANDIDATE_DEFAULTS: Mapping[str, Any] = {
     "label": "",
     "scope": "global",
+    "project": "",
+    "task": "",
     "hint": "",
     "lexical": 0.0,
     "importance": 0.5,

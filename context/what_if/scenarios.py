@@ -9,9 +9,10 @@ from identity.models import ChangeProposal
 from identity.principal import Principal
 from identity.services.four_eyes import approval_barred
 from memory.lifecycle.policy import ESCALATES_TO
-from memory.models import Censor, Fact, MemoryReview, Scope
+from memory.models import Censor, Fact, MemoryReview
+from memory.project_scope import keys_changed
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
-from memory.validation import choice_check, tags_check, unit_check, word_check
+from memory.validation import tags_check, unit_check, word_check
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unstorable_reason
 
@@ -40,6 +41,8 @@ def metadata_overrides(
     *,
     category: str | None = None,
     scope: str | None = None,
+    project: str | None = None,
+    task: str | None = None,
     tags: Sequence[str] | None = None,
     importance: float | None = None,
 ) -> Overrides:
@@ -48,6 +51,8 @@ def metadata_overrides(
     Between person, preference and rule and all other categories a fact moves between core memory, which is always
     included, and what is searched. What facts of core memory come before it is known by how sure they are, and by pins.
     """
+    keys = {"scope": fact.scope, "project": fact.project, "task": fact.task}
+    keys |= keys_changed(fact, scope, project, task)
     change = MetadataChange(
         id=str(fact.pk),
         persona=fact.persona,
@@ -56,7 +61,10 @@ def metadata_overrides(
         kind=fact.kind,
         was=fact.category,
         category=fact.category if category is None else word_check("category", category),
-        scope=fact.scope if scope is None else choice_check("scope", scope, Scope.values),
+        scope=keys["scope"],
+        project=keys["project"],
+        task=keys["task"],
+        moved=(keys["project"], keys["task"]) != (fact.project, fact.task),
         tags=frozenset(fact.tags if tags is None else tags_check(tags)),
         importance=fact.importance if importance is None else unit_check("importance", importance),
     )

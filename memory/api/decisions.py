@@ -11,7 +11,7 @@ from memory.filters import DecisionFilter
 from memory.schemas.decisions import DecisionIn, DecisionOut, DecisionPage, DecisionPatch, DecisionReviewIn
 from memory.schemas.types import AnyDecisionOutcome, AnyStakes
 from memory.services.decisions import decision_record, decision_review, decision_update
-from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
+from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 from nousweb.lib.errors import Invalid
 
 router = Router()
@@ -38,6 +38,8 @@ def decisions_get(
     stakes: AnyStakes = "",
     category: str = "",
     tag: str = "",
+    project: AnyProject = "",
+    task: AnyTask = "",
     unreviewed: bool = Query(False, description="Only those that nobody has reviewed"),
     limit: PageLimit = 50,
     cursor: PageCursor = "",
@@ -51,6 +53,8 @@ def decisions_get(
         stakes=stakes,
         category=category,
         tag=tag,
+        project=project,
+        task=task,
         review="open" if unreviewed else "all",
     )
     return list_page(decisions, moment="created_at", limit=limit, cursor=cursor)

@@ -20,7 +20,7 @@ from memory.schemas.episodes import (
 )
 from memory.schemas.types import AnyEpisodeOutcome
 from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
-from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
+from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 
 router = Router()
 
@@ -40,12 +40,16 @@ def episodes_get(
     state: Literal["open", "closed", "all"] = "all",
     outcome: AnyEpisodeOutcome = "",
     tag: str = "",
+    project: AnyProject = "",
+    task: AnyTask = "",
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:
     """Episodes of the token's persona, latest first."""
     _, _, memory = caller(request, agent, "memory.view_episode")
-    episodes = EpisodeFilter.narrow(memory.episodes, q=q, state=state, outcome=outcome, tag=tag)
+    episodes = EpisodeFilter.narrow(
+        memory.episodes, q=q, state=state, outcome=outcome, tag=tag, project=project, task=task
+    )
     return list_page(episodes, moment="started_at", limit=limit, cursor=cursor)
 
 

@@ -17,7 +17,7 @@ from memory.schemas.events import EventOut, EventPage, EventsIn, RecordedEventsO
 from memory.schemas.types import AnyPersona
 from memory.services.events import events_record
 from memory.validation import choice_check, moment_check, text_check
-from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
+from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 from nousweb.lib.errors import NotAllowed
 
 router = Router()
@@ -56,6 +56,8 @@ def events_post(request: HttpRequest, payload: EventsIn, agent: AgentSlug = "") 
                     "kind": one.event.kind,
                     "persona": one.event.persona,
                     "loop_id": one.event.loop_id,
+                    "project": one.event.project,
+                    "task": one.event.task,
                     "ts": one.event.ts,
                     "repeated": one.repeated,
                 }
@@ -72,6 +74,8 @@ def events_get(
     persona: AnyPersona = "",
     kind: list[str] = Query([], description="May repeat"),
     loop_id: str = "",
+    project: AnyProject = "",
+    task: AnyTask = "",
     since: AwareDatetime | None = Query(None, alias="from", description="Happened then or later"),
     until: AwareDatetime | None = Query(None, alias="to", description="Happened before"),
     q: str = Query("", max_length=200, description="Only events whose content holds this text"),
@@ -91,7 +95,7 @@ def events_get(
         events = events.filter(ts__gte=moment_check("from", since))
     if until:
         events = events.filter(ts__lt=moment_check("to", until))
-    events = EventFilter.narrow(events, q=text_check("q", q, 200))
+    events = EventFilter.narrow(events, q=text_check("q", q, 200), project=project, task=task)
     return list_page(events, moment="ts", limit=limit, cursor=cursor, latest_first=order == "latest")
 
 

@@ -32,7 +32,7 @@ from memory.services.facts import (
     fact_restore,
 )
 from memory.validation import moment_check
-from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
+from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 
 router = Router()
 
@@ -55,6 +55,8 @@ def facts_get(
     category: str = "",
     subject: str = Query("", max_length=200, description="Any spelling of it; the facts may call it otherwise"),
     tag: str = "",
+    project: AnyProject = "",
+    task: AnyTask = "",
     scope: AnyScope = "",
     state: Literal["active", "retired", "all"] = "active",
     as_of: AwareDatetime | None = Query(None, description="Known then and, by what is known today, true then"),
@@ -67,7 +69,15 @@ def facts_get(
     _, _, memory = caller(request, agent, "memory.view_fact")
     looks_back = bool(as_of or recorded_as_of or valid_at)
     facts = FactFilter.narrow(
-        memory.facts, q=q, subject=subject, tag=tag, scope=scope, as_of=as_of, state="all" if looks_back else state
+        memory.facts,
+        q=q,
+        subject=subject,
+        tag=tag,
+        project=project,
+        task=task,
+        scope=scope,
+        as_of=as_of,
+        state="all" if looks_back else state,
     )
     # The console's filter of categories knows a name for several of them, which may be one of an agent's own.
     if category:
@@ -157,7 +167,7 @@ def fact_restore_post(
 
 @router.patch("/facts/{fact_id}", response={200: FactOut, **CHANGE_REFUSALS}, summary="Recategorise a fact (people)")
 def fact_patch(request: HttpRequest, fact_id: UUID, payload: FactPatch, agent: AgentSlug = "") -> Any:
-    """Change tags, importance, category or scope; what a fact says is never edited."""
+    """Change tags, importance, category, scope, project or task; what a fact says is never edited."""
     _, by, memory = caller(request, agent, "memory.change_fact")
     fact = row_of(memory.facts, fact_id, "fact")
     return fact_edit(fact=fact, by=by, **payload.dict(exclude_unset=True))

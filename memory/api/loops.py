@@ -15,12 +15,14 @@ from memory.layers.event_policy import MAX_LOOP_ID_CHARACTERS, MAX_STM_WINDOW
 from memory.layers.short_term_scoring import StmConfig
 from memory.layers.short_term_search import stm_search
 from memory.models import LoopSummary
+from memory.policy import MAX_PROJECTS
+from memory.project_scope import ProjectScope
 from memory.schemas.loops import LoopOut, LoopPage, LoopWithEvents, StmOut
-from memory.schemas.types import AnyPersona
+from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, AnyPersona
 from memory.services.loops import loop_close
 from memory.validation import moment_check, text_check
 from nousweb.lib import clock
-from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
+from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, ProjectKey, TaskKey
 from nousweb.lib.errors import NotFound
 
 router = Router()
@@ -35,6 +37,8 @@ def loops_get(
     agent: AgentSlug = "",
     persona: AnyPersona = "",
     state: Literal["all", "open", "closed"] = "all",
+    project: AnyProject = "",
+    task: AnyTask = "",
     since: AwareDatetime | None = Query(None, alias="from", description="Last event then or later"),
     until: AwareDatetime | None = Query(None, alias="to", description="Last event before"),
     limit: PageLimit = 50,
@@ -44,6 +48,10 @@ def loops_get(
     by = principal(request)
     memory, personas = personas_narrow(agent_for(by, agent), by, persona)
     loops = memory.loops.filter(persona__in=personas)
+    if project:
+        loops = loops.filter(project=project)
+    if task:
+        loops = loops.filter(task=task)
     if state != "all":
         loops = loops.filter(closed_at__isnull=state == "open")
     if since:
@@ -86,16 +94,21 @@ def stm_get(
     q: str = Query(min_length=1, max_length=MAX_QUERY_CHARACTERS),
     agent: AgentSlug = "",
     persona: AnyPersona = "",
+    project: ProjectKey = "",
+    task: TaskKey = "",
+    include_project: list[ProjectKey] = Query([], max_length=MAX_PROJECTS, description=INCLUDED_PROJECTS),
+    all_projects: AllProjects = False,
     min_score: float = Query(0.0, ge=0.0, le=1_000.0, allow_inf_nan=False),
     limit: int = Query(10, ge=1, le=MAX_STM_WINDOW),
 ) -> Any:
-    """Fuzzy search in the window of the last loop summaries, best first."""
+    """Fuzzy search in the window of the last loop summaries of a project and task, best first."""
     by = principal(request)
     found = agent_for(by, agent)
     memory, personas = personas_narrow(found, by, persona)
     query = text_check("q", q, MAX_QUERY_CHARACTERS)
     config = StmConfig.of(found.config)
-    hits = stm_search(memory, query, personas=personas, now=clock.now(), config=config, min_score=min_score)
+    scope = ProjectScope(project, task, tuple(include_project), all_projects)
+    hits = stm_search(memory, scope, query, personas=personas, now=clock.now(), config=config, min_score=min_score)
     return {
         "items": [
             {

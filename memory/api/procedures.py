@@ -10,7 +10,7 @@ from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_
 from memory.filters import ProcedureFilter
 from memory.schemas.procedures import ProcedureIn, ProcedureOut, ProcedurePage, ProcedurePatch, ProcedureReportIn
 from memory.services.procedures import procedure_activate, procedure_create, procedure_report, procedure_update
-from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit, UnitInterval
+from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, UnitInterval
 
 router = Router()
 
@@ -29,6 +29,8 @@ def procedures_get(
     q: str = Query("", max_length=200, description="Words in the name or the description"),
     domain: str = "",
     tag: str = "",
+    project: AnyProject = "",
+    task: AnyTask = "",
     min_effectiveness: UnitInterval | None = Query(None, description="Leaves out those never reported on"),
     state: Literal["active", "retired", "all"] = "active",
     limit: PageLimit = 50,
@@ -37,7 +39,14 @@ def procedures_get(
     """Procedures of the token's persona, latest first."""
     _, _, memory = caller(request, agent, "memory.view_procedure")
     procedures = ProcedureFilter.narrow(
-        memory.procedures, q=q, domain=domain, tag=tag, min_effectiveness=min_effectiveness, state=state
+        memory.procedures,
+        q=q,
+        domain=domain,
+        tag=tag,
+        project=project,
+        task=task,
+        min_effectiveness=min_effectiveness,
+        state=state,
     )
     return list_page(procedures, moment="created_at", limit=limit, cursor=cursor)
 

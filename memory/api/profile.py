@@ -11,8 +11,9 @@ from identity.models import IdentityVersion
 from identity.policy import Section
 from memory.api.common import REFUSALS, caller
 from memory.models import Fact
+from memory.project_scope import ProjectScope
 from memory.schemas.profile import UserProfileOut
-from nousweb.lib.constrained_types import AgentSlug, PageLimit
+from nousweb.lib.constrained_types import AgentSlug, PageLimit, ProjectKey, TaskKey
 
 router = Router()
 
@@ -21,15 +22,22 @@ FIELDS = {"user": "person", "preferences": "preference", "rules": "rule"}
 
 
 @router.get("/profile", response={200: UserProfileOut, **REFUSALS}, summary="The user's facts, preferences and rules")
-def profile_get(request: HttpRequest, agent: AgentSlug = "", limit: PageLimit = 50) -> Any:
+def profile_get(
+    request: HttpRequest,
+    agent: AgentSlug = "",
+    limit: PageLimit = 50,
+    project: ProjectKey = "",
+    task: TaskKey = "",
+) -> Any:
     """What every prompt says of the user, without any search, and the Preferences of the identity.
 
     Active facts of the token's persona, at most `limit` of each category: people's word first, then the surest.
+    Global ones, and those of the project and task that are named.
     """
     found, by, memory = caller(request, agent, "memory.view_fact")
     by.require("identity.view_identityversion", found)
     section = IdentityVersion.objects.current().filter(agent=found, section=Section.PREFERENCES).first()
-    facts = memory.facts.active().profile().peoples_first()
+    facts = memory.facts.active().profile().filter(ProjectScope(project, task).q).peoples_first()
     in_category = [F("category")]
     ranked = facts.annotate(
         place=Window(RowNumber(), partition_by=in_category, order_by=cast("Any", facts.query.order_by)),

@@ -9,12 +9,14 @@ from pydantic import AwareDatetime
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, principal
 from memory.persona import memory_of
+from memory.policy import MAX_PROJECTS
+from memory.project_scope import ProjectScope
 from memory.schemas.recall import IndexOut, RecallItem, RecallOut
-from memory.schemas.types import ItemTypeName, ScopeName
+from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, ItemTypeName, ScopeName
 from memory.search import SearchRequest, search
 from memory.search.index_writer import index_counts
 from memory.search.request import MAX_LIMIT, MAX_QUERY_CHARACTERS
-from nousweb.lib.constrained_types import AgentSlug, UnitInterval
+from nousweb.lib.constrained_types import AgentSlug, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.schemas import answered
 
 router = Router()
@@ -40,8 +42,15 @@ def recall_get(
     scope: list[ScopeName] = Query([]),
     tag: list[str] = Query([], max_length=MAX_VALUES, description="Items with any of these"),
     min_importance: UnitInterval = 0.0,
+    project: ProjectKey = "",
+    task: TaskKey = "",
+    include_project: list[ProjectKey] = Query([], max_length=MAX_PROJECTS, description=INCLUDED_PROJECTS),
+    all_projects: AllProjects = False,
 ) -> Any:
-    """Memories of the token's persona that answer the question, best first; none when nothing is about it."""
+    """Memories of the token's persona that answer the question, best first; none when nothing is about it.
+
+    Global ones, and those of the project and task that are named; nothing of others unless asked for.
+    """
     by = principal(request)
     found = agent_for(by, agent)
     # The index shows events, facts and what else there is: whoever may search may see them all.
@@ -50,6 +59,7 @@ def recall_get(
         memory_of(found, by),
         SearchRequest(
             query=q,
+            scope=ProjectScope(project, task, tuple(include_project), all_projects),
             types=type,
             limit=limit,
             min_score=min_score,

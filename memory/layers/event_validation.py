@@ -19,12 +19,13 @@ from memory.layers.event_policy import (
     MAX_METADATA_DEPTH,
 )
 from memory.models import Event, EventKind
+from memory.project_scope import key_check
 from memory.validation import choice_check, moment_check, word_check
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import first_unstorable, is_blank, unstorable_reason
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-EVENT_FIELDS = frozenset({"kind", "content", "loop_id", "ts", "visibility", "metadata", "key"})
+EVENT_FIELDS = frozenset({"kind", "content", "loop_id", "ts", "visibility", "metadata", "key", "project", "task"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class EventDraft:
     visibility: str
     metadata: dict[str, Any]
     key: str | None
+    project: str = ""
+    task: str = ""
 
     def says_the_same(self, event: Event) -> bool:
         """Whether `event` is what recording this draft again would have stored."""
@@ -46,6 +49,8 @@ class EventDraft:
             and _same_json(event.metadata, self.metadata)
             and self.loop_id in (None, event.loop_id)
             and self.ts in (None, event.ts)
+            and self.project in ("", event.project)
+            and self.task in ("", event.task)
         )
 
 
@@ -74,6 +79,8 @@ def draft_check(place: str, event: Mapping[str, Any], *, persona: str, now: date
         visibility=DEFAULT_VISIBILITY if visibility is None else word_check(f"{place}.visibility", visibility),
         metadata=metadata_check(f"{place}.metadata", event.get("metadata")),
         key=_name_check(f"{place}.key", _text(place, event, "key"), MAX_KEY_CHARACTERS),
+        project=key_check(f"{place}.project", _text(place, event, "project") or ""),
+        task=key_check(f"{place}.task", _text(place, event, "task") or ""),
     )
 
 

@@ -4,10 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import QuerySet
+
 from identity.models import Agent
 from memory.layers.short_term_scoring import StmConfig, StmScore, normalise, stm_score
 from memory.models import LoopSummary
 from memory.persona import PersonaMemory
+from memory.project_scope import STAND_INS, ProjectScope
 from nousweb.lib.prepared_statements import CachedQuery, instance_of
 
 
@@ -20,20 +23,27 @@ class StmHit:
 
 
 _WINDOW = CachedQuery(
-    lambda shape, agent: (
-        shape[0](Agent(pk=agent))
-        .loops.summarised()
-        .filter(persona=shape[1])
-        .order_by("-last_event_at", "-pk")[: shape[2]]
-    ),
+    lambda shape, agent, project, task: _last(shape[0](Agent(pk=agent)), shape[1], shape[2], shape[3]),
     agent=-1,
+    **STAND_INS,
 )
 
 
+def _last(memory: PersonaMemory, persona: str, size: int, scope: ProjectScope) -> QuerySet[LoopSummary]:
+    loops = memory.loops.summarised().filter(scope.q, persona=persona)
+    return loops.order_by("-last_event_at", "-pk")[:size]
+
+
 def stm_window(
-    memory: PersonaMemory, size: int, personas: Iterable[str] = (), as_of: datetime | None = None
+    memory: PersonaMemory,
+    scope: ProjectScope,
+    size: int,
+    personas: Iterable[str] = (),
+    as_of: datetime | None = None,
 ) -> list[LoopSummary]:
-    """The last `size` loop summaries of each persona that `memory` may read, or of these of them; latest first.
+    """The last `size` loop summaries that `scope` shows of each persona that `memory` may read, or of these of them.
+
+    Latest first.
 
     With `as_of` the last of the loops that were over then. One that went on afterwards is not among them, because its
     summary tells of that too.
@@ -41,16 +51,23 @@ def stm_window(
     found: list[LoopSummary] = []
     for persona in personas or memory.personas:
         if as_of is not None:
-            over = memory.loops.summarised().filter(persona=persona, last_event_at__lte=as_of, closed_at__lte=as_of)
+            over = memory.loops.summarised().filter(
+                scope.q, persona=persona, last_event_at__lte=as_of, closed_at__lte=as_of
+            )
             found += over.order_by("-last_event_at", "-pk")[:size]
             continue
-        rows = _WINDOW.rows((type(memory), persona, size), agent=memory.agent.pk)
+        if (pattern := scope.pattern) is None:
+            found += _last(memory, persona, size, scope)
+            continue
+        shape = (type(memory), persona, size, pattern)
+        rows = _WINDOW.rows(shape, agent=memory.agent.pk, project=scope.project, task=scope.task)
         found += [instance_of(LoopSummary, row) for row in rows]
     return sorted(found, key=lambda loop: (loop.last_event_at, loop.pk), reverse=True)
 
 
 def stm_search(
     memory: PersonaMemory,
+    scope: ProjectScope,
     query: str,
     *,
     now: datetime,
@@ -66,7 +83,7 @@ def stm_search(
     config = config or StmConfig.of(memory.agent.config)
     wanted = normalise(query)
     hits = []
-    for loop in stm_window(memory, config.window, personas, as_of):
+    for loop in stm_window(memory, scope, config.window, personas, as_of):
         score = stm_score(
             wanted,
             normalise(loop.summary),

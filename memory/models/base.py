@@ -8,6 +8,7 @@ from django.db import models
 
 from identity.models import Agent, Persona
 from nousweb.lib import clock
+from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
 UNIT_INTERVAL = [MinValueValidator(0.0), MaxValueValidator(1.0)]
 
@@ -18,6 +19,16 @@ class Scope(models.TextChoices):
     TASK = "task", "Task"
     PROJECT = "project", "Project"
     GLOBAL = "global", "Global"
+
+
+class Keyed(models.Model):
+    """What may belong to a project and a task, by the keys of its writer; "" for none: see memory.project_scope."""
+
+    project = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")
+    task = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")
+
+    class Meta:
+        abstract = True
 
 
 class Memory(models.Model):

@@ -5,19 +5,23 @@ from django.urls import reverse
 
 from identity.models import Agent, Persona
 from nousweb.lib import clock
+from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
 
 class WorkingMemory(models.Model):
     """One session's task, frame, items in mind and open threads.
 
     `items` holds {"id", "type", "text", "relevance", "added_at"}; the least relevant leave when `capacity` is
-    passed. `open_threads` holds {"id", "text", "added_at"}.
+    passed. `open_threads` holds {"id", "text", "added_at"}. `project` and
+    `task_key` are the keys of what the session works on; `task` says it in words.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="working_memories")
     persona = models.CharField(max_length=20, choices=Persona)
     session_id = models.CharField(max_length=200)
     task = models.TextField(blank=True)
+    project = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")
+    task_key = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")
     frame = models.CharField(max_length=30, blank=True)
     items = models.JSONField(default=list)
     open_threads = models.JSONField(default=list)

@@ -18,7 +18,7 @@ from memory.schemas.types import (
     Stakes,
     Tags,
 )
-from nousweb.lib.constrained_types import NextCursor, OptionalWord, UnitInterval
+from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.schemas import Input, optional
 
 
@@ -31,6 +31,8 @@ class DecisionIn(Input):
     reasons: Annotated[list[RemarkEntry], Field(max_length=MAX_REASONS)] = []
     tags: Tags = []
     scope: ScopeName = "global"
+    project: ProjectKey | None = Field(None, description="Your key of the project; by default the episode's")
+    task: TaskKey | None = Field(None, description="Your key of the task; by default the episode's")
     importance: UnitInterval = 0.5
     episode: UUID | None = Field(None, description="The episode in which it was made")
 
@@ -41,6 +43,8 @@ class DecisionPatch(Input):
     category: OptionalWord = optional()
     tags: Tags = optional()
     scope: ScopeName = optional()
+    project: ProjectKey = optional("Moves it there; empty for none")
+    task: TaskKey = optional("Moves it there; empty for none")
     importance: UnitInterval = optional()
     active: bool = optional("Whether search and prompts may show it")
 
@@ -61,6 +65,8 @@ class DecisionOut(Schema):
     reasons: list[str]
     tags: list[str]
     scope: ScopeName
+    project: str
+    task: str
     importance: UnitInterval
     episode: UUID | None = Field(None, alias="episode_id")
     outcome: DecisionOutcome

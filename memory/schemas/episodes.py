@@ -20,7 +20,7 @@ from memory.schemas.types import (
     SummaryKind,
     Tags,
 )
-from nousweb.lib.constrained_types import NextCursor, UnitInterval, entry, text
+from nousweb.lib.constrained_types import NextCursor, ProjectKey, TaskKey, UnitInterval, entry, text
 from nousweb.lib.schemas import Input, optional
 
 Title = Annotated[str, text(MAX_TITLE_CHARACTERS)]
@@ -32,6 +32,8 @@ class EpisodeIn(Input):
     participants: Annotated[list[Annotated[str, entry(100)]], Field(max_length=MAX_PARTICIPANTS)] = []
     tags: Tags = []
     scope: ScopeName = "global"
+    project: ProjectKey = ""
+    task: TaskKey = ""
     importance: UnitInterval = 0.5
     started_at: AwareDatetime | None = Field(None, description="Now, unless it began earlier")
 
@@ -80,6 +82,8 @@ class EpisodeOut(Schema):
     participants: list[str]
     tags: list[str]
     scope: ScopeName
+    project: str
+    task: str
     importance: UnitInterval
     active: bool
     started_at: datetime

@@ -14,6 +14,7 @@ from memory.layers.event_policy import (
 )
 from memory.models import EventKind
 from memory.schemas.types import EventKindName, PersonaName
+from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS as MAX_PROJECT_KEY_CHARACTERS
 from nousweb.lib.constrained_types import WORD, NextCursor
 
 Id = Annotated[str, BeforeValidator(str)]
@@ -47,6 +48,16 @@ class EventIn(BaseModel):
         description="Your own name for the event: recording it again with the same key stores nothing twice",
         json_schema_extra={"minLength": 1, "maxLength": MAX_KEY_CHARACTERS},
     )
+    project: str | None = Field(
+        None,
+        description="Your key of the project; that of its loop by default",
+        json_schema_extra={"maxLength": MAX_PROJECT_KEY_CHARACTERS},
+    )
+    task: str | None = Field(
+        None,
+        description="Your key of the task, which belongs to the project or stands alone; that of its loop by default",
+        json_schema_extra={"maxLength": MAX_PROJECT_KEY_CHARACTERS},
+    )
 
 
 class EventsIn(Schema):
@@ -63,6 +74,8 @@ class RecordedOut(BaseModel):
     kind: EventKindName
     persona: PersonaName
     loop_id: str
+    project: str
+    task: str
     ts: datetime
     repeated: bool = Field(description="Whether its key was in the log already, and nothing was stored")
 
@@ -77,6 +90,8 @@ class EventOut(Schema):
     recorded_at: datetime
     persona: PersonaName
     loop_id: str
+    project: str
+    task: str
     kind: EventKindName
     visibility: str
     content: str

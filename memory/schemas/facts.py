@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field, model_validator
 from memory.policy import DEFAULT_CATEGORY
 from memory.schemas.types import PersonaName, Remark, RequiredContent, ScopeName, Tags
 from memory.services.facts import LearnResult
-from nousweb.lib.constrained_types import NextCursor, OptionalWord, UnitInterval, Word, text
+from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
 from nousweb.lib.schemas import Input, optional
 
 
@@ -23,6 +23,8 @@ class FactIn(Input):
     )
     kind: OptionalWord = ""
     scope: ScopeName = "global"
+    project: ProjectKey = ""
+    task: TaskKey = ""
     tags: Tags = []
     confidence: UnitInterval = 1.0
     importance: UnitInterval = 0.5
@@ -39,6 +41,8 @@ class FactOut(Schema):
     category: str
     kind: str
     scope: ScopeName
+    project: str
+    task: str
     tags: list[str]
     confidence: UnitInterval
     importance: UnitInterval
@@ -116,6 +120,8 @@ class FactPatch(Input):
     importance: UnitInterval = optional()
     category: Word = optional()
     scope: ScopeName = optional()
+    project: ProjectKey = optional("Moves it there; empty for none")
+    task: TaskKey = optional("Moves it there; empty for none")
     reason: Remark = ""
 
 

@@ -13,6 +13,8 @@ from nousweb.lib.constrained_types import NextCursor, UnitInterval
 class LoopOut(Schema):
     loop_id: str
     persona: PersonaName
+    project: str = Field(description="The narrowest that its events name")
+    task: str
     summary: str = Field(description="Empty until the loop is closed and summarised")
     kind: str
     visibility: str

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memory.policy import MAX_NAME_CHARACTERS, MAX_STEPS
 from memory.schemas.types import Content, PersonaName, Remark, RemarkEntry, ScopeName, Tags
-from nousweb.lib.constrained_types import NextCursor, OptionalWord, UnitInterval, text
+from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval, text
 from nousweb.lib.schemas import Input, optional
 
 Name = Annotated[str, text(MAX_NAME_CHARACTERS, least=1)]
@@ -23,6 +23,8 @@ class ProcedureIn(Input):
     steps: Steps = []
     tags: Tags = []
     scope: ScopeName = "global"
+    project: ProjectKey = ""
+    task: TaskKey = ""
     importance: UnitInterval = 0.5
 
 
@@ -35,6 +37,8 @@ class ProcedurePatch(Input):
     steps: Steps = optional()
     tags: Tags = optional()
     scope: ScopeName = optional()
+    project: ProjectKey = optional("Moves it there; empty for none")
+    task: TaskKey = optional("Moves it there; empty for none")
     importance: UnitInterval = optional()
     active: bool = optional("Whether search and prompts may show it")
 
@@ -53,6 +57,8 @@ class ProcedureOut(Schema):
     steps: list[str]
     tags: list[str]
     scope: ScopeName
+    project: str
+    task: str
     importance: UnitInterval
     active: bool
     activation_count: int

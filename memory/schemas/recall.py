@@ -22,6 +22,8 @@ class RecallItem(Schema):
     kind: str
     category: str
     scope: ScopeName
+    project: str
+    task: str
     subject: str
     loop_id: str
     tags: list[str]

@@ -24,6 +24,8 @@ class ReviewFactOut(Schema):
     content: str
     subject: str
     category: str
+    project: str
+    task: str
     confidence: UnitInterval
     source: str
     active: bool

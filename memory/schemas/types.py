@@ -6,8 +6,8 @@ from pydantic import Field
 
 from identity.models import Persona
 from memory.models import Censor, Decision, Episode, EventKind, ItemType, Job, MemoryReview, Scope
-from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_REMARK_CHARACTERS, MAX_TAGS
-from nousweb.lib.constrained_types import OneOf, entry, text
+from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_PROJECTS, MAX_REMARK_CHARACTERS, MAX_TAGS
+from nousweb.lib.constrained_types import OneOf, ProjectKey, entry, text
 
 PersonaName = Annotated[str, OneOf(*Persona.values)]
 ScopeName = Annotated[str, OneOf(*Scope.values), Field(description="How far it reaches")]
@@ -22,6 +22,11 @@ Severity = Annotated[str, OneOf(*Censor.Severity.values)]
 ReviewKind = Annotated[str, OneOf(*MemoryReview.Kind.values)]
 ReviewStatus = Annotated[str, OneOf(*MemoryReview.Status.values)]
 JobStatus = Annotated[str, OneOf(*Job.Status.values)]
+
+# What a search shows of others' projects.
+INCLUDED_PROJECTS = "Other projects whose memory is wanted too, not that of their tasks"
+IncludedProjects = Annotated[list[ProjectKey], Field(max_length=MAX_PROJECTS, description=INCLUDED_PROJECTS)]
+AllProjects = Annotated[bool, Field(description="Memory of every project and task")]
 
 # Of filters, where nothing said lets everything pass.
 AnyPersona = Annotated[str, OneOf("", *Persona.values)]

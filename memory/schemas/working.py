@@ -8,7 +8,7 @@ from pydantic import Field
 
 from memory.policy import MAX_FRAME_CHARACTERS, MAX_THREAD_CHARACTERS, MAX_WORKING_ITEMS
 from memory.schemas.types import PersonaName, Remark, RequiredRemark
-from nousweb.lib.constrained_types import OptionalWord, UnitInterval, Word, text
+from nousweb.lib.constrained_types import OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
 from nousweb.lib.schemas import Input
 
 
@@ -17,6 +17,8 @@ class WorkingIn(Input):
     frame: Annotated[OptionalWord, text(MAX_FRAME_CHARACTERS)] = Field(
         "", description="The frame of the session's prompts, where a request names none; another word is told as it is"
     )
+    project: ProjectKey = ""
+    task_key: TaskKey = ""
     capacity: int = Field(20, ge=1, le=MAX_WORKING_ITEMS, description="Most items")
 
 
@@ -48,6 +50,8 @@ class WorkingOut(Schema):
     session_id: str
     persona: PersonaName
     task: str
+    project: str
+    task_key: str
     frame: str
     capacity: int
     items: list[WorkingItem] = Field(description="In the order in which they came")

@@ -29,7 +29,7 @@ STORES = tuple(one for one in MEMORY_TYPES.values() if one.is_store)
 _TYPE_OF_MODEL: Mapping[type, MemoryType] = {store.model: store for store in STORES}
 """How to take back what a trail tells of a row; censors, which are never searched, have nothing of their own."""
 
-METADATA_FIELDS = ("category", "scope", "tags", "importance", "confidence", "endorsed")
+METADATA_FIELDS = ("category", "scope", "project", "task", "tags", "importance", "confidence", "endorsed")
 """What is taken back of a fact; what it says never changes, and its span is the one that is known today."""
 MOST_CHANGED = 300
 """Of each type so many of the latest changed memories are searched by what they said then."""
@@ -197,6 +197,8 @@ def _recategorised(view: PersonaMemory, request: SearchRequest, moment: datetime
         for name, asked in (
             ("category", request.categories or request.exclude_categories),
             ("scope", request.scopes),
+            ("project", not request.scope.all_projects),
+            ("task", not request.scope.all_projects),
             ("tags", request.tags),
             ("importance", request.min_importance),
         )
@@ -247,7 +249,8 @@ def _passes(request: SearchRequest, entry: IndexEntry) -> bool:
     chosen = ((request.types, entry.item_type), (request.kinds, entry.kind), (request.categories, entry.category),
               (request.scopes, entry.scope))  # fmt: skip
     return (
-        all(not values or value in values for values, value in chosen)
+        request.scope.shows(entry.project, entry.task)
+        and all(not values or value in values for values, value in chosen)
         and entry.category not in request.exclude_categories
         and (not request.tags or bool(set(request.tags) & set(entry.tags)))
         and entry.importance >= request.min_importance

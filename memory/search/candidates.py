@@ -28,7 +28,7 @@ NEIGHBOURS = 2
 """Items on each side of a hit that come along; the scoring's window is as wide."""
 ITEM_COLUMNS = (
     "id, persona, loop_id, position, words, names, says_time, terms, embedding, model,"
-    " item_type, item_id, kind, category, scope, tags, importance"
+    " item_type, item_id, kind, category, scope, project, task, tags, importance"
 )
 FETCHED = "id, item_type, loop, position, words, nameless, says_time, wanted, cosine, held, named"
 """What is fetched of each candidate, besides whether it is a hit."""
@@ -221,7 +221,7 @@ def _fetch_statement(
     lexical: Sequence[int],
     vector: Vectors | None,
 ) -> tuple[str, dict[str, Any]]:
-    known, known_values = _known(request.as_of)
+    known, known_values = known_at(request.as_of)
     wanted, wanted_values = wanted_of(request)
     values: dict[str, Any] = {
         **known_values,
@@ -314,7 +314,7 @@ def _lexical_statement(
     view: PersonaMemory, request: SearchRequest, counts: Counts, lexemes: Sequence[str]
 ) -> tuple[str, dict[str, Any]]:
     """Nothing when no item holds any of the lexemes."""
-    known, known_values = _known(request.as_of)
+    known, known_values = known_at(request.as_of)
     wanted, wanted_values = wanted_of(request)
     values: dict[str, Any] = {**known_values, **wanted_values}
     present = sorted((n, word) for word in lexemes if (n := counts.df[word]))
@@ -379,7 +379,7 @@ def _quoted(lexeme: str) -> str:
     return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def _known(as_of: datetime | None) -> tuple[str, dict[str, Any]]:
+def known_at(as_of: datetime | None) -> tuple[str, dict[str, Any]]:
     """What may be seen at all: what is active, or what was at a moment. An event is known from when it happens."""
     if as_of is None:
         return "active", {}
@@ -391,9 +391,12 @@ def _known(as_of: datetime | None) -> tuple[str, dict[str, Any]]:
 
 
 def wanted_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
-    """The filters of a request as a condition on items, with its parameters."""
-    conditions = ["true"]
-    values: dict[str, Any] = {}
+    """The filters of a request as a condition on items, with its parameters. The first is what its scope shows."""
+    shown, values = request.scope.condition()
+    if request.force_include:
+        shown = f"({shown} OR item_type = 'fact' AND item_id = ANY(%(f_also)s::text[]))"
+        values["f_also"] = list(request.force_include)
+    conditions = [shown]
     for column, chosen in (
         ("item_type", request.types),
         ("kind", request.kinds),
@@ -406,7 +409,6 @@ def wanted_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
         allowed = f"category <> ALL({_words('f_excluded', request.exclude_categories, values)})"
         if request.force_include:
             allowed = f"({allowed} OR item_type = 'fact' AND item_id = ANY(%(f_also)s::text[]))"
-            values["f_also"] = list(request.force_include)
         conditions.append(allowed)
     if request.tags:
         conditions.append("tags ?| %(f_tags)s::text[]")

@@ -18,6 +18,7 @@ from identity.models import AuditEvent
 from memory.judge import Relation
 from memory.models import Fact, MemoryReview
 from memory.persona import PersonaMemory
+from memory.project_scope import ProjectScope
 from memory.search.as_of import facts_as_of
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 
@@ -95,30 +96,31 @@ _STATEMENT = (
     f" SELECT contest.pairs::text, {columns_of(Fact, 'fact')} FROM reached"
     f" CROSS JOIN LATERAL (SELECT json_agg(pair) AS pairs FROM ({_pairs_of('reached.id', _ABOUT)}) AS each) AS contest"
     f" CROSS JOIN LATERAL (SELECT {columns_of(Fact, 'own')} FROM {Fact._meta.db_table} AS own WHERE own.id = reached.id"
-    " AND own.agent_id = %(agent)s::bigint AND own.persona = ANY(%(personas)s::text[]) AND own.active OFFSET 0) AS fact"
-    f" WHERE contest.pairs IS NOT NULL LIMIT {MAX_FACTS}"
+    " AND own.agent_id = %(agent)s::bigint AND own.persona = ANY(%(personas)s::text[]) AND own.active AND "
 )
+_LIMITED = f" OFFSET 0) AS fact WHERE contest.pairs IS NOT NULL LIMIT {MAX_FACTS}"
 
 Pair = tuple[str, str, Collection[str], str]
 """Id of the other fact, kind of the review, codes of the differences, what a judge said."""
 
 
 def contested_facts(
-    view: PersonaMemory, facts: Iterable[str], as_of: datetime | None = None
+    view: PersonaMemory, scope: ProjectScope, facts: Iterable[str], as_of: datetime | None = None
 ) -> tuple[ContestedFact, ...]:
-    """Those of the facts that are contested, with all that contest them, directly or through others.
+    """Those of the facts that are contested, with all of `scope` that contest them, directly or through others.
 
-    One statement, none without facts; as of a moment a few.
+    A fact that `scope` does not show contests nothing there. One statement, none without facts; as of a moment a few.
     """
     keys = sorted(set(facts))
     if not keys:
         return ()
     if as_of is not None:
-        return _contested_as_of(view, keys, as_of)
-    values = {"ids": [UUID(key) for key in keys], "agent": view.agent.pk, "personas": list(view.personas)}
+        return _contested_as_of(view, scope, keys, as_of)
+    shown, values = scope.condition("own")
+    values |= {"ids": [UUID(key) for key in keys], "agent": view.agent.pk, "personas": list(view.personas)}
     found: dict[str, Fact] = {}
     pairs: dict[str, list[Pair]] = {}
-    for about, *columns in rows_prepared(_STATEMENT, values):
+    for about, *columns in rows_prepared(_STATEMENT + f"({shown})" + _LIMITED, values):
         fact = instance_of(Fact, columns)
         found[str(fact.pk)] = fact
         pairs[str(fact.pk)] = [
@@ -145,7 +147,9 @@ def _made(found: Mapping[str, Fact], pairs: Mapping[str, Sequence[Pair]]) -> tup
     return tuple(made)
 
 
-def _contested_as_of(view: PersonaMemory, keys: Sequence[str], moment: datetime) -> tuple[ContestedFact, ...]:
+def _contested_as_of(
+    view: PersonaMemory, scope: ProjectScope, keys: Sequence[str], moment: datetime
+) -> tuple[ContestedFact, ...]:
     """By the reviews that were open at `moment`, of facts that were held to be true then."""
     open_reviews = view.reviews.filter(
         Q(status__in=MemoryReview.UNANSWERED) | Q(resolved_at__gt=moment),
@@ -172,7 +176,7 @@ def _contested_as_of(view: PersonaMemory, keys: Sequence[str], moment: datetime)
         pairs[str(review.old_id)].append((str(review.new_id), *about))
         pairs[str(review.new_id)].append((str(review.old_id), *about))
     held = facts_as_of(view, list(view.facts.as_of(moment).filter(pk__in=pairs)), moment)
-    return _made({str(fact.pk): fact for fact in held}, pairs)
+    return _made({str(fact.pk): fact for fact in held if scope.shows(fact.project, fact.task)}, pairs)
 
 
 def _answered_as_of(reviews: Iterable[UUID], moment: datetime) -> set[UUID]:

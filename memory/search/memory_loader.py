@@ -37,6 +37,8 @@ def memories_load(
 
 _MOMENTS = {key: own.moments for key, own in MEMORY_TYPES.items()}
 """What JSON has as text, by type."""
+CHANGING = ("category", "scope", "project", "task", "tags", "importance")
+"""What of a hit people and agents change."""
 _ITEM = ", ".join(("item_type", "item_id", *HIT_COLUMNS))
 
 
@@ -92,5 +94,5 @@ def _as_of(
             entry = known.entry
             shown[key] = hit | {"content": known.content, "metadata": known.metadata if metadata else hit["metadata"]}
             if entry is not None:
-                shown[key] |= {name: getattr(entry, name) for name in ("category", "scope", "tags", "importance")}
+                shown[key] |= {name: getattr(entry, name) for name in CHANGING}
     return shown

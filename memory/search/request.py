@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from memory.models import ItemType, Scope
+from memory.project_scope import ProjectScope
 from memory.validation import choice_check, moment_check, unit_check, whole_check
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unstorable_reason
@@ -16,17 +17,18 @@ MAX_QUERY_CHARACTERS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """One search. Empty filters let everything pass; several values of one filter are alternatives.
+    """One search of what `scope` shows. Empty filters let everything pass; several values of one are alternatives.
 
     `min_score` lies in [0, 1]; None stands for the threshold of the embedding model, 0 for everything, ranked.
     `min_results` hits are returned whatever their score, within the limit. Of each type in `max_per_type` no more than
     that many are; with `include_overflow` the others follow at the end, as far as the limit goes. Without `metadata`
     hits have of it no more than the source.
-    `force_include` are ids of facts that are searched whatever their category.
+    `force_include` are ids of facts that are searched whatever their category, project and task.
     `as_of` asks for what was known, and by what is recorded true, at that moment. Raises Invalid, naming the field.
     """
 
     query: str
+    scope: ProjectScope
     types: Sequence[str] = ()
     limit: int = 10
     min_score: float | None = None

@@ -54,10 +54,13 @@ class SearchHit:
     happened_at: datetime
     recorded_at: datetime
     retirement: Retirement | None = None
+    project: str = ""
+    task: str = ""
 
 
 HIT_COLUMNS = (
-    "persona", "kind", "category", "scope", "subject", "loop_id", "tags", "importance", "happened_at", "recorded_at",
+    "persona", "kind", "category", "scope", "project", "task", "subject", "loop_id", "tags", "importance",
+    "happened_at", "recorded_at",
 )  # fmt: skip
 """What a hit has of its row in the index, by the same names; besides it has type, id, content, metadata and scores."""
 

@@ -1,4 +1,5 @@
-"""What would have been found, had it not been replaced or retired: for explanations, and never for a prompt."""
+"""What would have been found, had it not been replaced or retired, or belonged to another project or task: for
+explanations, and never for a prompt."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,10 +10,12 @@ from django.db import connection
 
 from memory.embedding import thresholds_of
 from memory.persona import PersonaMemory
+from memory.project_scope import EVERYTHING
 from memory.search.candidates import (
     LEXICAL_ROWS,
     bits_read,
     distance_of,
+    known_at,
     lexeme_values,
     masks_of,
     selective,
@@ -32,7 +35,10 @@ LATEST = 1_000
 
 
 def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit]:
-    """The replaced and retired memories of `view` that match a query, best first, in one statement."""
+    """The memories of `view` that match a query and are replaced, retired or beyond its scope, best first.
+
+    One statement. What is beyond the scope and neither replaced nor retired has no `retirement`.
+    """
     rows = _fetch(view, context)
     counts = context.counts
     cosines = np.array([row["cosine"] for row in rows], float)
@@ -66,15 +72,21 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
     """The likeliest of what has been replaced or retired, as of the request's moment, with what the scoring looks at.
 
     However much has been retired, only so much is read: of what holds the rarer words of the query LEXICAL_ROWS, and
-    what was retired last. Of facts also their clocks and the fact that replaced them. Categories that searches leave
-    out are included: core memory is replaced like anything else.
+    what was retired last. What is beyond the scope is looked for by words alone. Of facts also their clocks and the
+    fact that replaced them. Categories that searches leave out are included: core memory is replaced like anything
+    else.
     """
     request, counts, vector = context.request, context.counts, context.vector
-    wanted, values = wanted_of(replace(request, exclude_categories=()))
-    gone = f"NOT active AND {wanted}"
+    wanted, values = wanted_of(replace(request, exclude_categories=(), scope=EVERYTHING))
+    shown, keys = request.scope.condition()
+    values |= keys
+    retired, beyond = f"(NOT active AND ({shown}))", f"NOT ({shown})"
     if request.as_of is not None:
-        gone += " AND retired_at <= %(as_of)s AND recorded_at <= %(as_of)s"
+        retired = f"({retired} AND retired_at <= %(as_of)s AND recorded_at <= %(as_of)s)"
         values["as_of"] = request.as_of
+    known, _ = known_at(request.as_of)
+    beyond = f"({beyond} AND {known})"
+    gone = f"({retired} OR {beyond}) AND {wanted}"
     values |= lexeme_values(context.lexemes, context.counts.spellings)
     values |= {"agent": view.agent.pk, "personas": list(view.personas), "model": counts.model}
     held, named = masks_of(context.lexemes, context.counts.spellings)
@@ -83,10 +95,10 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
         values["vector"] = vector_text(vector)
         cosine = f"CASE WHEN model = %(model)s THEN -({distance_of(vector)}) END"
     columns = f"""
-        id, item_type, item_id, persona, kind, category, scope, subject, loop_id, tags::json AS tags, importance,
-        happened_at, recorded_at, retired_at, text, words, names, says_time,
+        id, item_type, item_id, persona, kind, category, scope, project, task, subject, loop_id, tags::json AS tags,
+        importance, happened_at, recorded_at, {beyond} AS beyond, retired_at, text, words, names, says_time,
         {cosine} AS cosine, {held} AS held, {named} AS named"""
-    last = source_of(view, "id, retired_at", gone)
+    last = source_of(view, "id, retired_at", f"{retired} AND {wanted}")
     likely = f"(SELECT id FROM {last} AS last ORDER BY retired_at DESC NULLS LAST LIMIT {LATEST})"  # noqa: S608
     if context.lexemes:
         holding = []
@@ -128,7 +140,9 @@ def _hit(row: Mapping[str, Any], relevance: float, lexical: float) -> SearchHit:
         cosine=None if row["cosine"] is None else round(row["cosine"], 6),
         lexical=round(lexical, 6),
         **{name: row[name] for name in HIT_COLUMNS},
-        retirement=Retirement(
+        retirement=None
+        if row["beyond"]
+        else Retirement(
             row["retired_at"],
             successor=str(row["successor"] or ""),
             successor_text=row["successor_text"] or "",

@@ -3,8 +3,9 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import structlog
 
@@ -12,6 +13,7 @@ from memory.embedding import EmbeddingFailed, thresholds_of
 from memory.embedding.protocol import Vectors
 from memory.embedding.query_prefetch import EmbeddingAhead
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
+from memory.models import ItemType
 from memory.persona import PersonaMemory
 from memory.search.as_of import changed_since
 from memory.search.candidates import TUNING, CandidateSet, candidates_fetch, counts_read, lexical_fetch
@@ -125,7 +127,7 @@ def _loaded(
         found = hits_load(view, items, request.as_of, metadata=request.metadata)
         for place in part:
             memory = found.get(candidate_set.ids[place])
-            if memory is None or len(hits) == request.limit:
+            if memory is None or len(hits) == request.limit or not _in_scope(memory, request):
                 continue
             cosine = candidate_set.columns.cosine[place]
             hits.append(
@@ -140,6 +142,12 @@ def _loaded(
         if len(hits) == request.limit:
             break
     return hits
+
+
+def _in_scope(memory: Mapping[str, Any], request: SearchRequest) -> bool:
+    """Whether the scope shows it by the keys that it has, or had at the moment of the request."""
+    forced = memory["type"] == ItemType.FACT and memory["id"] in request.force_include
+    return forced or request.scope.shows(memory["project"], memory["task"])
 
 
 class _Watch:

@@ -9,6 +9,7 @@ from identity.services.audit import audit_record
 from memory.models import Decision, Episode, Scope
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
+from memory.project_scope import key_check, keys_changed, keys_told, tier_of
 from memory.search.index_writer import index_put
 from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
@@ -32,16 +33,22 @@ def decision_record(
     reasons: Sequence[str] = (),
     tags: Sequence[str] = (),
     scope: str = Scope.GLOBAL,
+    project: str | None = None,
+    task: str | None = None,
     importance: float = 0.5,
     episode: Episode | None = None,
 ) -> Decision:
     """Record a choice of the persona that `by` acts as. `confidence` and `importance` lie in [0, 1].
 
+    Without a `project` or `task` of its own it has those of its episode.
     Raises Invalid, naming the field, also for an episode of a memory that this persona does not see; NotAllowed.
     """
     by.require("memory.add_decision", agent)
     if episode and (episode.agent_id != agent.pk or episode.persona not in VIEWS[by.persona].personas):
         raise Invalid("There is no such episode in this memory.", field="episode")
+    held = episode or Decision()
+    project = key_check("project", held.project if project is None else project)
+    task = key_check("task", held.task if task is None else task)
     decision = Decision(
         agent=agent,
         persona=by.persona,
@@ -52,7 +59,9 @@ def decision_record(
         stakes=choice_check("stakes", stakes, Decision.Stakes.values),
         reasons=texts_check("reasons", reasons, count=MAX_REASONS, limit=MAX_REMARK_CHARACTERS),
         tags=tags_check(tags),
-        scope=choice_check("scope", scope, Scope.values),
+        scope=tier_of(choice_check("scope", scope, Scope.values), project, task),
+        project=project,
+        task=task,
         importance=unit_check("importance", importance),
         episode=episode,
         endorsed=by.is_person,
@@ -64,7 +73,12 @@ def decision_record(
         action="decision.record",
         target=decision,
         agent=agent,
-        after={"description": decision.description, "confidence": decision.confidence, "stakes": decision.stakes},
+        after={
+            "description": decision.description,
+            "confidence": decision.confidence,
+            "stakes": decision.stakes,
+            **keys_told(decision),
+        },
     )
     return decision
 
@@ -110,6 +124,8 @@ def decision_update(
     category: str | None = None,
     tags: Sequence[str] | None = None,
     scope: str | None = None,
+    project: str | None = None,
+    task: str | None = None,
     importance: float | None = None,
     active: bool | None = None,
 ) -> Decision:
@@ -125,7 +141,7 @@ def decision_update(
         {
             "category": word_check("category", category) if category else category,
             "tags": None if tags is None else tags_check(tags),
-            "scope": None if scope is None else choice_check("scope", scope, Scope.values),
+            **keys_changed(decision, scope, project, task),
             "importance": None if importance is None else unit_check("importance", importance),
             "active": active,
         },
@@ -139,7 +155,10 @@ def decision_update(
 
 @agent_transaction(of="episode")
 def decisions_link(*, episode: Episode, by: Principal) -> int:
-    """Link the decisions that were made during a closed episode, and belong to none, to it; returns how many."""
+    """Link the decisions that were made during a closed episode, and belong to none, to it; returns how many.
+
+    Only those of the same project and task.
+    """
     change_check(episode, by, "memory.change_decision")
     if episode.ended_at is None:
         return 0
@@ -147,6 +166,8 @@ def decisions_link(*, episode: Episode, by: Principal) -> int:
         agent=episode.agent,
         persona=episode.persona,
         episode__isnull=True,
+        project=episode.project,
+        task=episode.task,
         created_at__gte=episode.started_at,
         created_at__lte=episode.ended_at,
     )

@@ -22,6 +22,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
     MAX_TITLE_CHARACTERS,
 )
+from memory.project_scope import key_check, keys_told, place_name, tier_of
 from memory.search.index_writer import index_put, index_remove
 from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
@@ -56,6 +57,8 @@ def episode_open(
     participants: Sequence[str] = (),
     tags: Sequence[str] = (),
     scope: str = Scope.GLOBAL,
+    project: str = "",
+    task: str = "",
     importance: float = 0.5,
     started_at: datetime | None = None,
 ) -> Episode:
@@ -64,6 +67,7 @@ def episode_open(
     Raises Invalid, naming the field, or NotAllowed.
     """
     by.require("memory.add_episode", agent)
+    project, task = key_check("project", project), key_check("task", task)
     episode = Episode(
         agent=agent,
         persona=by.persona,
@@ -71,14 +75,18 @@ def episode_open(
         detail=text_check("detail", detail, MAX_DETAIL_CHARACTERS),
         participants=texts_check("participants", participants, count=MAX_PARTICIPANTS, limit=100),
         tags=tags_check(tags),
-        scope=choice_check("scope", scope, Scope.values),
+        scope=tier_of(choice_check("scope", scope, Scope.values), project, task),
+        project=project,
+        task=task,
         importance=unit_check("importance", importance),
         started_at=past_check("started_at", started_at) or clock.now(),
         endorsed=by.is_person,
     )
     episode.save(force_insert=True)
     _index(episode)
-    audit_record(by=by, action="episode.open", target=episode, agent=agent, after={"title": episode.title})
+    audit_record(
+        by=by, action="episode.open", target=episode, agent=agent, after={"title": episode.title, **keys_told(episode)}
+    )
     return episode
 
 
@@ -87,7 +95,8 @@ def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] 
     """Add events of the same memory, at most 1,000 in a call, and text to an open episode.
 
     An event is in an episode once, however often it is sent. Raises Conflict when the episode is closed,
-    Invalid when nothing is given, an event is not of this memory, or the detail grows beyond its limit.
+    Invalid when nothing is given, an event is not of this memory or is of another project or task, or the detail grows
+    beyond its limit.
     """
     change_check(episode, by, "memory.change_episode")
     if len(event_ids) > MAX_EVENTS_PER_APPEND:
@@ -104,6 +113,13 @@ def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] 
     if missing := wanted - set(events.values_list("pk", flat=True)):
         shown = ", ".join(str(key) for key in sorted(missing)[:5])
         raise Invalid(f"There is no event {shown}{' …' if len(missing) > 5 else ''} in this memory.", field="event_ids")
+    foreign = events.exclude(project__in={"", episode.project}, task__in={"", episode.task}).order_by("pk").first()
+    if foreign is not None:
+        raise Invalid(
+            f"Event {foreign.pk} belongs to {place_name(foreign)}, and the episode does not: its summary would tell of "
+            "it elsewhere.",
+            field="event_ids",
+        )
     held = set(EpisodeEvent.objects.filter(episode=episode, event__in=wanted).values_list("event_id", flat=True))
     EpisodeEvent.objects.bulk_create(EpisodeEvent(episode=episode, event_id=key) for key in sorted(wanted - held))
     if text:

@@ -44,6 +44,13 @@ class RepeatedKey(Conflict):
     title = "This key names another event"
 
 
+class OtherProject(Conflict):
+    """A loop belongs to another project or task."""
+
+    code = "other_project"
+    title = "This loop belongs to another project or task"
+
+
 def events_record(
     *, agent: Agent, events: Sequence[Mapping[str, Any]], by: Principal, persona: str = ""
 ) -> list[RecordedEvent]:
@@ -55,10 +62,12 @@ def events_record(
     3. New events are stored with their long-term entries, their rows of the index and their loops; one audit
        record follows, and at most one task for the closed loops beside that for the index. Events without
        `loop_id` share a loop made for the call.
+    4. An event without a project or a task has those of its loop, so far. A loop has the first of each that one of its
+       events names, and OtherProject (409) refuses another one.
 
     One persona's calls are stored one after another, so that its ids rise in the order in which events become visible
     and a repeated call sees what the first has stored. `persona` is for the product itself (imports); for people
-    and tokens it is who they are. Raises Invalid, naming "events[i].field", RepeatedKey or NotAllowed.
+    and tokens it is who they are. Raises Invalid, naming "events[i].field", RepeatedKey, OtherProject or NotAllowed.
     """
     by.require("memory.add_event", agent)
     persona = persona_check(by, persona)
@@ -84,6 +93,7 @@ def _record(
     now = clock.now()
     known = _known(agent, persona, drafts)
     own_loop = f"loop-{uuid.uuid4().hex}"
+    keys = _loop_keys(agent, persona, drafts)
     new: list[Event] = []
     answers: list[RecordedEvent] = []
     for place, draft in enumerate(drafts):
@@ -97,18 +107,22 @@ def _record(
                 )
             answers.append(RecordedEvent(held, repeated=True))
             continue
+        loop_id = draft.loop_id or own_loop
+        project, task = keys[loop_id] = _keys_joined(f"events[{place}]", draft, keys.get(loop_id, ("", "")))
         event = Event(
             pk=next(ids),
             agent=agent,
             persona=persona,
             ts=draft.ts or now,
             recorded_at=now,
-            loop_id=draft.loop_id or own_loop,
+            loop_id=loop_id,
             kind=draft.kind,
             visibility=draft.visibility,
             content=draft.content,
             metadata=draft.metadata,
             key=draft.key,
+            project=project,
+            task=task,
         )
         if draft.key:
             known[draft.key] = event
@@ -117,6 +131,30 @@ def _record(
     if new:
         _store(agent, persona, new, by)
     return answers
+
+
+LoopKeys = dict[str, tuple[str, str]]
+"""Project and task by loop."""
+
+
+def _loop_keys(agent: Agent, persona: str, drafts: list[EventDraft]) -> LoopKeys:
+    loops = {draft.loop_id for draft in drafts if draft.loop_id}
+    if not loops:
+        return {}
+    held = LoopSummary.objects.filter(agent=agent, persona=persona, loop_id__in=loops)
+    return {loop_id: (project, task) for loop_id, project, task in held.values_list("loop_id", "project", "task")}
+
+
+def _keys_joined(place: str, draft: EventDraft, loop: tuple[str, str]) -> tuple[str, str]:
+    """The keys of an event in a loop with these keys, which are the loop's from then on."""
+    for name, held, given in (("project", loop[0], draft.project), ("task", loop[1], draft.task)):
+        if held and given and held != given:
+            raise OtherProject(
+                f"{place}.{name}: this loop belongs to the {name} {held!r}; give what belongs to another one a loop of "
+                "its own.",
+                field=f"{place}.{name}",
+            )
+    return draft.project or loop[0], draft.task or loop[1]
 
 
 def _known(agent: Agent, persona: str, drafts: list[EventDraft]) -> dict[str, Event]:
@@ -170,18 +208,21 @@ def long_term_store(events: Sequence[Event]) -> None:
 _LOOPS_EXTEND = """
 INSERT INTO memory_loopsummary AS held (
     agent_id, persona, loop_id, summary, kind, visibility, long_term_ids, event_count, covered_events,
-    first_event_at, last_event_at, closed_at, closed_by)
+    first_event_at, last_event_at, closed_at, closed_by, project, task)
 SELECT %s, %s, loop_id, '', kind, visibility, '{}', event_count, 0, first_event_at, last_event_at, closed_at,
-    CASE WHEN closed_at IS NULL THEN '' ELSE %s END
-FROM unnest(%s::text[], %s::text[], %s::text[], %s::int[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[])
-    AS new (loop_id, kind, visibility, event_count, first_event_at, last_event_at, closed_at)
+    CASE WHEN closed_at IS NULL THEN '' ELSE %s END, project, task
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::int[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[],
+    %s::text[], %s::text[])
+    AS new (loop_id, kind, visibility, event_count, first_event_at, last_event_at, closed_at, project, task)
 ORDER BY loop_id
 ON CONFLICT (agent_id, persona, loop_id) DO UPDATE SET
     event_count = held.event_count + excluded.event_count,
     first_event_at = least(held.first_event_at, excluded.first_event_at),
     last_event_at = greatest(held.last_event_at, excluded.last_event_at),
     closed_at = coalesce(held.closed_at, excluded.closed_at),
-    closed_by = CASE WHEN held.closed_at IS NULL THEN excluded.closed_by ELSE held.closed_by END
+    closed_by = CASE WHEN held.closed_at IS NULL THEN excluded.closed_by ELSE held.closed_by END,
+    project = CASE WHEN held.project = '' THEN excluded.project ELSE held.project END,
+    task = CASE WHEN held.task = '' THEN excluded.task ELSE held.task END
 RETURNING id, loop_id, closed_at IS NOT NULL, closed_at = %s
 """
 
@@ -195,7 +236,7 @@ def _loops_extend(agent: Agent, persona: str, events: Sequence[Event]) -> list[i
     loops: dict[str, list[Event]] = {}
     for event in events:
         loops.setdefault(event.loop_id, []).append(event)
-    columns: list[list[Any]] = [[] for _ in range(7)]
+    columns: list[list[Any]] = [[] for _ in range(9)]
     for loop_id, found in loops.items():
         closes = any(event.kind in CLOSING_KINDS for event in found)
         row = (
@@ -206,6 +247,9 @@ def _loops_extend(agent: Agent, persona: str, events: Sequence[Event]) -> list[i
             min(event.ts for event in found),
             max(event.ts for event in found),
             now if closes else None,
+            # Each event has at least the keys of those before it.
+            found[-1].project,
+            found[-1].task,
         )
         for column, value in zip(columns, row, strict=True):
             column.append(value)

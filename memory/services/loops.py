@@ -181,9 +181,10 @@ def _heal_index() -> int:
 _UNCOUNTED = """
 INSERT INTO memory_loopsummary (
     agent_id, persona, loop_id, summary, kind, visibility, long_term_ids, event_count, covered_events,
-    first_event_at, last_event_at, closed_at, closed_by)
+    first_event_at, last_event_at, closed_at, closed_by, project, task)
 SELECT agent_id, persona, loop_id, '', min(kind), min(visibility), '{}', count(*), 0, min(ts), max(ts),
-    CASE WHEN bool_or(kind = ANY(%s)) THEN %s::timestamptz END, CASE WHEN bool_or(kind = ANY(%s)) THEN %s ELSE '' END
+    CASE WHEN bool_or(kind = ANY(%s)) THEN %s::timestamptz END, CASE WHEN bool_or(kind = ANY(%s)) THEN %s ELSE '' END,
+    max(project), max(task)
 FROM memory_event event
 WHERE NOT EXISTS (
     SELECT 1 FROM memory_loopsummary loop

@@ -11,6 +11,7 @@ from identity.services.audit import audit_record
 from memory.models import Procedure, Scope
 from memory.persona import change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_NAME_CHARACTERS, MAX_REMARK_CHARACTERS, MAX_STEPS
+from memory.project_scope import key_check, keys_changed, keys_told, tier_of
 from memory.search.index_writer import index_put
 from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
@@ -32,10 +33,13 @@ def procedure_create(
     steps: Sequence[str] = (),
     tags: Sequence[str] = (),
     scope: str = Scope.GLOBAL,
+    project: str = "",
+    task: str = "",
     importance: float = 0.5,
 ) -> Procedure:
     """Write down a way of doing something, for the persona that `by` acts as. Raises Invalid or NotAllowed."""
     by.require("memory.add_procedure", agent)
+    project, task = key_check("project", project), key_check("task", task)
     procedure = Procedure(
         agent=agent,
         persona=by.persona,
@@ -44,7 +48,9 @@ def procedure_create(
         description=text_check("description", description, MAX_CONTENT_CHARACTERS),
         steps=_steps_check(steps),
         tags=tags_check(tags),
-        scope=choice_check("scope", scope, Scope.values),
+        scope=tier_of(choice_check("scope", scope, Scope.values), project, task),
+        project=project,
+        task=task,
         importance=unit_check("importance", importance),
         endorsed=by.is_person,
     )
@@ -55,7 +61,7 @@ def procedure_create(
         action="procedure.create",
         target=procedure,
         agent=agent,
-        after={"name": procedure.name, "domain": procedure.domain, "steps": procedure.steps},
+        after={"name": procedure.name, "domain": procedure.domain, "steps": procedure.steps, **keys_told(procedure)},
     )
     return procedure
 
@@ -71,6 +77,8 @@ def procedure_update(
     steps: Sequence[str] | None = None,
     tags: Sequence[str] | None = None,
     scope: str | None = None,
+    project: str | None = None,
+    task: str | None = None,
     importance: float | None = None,
     active: bool | None = None,
 ) -> Procedure:
@@ -85,11 +93,11 @@ def procedure_update(
         "description": None if description is None else text_check("description", description, MAX_CONTENT_CHARACTERS),
         "steps": None if steps is None else _steps_check(steps),
         "tags": None if tags is None else tags_check(tags),
-        "scope": None if scope is None else choice_check("scope", scope, Scope.values),
         "importance": None if importance is None else unit_check("importance", importance),
         "active": active,
     }
     procedure = row_lock(procedure)
+    given |= keys_changed(procedure, scope, project, task)
     flags = by.kind == "system" and all(value is None for name, value in given.items() if name != "tags")
     if not flags:
         memory_bind(procedure, by)

@@ -20,6 +20,7 @@ from memory.policy import (
     MAX_THREAD_CHARACTERS,
     MAX_WORKING_ITEMS,
 )
+from memory.project_scope import key_check
 from memory.validation import text_check, unit_check, whole_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
@@ -47,15 +48,24 @@ def working_set(
     task: str = "",
     frame: str = "",
     capacity: int = DEFAULT_CAPACITY,
+    project: str = "",
+    task_key: str = "",
 ) -> Noted:
-    """Set a session's task, frame and capacity (1 to 100 items); items and threads stay, as far as they fit."""
+    """Set a session's task, frame and capacity (1 to 100 items); items and threads stay, as far as they fit.
+
+    With the keys of a project or a task only prompts for these show it.
+    """
     task = text_check("task", task, MAX_REMARK_CHARACTERS)
     frame = word_check("frame", text_check("frame", frame, MAX_FRAME_CHARACTERS)) if frame else ""
     whole_check("capacity", capacity, 1, MAX_WORKING_ITEMS)
+    project, task_key = key_check("project", project), key_check("task_key", task_key)
     working = _lock(agent, session_id, by)
     working.task, working.frame, working.capacity = task, frame, capacity
+    working.project, working.task_key = project, task_key
     evicted = _evict(working)
-    _save(working, by, "working.set", {"task": task, "frame": frame, "capacity": capacity, "evicted": len(evicted)})
+    keys = {name: key for name, key in (("project", project), ("task_key", task_key)) if key}
+    after = {"task": task, "frame": frame, "capacity": capacity, "evicted": len(evicted), **keys}
+    _save(working, by, "working.set", after)
     return Noted(working, None, evicted)
 
 
@@ -121,6 +131,7 @@ def working_clear(*, agent: Agent, session_id: str, by: Principal) -> WorkingMem
     working = _lock(agent, session_id, by, make=False)
     after = {"items": len(working.items), "threads": len(working.open_threads)}
     working.task, working.frame, working.items, working.open_threads = "", "", [], []
+    working.project = working.task_key = ""
     _save(working, by, "working.clear", {"removed": after})
     return working
 

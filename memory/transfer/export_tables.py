@@ -80,6 +80,13 @@ cost, what is derived or counted again, and what was made known elsewhere."""
 LATER: dict[tuple[type[models.Model], str], Any] = {
     **{(model, "retired_at"): None for model in (Episode, Decision, Procedure, Censor)},
     (ChangeProposal, "persona"): "actor",
+    **{
+        (model, name): ""
+        for model in (Event, LoopSummary, Episode, Fact, Decision, Procedure)
+        for name in ("project", "task")
+    },
+    (WorkingMemory, "project"): "",
+    (WorkingMemory, "task_key"): "",
     **{(model, "endorsed"): False for model in (Fact, Episode, Decision, Procedure, Censor)},
     (Fact, "subject_alias_id"): None,
 }

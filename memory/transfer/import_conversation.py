@@ -29,6 +29,8 @@ def conversation_import(
     by: Principal,
     persona: str = "actor",
     conversation: int | None = None,
+    project: str = "",
+    task: str = "",
     progress: Progress = lambda share, stored, repeated: None,
 ) -> tuple[int, int]:
     """Record the turns in `path` as events; returns how many were stored and how many had been already.
@@ -37,14 +39,16 @@ def conversation_import(
     2. Batches of 500 follow, each a call of events_record. What is stored stays when this is stopped, and importing
        the file again goes on from there, since keys come from the file's name and each turn's place in it.
 
-    Raises Invalid, naming the line or turn, and Conflict when a file of this name had something else in this place.
+    Events belong to `project` and `task` unless the file says otherwise. Raises Invalid, naming the line or turn, and
+    Conflict when a file of this name had something else in this place.
     """
     source = Source(path, persona, conversation)
-    for batch, events in _batches(source, format):
+    keys = {name: key for name, key in (("project", project), ("task", task)) if key}
+    for batch, events in _batches(source, format, keys):
         with _placing(batch):
             events_check(events, persona=persona, now=clock.now())
     stored = repeated = 0
-    for batch, events in _batches(source, format):
+    for batch, events in _batches(source, format, keys):
         with _placing(batch):
             recorded = events_record(agent=agent, events=events, by=by, persona=persona)
         again = sum(one.repeated for one in recorded)
@@ -53,7 +57,7 @@ def conversation_import(
     return stored, repeated
 
 
-def _batches(source: Source, format: str) -> Iterator[tuple[list[Turn], list[dict[str, Any]]]]:
+def _batches(source: Source, format: str, of_all: dict[str, str]) -> Iterator[tuple[list[Turn], list[dict[str, Any]]]]:
     """The turns of the file with the events that they become."""
     turns = READERS[format](source)
     while batch := list(islice(turns, BATCH)):
@@ -61,7 +65,7 @@ def _batches(source: Source, format: str) -> Iterator[tuple[list[Turn], list[dic
         yield (
             batch,
             [
-                turn.event | {"key": key_of(source.path, turn) if key is None else key}
+                of_all | turn.event | {"key": key_of(source.path, turn) if key is None else key}
                 for turn, key in zip(batch, keys, strict=True)
             ],
         )

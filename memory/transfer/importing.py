@@ -12,6 +12,7 @@ from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, P
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import Event, Fact, LongTermEntry, LoopSummary, SubjectAlias
+from memory.models.base import Keyed
 from memory.search.index_writer import index_put
 from memory.services.event_ids import event_ids_reserve
 from memory.subjects.filling import registry_fill
@@ -32,6 +33,7 @@ from memory.transfer.json_reader import BadJson, json_read
 from memory.transfer.value_validation import BadLine, column_value, is_uuid
 from memory.types import MEMORY_TYPES, MemoryType, entry_of
 from memory.validation import visible_text
+from nousweb.lib.constrained_types import key_text
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unapprovable_reason
 
@@ -39,6 +41,8 @@ BATCH = 500
 MODELS: dict[str, type[models.Model]] = {table_name(model): model for model in (*TABLES, AUDIT_TABLE)}
 MAX_ID_DIGITS = 19
 PLACES = {name: place for place, name in enumerate(MODELS)}
+
+KEYED = tuple(model for model in TABLES if issubclass(model, Keyed))
 
 Progress = Callable[[int, int], None]
 """Called with the rows stored and the rows there are."""
@@ -230,6 +234,8 @@ class _Storing:
                 elif not isinstance(value, int) or isinstance(value, bool) or value in self.events:
                     raise BadLine(number, "id: an event has a whole number of its own")
             else:
+                if column.name == "project" or column.name == "task_key" or (column.name == "task" and model in KEYED):
+                    value = _key(number, column.name, value)
                 if isinstance(column, models.JSONField) and (model, column.name) not in VERBATIM:
                     value = self._renamed_inside(value)
                 values[column.attname] = column_value(number, column, value)
@@ -295,6 +301,14 @@ class _Storing:
         return value
 
 
+def _key(number: int, name: str, value: Any) -> Any:
+    """The key of a project or a task as services store it."""
+    try:
+        return key_text(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise BadLine(number, f"{name}: {error}") from error
+
+
 def _approvable_check(number: int, model: type[models.Model], values: dict[str, Any]) -> None:
     """What prompts would say, or a person could approve, has to be what people see; the past stays as it was."""
     current = model is IdentityVersion and values["is_current"]
@@ -313,7 +327,7 @@ def _taken(model: type[models.Model], ids: list[str]) -> Iterator[str]:
 
 
 def _agreement_check(agent: Agent) -> None:
-    """Whatever derives from an event is of its persona and its loop: a file must not carry words across."""
+    """Whatever derives from an event is of its persona, loop, project and task: a file must not carry words across."""
     mismatched = LongTermEntry.objects.filter(agent=agent).exclude(
         persona=models.F("event__persona"), loop_id=models.F("event__loop_id")
     )
@@ -352,6 +366,24 @@ def _agreement_check(agent: Agent) -> None:
         )
         if cursor.fetchone()[0]:
             raise Invalid("A fact or a spelling is of a subject of another persona.", field="file")
+        cursor.execute(
+            """
+            SELECT EXISTS (
+                SELECT 1 FROM memory_loopsummary loop JOIN memory_event event
+                ON (event.agent_id, event.persona, event.loop_id) = (loop.agent_id, loop.persona, loop.loop_id)
+                WHERE loop.agent_id = %s AND (event.project, event.task) <> (loop.project, loop.task)
+                AND (event.project NOT IN ('', loop.project) OR event.task NOT IN ('', loop.task)))
+            OR EXISTS (
+                SELECT 1 FROM memory_episodeevent link
+                JOIN memory_episode episode ON episode.id = link.episode_id
+                JOIN memory_event event ON event.id = link.event_id
+                WHERE episode.agent_id = %s AND (event.project, event.task) <> (episode.project, episode.task)
+                AND (event.project NOT IN ('', episode.project) OR event.task NOT IN ('', episode.task)))
+            """,
+            [agent.pk, agent.pk],
+        )
+        if cursor.fetchone()[0]:
+            raise Invalid("A loop or an episode holds events of another project or task.", field="file")
 
 
 def _index(memory_type: MemoryType, agent: Agent) -> None:

@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from memory.models import Event, ItemType, LongTermEntry, LoopSummary
+from memory.models import Event, ItemType, LongTermEntry, LoopSummary, Scope
+from memory.project_scope import tier_of
 from memory.types.index_entry import IndexEntry
 from memory.types.memory_type import MemoryType
 
@@ -22,6 +23,9 @@ def _entry(entry: LongTermEntry) -> IndexEntry:
         happened_at=event.ts,
         recorded_at=event.recorded_at,
         kind=event.kind,
+        scope=tier_of(Scope.GLOBAL, event.project, event.task),
+        project=event.project,
+        task=event.task,
         subject=_speaker(entry.text, event.metadata),
         loop_id=entry.loop_id,
         position=event.pk,

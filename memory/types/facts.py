@@ -1,6 +1,7 @@
 """Facts: their past stands in a history of their own."""
 
 from memory.models import Fact, ItemType
+from memory.project_scope import tier_of
 from memory.types.index_entry import IndexEntry
 from memory.types.memory_type import MemoryType
 
@@ -16,7 +17,9 @@ def _entry(fact: Fact) -> IndexEntry:
         recorded_at=fact.recorded_at,
         kind=fact.kind,
         category=fact.category,
-        scope=fact.scope,
+        scope=tier_of(fact.scope, fact.project, fact.task),
+        project=fact.project,
+        task=fact.task,
         subject=fact.subject,
         tags=fact.tags,
         importance=fact.importance,

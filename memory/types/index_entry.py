@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from memory.models import ItemType, Memory, Scope
+from memory.models import ItemType, Scope
+from memory.project_scope import tier_of
 
 MAX_TEXT_CHARACTERS = 20_000
 """Indexed of one memory; embedding models read less still."""
@@ -24,6 +25,8 @@ class IndexEntry:
     kind: str = ""
     category: str = ""
     scope: str = Scope.GLOBAL
+    project: str = ""
+    task: str = ""
     subject: str = ""
     loop_id: str = ""
     position: int = 0
@@ -33,12 +36,14 @@ class IndexEntry:
     retired_at: datetime | None = None
 
 
-def store_entry(memory: Memory, item_type: ItemType, text: str, **own: Any) -> IndexEntry:
-    """The row of a memory of a store, with what all stores have in common; `own` are columns of its type."""
+def store_entry(memory: Any, item_type: ItemType, text: str, **own: Any) -> IndexEntry:
+    """The row of a memory of a store, with what all that carry keys have in common; `own` are columns of its type."""
     common: dict[str, Any] = {
         "happened_at": memory.created_at,
         "recorded_at": memory.created_at,
-        "scope": memory.scope,
+        "scope": tier_of(memory.scope, memory.project, memory.task),
+        "project": memory.project,
+        "task": memory.task,
         "tags": memory.tags,
         "importance": memory.importance,
         "active": memory.active,

@@ -2,6 +2,7 @@
 every other door."""
 
 import re
+import unicodedata
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, StringConstraints, WithJsonSchema
@@ -12,6 +13,8 @@ from nousweb.lib.cursor import MAX_CURSOR_CHARACTERS
 MAX_PAGE = 200
 """Rows of one page of a list."""
 WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
+MAX_KEY_CHARACTERS = 100
+"""Of the key by which writers name a project or a task."""
 
 
 class OneOf:
@@ -45,11 +48,37 @@ def _optional_word(value: str) -> str:
     return value and _word(value)
 
 
+def key_text(value: str) -> str:
+    """The key of a project or task, each character in its one composed form; "" for none. Raises ValueError."""
+    if value.isascii() and value.isalnum() and len(value) <= MAX_KEY_CHARACTERS:
+        return value
+    value = unicodedata.normalize("NFC", value)
+    if len(value) > MAX_KEY_CHARACTERS:
+        raise ValueError(f"A key has at most {MAX_KEY_CHARACTERS} characters; this has {len(value):,}.")
+    if not value.isprintable() or value != value.strip():
+        raise ValueError("A key is printable text without white space at its ends.")
+    return value
+
+
 UnitInterval = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Word = Annotated[str, AfterValidator(_word), WithJsonSchema({"type": "string", "pattern": f"^{WORD.pattern}$"})]
 OptionalWord = Annotated[
     str, AfterValidator(_optional_word), WithJsonSchema({"type": "string", "pattern": f"^({WORD.pattern})?$"})
 ]
+ProjectKey = Annotated[
+    str,
+    AfterValidator(key_text),
+    WithJsonSchema({"type": "string", "maxLength": MAX_KEY_CHARACTERS}),
+    Field(description="Your key of the project; empty for none"),
+]
+TaskKey = Annotated[
+    str,
+    AfterValidator(key_text),
+    WithJsonSchema({"type": "string", "maxLength": MAX_KEY_CHARACTERS}),
+    Field(description="Your key of the task, which belongs to the project or stands alone; empty for none"),
+]
+AnyProject = Annotated[ProjectKey, Field(description="Only those of this project")]
+AnyTask = Annotated[TaskKey, Field(description="Only those of tasks of this key")]
 
 AgentSlug = Annotated[str, Field(description="The agent's slug; a token's own agent when it is left out")]
 PageLimit = Annotated[int, Field(ge=1, le=MAX_PAGE, description="Most entries of a page")]

@@ -25,6 +25,7 @@ from identity.services.agents import agent_configure
 from identity.services.proposals import identity_propose, proposal_approve
 from memory.models import Decision, Episode, FactChange, LoopSummary, SearchItem
 from memory.persona import ActorMemory
+from memory.project_scope import GLOBAL
 from memory.search.as_of import changed_since, memories_as_of
 from memory.search.memory_loader import memories_load
 from memory.search.request import SearchRequest
@@ -62,7 +63,7 @@ def prompt(agent, by, days=None, text=ASKED, **more):
 
 def found(agent, days=None, query=ASKED, **more):
     """What a search finds, by id."""
-    request = SearchRequest(query, as_of=None if days is None else ago(days), min_score=0.0, limit=50, **more)
+    request = SearchRequest(query, GLOBAL, as_of=None if days is None else ago(days), min_score=0.0, limit=50, **more)
     return {hit.id: hit for hit in search(ActorMemory(agent), request).items}
 
 
@@ -315,7 +316,7 @@ def test_as_of_recategorised_facts_over_the_limit_keep_their_earlier_category(ol
         with clock.at(ago(days)):
             fact_edit(fact=facts[place], by=system, category="rule")
     monkeypatch.setattr("memory.search.as_of.MOST_CHANGED", 2)
-    request = SearchRequest(ASKED, as_of=ago(20), exclude_categories=("rule",))
+    request = SearchRequest(ASKED, GLOBAL, as_of=ago(20), exclude_categories=("rule",))
     assert {key for _, key in _changed(old_ada, request)} == {str(facts[3].pk), str(facts[1].pk)}
 
 

@@ -14,6 +14,7 @@ from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import ItemType, MemoryReview
 from memory.persona import ActorMemory
+from memory.project_scope import GLOBAL
 from memory.search import SearchRequest, retired_matches, search
 from memory.services.decisions import decision_record, decision_update
 from memory.services.erasure import fact_erase
@@ -147,7 +148,7 @@ def test_retired_matches_are_limited_to_the_latest_and_those_with_the_words(ada,
     for place, fact in enumerate(facts):
         with clock.at(clock.now() - timedelta(days=9 - place)):
             fact_invalidate(fact=fact, by=system)
-    found = search(ActorMemory(ada), SearchRequest(EXPORT))
+    found = search(ActorMemory(ada), SearchRequest(EXPORT, GLOBAL))
     looked_at = {hit.id for hit in retired_matches.retired_search(ActorMemory(ada), found.query)}
     assert looked_at == {str(facts[place].pk) for place in (0, 2, 3)}
 

@@ -8,6 +8,7 @@ from django.core.management import CommandError, call_command
 from memory.embedding import EmbeddingUnavailable
 from memory.models import EmbeddingModel, SearchItem
 from memory.persona import ActorMemory
+from memory.project_scope import GLOBAL
 from memory.search import SearchRequest, search
 from memory.services import reembedding
 from memory.services.facts import Precheck, fact_learn
@@ -45,7 +46,7 @@ LOCAL = "local:all-MiniLM-L6-v2-int8"
 
 
 def asked(store):
-    found = search(store, SearchRequest("which locker holds the parcel 33", min_score=0, limit=5))
+    found = search(store, SearchRequest("which locker holds the parcel 33", GLOBAL, min_score=0, limit=5))
     assert found.degraded == ""
     return [(hit.content, hit.cosine) for hit in found.items]
 

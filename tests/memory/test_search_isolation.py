@@ -10,6 +10,7 @@ from identity.models import Agent
 from identity.services.agents import agent_create
 from memory.models import EmbeddingModel, Event, SearchItem
 from memory.persona import ActorMemory, SubconsciousMemory
+from memory.project_scope import GLOBAL
 from memory.search import SearchRequest, search
 from memory.search.candidates import candidates_explain, counts_read
 from memory.services.events import events_record
@@ -47,9 +48,9 @@ def say(agent, by, *texts):
 @pytest.mark.django_db
 def test_search_plan_of_an_actor_touches_only_its_collection(both):
     requests = [
-        SearchRequest("what about the launch"),
-        SearchRequest("launch", types=["fact", "event"], tags=["x"], scopes=["task"], min_importance=0.1),
-        SearchRequest("launch", as_of=SearchItem.objects.first().recorded_at),
+        SearchRequest("what about the launch", GLOBAL),
+        SearchRequest("launch", GLOBAL, types=["fact", "event"], tags=["x"], scopes=["task"], min_importance=0.1),
+        SearchRequest("launch", GLOBAL, as_of=SearchItem.objects.first().recorded_at),
     ]
     for request in requests:
         for vector in (None, [0.1] * 384):
@@ -137,6 +138,6 @@ def test_search_view_is_widened_by_no_text_or_query(
     for item in answer.json()["items"]:
         assert item["persona"] == "actor"
         assert item["metadata"] == allowed[int(item["id"])]
-    for hit in search(ActorMemory(other), SearchRequest("launch secret", min_score=0)).items:
+    for hit in search(ActorMemory(other), SearchRequest("launch secret", GLOBAL, min_score=0)).items:
         assert Event.objects.get(pk=hit.id).agent_id == other.pk
     assert EmbeddingModel.objects.count() <= 1

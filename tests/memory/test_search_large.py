@@ -7,6 +7,7 @@ from django.db import connection
 
 from memory.models import SearchItem, SearchStatistics
 from memory.persona import ActorMemory
+from memory.project_scope import GLOBAL
 from memory.search import SearchRequest, index_statistics, search, vector_indexes
 from memory.search.candidates import counts_read
 from memory.search.index_statistics import statistics_refresh
@@ -61,7 +62,7 @@ def test_vector_index_appears_and_disappears_with_equal_results(ada, actor, smal
         fact_learn(agent=ada, content=f"Drawer {number} holds spoon number {number * 7}.", by=actor)
     fact_learn(agent=ada, content="The brass key lies in drawer 12.", by=actor)
     embeddings_make()
-    before = search(view, SearchRequest(QUESTION))
+    before = search(view, SearchRequest(QUESTION, GLOBAL))
     assert "brass key" in before.items[0].content
     assert statistics_refresh() == 1
     with as_the_owner():
@@ -70,7 +71,7 @@ def test_vector_index_appears_and_disappears_with_equal_results(ada, actor, smal
     assert (held.items, held.vector_index_model) == (61, SearchItem.objects.first().model)
     counts = counts_read(view, QUESTION)
     assert (counts.items, counts.df["brass"]) == (61, 1)
-    after = search(view, SearchRequest(QUESTION))
+    after = search(view, SearchRequest(QUESTION, GLOBAL))
     assert after.items[0] == before.items[0]
     assert statistics_refresh() == 0, "nothing has changed"
     with as_the_owner():
@@ -81,4 +82,6 @@ def test_vector_index_appears_and_disappears_with_equal_results(ada, actor, smal
     with as_the_owner():
         vector_indexes_keep()
     assert indexes() == [], "an index that nobody wants goes"
-    assert [hit.content for hit in search(view, SearchRequest(QUESTION)).items] == ["The brass key lies in drawer 12."]
+    assert [hit.content for hit in search(view, SearchRequest(QUESTION, GLOBAL)).items] == [
+        "The brass key lies in drawer 12."
+    ]

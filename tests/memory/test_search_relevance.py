@@ -3,6 +3,7 @@
 import pytest
 
 from memory.persona import ActorMemory
+from memory.project_scope import GLOBAL
 from memory.search import SearchRequest, search
 from tests.memory.stores import RELATED, UNRELATED, fill
 
@@ -17,26 +18,26 @@ def store(ada, actor):
 
 def test_search_relevance_separates_related_from_unrelated(store):
     for question in UNRELATED:
-        found = search(store, SearchRequest(question, **TIER_THREE))
+        found = search(store, SearchRequest(question, GLOBAL, **TIER_THREE))
         assert [hit.content for hit in found.items] == [], question
         assert found.degraded == ""
     for question, said in RELATED.items():
-        found = search(store, SearchRequest(question, **TIER_THREE))
+        found = search(store, SearchRequest(question, GLOBAL, **TIER_THREE))
         assert any(said in hit.content for hit in found.items[:3]), (question, [hit.content for hit in found.items])
 
 
 def test_search_relevance_threshold_zero_and_default(store):
     question = UNRELATED[0]
-    everything = search(store, SearchRequest(question, min_score=0, limit=100))
+    everything = search(store, SearchRequest(question, GLOBAL, min_score=0, limit=100))
     assert len(everything.items) > 10
     assert everything.threshold == 0
-    assert search(store, SearchRequest(question)).threshold == 0.25
+    assert search(store, SearchRequest(question, GLOBAL)).threshold == 0.25
     for hit in everything.items:
         assert 0 <= hit.score < 0.25
 
 
 def test_search_timings_are_reported(store):
-    found = search(store, SearchRequest("how does the event bus work"))
+    found = search(store, SearchRequest("how does the event bus work", GLOBAL))
     assert list(found.timings) == ["counts", "words", "embedding", "candidates", "scoring", "loading"]
     assert all(seconds >= 0 for seconds in found.timings.values())
     assert found.considered > 0
@@ -44,26 +45,26 @@ def test_search_timings_are_reported(store):
 
 def test_search_of_nothing_finds_nothing(store, django_assert_num_queries):
     with django_assert_num_queries(0):
-        assert search(store, SearchRequest("  \n ")).items == []
+        assert search(store, SearchRequest("  \n ", GLOBAL)).items == []
 
 
 @pytest.mark.parametrize(
     "question", ["?!", "the of and", "'; DROP TABLE memory_fact; --", "a\\b 'c' \"d\" | & ! <-> :*", "%s %(q)s"]
 )
 def test_search_of_odd_queries_is_harmless(store, question):
-    assert isinstance(search(store, SearchRequest(question, min_score=0)).items, list)
+    assert isinstance(search(store, SearchRequest(question, GLOBAL, min_score=0)).items, list)
 
 
 def test_search_type_may_be_limited_to_its_best(store):
     question = UNRELATED[0]
-    everything = search(store, SearchRequest(question, min_score=0, limit=100)).items
+    everything = search(store, SearchRequest(question, GLOBAL, min_score=0, limit=100)).items
     facts = [hit.id for hit in everything if hit.type == "fact"]
     assert len(facts) > 3
-    few = search(store, SearchRequest(question, min_score=0, limit=100, max_per_type={"fact": 2})).items
+    few = search(store, SearchRequest(question, GLOBAL, min_score=0, limit=100, max_per_type={"fact": 2})).items
     # The other types lose nothing, and nothing changes its place.
     assert [hit.id for hit in few] == [hit.id for hit in everything if hit.id not in facts[2:]]
     # What is left out makes room for the next.
     least = search(
-        store, SearchRequest(question, min_score=1.0, limit=100, min_results=5, max_per_type={"fact": 2})
+        store, SearchRequest(question, GLOBAL, min_score=1.0, limit=100, min_results=5, max_per_type={"fact": 2})
     ).items
     assert [hit.id for hit in least] == [hit.id for hit in few[:5]]

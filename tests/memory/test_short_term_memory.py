@@ -13,6 +13,7 @@ from memory.layers.short_term_scoring import StmConfig, normalise, stm_score
 from memory.layers.short_term_search import stm_search
 from memory.models import LoopSummary
 from memory.persona import ActorMemory
+from memory.project_scope import GLOBAL
 from memory.services.events import events_record
 from memory.services.loops import derived_backfill
 from nousweb.lib import clock
@@ -100,11 +101,13 @@ def loops(ada, actor):
 
 
 def test_short_term_search_is_best_first_then_by_time(loops, ada):
-    hits = stm_search(ActorMemory(ada), "redis cache", now=NOW)
+    hits = stm_search(ActorMemory(ada), GLOBAL, "redis cache", now=NOW)
     assert [hit.loop.loop_id for hit in hits][:2] == ["0", "2"]
     assert [hit.score.score for hit in hits] == sorted((hit.score.score for hit in hits), reverse=True)
     flat = StmConfig.of({"stm": {"w_similarity": 0, "w_recency": 0}})
-    assert [hit.loop.loop_id for hit in stm_search(ActorMemory(ada), "x", now=NOW, config=flat)] == list("43210")
+    assert [hit.loop.loop_id for hit in stm_search(ActorMemory(ada), GLOBAL, "x", now=NOW, config=flat)] == list(
+        "43210"
+    )
 
 
 def test_short_term_search_is_limited_to_the_window_of_the_agent(loops, ada, api, actor_token):
@@ -130,7 +133,7 @@ def test_short_term_search_leaves_out_an_open_loop(ada, actor):
     make_events(ada, actor, "redis", loop_id="open")
     derived_backfill()
     assert LoopSummary.objects.count() == 1
-    assert stm_search(ActorMemory(ada), "redis", now=clock.now()) == []
+    assert stm_search(ActorMemory(ada), GLOBAL, "redis", now=clock.now()) == []
 
 
 @pytest.mark.parametrize(

@@ -352,7 +352,10 @@ def test_transfer_field_of_another_type_is_refused_by_line_and_name(lines, tmp_p
                 refused += 1
                 assert "\n" not in said
                 assert said.startswith("wrong.jsonl: "), said
-                whole = ("Agent with", "slug", "of its event", "of another persona", "not as many", "last line")
+                whole = (
+                    "Agent with", "slug", "of its event", "of another persona", "of another project", "not as many",
+                    "last line",
+                )  # fmt: skip
                 assert re.search(r"Line \d+: ", said) or any(words in said for words in whole), (
                     table,
                     field,

@@ -9,6 +9,7 @@ from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.frames import FRAMES
 from context.profiles import MODE_WEIGHTS, override_check
 from memory.policy import MAX_SESSION_CHARACTERS, MAX_TAGS
+from memory.project_scope import ProjectScope
 from memory.validation import choice_check, moment_check, whole_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
@@ -34,7 +35,9 @@ class ContextRequest:
     `budget` is the total in tokens; `budgets` are the operator's own by section, which have the last word. `mode` and
     `tags` describe the task, `files` those it names beside the input. `as_of` asks for the past.
     `profile_override` holds settings that take the place of the profile's own, for this once. With `fill` less certain
-    memories use what is left of the budget. `censors` is "check", or "off" where the client wants none of them checked.
+    memories use what is left of the budget. `project` and `task` are the keys of what it is for: nothing of another one
+    is shown, unless `include_projects` or `all_projects` ask for it (`memory.project_scope.ProjectScope`).
+    `censors` is "check", or "off" where the client wants none of them checked.
     With `dry_run` nothing is kept; to `explain` the prompt, what was replaced, retired or outranked is looked up too.
     Raises Invalid, naming the field.
     """
@@ -55,6 +58,10 @@ class ContextRequest:
     censors: str = "check"
     dry_run: bool = False
     explain: bool = False
+    project: str = ""
+    task: str = ""
+    include_projects: tuple[str, ...] = ()
+    all_projects: bool = False
 
     def __post_init__(self) -> None:
         if reason := first_unstorable(self.as_json()):
@@ -78,6 +85,9 @@ class ContextRequest:
         for name, given in (("tags", self.tags), ("files", self.files)):
             if len(given) > MAX_TAGS:
                 raise Invalid(f"{name} holds at most {MAX_TAGS} entries; this has {len(given):,}.", field=name)
+        scope = ProjectScope(self.project, self.task, self.include_projects, self.all_projects)
+        for name in ("project", "task", "include_projects"):
+            object.__setattr__(self, name, getattr(scope, name))
         object.__setattr__(self, "as_of", moment_check("as_of", self.as_of))
         if self.as_of is not None and self.as_of > clock.now():
             raise Invalid("as_of lies in the future.", field="as_of")
@@ -91,6 +101,11 @@ class ContextRequest:
             if not 0 <= tokens <= MAX_TOTAL:
                 raise Invalid(f"The budget of {name} lies between 0 and {MAX_TOTAL:,} tokens.", field="budgets")
 
+    @property
+    def scope(self) -> ProjectScope:
+        """Which projects' and tasks' memory the prompt may show."""
+        return ProjectScope(self.project, self.task, self.include_projects, self.all_projects)
+
     def as_json(self) -> dict[str, Any]:
         """The request as it is logged, without what is no part of the question; `of_json` reads it back."""
         return {
@@ -98,6 +113,7 @@ class ContextRequest:
             "conversation": [{"role": message.role, "content": message.content} for message in self.conversation],
             "tags": list(self.tags),
             "files": list(self.files),
+            "include_projects": list(self.include_projects),
             "budgets": dict(self.budgets),
             "profile_override": dict(self.profile_override),
             "as_of": self.as_of.isoformat() if self.as_of else None,
@@ -123,4 +139,8 @@ class ContextRequest:
             fill=bool(values.get("fill")),
             as_of=datetime.fromisoformat(moment) if moment else None,
             censors=values.get("censors") or "check",
+            project=values.get("project") or "",
+            task=values.get("task") or "",
+            include_projects=tuple(values.get("include_projects") or ()),
+            all_projects=bool(values.get("all_projects")),
         )

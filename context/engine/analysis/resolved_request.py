@@ -106,6 +106,8 @@ class ResolvedRequest:
                 "weights": {scope: round(weight, 3) for scope, weight in self.weights.items()},
                 "files": list(self.files),
                 "tags": list(self.request.tags),
+                "project": self.request.project,
+                "task": self.request.task,
                 "excluded_kinds": list(self.profile.excluded_kinds),
                 "preferred_kinds": list(self.profile.preferred_kinds),
                 "min_importance": self.profile.min_importance,

@@ -18,7 +18,7 @@ _WORKING = CachedQuery(
     lambda view, agent, session: (
         view(Agent(pk=agent))
         .working.filter(session_id=session, persona=view.persona)
-        .values_list("task", "frame", "items", "open_threads")[:1]
+        .values_list("task", "frame", "items", "open_threads", "project", "task_key")[:1]
     ),
     agent=-1,
     session="?",
@@ -40,14 +40,19 @@ NO_SESSION = SessionState()
 
 
 def session_load(view: PersonaMemory, request: ContextRequest) -> SessionState:
-    """The state of the request's session, of the persona's own. Nothing is kept of what was in mind in the past."""
+    """The state of the request's session, of the persona's own; none while it works on another project or task.
+
+    Nothing is kept of what was in mind in the past.
+    """
     if request.as_of is not None:
         return NO_SESSION
     try:
         found = _WORKING.rows(type(view), agent=view.agent.pk, session=request.session_id)
         if not found:
             return NO_SESSION
-        task, frame, items, threads = found[0]
+        task, frame, items, threads, *keys = found[0]
+        if not request.scope.shows(*keys):
+            return NO_SESSION
         return SessionState(task, frame, tuple(json.loads(items)), tuple(json.loads(threads)))
     except (DatabaseError, ValueError, TypeError):
         logger.exception("context.section_failed", section="working_memory")

@@ -274,9 +274,10 @@ def _core_items(items: Sequence[Item], found: Sequence[str], shown: Sequence[str
             return
         if leader := known[key].beneath:
             place(leader)
-        line = replace(contests.facts[key].candidate, contest=known[key]).line()
+        candidate = contests.facts[key].candidate
+        line, hit = replace(candidate, contest=known[key]).line(), candidate.hit
         placed.add(key)
-        arranged.append(Item("fact", key, line, priority[key], known[key]))
+        arranged.append(Item("fact", key, line, priority[key], known[key], hit.project, hit.task))
 
     for item in items:
         if item.id in known:

@@ -6,6 +6,7 @@ from datetime import UTC
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import THE_INPUT, Candidate
 from context.engine.assembly.verdict import Verdict, VerdictCode
+from memory.project_scope import place_name
 from memory.search.result import Retirement
 
 PREFERRED_FACTOR = 1.15
@@ -72,6 +73,10 @@ def _age(entry: Verdict) -> tuple[float, int]:
 
 def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, str]) -> Verdict | None:
     candidate, hit, refuse = entry.candidate, entry.candidate.hit, entry.refusal
+    if not resolved.request.scope.shows(hit.project, hit.task):
+        place = place_name(hit)
+        hint = f"A request for {place}, or one that asks for other projects."
+        return refuse(VerdictCode.OTHER_PROJECT, f"Belongs to {place}.", hint)
     if retirement := hit.retirement:
         on, earlier = _on(retirement), _in_the_past(candidate, retirement)
         if retirement.successor:

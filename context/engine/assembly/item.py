@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from memory.project_scope import keys_told
 from nousweb.lib.fencing import fence_label, fence_line
 from nousweb.lib.token_estimate import estimate_tokens
 
@@ -40,10 +41,13 @@ class Item:
     text: str
     priority: int = 0
     contest: Contest | None = None
+    project: str = ""
+    task: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The item as it is logged; only of a contested fact with what contests it."""
-        shown = {"type": self.type, "id": self.id, "text": self.text, "tokens": estimate_tokens(self.text)}
+        """The item as it is logged; with the keys that it carries, and of a contested fact with what contests it."""
+        shown: dict[str, Any] = {"type": self.type, "id": self.id, "text": self.text}
+        shown |= {"tokens": estimate_tokens(self.text), **keys_told(self)}
         if self.contest is None:
             return shown
         return {**shown, "contested": self.contest.contested, "contested_with": list(self.contest.contested_with)}

@@ -12,6 +12,7 @@ from identity.models import Persona
 from identity.policy import Section
 from identity.prompt import assemble_prompt
 from memory.policy import PROFILE_CATEGORIES
+from memory.project_scope import GLOBAL, ProjectScope
 
 SEVERITIES = ("absolute", "block", "warn")
 """In the order in which a prompt shows censors."""
@@ -32,7 +33,10 @@ class CensorDraft:
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
-    """A fact with other metadata. `after` are the ids of the facts that come before it in core memory."""
+    """A fact with other metadata, `moved` to another project or task or not.
+
+    `after` are the ids of the facts that come before it in core memory.
+    """
 
     id: str
     persona: str
@@ -45,6 +49,9 @@ class MetadataChange:
     tags: frozenset[str]
     importance: float
     after: frozenset[str] = frozenset()
+    project: str = ""
+    task: str = ""
+    moved: bool = False
 
     @property
     def is_core_memory(self) -> bool:
@@ -53,7 +60,7 @@ class MetadataChange:
 
     @property
     def is_newly_searched(self) -> bool:
-        return self.was in PROFILE_CATEGORIES and not self.is_core_memory
+        return (self.moved or self.was in PROFILE_CATEGORIES) and not self.is_core_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +107,20 @@ class Overrides:
 
     @property
     def newly_searched(self) -> list[str]:
-        """Ids of facts that only a search of their own can judge: core memory so far, and then no more."""
+        """Ids of facts that only a search of their own can judge: core memory so far and then no more, or
+        moved to another project or task."""
         return [key for key, change in self.metadata.items() if change.is_newly_searched]
 
-    def sections(self, fixed: Sequence[FixedSection], excluded: Collection[str] = ()) -> list[FixedSection]:
-        """The fixed sections as they would be; one that failed to load stays failed. `excluded` kinds stay out."""
+    def sections(
+        self, fixed: Sequence[FixedSection], excluded: Collection[str] = (), scope: ProjectScope = GLOBAL
+    ) -> list[FixedSection]:
+        """The fixed sections as they would be; one that failed to load stays failed.
+
+        `excluded` kinds stay out, as does what `scope` does not show.
+        """
         change = {
             "identity": self._identity,
-            "user_profile": lambda items: self._profile(items, excluded),
+            "user_profile": lambda items: self._profile(items, excluded, scope),
             "censors": self._censors,
         }
         return [
@@ -130,6 +143,8 @@ class Overrides:
                         kind=change.kind,
                         category=change.category,
                         scope=change.scope,
+                        project=change.project,
+                        task=change.task,
                         tags=sorted(change.tags),
                         importance=change.importance,
                     )
@@ -170,7 +185,14 @@ class Overrides:
     def _core(self, candidate: Candidate) -> Candidate:
         """A candidate that would be core memory."""
         change = self.metadata[candidate.hit.id]
-        hit = replace(candidate.hit, category=change.category, kind=change.kind)
+        hit = replace(
+            candidate.hit,
+            category=change.category,
+            kind=change.kind,
+            scope=change.scope,
+            project=change.project,
+            task=change.task,
+        )
         return replace(candidate, hit=hit, kinds=kinds_of("fact", change.kind, change.category))
 
     def _identity(self, items: Sequence[Item]) -> list[Item]:
@@ -186,7 +208,7 @@ class Overrides:
                 by_section[section] = Item("identity", item_id, text, IDENTITY_PRIORITY[Section(section)])
         return [by_section[section] for section in order if section in by_section]
 
-    def _profile(self, items: Sequence[Item], excluded: Collection[str]) -> list[Item]:
+    def _profile(self, items: Sequence[Item], excluded: Collection[str], scope: ProjectScope) -> list[Item]:
         kept: list[Item] = []
         for item in items:
             if item.id in self.metadata:
@@ -198,11 +220,13 @@ class Overrides:
             if text is not None:
                 kept.append(replace(item, id=PROPOSED, text=list_item(text, self.subjects.get(item.id, ""))))
         for change in self.metadata.values():
-            if change.is_core_memory and not {change.category, change.kind} & set(excluded):
+            left_out = {change.category, change.kind} & set(excluded) or not scope.shows(change.project, change.task)
+            if change.is_core_memory and not left_out:
                 before = [place for place, item in enumerate(kept) if item.id in change.after]
                 # A person changes it, and makes it people's word by that.
                 rank = profile_rank(True, change.category)
-                item = Item("fact", change.id, list_item(change.content, change.subject), rank)
+                text = list_item(change.content, change.subject)
+                item = Item("fact", change.id, text, rank, project=change.project, task=change.task)
                 kept.insert(before[-1] + 1 if before else 0, item)
         return kept
 

@@ -298,7 +298,7 @@ def _build(
         ]
         if not kept:
             continue
-        items = tuple(Item(*verdict.candidate.key, line, contest=verdict.candidate.contest) for verdict, line in kept)
+        items = tuple(_item(verdict, line) for verdict, line in kept)
         text = heading_of(section.label) + HEADING_BREAK + SEPARATOR.join(item.text for item in items)
         left_out = [_left_out(verdict, line) for verdict, line in kept if verdict.compressed]
         left_out += missing.get(section.key, [])
@@ -319,6 +319,11 @@ def _build(
             original += len(verdict.candidate.line())
             verdicts.append(verdict)
     return built, verdicts, length_shown / original if original else 1.0
+
+
+def _item(entry: Verdict, line: str) -> Item:
+    hit = entry.candidate.hit
+    return Item(hit.type, hit.id, line, contest=entry.candidate.contest, project=hit.project, task=hit.task)
 
 
 def _left_out(entry: Verdict, line: str = "") -> LeftOut:

@@ -14,6 +14,7 @@ class VerdictCode(StrEnum):
     INCLUDED = "included"
     SUPERSEDED = "superseded"
     RETIRED = "retired"
+    OTHER_PROJECT = "other_project"
     NOT_PLANNED = "not_planned"
     EXCLUDED_KIND = "excluded_kind"
     LOW_IMPORTANCE = "low_importance"
@@ -26,8 +27,8 @@ class VerdictCode(StrEnum):
     OVER_BUDGET = "over_budget"
 
 
-RETIRED_VERDICTS = frozenset({VerdictCode.SUPERSEDED, VerdictCode.RETIRED})
-"""Of memories that are not active, and are looked up only for an explanation."""
+RETIRED_VERDICTS = frozenset({VerdictCode.SUPERSEDED, VerdictCode.RETIRED, VerdictCode.OTHER_PROJECT})
+"""Of memories that are not active, or belong elsewhere, and are looked up only for an explanation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Verdict:
             "label": candidate.label,
             "section": candidate.section,
             "scope": hit.scope,
+            "project": hit.project,
+            "task": hit.task,
             "kinds": sorted(candidate.kinds),
             "verdict": str(self.code),
             "reason": self.reason,

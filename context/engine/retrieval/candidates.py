@@ -19,9 +19,10 @@ from context.engine.retrieval.pins import Pins
 from context.feedback.usage import UsageStats, usage_stats
 from context.profiles import TOOL_OUTPUT
 from memory.layers.short_term_search import StmHit, stm_search
-from memory.models import EventKind, SearchItem
+from memory.models import EventKind, Scope, SearchItem
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
+from memory.project_scope import tier_of
 from memory.search.as_of import memories_as_of, rows_as_of
 from memory.search.memory_loader import memories_load
 from memory.search.request import MAX_LIMIT, SearchRequest
@@ -84,6 +85,7 @@ def candidates_find(
         view,
         SearchRequest(
             query=plan.text,
+            scope=request.scope,
             types=types,
             limit=MAX_LIMIT,
             min_score=min(NEAR_MISS, THRESHOLDS["fact"] / resolved.thresholds_divisor),
@@ -102,7 +104,7 @@ def candidates_find(
     if plan.days_back is not None:
         span = timedelta(days=plan.days_back)
         since = max(resolved.now, EARLIEST + span) - span
-        found = _with_recent_episodes(view, found, since=since, now=resolved.now, as_of=request.as_of)
+        found = _with_recent_episodes(view, request, found, since=since, now=resolved.now)
     if TOOL_OUTPUT in resolved.profile.layers:
         found = _with_tool_output(view, found, resolved)
     observed = [one.key for one in found] if settings.USAGE_BOOST_PERCENT else []
@@ -157,7 +159,10 @@ def _widened(found: list[Candidate], divisor: float) -> list[Candidate]:
 def _pinned(
     view: PersonaMemory, request: ContextRequest, pins: Pins, found: Sequence[Candidate], force_include: Sequence[str]
 ) -> tuple[Candidate, ...]:
-    """What is pinned and was not found, read through the view like anything else."""
+    """What is pinned and was not found, read through the view like anything else.
+
+    A pin does not bring a memory to another project or task.
+    """
     missing = sorted(pins - {one.key for one in found})
     if not missing:
         return ()
@@ -178,7 +183,9 @@ def _pinned(
         candidate_of(hit_of_entry(entries[key], contents[key]), pinned=True)
         for key in keys
         # Core memory has its own section.
-        if key in contents and (entries[key].category not in PROFILE_CATEGORIES or key[1] in force_include)
+        if key in contents
+        and request.scope.shows(entries[key].project, entries[key].task)
+        and (entries[key].category not in PROFILE_CATEGORIES or key[1] in force_include)
     )
 
 
@@ -209,7 +216,7 @@ def _loops(view: PersonaMemory, request: ContextRequest, limits: Mapping[str, in
         return []
     return [
         candidate_of(_loop_hit(found))
-        for found in stm_search(view, request.input, now=now, as_of=request.as_of)[:LOOPS_SEEN]
+        for found in stm_search(view, request.scope, request.input, now=now, as_of=request.as_of)[:LOOPS_SEEN]
         # The loop that is going on is the conversation itself.
         if found.loop.loop_id != request.session_id
     ]
@@ -229,7 +236,9 @@ def _loop_hit(found: StmHit) -> SearchHit:
         persona=loop.persona,
         kind=loop.kind,
         category="",
-        scope="global",
+        scope=tier_of(Scope.GLOBAL, loop.project, loop.task),
+        project=loop.project,
+        task=loop.task,
         subject="",
         loop_id=loop.loop_id,
         tags=(),
@@ -240,10 +249,13 @@ def _loop_hit(found: StmHit) -> SearchHit:
 
 
 def _with_recent_episodes(
-    view: PersonaMemory, found: list[Candidate], *, since: datetime, now: datetime, as_of: datetime | None = None
+    view: PersonaMemory, request: ContextRequest, found: list[Candidate], *, since: datetime, now: datetime
 ) -> list[Candidate]:
     """`found` with the episodes of a span of time, which are wanted whatever their words."""
-    recent = view.episodes.filter(started_at__gte=since, started_at__lte=now).order_by("-started_at", "pk")
+    as_of = request.as_of
+    recent = view.episodes.filter(request.scope.q, started_at__gte=since, started_at__lte=now).order_by(
+        "-started_at", "pk"
+    )
     if as_of is None:
         episodes = list(recent.active()[:EPISODES_BY_TIME])
     else:
@@ -266,7 +278,9 @@ def _with_recent_episodes(
 def _with_tool_output(view: PersonaMemory, found: list[Candidate], resolved: ResolvedRequest) -> list[Candidate]:
     """`found` with what tools answered last, whatever its words: in this session, else within a day."""
     now, as_of = resolved.now, resolved.request.as_of
-    entries = view.long_term.filter(event__kind=EventKind.TOOL_RESULT, event__ts__lte=now).select_related("event")
+    shown = resolved.request.scope.q_through("event__")
+    entries = view.long_term.filter(shown, event__kind=EventKind.TOOL_RESULT, event__ts__lte=now)
+    entries = entries.select_related("event")
     if as_of is not None:
         entries = entries.filter(event__recorded_at__lte=as_of)
     entries = entries.order_by("-event__ts", "-event_id")

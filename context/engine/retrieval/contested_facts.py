@@ -1,8 +1,8 @@
 """Loads the facts about which a question is open, for assembly."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
+from context.engine.analysis.request import ContextRequest
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection
 from context.engine.retrieval.candidates import candidate_of
 from context.engine.retrieval.fixed_sections import profile_rank
@@ -14,9 +14,9 @@ from memory.types import entry_of
 
 def contested_load(
     view: PersonaMemory,
+    request: ContextRequest,
     fixed: Sequence[FixedSection],
     candidates: Sequence[Candidate],
-    as_of: datetime | None = None,
     others: Sequence[str] = (),
 ) -> tuple[ContestedCandidate, ...]:
     """The contested ones among the facts that a prompt may show, with all that contest them.
@@ -25,7 +25,7 @@ def contested_load(
     """
     keys = [item.id for section in fixed for item in section.items if item.type == "fact"]
     keys += [one.hit.id for one in candidates if one.hit.type == "fact" and one.hit.retirement is None]
-    return tuple(_candidate(one) for one in contested_facts(view, [*keys, *others], as_of))
+    return tuple(_candidate(one) for one in contested_facts(view, request.scope, [*keys, *others], request.as_of))
 
 
 def _candidate(one: ContestedFact) -> ContestedCandidate:

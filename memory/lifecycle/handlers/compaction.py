@@ -1,7 +1,8 @@
-"""Proposing to merge the facts of a subject that has gathered many of them."""
+"""Proposing to merge the facts of a subject that has gathered many of them, project by project."""
 
 import hashlib
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import Count, F
@@ -36,20 +37,21 @@ def _crowded(job: Job, persona: str, began: float) -> Crowded:
         Fact.objects.active()
         .filter(agent=job.agent, persona=persona)
         .exclude(subject_alias=None)
-        .values(thing=F("subject_alias__subject"), named=Lower("subject_alias__subject__name"))
+        .values("project", "task", thing=F("subject_alias__subject"), named=Lower("subject_alias__subject__name"))
         .annotate(facts=Count("pk"))
         .filter(facts__gt=COMPACTION_FACTS)
-        .order_by("-facts", "named")
+        .order_by("-facts", "named", "project", "task")
     )
     found: Crowded = []
     judge = judge_in_force()
     for row in counts[:200]:
-        about = _about(job, persona, row["named"], row["facts"])
+        about = _about(job, persona, row)
         if MemoryReview.objects.filter(about=about).exists():
             continue
         facts = list(
             Fact.objects.active()
             .filter(agent=job.agent, persona=persona, subject_alias__subject=row["thing"])
+            .filter(project=row["project"], task=row["task"])
             .order_by("recorded_at", "id")[:COMPACTION_LISTED]
         )
         text = ""
@@ -66,10 +68,11 @@ def _crowded(job: Job, persona: str, began: float) -> Crowded:
     return found
 
 
-def _about(job: Job, persona: str, subject: str, facts: int) -> str:
-    """Asked about again only when the subject has grown by as much once more."""
-    named = hashlib.sha256(subject.encode()).hexdigest()[:24]
-    return f"compaction:{job.agent_id}:{persona}:{named}:{facts // (COMPACTION_FACTS + 1)}"
+def _about(job: Job, persona: str, row: Mapping[str, Any]) -> str:
+    """Asked about again only when the subject has grown by as much once more, in its project and task."""
+    told = "\n".join([row["named"], *([row["project"], row["task"]] if row["project"] or row["task"] else [])])
+    named = hashlib.sha256(told.encode()).hexdigest()[:24]
+    return f"compaction:{job.agent_id}:{persona}:{named}:{row['facts'] // (COMPACTION_FACTS + 1)}"
 
 
 def _apply(job: Job, crowded: Crowded) -> dict[str, Any]:

@@ -107,6 +107,8 @@ def _draft(episode: Episode, extracted: ExtractedFact) -> Fact:
         content=extracted.content,
         subject=extracted.subject,
         category=extracted.category,
+        project=episode.project,
+        task=episode.task,
     )
 
 

@@ -22,6 +22,8 @@ class Command(BaseCommand):
         parser.add_argument("--agent", required=True, help="the agent's slug")
         parser.add_argument("--format", required=True, choices=sorted(READERS))
         parser.add_argument("--persona", choices=Persona.values, default=Persona.ACTOR.value)
+        parser.add_argument("--project", default="", help="key of the project that the events belong to")
+        parser.add_argument("--task", default="", help="key of the task that the events belong to")
         parser.add_argument(
             "--conversation", default="all", help="which conversation of the file, counted from 1; all by default"
         )
@@ -39,6 +41,8 @@ class Command(BaseCommand):
                 format=options["format"],
                 by=Principal.of_system("command line"),
                 persona=options["persona"],
+                project=options["project"],
+                task=options["task"],
                 conversation=None if number == "all" else int(number),
                 progress=lambda share, stored, repeated: bar.show(share, f"{stored:,} stored, {repeated:,} known"),
             )

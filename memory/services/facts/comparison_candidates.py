@@ -19,6 +19,7 @@ from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
 from memory.models import Fact
 from memory.persona import VIEWS
 from memory.policy import CATEGORY_PERMISSIONS
+from memory.project_scope import covers, covers_sql, meet, meets_sql, same_keys
 from memory.services.subjects.things import snapshot_of, things_of
 
 NEAREST = 8
@@ -64,6 +65,10 @@ def candidates_compare(
 ) -> list[FactMatch]:
     """The active facts of the same memory that `fact`, stored or not, resembles, each compared with it.
 
+    Those of another project or task are not, of which no reader, or not every one, sees both: one of the two must come
+    up wherever the other does. `fact` is known already by what comes up wherever it does, and replaces only what has
+    the very same keys; about any other people are asked.
+
     `may_replace` are the categories with a right of their own that the learner holds. A fact of such a category is
     compared only with others of it, except where the words are the very same. `across_subjects` adds people's word that
     has another subject and is contradicted all the same; about that, people are asked and nothing else is done.
@@ -71,6 +76,7 @@ def candidates_compare(
     """
     excluded = {fact.pk, *exclude}
     repeated = _comparable(fact, _same_words(fact) - excluded, same_words=True)
+    repeated = [old for old in repeated if covers(old, fact)]
     things = things_of(fact.agent_id, [fact, *repeated]) if repeated else {}
     new = snapshot_of(fact, things)
     if exact := [old for old in repeated if not subjects_clash(snapshot_of(old, things), new)]:
@@ -92,8 +98,12 @@ def candidates_compare(
             continue
         if (old, cosine) not in comparisons:
             comparisons[old, cosine] = compare_facts(old, new, cosine, thresholds)
+        comparison = comparisons[old, cosine]
+        if comparison.kind is Kind.SAME and not covers(row, fact):
+            # Known where fewer would see it: it is not known where this one is learned.
+            continue
         replaceable = row.category not in CATEGORY_PERMISSIONS or row.category in may_replace
-        matches.append(FactMatch(row.pk, comparisons[old, cosine], replaceable=replaceable))
+        matches.append(FactMatch(row.pk, comparison, replaceable=replaceable and same_keys(row, fact)))
     return contradicted + matches
 
 
@@ -114,14 +124,15 @@ def _contradiction(old: FactSnapshot, new: FactSnapshot, cosine: float, threshol
 
 
 def _comparable(fact: Fact, keys: set[UUID], *, same_words: bool) -> list[Fact]:
-    """Those of these facts that can say something about `fact`: of the same memory, times and rights."""
+    """Those of these facts that can say something about `fact`: of the same memory, project, times and rights."""
     if not keys:
         return []
     found = Fact.objects.active().filter(agent=fact.agent_id, persona=fact.persona, pk__in=keys)
     return [
         old
         for old in found.order_by("recorded_at", "pk")
-        if _spans_meet(old.valid_from, old.valid_until, fact.valid_from, fact.valid_until)
+        if meet(old, fact)
+        and _spans_meet(old.valid_from, old.valid_until, fact.valid_from, fact.valid_until)
         and _rights_allow(old.category, fact.category, same_words)
     ]
 
@@ -144,19 +155,29 @@ def _rights_allow(old: str, new: str, same_words: bool) -> bool:
 def _same_words(fact: Fact) -> set[UUID]:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT id FROM memory_fact WHERE active AND agent_id = %s AND persona = %s"  # noqa: S608
-            f" AND {SAME_WORDS.format('content')} = {SAME_WORDS.format('%s::text')} ORDER BY recorded_at LIMIT 5",
-            [fact.agent_id, fact.persona, fact.content],
+            "SELECT id FROM memory_fact WHERE active AND agent_id = %(agent)s AND persona = %(persona)s"  # noqa: S608
+            f" AND {covers_sql()} AND {SAME_WORDS.format('content')} = {SAME_WORDS.format('%(text)s::text')}"
+            " ORDER BY recorded_at LIMIT 5",
+            {"agent": fact.agent_id, "persona": fact.persona, "text": fact.content, **_keys(fact)},
         )
         return {row[0] for row in cursor.fetchall()}
 
 
+def _keys(fact: Fact) -> dict[str, str]:
+    return {"project": fact.project, "task": fact.task}
+
+
 def _near(fact: Fact, vector: Vector | None) -> dict[UUID, float]:
-    """Ids of candidates with their cosine, 0 where it is not known."""
+    """Ids of candidates with their cosine, 0 where it is not known.
+
+    Of what carries more keys than `fact` only by words and subject, and apart: however many projects say something of
+    the kind, they take no room from what is known where `fact` is learned.
+    """
     table = search_table(fact.agent, fact.persona)
     cosine, nearest = "NULL::double precision", ""
     values: dict[str, Any] = {
         "agent": fact.agent_id, "text": fact.content, "subject": fact.subject, "persona": fact.persona,
+        **_keys(fact),
     }  # fmt: skip
     subject = "%(subject)s <> '' AND lower(subject) = lower(%(subject)s)"
     if fact.subject_alias is not None:
@@ -164,7 +185,7 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, float]:
         subject = f"""item_id IN (
         SELECT told.id::text FROM memory_fact AS told JOIN memory_subjectalias AS spelled
             ON spelled.id = told.subject_alias_id AND spelled.agent_id = told.agent_id
-        WHERE told.agent_id = %(agent)s AND spelled.subject_id = %(thing)s AND told.active
+        WHERE told.agent_id = %(agent)s AND spelled.subject_id = %(thing)s AND told.active AND {meets_sql("told")}
         ORDER BY told.recorded_at DESC, told.id LIMIT {BY_SUBJECT})"""  # noqa: S608
     if vector is not None:
         size = f"halfvec({len(vector.numbers)})"
@@ -173,7 +194,7 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, float]:
         cosine = f"CASE WHEN model = %(model)s THEN -({distance}) END"
         nearest = (
             f"(SELECT id FROM {table} WHERE agent_id = %(agent)s AND persona = %(persona)s AND item_type = 'fact'"  # noqa: S608
-            f" AND active AND model = %(model)s ORDER BY {distance} LIMIT {NEAREST}) UNION "
+            f" AND active AND model = %(model)s AND {covers_sql()} ORDER BY {distance} LIMIT {NEAREST}) UNION "
         )
     statement = f"""
 WITH words AS MATERIALIZED (
@@ -183,12 +204,17 @@ WITH words AS MATERIALIZED (
 )
 SELECT item_id, {cosine} FROM {table} WHERE id IN ({nearest}
     (SELECT id FROM (
-        SELECT id, terms FROM {table}, words
-        WHERE nous_agent_lexemes(agent_id, terms) && words.keys AND item_type = 'fact' AND active LIMIT {WORD_ROWS}
-     ) AS sharing, words ORDER BY ts_rank(terms, words.query, 1) DESC, id LIMIT {BY_WORDS})
+        SELECT id, row_number() OVER (PARTITION BY covers ORDER BY ts_rank(terms, words.query, 1) DESC, id) AS place
+        FROM (
+            SELECT id, terms, {covers_sql()} AS covers FROM {table}, words
+            WHERE nous_agent_lexemes(agent_id, terms) && words.keys AND item_type = 'fact' AND active AND {meets_sql()}
+            LIMIT {WORD_ROWS}
+        ) AS sharing, words) AS ranked WHERE place <= {BY_WORDS})
     UNION
-    (SELECT id FROM {table} WHERE agent_id = %(agent)s AND item_type = 'fact' AND active
-     AND {subject} ORDER BY recorded_at DESC, id LIMIT {BY_SUBJECT})
+    (SELECT id FROM (
+        SELECT id, row_number() OVER (PARTITION BY {covers_sql()} ORDER BY recorded_at DESC, id) AS place
+        FROM {table} WHERE agent_id = %(agent)s AND item_type = 'fact' AND active AND {meets_sql()}
+        AND {subject}) AS latest WHERE place <= {BY_SUBJECT})
 )"""  # noqa: S608
     with connection.cursor() as cursor:
         cursor.execute(statement, values)

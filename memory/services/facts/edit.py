@@ -6,16 +6,17 @@ from typing import Any
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Fact, FactChange, Scope
+from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
+from memory.project_scope import keys_changed
 from memory.search.index_writer import index_put
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import change_record
 from memory.services.field_changes import fields_change
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
-from memory.validation import choice_check, tags_check, text_check, unit_check, word_check
+from memory.validation import tags_check, text_check, unit_check, word_check
 
 Action = FactChange.Action
 
@@ -29,11 +30,16 @@ def fact_edit(
     importance: float | None = None,
     category: str | None = None,
     scope: str | None = None,
+    project: str | None = None,
+    task: str | None = None,
     confidence: float | None = None,
     reason: str = "",
     evidence: Mapping[str, Any] | None = None,
 ) -> Fact:
-    """Change a fact's category and metadata and how sure it is, never what it says; None leaves a field alone."""
+    """Change a fact's category and metadata and how sure it is, never what it says; None leaves a field alone.
+
+    A fact that moves to another project or task comes up there from now on, and is compared with nothing.
+    """
     change_check(fact, by, "memory.change_fact")
     for name in (fact.category, category or fact.category):
         if name in CATEGORY_PERMISSIONS:
@@ -47,7 +53,7 @@ def fact_edit(
             "importance": None if importance is None else unit_check("importance", importance),
             "confidence": None if confidence is None else unit_check("confidence", confidence),
             "category": None if category is None else word_check("category", category),
-            "scope": None if scope is None else choice_check("scope", scope, Scope.values),
+            **keys_changed(fact, scope, project, task),
         },
     )
     if after:

@@ -26,6 +26,7 @@ from memory.judge import Judged, RelationVerdict
 from memory.models import Episode, Fact, FactChange, ItemType, MemoryReview, Scope
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
+from memory.project_scope import key_check, keys_told, tier_of
 from memory.search.index_writer import index_put
 from memory.services.facts.comparison_candidates import Vector, candidates_compare, search_table
 from memory.services.facts.history import change_record
@@ -83,6 +84,8 @@ def fact_learn(
     category: str = DEFAULT_CATEGORY,
     kind: str = "",
     scope: str = Scope.GLOBAL,
+    project: str | None = None,
+    task: str | None = None,
     tags: Sequence[str] = (),
     confidence: float = 1.0,
     importance: float = 0.5,
@@ -101,15 +104,17 @@ def fact_learn(
     one that may do either is stored with a review, as is what would take the place of people's word or of what they
     are being asked about. What people found wrong is not stored again unless a person learns it. `exclude` are facts
     that it is not compared with. With `repeats` it may say of another subject what is known of one already, as a person
-    has decided. `confidence` and `importance` lie in [0, 1]. `precheck` is of `fact_precheck`; without
-    it, one is made unless a transaction is open, and then the comparison by meaning follows later. Raises Invalid,
-    naming the field, or NotAllowed.
+    has decided. Without a `project` or `task` of its own it has those of its episode. `confidence` and `importance` lie
+    in [0, 1]. `precheck` is of `fact_precheck`; without it, one is made unless a transaction is open, and then the
+    comparison by meaning follows later. Raises Invalid, naming the field, or NotAllowed.
     """
     by.require("memory.add_fact", agent)
     if category in CATEGORY_PERMISSIONS:
         by.require(CATEGORY_PERMISSIONS[category], agent)
     if persona and persona != by.persona and not (by.kind == "system" or (by.is_person and by.may(VIEW_SUBCONSCIOUS))):
         raise NotAllowed(f"This belongs to the {persona}.")
+    project = key_check("project", _inherited(project, "project", source_episode))
+    task = key_check("task", _inherited(task, "task", source_episode))
     fact = Fact(
         agent=agent,
         persona=persona or by.persona,
@@ -117,7 +122,9 @@ def fact_learn(
         subject=visible_text_check("subject", subject, 200),
         category=word_check("category", category),
         kind=word_check("kind", kind) if kind else "",
-        scope=choice_check("scope", scope, Scope.values),
+        scope=tier_of(choice_check("scope", scope, Scope.values), project, task),
+        project=project,
+        task=task,
         tags=tags_check(tags),
         confidence=unit_check("confidence", confidence),
         importance=unit_check("importance", importance),
@@ -133,6 +140,12 @@ def fact_learn(
     if precheck is None:
         precheck = Precheck() if in_transaction() else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
     return _learn(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats)
+
+
+def _inherited(given: str | None, name: str, episode: Episode | None) -> str:
+    if given is not None:
+        return given
+    return str(getattr(episode, name)) if episode else ""
 
 
 @agent_transaction(of="fact")
@@ -286,7 +299,7 @@ def _store(fact: Fact, by: Principal, vector: Vector | None) -> None:
         action="fact.store",
         target=fact,
         agent=fact.agent,
-        after={"content": fact.content, "subject": fact.subject, "category": fact.category},
+        after={"content": fact.content, "subject": fact.subject, "category": fact.category, **keys_told(fact)},
     )
 
 

@@ -9,6 +9,7 @@ from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
+from memory.project_scope import covers
 from memory.search.index_writer import index_put
 from memory.services.facts.endorsement import retirement_check
 from memory.services.facts.history import change_record, iso, retirement_time
@@ -35,7 +36,7 @@ def fact_merge(
 
     Unlike a superseded fact it did not end in the world: its span stays as it was given. Raises Conflict when
     either is retired already or the duplicate is people's word and `by` is no person, Invalid for a fact merged into
-    itself or into another memory's.
+    itself, into another memory's or into one that others would not see.
     """
     change_check(duplicate, by, "memory.add_fact")
     change_check(into, by, "memory.add_fact")
@@ -43,6 +44,8 @@ def fact_merge(
         by.require(CATEGORY_PERMISSIONS[duplicate.category], duplicate.agent)
     if duplicate.pk == into.pk or (duplicate.agent_id, duplicate.persona) != (into.agent_id, into.persona):
         raise Invalid("A fact is merged into another fact of the same memory.", field="fact_id")
+    if not covers(into, duplicate):
+        raise Invalid("What belongs to one project or task does not take in what others know too.", field="fact_id")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     duplicate, into = pair_lock(duplicate, into)
     if not duplicate.active or not into.active:

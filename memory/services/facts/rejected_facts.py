@@ -17,6 +17,7 @@ from memory.comparison.compare import Comparison, Kind, compare_facts, names_sub
 from memory.comparison.resolution import FactMatch, reasons_of
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
+from memory.project_scope import meets_sql
 from memory.services.facts.comparison_candidates import SAME_WORDS, Vector, search_table
 from memory.services.reviews.opening import review_open
 from memory.services.subjects.things import snapshot_of, things_of
@@ -96,7 +97,9 @@ def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
     """Ids of what was found wrong and may say the same, with the cosine: 0 where it is not known, None for the very
     same words."""
     rejected = "invalidated_at IS NOT NULL AND NOT active AND agent_id = %(agent)s AND persona = %(persona)s"
+    rejected += f" AND {meets_sql()}"
     values: dict[str, Any] = {"agent": fact.agent_id, "persona": fact.persona, "text": fact.content}
+    values |= {"project": fact.project, "task": fact.task}
     statements = [
         f"(SELECT id, 0::double precision FROM memory_fact WHERE {rejected}"  # noqa: S608
         f" ORDER BY invalidated_at DESC LIMIT {LATEST})"
@@ -110,7 +113,8 @@ def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
             f"(SELECT fact.id, -({distance}) FROM memory_fact AS fact JOIN {table} AS item"  # noqa: S608
             " ON item.item_type = 'fact' AND item.item_id = fact.id::text AND item.agent_id = fact.agent_id"
             " WHERE fact.invalidated_at IS NOT NULL AND NOT fact.active AND fact.agent_id = %(agent)s"
-            f" AND fact.persona = %(persona)s AND item.model = %(model)s ORDER BY {distance} LIMIT {NEAREST})"
+            f" AND {meets_sql('fact')} AND fact.persona = %(persona)s AND item.model = %(model)s"
+            f" ORDER BY {distance} LIMIT {NEAREST})"
         )
     statements.append(
         f"(SELECT id, NULL FROM memory_fact WHERE {rejected}"  # noqa: S608

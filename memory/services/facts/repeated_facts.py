@@ -20,7 +20,7 @@ Resolution = MemoryReview.Resolution
 MAX_REPEATED_REVIEWS = 5
 """So often people are asked about one sentence and one other subject."""
 
-KEPT = ("subject", "category", "kind", "scope", "tags", "confidence", "importance", "source")
+KEPT = ("subject", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance", "source")
 MOMENTS = ("valid_from", "valid_until")
 
 

@@ -16,13 +16,13 @@ from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import waiting_review
 from memory.services.facts.learn import LearnResult, fact_learn
 from memory.services.facts.locks import learning_lock
-from memory.services.facts.supersede import fact_supersede
+from memory.services.facts.supersede import fact_supersede, reach_check
 from memory.services.reviews.opening import pair_about, pair_review_open
 from memory.services.subjects.things import pair_snapshots
 from memory.validation import text_check
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
-INHERITED = ("subject", "category", "kind", "scope", "tags", "confidence", "importance")
+INHERITED = ("subject", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance")
 """What a replacement takes from the fact that it replaces, unless it says otherwise."""
 
 
@@ -79,6 +79,7 @@ def fact_replace(
     if old.pk == new.pk:
         raise Invalid("A fact cannot take its own place.", field="fact_id")
     change_check(new, by, "memory.add_fact")
+    reach_check(old, new)
     return Replacement("queued", old, new, _replacement_ask(old, new, by, reason).pk)
 
 

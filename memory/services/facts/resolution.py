@@ -6,6 +6,7 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview
+from memory.project_scope import covers
 from memory.services.facts.confirm import fact_confirm
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
@@ -39,7 +40,8 @@ def resolution_apply(
 ) -> AppliedResolution:
     """Let two facts be to each other what was decided. Called in a transaction of the agent.
 
-    same: `old` is confirmed, and `new`, if it is stored, merged into it. replace: `old` was true until `new` became
+    same: `old` is confirmed, and `new`, if it is stored, merged into it; the other way round where only some would see
+    `old`. replace: `old` was true until `new` became
     true. old_wrong, new_wrong: it never was. merge: `old` is merged into `new`, which says what it says. Any other
     changes neither. `score` is their similarity, 0 to 1, and None for the very same words; `evidence` is ready for
     JSON. `review` is what was resolved, if something was: what a person's resolution of it leaves standing is people's
@@ -54,7 +56,11 @@ def resolution_apply(
     standing: tuple[Fact, ...] = ()
     match resolution:
         case Resolution.SAME:
-            old, new, done = _same(old, new, by, reason, score, evidence, review)
+            if review is not None and not covers(old, new):
+                # What only some would see cannot take in what others know.
+                new, old, done = _same(new, old, by, reason, score, evidence, review)
+            else:
+                old, new, done = _same(old, new, by, reason, score, evidence, review)
             undo |= done
         case Resolution.REPLACE:
             old, new = fact_supersede(

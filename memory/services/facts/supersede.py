@@ -11,6 +11,7 @@ from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
+from memory.project_scope import covers, keys_told, place_name
 from memory.search.index_writer import index_put
 from memory.services.facts.endorsement import endorsement_change, retirement_check
 from memory.services.facts.history import change_record, iso, retirement_time
@@ -21,6 +22,17 @@ from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 
 Action = FactChange.Action
+
+
+def reach_check(old: Fact, new: Fact) -> None:
+    """Raise Invalid unless `new` comes up wherever `old` did: else others would lose what they know."""
+    if not covers(new, old):
+        where = f"belongs to {place_name(old)}" if keys_told(old) else "holds everywhere"
+        raise Invalid(
+            f"The new fact belongs to {place_name(new)}, and the old one {where}: it cannot take its place there. "
+            "Let both hold, or mark the old one as wrong.",
+            field="fact_id",
+        )
 
 
 @agent_transaction(of="old")
@@ -43,7 +55,7 @@ def fact_supersede(
 
     A person who decides so makes the new one people's word; `resolves` is the review that a judge resolves by it.
     Raises Conflict when either is retired already, or when the old one is people's word or being asked about and `by`
-    is no person; Invalid for a fact in its own place or a span turned round,
+    is no person; Invalid for a fact in its own place, one that others would not see or a span turned round,
     NotAllowed where the category of the old one needs a right of its own.
     """
     change_check(old, by, "memory.add_fact")
@@ -54,6 +66,7 @@ def fact_supersede(
         raise Invalid("A fact cannot take its own place.", field="fact_id")
     if (old.agent_id, old.persona) != (new.agent_id, new.persona):
         raise Invalid("Both facts must belong to the same memory.", field="fact_id")
+    reach_check(old, new)
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     at = past_check("at", at)
     old, new = pair_lock(old, new)

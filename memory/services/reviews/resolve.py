@@ -14,6 +14,7 @@ from memory.judge import Judged, Relation, RelationVerdict
 from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor, Fact, MemoryReview, Subject
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
+from memory.project_scope import same_keys
 from memory.services.censors import censor_update
 from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
 from memory.services.facts.endorsement import endorsement_change
@@ -25,7 +26,7 @@ from memory.services.reviews.opening import verdict_of
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
 from memory.services.subjects.merge import subject_merge
 from memory.validation import choice_check, text_check, visible_text_check
-from nousweb.lib.errors import Conflict, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status
@@ -114,9 +115,10 @@ def verdict_apply(
     resolution = VERDICT_RESOLUTIONS.get(relation) if relation else None
     if resolution is None:
         return ""
-    # What people wrote or kept only they retire: for such a pair the verdict is shown, and decides nothing.
+    # What people wrote or kept only they retire, and what others see too: for such a pair the verdict is shown, and
+    # decides nothing.
     retires = {Resolution.SAME: review.new, Resolution.REPLACE: review.old}.get(resolution)
-    if retires is not None and retires.endorsed:
+    if retires is not None and (retires.endorsed or not same_keys(review.old, review.new)):
         return ""
     reason, undo = judged.value.reason, {}
     if review.old.active and review.new.active:
@@ -188,6 +190,8 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
     sources = sorted(locked, key=lambda each: (each.recorded_at, each.pk))
     if len(sources) < 2:
         raise Conflict("Fewer than two of these facts are still held to be true; there is nothing to merge.")
+    if not all(same_keys(each, sources[0]) for each in sources):
+        raise Invalid("Facts of different projects or tasks are not merged into one text.", field="resolution")
     # A text that one of the sources has already needs no third fact.
     into = next((each for each in sources if each.content == content), None)
     made = into is None
@@ -201,6 +205,8 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
             category=sources[0].category,
             kind=sources[0].kind,
             scope=sources[0].scope,
+            project=sources[0].project,
+            task=sources[0].task,
             tags=sorted({tag for each in sources for tag in each.tags})[:20],
             confidence=max(each.confidence for each in sources),
             importance=max(each.importance for each in sources),
@@ -320,6 +326,8 @@ def _hold_after_all(review: MemoryReview, by: Principal, comment: str) -> dict[s
         category=wrong.category,
         kind=wrong.kind,
         scope=wrong.scope,
+        project=wrong.project,
+        task=wrong.task,
         tags=wrong.tags,
         source=f"review: {by.name}"[:200],
         by=by,

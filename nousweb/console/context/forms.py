@@ -19,6 +19,7 @@ from memory.models import ItemType
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.presentation import SORTS
 from nousweb.lib import clock
+from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid
 
 _KEY = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{1,19}"
@@ -82,6 +83,11 @@ class InspectorForm(forms.Form):
     )
     frame = forms.ChoiceField(required=False, label="Frame")
     profile = forms.ChoiceField(required=False, label="Profile")
+    project = forms.CharField(required=False, label="Project", max_length=MAX_KEY_CHARACTERS)
+    task = forms.CharField(required=False, label="Task", max_length=MAX_KEY_CHARACTERS)
+    included = forms.CharField(
+        required=False, label="Other projects too", widget=forms.TextInput(attrs={"placeholder": "atlas, borealis"})
+    )
     mode = forms.ChoiceField(required=False, label="Task mode")
     budget = forms.IntegerField(
         required=False,
@@ -161,6 +167,9 @@ class InspectorForm(forms.Form):
             profile_override=given["profile_override"],
             fill=given["fill"],
             as_of=given["as_of"],
+            project=given["project"],
+            task=given["task"],
+            include_projects=words_read(given["included"]),
             dry_run=True,
             explain=True,
         )
@@ -231,6 +240,9 @@ def inspector_values(run: ContextRun | Expectation) -> dict[str, Any]:
         "frame": request.frame or "",
         "profile": request.profile or "",
         "mode": request.mode or "",
+        "project": request.project,
+        "task": request.task,
+        "included": ", ".join(request.include_projects),
         "budget": request.budget or "",
         "fill": "on" if request.fill else "",
         "profile_override": json.dumps(request.profile_override) if request.profile_override else "",

@@ -19,6 +19,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "not_planned": ("neutral", "not planned"),
     "superseded": ("removed", "superseded"),
     "retired": ("removed", "retired"),
+    "other_project": ("neutral", "other project"),
 }
 """Kind of badge and word by verdict, in the order of the page."""
 
@@ -105,6 +106,8 @@ def policy_words(decisions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if override := profile.get("override"):
         said = (f"{SETTINGS[name].label.lower()} {setting_words(value)}" for name, value in override.items())
         yield "Overridden for this call", "; ".join(said)
+    yield "Project", str(policy.get("project") or "none")
+    yield "Task", str(policy.get("task") or "none")
     yield "Mode", str(policy.get("mode") or "none")
     if weights := policy.get("weights"):
         yield "Shares", ", ".join(f"{name} {weights[name]:.0%}" for name in SCOPES if name in weights)

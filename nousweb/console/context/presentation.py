@@ -46,13 +46,14 @@ A_PAGE = 12
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One item as it stands in the prompt, and where it lives."""
+    """One item as it stands in the prompt, and where it lives; `place` says which project and task it belongs to."""
 
     text: str
     url: str
     type: str
     id: str
     tokens: int
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ class PromptView:
                         item["type"],
                         item["id"],
                         item.get("tokens", 0),
+                        "".join(f", {name} {item[name]}" for name in ("project", "task") if item.get(name)),
                     )
                     for item in section["items"]
                 ),

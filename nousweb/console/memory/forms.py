@@ -14,6 +14,25 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
     PROFILE_CATEGORIES,
 )
+from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
+
+
+def _scope() -> forms.ChoiceField:
+    return forms.ChoiceField(
+        choices=Scope.choices, initial=Scope.GLOBAL, help_text="Follows from project and task where one is given."
+    )
+
+
+def _project() -> forms.CharField:
+    return forms.CharField(max_length=MAX_KEY_CHARACTERS, required=False, help_text="Its key; empty for none.")
+
+
+def _task() -> forms.CharField:
+    return forms.CharField(
+        max_length=MAX_KEY_CHARACTERS,
+        required=False,
+        help_text="The key of a task of the project, or of one that stands alone; empty for none.",
+    )
 
 
 class FactForm(forms.Form):
@@ -33,7 +52,9 @@ class FactForm(forms.Form):
         ],
         initial=DEFAULT_CATEGORY,
     )
-    scope = forms.ChoiceField(choices=Scope.choices, initial=Scope.GLOBAL)
+    scope = _scope()
+    project = _project()
+    task = _task()
     confidence = forms.FloatField(
         min_value=0, max_value=1, initial=1.0, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
     )
@@ -83,12 +104,14 @@ class FactEditForm(RemarkForm):
     """Category and metadata of a fact."""
 
     category = forms.CharField(max_length=50, help_text="A lower-case word; agents may use words of their own.")
-    scope = forms.ChoiceField(choices=Scope.choices)
+    scope = _scope()
+    project = _project()
+    task = _task()
     importance = forms.FloatField(
         min_value=0, max_value=1, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
     )
     tags = TagsField(required=False, max_length=1200, help_text="Parted by commas.")
-    field_order = ("category", "scope", "importance", "tags", "reason")
+    field_order = ("category", "scope", "project", "task", "importance", "tags", "reason")
 
 
 class CensorForm(forms.Form):
@@ -235,6 +258,8 @@ class ProcedureForm(forms.Form):
         required=False, widget=forms.Textarea(attrs={"rows": 8}), help_text="One a line, in their order; at most 40."
     )
     domain = forms.CharField(max_length=50, required=False, help_text="A lower-case word.")
-    scope = forms.ChoiceField(choices=Scope.choices)
+    scope = _scope()
+    project = _project()
+    task = _task()
     importance = _importance()
     tags = TagsPreparedField(required=False, max_length=1200, help_text="Parted by commas.")

@@ -33,6 +33,7 @@ from identity.selectors import agent_get
 from memory.models import Fact, MemoryReview
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import PROFILE_CATEGORIES
+from memory.project_scope import place_name
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.console.memory.review_queue import visible_reviews
@@ -255,14 +256,22 @@ def _with_metadata(fact: Fact, given: QueryDict) -> Considered:
         fact,
         category=given.get("category", "").strip(),
         scope=given.get("scope"),
+        project=_key(given.get("project")),
+        task=_key(given.get("task")),
         tags=None if tags is None else [word for part in tags.split(",") if (word := part.strip())],
         importance=importance,
     )
     (change,) = overrides.metadata.values()
     where = "always included" if change.is_core_memory else "searched"
     moved = "" if change.is_core_memory == (change.was in PROFILE_CATEGORIES) else f", so it is {where} from then on"
+    if change.moved:
+        moved += f", and belongs to {place_name(change) or 'no project or task'}"
     origin = f" from {change.was}" if change.was != change.category else ""
     return Considered(f"“{fact}” moved{origin} to {change.category}{moved}", overrides)
+
+
+def _key(value: str | None) -> str | None:
+    return None if value is None else value.strip()
 
 
 def _in_order(rows: QuerySet[Row], keys: Sequence[UUID], what: str) -> list[Row]:

@@ -102,13 +102,17 @@ CHANGES: dict[str, Change] = {
     ),
     "edit": Change(
         "Recategorise",
-        "Its category, scope, tags and importance. What it says is never edited; supersede it instead.",
+        "Its category, scope, project, task, tags and importance. What it says is never edited; supersede it instead.",
         "Save",
         "Saved the fact's category and metadata.",
         FactEditForm,
         _edit,
     ),
 }
+
+
+METADATA_FIELDS = ", ".join(f"#id_{name}" for name in FactEditForm.field_order if name != "reason")
+"""Those of the form of a recategorisation that its blast radius takes."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -132,7 +136,16 @@ def agent_fact_change(request: HttpRequest, slug: str, pk: UUID, change: str) ->
         else:
             messages.success(request, what.done)
             return redirect(reverse("agent_fact", args=[slug, changed.pk]) + shown.suffix)
-    context = base_context(request, shown, fact=fact, change=change, what=what, form=form, refusal=refusal)
+    context = base_context(
+        request,
+        shown,
+        fact=fact,
+        change=change,
+        what=what,
+        form=form,
+        refusal=refusal,
+        metadata_fields=METADATA_FIELDS,
+    )
     status = 409 if refusal else 422 if form.errors else 200
     return render(request, "memory/fact_change.html", context, status=status)
 
@@ -144,4 +157,6 @@ def _initial(fact: Fact) -> dict[str, Any]:
         "importance": fact.importance,
         "category": fact.category,
         "scope": fact.scope,
+        "project": fact.project,
+        "task": fact.task,
     }

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 from memory.embedding.thresholds import thresholds_of
 from memory.filters import MomentInput
 from memory.models import EmbeddingModel, ItemType
+from memory.project_scope import EVERYTHING, ProjectScope
 from memory.search import SearchHit, SearchRequest, SearchResult, search
 from memory.search.request import MAX_QUERY_CHARACTERS
 from memory.types import MEMORY_TYPES
@@ -18,6 +19,7 @@ from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 from nousweb.console.memory_types import memory_url
 from nousweb.console.pagination import query_without
 from nousweb.console.requests import form_refuse
+from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid
 
 LIMIT = 25
@@ -40,6 +42,8 @@ class SearchForm(forms.Form):
         ),
     )
     type = forms.ChoiceField(required=False, choices=[("", "Every type"), *ItemType.choices], label="Type")
+    project = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS, label="Project")
+    task = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS, label="Task")
     as_of = forms.DateTimeField(required=False, widget=MomentInput(), label="As of (UTC)")
 
 
@@ -62,7 +66,10 @@ def _found(shown: PersonaScope, given: dict[str, Any]) -> dict[str, Any]:
     types = [key for key in allowed if given["type"] in ("", key)]
     if not types:
         shown.by.require(MEMORY_TYPES[given["type"] or ItemType.FACT].permission("view"))
-    asked = SearchRequest(given["q"], types=types, limit=LIMIT, min_score=0.0, as_of=given["as_of"])
+    # What a request for the project or task would find; without one, what is there.
+    named = given["project"] or given["task"]
+    scope = ProjectScope(given["project"], given["task"]) if named else EVERYTHING
+    asked = SearchRequest(given["q"], scope, types=types, limit=LIMIT, min_score=0.0, as_of=given["as_of"])
     result: SearchResult = search(shown.memory, asked)
     model = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
     threshold = thresholds_of(model or "").relevance
