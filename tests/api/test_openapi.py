@@ -2,10 +2,12 @@
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import schemathesis
+from django.contrib.auth.models import User
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
 from hypothesis import HealthCheck, given, settings
@@ -16,13 +18,15 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from identity.policy import Section
+from identity.policy import SCOPE_PERMISSIONS, Section
 from identity.principal import Principal
+from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose
 from memory.models import Scope
 from memory.services.facts import fact_learn
 from nousweb.api import api as the_api
 from nousweb.wsgi import application
+from tests.factories import SYSTEM, make_person, make_principal, make_token
 from tests.http import signed_in
 
 SNAPSHOT = Path(__file__).parents[2] / "docs" / "openapi.json"
@@ -110,20 +114,35 @@ FEW = settings(
 )
 
 
-@pytest.fixture
-def real(ada, actor, bob):
-    """Path parameters that stand for something; half the examples get them."""
-    identity_propose(agent=ada, section="values", content="Truth.", by=Principal.of_user(bob))
+@dataclass
+class World:
+    """Who calls, and path parameters that stand for something: half the examples get them."""
+
+    token: str
+    administrator: User
+    real: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def world(module_db):
+    """Ada with something to look at, made once: what an operation changes is undone after its test."""
+    ada = agent_create(slug="ada", name="Ada", kind="knight", prompt="You are Ada, calm and exact.", by=SYSTEM)
+    actor, reviewer = make_principal(ada), Principal.of_user(make_person("bob", "Reviewer"))
+    identity_propose(agent=ada, section="values", content="Truth.", by=reviewer)
     proposal = identity_propose(agent=ada, section="character", content="Brisk.", by=actor).proposal
     fact_learn(agent=ada, content="Tim never sails on Mondays.", subject="Tim", by=actor)
     asked = fact_learn(agent=ada, content="Tim sometimes sails on Mondays.", subject="Tim", by=actor).review
-    return {
-        "fact_id": str(fact_learn(agent=ada, content="Tim sails.", by=actor).fact.pk),
-        "proposal_id": str(proposal.pk),
-        "section": Section.VALUES.value,
-        "loop_id": "loop-1",
-        "review_id": str(asked),
-    }
+    return World(
+        token=make_token(ada, name="everything", scopes=list(SCOPE_PERMISSIONS)),
+        administrator=make_person("charlie", "Administrator"),
+        real={
+            "fact_id": str(fact_learn(agent=ada, content="Tim sails.", by=actor).fact.pk),
+            "proposal_id": str(proposal.pk),
+            "section": Section.VALUES.value,
+            "loop_id": "loop-1",
+            "review_id": str(asked),
+        },
+    )
 
 
 def check(case, real, **call):
@@ -135,23 +154,23 @@ def check(case, real, **call):
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_openapi_document_holds_for_a_token(schema, real, all_scopes_token, method, path):
+def test_openapi_document_holds_for_a_token(db, schema, world, method, path):
     @FEW
     @given(case=schema[path][method].as_strategy())
     def run(case):
-        check(case, real, headers={"Authorization": f"Bearer {all_scopes_token}"})
+        check(case, world.real, headers={"Authorization": f"Bearer {world.token}"})
 
     run()
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_openapi_document_holds_for_an_administrator(schema, real, charlie, method, path):
-    cookies = {name: morsel.value for name, morsel in signed_in(charlie).cookies.items()}
+def test_openapi_document_holds_for_an_administrator(db, schema, world, method, path):
+    cookies = {name: morsel.value for name, morsel in signed_in(world.administrator).cookies.items()}
 
     @FEW
     @given(case=schema[path][method].as_strategy())
     def run(case):
         case.query = (case.query or {}) | {"agent": "ada"}
-        check(case, real, headers={"X-CSRFToken": cookies["csrftoken"]}, cookies=cookies)
+        check(case, world.real, headers={"X-CSRFToken": cookies["csrftoken"]}, cookies=cookies)
 
     run()

@@ -5,6 +5,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from identity.services.agents import agent_create
 from memory.embedding import EmbeddingUnavailable
 from memory.models import EmbeddingModel, SearchItem
 from memory.persona import ActorMemory
@@ -15,6 +16,7 @@ from memory.services.facts import Precheck, fact_learn
 from memory.services.indexing import embeddings_make
 from memory.services.reembedding import reembed_cancel, reembed_continue, reembed_progress, reembed_start
 from nousweb.lib.errors import Conflict, Invalid
+from tests.factories import SYSTEM, make_principal
 from tests.memory.embedders import endpoint
 
 COUNT = 70
@@ -30,11 +32,26 @@ def served(db, settings):
         yield running
 
 
-@pytest.fixture
-def store(ada, actor):
+@pytest.fixture(scope="module")
+def ada(module_db):
+    return agent_create(slug="ada", name="Ada", prompt="You are Ada.", by=SYSTEM)
+
+
+@pytest.fixture(scope="module")
+def actor(ada):
+    return make_principal(ada)
+
+
+@pytest.fixture(scope="module")
+def lockers(ada, actor):
+    """So many facts with their vectors, made once."""
     for number in range(COUNT):
         fact_learn(agent=ada, content=f"The locker {number} holds the parcel {number * 3}.", by=actor)
     embeddings_make()
+
+
+@pytest.fixture
+def store(db, ada, lockers):
     return ActorMemory(ada)
 
 
