@@ -12,9 +12,9 @@ from context.expectations.schemas import (
     ExpectationOut,
     ExpectationPage,
     ExpectationPatch,
+    ExpectationRunOut,
     ResultsOut,
     RunIn,
-    RunOut,
 )
 from context.expectations.selectors import expectation_get, expectations_of, standing_of
 from context.expectations.services import (
@@ -85,7 +85,7 @@ def expectations_post(request: HttpRequest, payload: ExpectationIn, agent: Agent
     return Status(201, _checked(row, by))
 
 
-@router.post("/expectations/run", response={200: RunOut, **REFUSALS}, summary="Check expectations now")
+@router.post("/expectations/run", response={200: ExpectationRunOut, **REFUSALS}, summary="Check expectations now")
 def expectations_run_post(request: HttpRequest, payload: RunIn, agent: AgentSlug = "") -> Any:
     """Checks them by the prompts of this moment, keeps the results, and says how they stand.
 

@@ -137,7 +137,7 @@ class RunIn(Input):
     persona: PersonaName | None = Field(None, description="Only those of this persona")
 
 
-class RunOut(Schema):
+class ExpectationRunOut(Schema):
     state: TotalState = Field(description="passed only where each of at least one has been checked and passed")
     total: int
     passed: int
