@@ -33,14 +33,14 @@ IGNORED_KINDS = frozenset(
     {
         "context.assembled", "context.answered", "context.outcome", "censor.triggered",
         "expectation.changed", "expectation.broken", "expectation.mended",
-        "proposal.created", "proposal.withdrawn", "proposal.expired", "proposal.reopened",
+        "proposal.created", "proposal.decided", "proposal.withdrawn", "proposal.expired", "proposal.reopened",
     }
 )  # fmt: skip
 """Kinds of change that change no prompt by themselves: what follows from them is a change of its own."""
 
 MAX_CHANGES = 5_000
 """Changes between two checks among which one is looked for, the latest."""
-CAUSE_SECONDS = 30.0
+CAUSE_SECONDS = 60.0
 """After so long in one check no further cause is looked for; the result says so, and a later check goes on."""
 
 RECHECK_AFTER = timedelta(hours=6)
