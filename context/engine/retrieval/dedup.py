@@ -6,7 +6,7 @@ conversation would cost more than the repetition it saves.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -29,7 +29,11 @@ SAME_BY_WORDS_ALONE = 0.75
 WORTH_COMPARING = 0.35
 HARMLESS = frozenset({"wording", "detail"})
 """Differences between a memory and what the input states that leave it a repetition, if it holds the memory's words."""
-MAX_STATEMENTS = 500
+WORTH_READING = 0.6
+"""Share of a memory's words in what the input states from which the two are compared in earnest."""
+MAX_STATEMENTS = 200
+MAX_READ = 20
+"""Memories that are compared in earnest, those of which the input holds most: each takes about half a millisecond."""
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)")
 _OPEN = re.compile(r"\b(?:whether|if|unless|wonder\w*)\b", re.IGNORECASE)
 """A sentence with one of these leaves open what it is about."""
@@ -58,38 +62,42 @@ def repeated_by_input(texts: Sequence[str], text: str) -> frozenset[int]:
     Asking is not stating: questions do not count, nor does a sentence that leaves something open. Nor does one that
     differs in a number, a name, a negation or anything else that matters: the memory may be what corrects it.
     """
-    stated = words_of(text)
-    own = {place: words_of(each) for place, each in enumerate(texts)}
-    near = {place: words for place, words in own.items() if share_within(words, stated) >= WORTH_COMPARING}
-    if not near:
+    statements = [said for said in _sentences(text) if not is_question(said) and not _OPEN.search(said)]
+    if not statements or not texts:
         return frozenset()
-    statements = [sentence for sentence in _sentences(text) if not is_question(sentence) and not _OPEN.search(sentence)]
-    return frozenset(
-        place
-        for place, words in near.items()
-        if any(_stated(texts[place], words, said) for said in _windows(statements[:MAX_STATEMENTS], texts[place]))
-    )
+    stated = words_of(" ".join(statements))
+    windows: dict[int, list[tuple[str, frozenset[str]]]] = {}
+    closest: list[tuple[float, int, str]] = []
+    for place, each in enumerate(texts):
+        own = words_of(each)
+        if share_within(own, stated) < WORTH_READING:
+            continue
+        # As many statements in a row as the memory has sentences.
+        size = min(max(1, len(_sentences(each))), len(statements))
+        if size not in windows:
+            windows[size] = [(said, words_of(said)) for said in _in_a_row(statements[:MAX_STATEMENTS], size)]
+        share, said = max((share_within(own, words), said) for said, words in windows[size])
+        if share >= WORTH_READING:
+            closest.append((share, place, said))
+    closest.sort(reverse=True)
+    return frozenset(place for share, place, said in closest[:MAX_READ] if _states(said, texts[place], share))
 
 
 def _sentences(text: str) -> list[str]:
     return [found.group(0).strip() for found in _SENTENCE.finditer(text) if found.group(0).strip()]
 
 
-def _windows(statements: Sequence[str], text: str) -> Iterator[str]:
-    """As many statements in a row as the text has sentences."""
-    size = min(max(1, len(_sentences(text))), len(statements))
-    return (" ".join(statements[start : start + size]) for start in range(len(statements) - size + 1) if size)
+def _in_a_row(statements: Sequence[str], size: int) -> list[str]:
+    return [" ".join(statements[start : start + size]) for start in range(max(1, len(statements) - size + 1))]
 
 
-def _stated(text: str, words: frozenset[str], said: str) -> bool:
-    more = words_of(said)
-    share = share_within(words, more)
-    if share < WORTH_COMPARING:
-        return False
+def _states(said: str, text: str, share: float) -> bool:
+    """Whether `said` states the memory `text`, of whose words it holds `share`; nothing that matters may differ."""
     codes = {reason.code for reason in compare_facts(FactSnapshot(text), FactSnapshot(said), 1.0, UNKNOWN).reasons}
     if share >= SAME_BY_WORDS:
         # Who decided something yesterday says so too; who only plans to does not.
-        return codes <= (HARMLESS if MODALS & (more - words) else HARMLESS | {"time"})
+        planned = MODALS & (words_of(said) - words_of(text))
+        return codes <= (HARMLESS if planned else HARMLESS | {"time"})
     return codes <= {"wording"} and _same_meaning(text, said, share)
 
 
