@@ -7,9 +7,7 @@ from uuid import UUID
 from django.http import HttpRequest
 from ninja import Router
 
-from context.engine.retrieval.censors import effective_triggers
-from context.models import ContextRun
-from context.schemas import (
+from context.api.schemas import (
     ITEM_DEFAULTS,
     CandidateOut,
     ContextIn,
@@ -21,6 +19,8 @@ from context.schemas import (
     ResponseOut,
     TriggeredCensorOut,
 )
+from context.engine.retrieval.censors import effective_triggers
+from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.response import context_outcome, context_respond
 from identity.models import Persona

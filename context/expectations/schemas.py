@@ -8,10 +8,10 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import Field
 
+from context.api.schemas import ContextIn
 from context.expectations import policy
 from context.expectations.selectors import result_of
 from context.models import Expectation, ExpectationResult
-from context.schemas import ContextIn
 from identity.models import Agent
 from identity.services.change_bodies import Bodies, BodyLoader
 from memory.models import ItemType

@@ -8,8 +8,8 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from context.engine.analysis.profile_in_force import MAX_DEPTH
+from context.engine.analysis.profiles import BUILT_IN, Profile, profile_check, profile_values
 from context.models import ContextProfile, ContextProfileVersion
-from context.profiles import BUILT_IN, Profile, profile_check, profile_values
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agents import agent_configure

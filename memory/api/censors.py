@@ -7,7 +7,6 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.censoring.matching import unverified_reason
 from memory.filters import CensorFilter
 from memory.schemas.censors import (
     CensorCheckIn,
@@ -59,7 +58,7 @@ def censors_check(request: HttpRequest, payload: CensorCheckIn, agent: AgentSlug
     outcome, censors = censor_check(text=payload.text, agent=found, by=by, count=not payload.dry, domain=payload.domain)
     return {
         "verdict": outcome.verdict,
-        "reason": unverified_reason(outcome),
+        "reason": outcome.unverified_reason,
         "matches": [
             {
                 "id": match.rule.id,

@@ -8,6 +8,7 @@ from pydantic import AwareDatetime
 
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, principal
+from memory.embedding.query_prefetch import MAX_QUERY_CHARACTERS
 from memory.persona import memory_of
 from memory.policy import MAX_PROJECTS
 from memory.project_scope import ProjectScope
@@ -15,7 +16,7 @@ from memory.schemas.recall import IndexOut, RecallItem, RecallOut
 from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, ItemTypeName, ScopeName
 from memory.search import SearchRequest, search
 from memory.search.index_writer import index_counts
-from memory.search.request import MAX_LIMIT, MAX_QUERY_CHARACTERS
+from memory.search.request import MAX_LIMIT
 from nousweb.lib.constrained_types import AgentSlug, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.schemas import answered
 

@@ -10,6 +10,7 @@ import re2
 
 from memory.censoring.patterns import pattern_compile
 from memory.censoring.readable_text import Reading, text_read
+from memory.policy import BINDING_CENSOR_CHECK_SECONDS, CENSOR_CHECK_SECONDS
 
 MAX_SPANS = 20
 MAX_PASSAGE_CHARACTERS = 400
@@ -91,29 +92,39 @@ class Outcome:
         """The binding censors that could not be checked: each of them blocks the text by itself."""
         return tuple(missed for missed in self.timed_out if missed.rule.binding)
 
+    @property
+    def unverified_reason(self) -> str:
+        """Why a text is kept back that nothing matched: which binding censors were not checked; "" where all were."""
+        missed = self.unverified
+        if not missed:
+            return ""
+        named = ", ".join(f"{_shortened(each.rule.pattern)} ({each.rule.id})" for each in missed[:NAMED_UNVERIFIED])
+        more = f" and {len(missed) - NAMED_UNVERIFIED} more" if len(missed) > NAMED_UNVERIFIED else ""
+        return f"Blocked: what people set could not be checked: {named}{more}. {missed[0].why}"
+
 
 def text_match(
     text: str,
     rules: Sequence[Rule],
     *,
     similarities: Similarities,
-    seconds: float,
-    binding_seconds: float | None = None,
+    seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Match `text` against `rules`: the binding ones first and alone, the strictest of each first.
 
-    The binding ones have `binding_seconds` (by default `seconds`) for their patterns and as long for their meanings,
-    the others `seconds` for each, so that none of these can use up the time of those. One search of a pattern is not
-    interrupted: RE2 bounds it by the length of the text. What is not reached in time is listed; where it is binding
-    the verdict is "block", else it counts as no match.
+    The binding ones have BINDING_CENSOR_CHECK_SECONDS for their patterns and as long for their meanings, the others
+    CENSOR_CHECK_SECONDS for each, or both `seconds`: these cannot use up the time of those. One search of a pattern
+    is not interrupted: RE2 bounds it by the length of the text. What is not reached in time is listed; where it is
+    binding the verdict is "block", else it counts as no match.
 
     A pattern may match the text as it is or as it reads (memory.censoring.readable_text); its meanings are as it reads.
     """
     reading = text_read(text)
     matches: list[Match] = []
     timed_out: list[TimedOut] = []
-    for binding, budget in ((True, seconds if binding_seconds is None else binding_seconds), (False, seconds)):
+    budgets = (BINDING_CENSOR_CHECK_SECONDS, CENSOR_CHECK_SECONDS) if seconds is None else (seconds, seconds)
+    for binding, budget in zip((True, False), budgets, strict=True):
         alike = [rule for rule in rules if rule.binding is binding]
         if alike:
             found, missed = _match_group(alike, text, reading, similarities, budget, clock)
@@ -124,16 +135,6 @@ def text_match(
     if any(missed.rule.binding for missed in timed_out):
         verdict = BLOCK
     return Outcome(verdict, tuple(matches), tuple(timed_out))
-
-
-def unverified_reason(outcome: Outcome) -> str:
-    """Why a text is kept back that nothing matched: which binding censors could not be checked; "" where all were."""
-    missed = outcome.unverified
-    if not missed:
-        return ""
-    named = ", ".join(f"{_shortened(each.rule.pattern)} ({each.rule.id})" for each in missed[:NAMED_UNVERIFIED])
-    more = f" and {len(missed) - NAMED_UNVERIFIED} more" if len(missed) > NAMED_UNVERIFIED else ""
-    return f"Blocked: what people set could not be checked: {named}{more}. {missed[0].why}"
 
 
 def _match_group(

@@ -8,6 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from memory.embedding.protocol import Vectors
 from memory.embedding.registry import embedder_named
 
+MAX_QUERY_CHARACTERS = 4_000
+"""Read of a query; the rest is left out."""
 THREADS = 16
 """As many queries are embedded at once as a web process answers; local models take turns on its cores by themselves."""
 
@@ -16,10 +18,14 @@ _last_model = ""
 
 
 class EmbeddingAhead:
-    """The vector of one query, on its way since this was made when it is known by which model."""
+    """The vector of one query, on its way since this was made when it is known by which model.
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    `text` is what is read of the query.
+    """
+
+    def __init__(self, query: str) -> None:
+        text = query[:MAX_QUERY_CHARACTERS].strip()
+        self.text = text
         self._model = _last_model if text else ""
         self._future: Future[Vectors] | None = _pool.submit(_embed, self._model, text) if self._model else None
 
@@ -29,7 +35,7 @@ class EmbeddingAhead:
         if self._future is not None and self._model == name:
             return self._future.result()
         _last_model = name
-        return _embed(name, self._text)
+        return _embed(name, self.text)
 
 
 def _embed(model: str, text: str) -> Vectors:

@@ -11,8 +11,6 @@ from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unstorable_reason
 
 MAX_LIMIT = 100
-MAX_QUERY_CHARACTERS = 4_000
-"""Read of a query; the rest is left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from memory.search.as_of import changed_since
 from memory.search.candidates import TUNING, CandidateSet, candidates_fetch, counts_read, lexical_fetch
 from memory.search.memory_loader import hits_load
 from memory.search.query_context import Counts, QueryContext
-from memory.search.request import MAX_LIMIT, MAX_QUERY_CHARACTERS, SearchRequest
+from memory.search.request import MAX_LIMIT, SearchRequest
 from memory.search.result import SearchHit, SearchResult
 from memory.search.scoring import Query, Ranking, Values, rarest, score
 from nousweb.lib.prepared_statements import session_tuned
@@ -32,7 +32,7 @@ ASKS_TIME = re.compile(r"\bwhen\b|\bhow (?:long|recently)\b|\b(?:what|which) (?:
 def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhead | None = None) -> SearchResult:
     """The memories of `view` that answer the request, best first.
 
-    1. Begin to embed the query, unless the caller has (`query_embedding`).
+    1. Begin to embed the query, unless the caller has.
     2. Count the collection and the query's words in it, and search by words.
     3. With the embedding, search by meaning, and fetch the hits of both with their neighbours. Where it fails, words
        alone decide.
@@ -42,10 +42,10 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     As of the past, what has changed since is searched as it was then (`memory.search.as_of`).
     """
     watch = _Watch()
-    text = _read(request.query)
+    embedding = embedding or EmbeddingAhead(request.query)
+    text = embedding.text
     if not text:
         return SearchResult([], request.min_score or 0.0)
-    embedding = embedding or EmbeddingAhead(text)
     session_tuned("search", TUNING)
     counts = counts_read(view, text)
     watch.lap("counts")
@@ -73,15 +73,6 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     watch.lap("loading")
     query_context = QueryContext(request, counts, lexemes, vector)
     return SearchResult(items, threshold, degraded, len(candidate_set.ids), watch.laps, query_context)
-
-
-def query_embedding(query: str) -> EmbeddingAhead:
-    """The embedding of what will be searched for, begun now: the caller can do other work meanwhile."""
-    return EmbeddingAhead(_read(query))
-
-
-def _read(query: str) -> str:
-    return query[:MAX_QUERY_CHARACTERS].strip()
 
 
 def _embedded(counts: Counts, embedding: EmbeddingAhead) -> tuple[Vectors | None, str]:

@@ -20,8 +20,6 @@ from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor
 from memory.persona import change_check, memory_of
 from memory.policy import (
-    BINDING_CENSOR_CHECK_SECONDS,
-    CENSOR_CHECK_SECONDS,
     CENSOR_SEVERITIES_BY_AUTHOR,
     MAX_ACTIVE_CENSORS,
     MAX_ACTIVE_TOKEN_CENSORS,
@@ -191,7 +189,7 @@ def censor_check(
     if domain:
         found = found.filter(domain__in=["", word_check("domain", domain)])
     censors = {str(censor.pk): censor for censor in found}
-    outcome = rules_match(text, [censor_rule(censor) for censor in censors.values()], similarities=similarities)
+    outcome = text_match(text, [censor_rule(censor) for censor in censors.values()], similarities=similarities)
     if count and (outcome.matches or outcome.timed_out):
         with transaction.atomic():
             censors_count(
@@ -203,17 +201,6 @@ def censor_check(
                 by=by,
             )
     return outcome, censors
-
-
-def rules_match(text: str, rules: Sequence[Rule], *, similarities: Similarities = semantic_similarities) -> Outcome:
-    """`text` matched within the time that every check of a text has."""
-    return text_match(
-        text,
-        rules,
-        similarities=similarities,
-        seconds=CENSOR_CHECK_SECONDS,
-        binding_seconds=BINDING_CENSOR_CHECK_SECONDS,
-    )
 
 
 def censors_count(

@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import Any
 
 from context.engine.analysis.budget import ContextBudget
+from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest, query_analyse
 from context.engine.assembly import Candidate
-from context.profiles import Profile
 from memory.search.result import SearchHit
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)

@@ -8,8 +8,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from structlog.testing import capture_logs
 
+from context.api.schemas import ContextOut, ResponseOut
 from context.models import ContextRun
-from context.schemas import ContextOut, ResponseOut
 from context.services.replay import context_replay
 from identity.models import ApiToken, AuditEvent, Change
 from identity.principal import Principal

@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 from structlog.testing import capture_logs
 
+from context.api.schemas import ContextOut
 from context.engine.analysis.request import ContextRequest
 from context.models import ContextRun
-from context.schemas import ContextOut
 from context.services.context import context_runs_purge
 from context.services.pins import context_pin, context_unpin
 from identity.principal import Principal

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context.engine.analysis.intent import mentioned_files
-from context.profiles import (
+from context.engine.analysis.profiles import (
     BUILT_IN,
     Profile,
     compression_of,

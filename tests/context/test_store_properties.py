@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.profiles import BUILT_IN
 from context.engine.analysis.request import ContextRequest
-from context.profiles import BUILT_IN
 from context.services.context import context_assemble
 from context.services.pins import context_pin
 from identity.models import ApiToken

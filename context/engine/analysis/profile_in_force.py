@@ -6,8 +6,8 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from context.engine.analysis.profiles import BUILT_IN, Profile, profile_of
 from context.models import ContextProfileVersion
-from context.profiles import BUILT_IN, Profile, profile_of
 from identity.models import Agent
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.prepared_statements import CachedQuery

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.frames import FRAMES
-from context.profiles import MODE_WEIGHTS, override_check
+from context.engine.analysis.profiles import MODE_WEIGHTS, override_check
 from memory.policy import MAX_SESSION_CHARACTERS, MAX_TAGS
 from memory.project_scope import ProjectScope
 from memory.validation import choice_check, moment_check, whole_check

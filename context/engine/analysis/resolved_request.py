@@ -11,15 +11,14 @@ from context.engine.analysis.frames import FrameSelection, frame_select
 from context.engine.analysis.intent import IntentSignals, intent_read
 from context.engine.analysis.plan import RetrievalPlan, plan_retrieval
 from context.engine.analysis.profile_in_force import profile_in_force
+from context.engine.analysis.profiles import TOOL_OUTPUT, Profile, compression_of, profile_overridden, tier_weights
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.session_state import NO_SESSION, SessionState, session_load
 from context.engine.retrieval.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
-from context.profiles import TOOL_OUTPUT, Profile, compression_of, profile_overridden, tier_weights
 from identity.models import Agent
 from identity.selectors import agent_as_of
 from memory.embedding.query_prefetch import EmbeddingAhead
 from memory.persona import PersonaMemory
-from memory.search.search import query_embedding
 from nousweb.lib import clock
 
 TOKENS_PER_SCALE = 500
@@ -141,7 +140,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
     agent = view.agent
     analysis = query_analyse(request)
     # The model computes while the database is asked for all that needs no search.
-    embedding = query_embedding(analysis.plan.text) if analysis.plan.queries else None
+    embedding = EmbeddingAhead(analysis.plan.text) if analysis.plan.queries else None
     session = session_load(view, request)
     if session.frame:
         analysis = query_analyse(request, session)

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from context.engine.analysis.budget import ContextBudget
+from context.engine.analysis.profiles import TOOL_OUTPUT
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import TOOL_OUTPUTS, ResolvedRequest
 from context.engine.assembly import THE_INPUT, Candidate, SearchedSection
@@ -17,7 +18,6 @@ from context.engine.retrieval.dedup import duplicates_of, repeated_by_input
 from context.engine.retrieval.memory_sections import MEMORY_SECTIONS
 from context.engine.retrieval.pins import Pins
 from context.feedback.usage import UsageStats, usage_stats
-from context.profiles import TOOL_OUTPUT
 from memory.layers.short_term_search import StmHit, stm_search
 from memory.models import EventKind, Scope, SearchItem
 from memory.persona import PersonaMemory

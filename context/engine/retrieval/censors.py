@@ -12,11 +12,11 @@ from django.db.models import Q
 from context.engine.analysis.budget import ContextBudget
 from context.engine.assembly import FixedSection, Item
 from identity.models import Agent, AuditEvent, AuthorFields
-from memory.censoring.matching import ALLOW, BLOCK, VERDICTS, Outcome, Rule
+from memory.censoring.matching import ALLOW, BLOCK, VERDICTS, Outcome, Rule, text_match
+from memory.censoring.semantic_matching import semantic_similarities
 from memory.models import Censor
 from memory.persona import PersonaMemory
 from memory.search.as_of import rows_as_of
-from memory.services.censors import rules_match
 from nousweb.lib.fencing import fence_line
 from nousweb.lib.prepared_statements import CachedQuery
 
@@ -107,7 +107,7 @@ def text_check(text: str, censors: Sequence[CensorInForce] | None) -> dict[str, 
         return {"verdict": BLOCK, "reason": f"Active Censors: {NOT_LOADED}", "triggers": []}
     if not censors:
         return {"verdict": ALLOW, "reason": "", "triggers": []}
-    outcome = rules_match(text, [censor.rule for censor in censors])
+    outcome = text_match(text, [censor.rule for censor in censors], similarities=semantic_similarities)
     reasons = {str(censor.id): censor.reason for censor in censors}
     return {"verdict": outcome.verdict, "reason": "", "triggers": _triggers(outcome, reasons)}
 

@@ -11,12 +11,12 @@ from django.db.models import Q
 
 from context.engine.analysis.budget import ContextBudget
 from context.engine.analysis.frames import FRAMES, Frame
+from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.retrieval.censors import ANYONE, NOT_LOADED, CensorInForce, censor_section
 from context.engine.retrieval.pins import Pins
-from context.profiles import Profile
 from identity.models import Agent, IdentityVersion
 from identity.policy import Section as IdentitySection
 from identity.prompt import assemble_prompt

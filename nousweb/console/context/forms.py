@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from context.engine.analysis.budget import MAX_TOTAL
 from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.profiles import MODE_WEIGHTS
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, ContextRequest, Message
 from context.expectations import policy
 from context.models import ContextProfile, ContextRun, Expectation
-from context.profiles import MODE_WEIGHTS
 from identity.models import Persona
 from memory.models import ItemType
 from nousweb.console.context.labels import VERDICTS

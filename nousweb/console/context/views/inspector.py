@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from context.expectations.policy import ADD
 from context.selectors import VIEW_RUN, run_get
 from context.services.context import ASSEMBLE, context_assemble
-from context.token_counter import CountFailed, counts_exactly, tokens_count
+from context.services.token_counter import CountFailed, counts_exactly, tokens_count
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_get

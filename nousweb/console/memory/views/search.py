@@ -7,12 +7,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from memory.embedding.query_prefetch import MAX_QUERY_CHARACTERS
 from memory.embedding.thresholds import thresholds_of
 from memory.filters import MomentInput
 from memory.models import EmbeddingModel, ItemType
 from memory.project_scope import EVERYTHING, ProjectScope
 from memory.search import SearchHit, SearchRequest, SearchResult, search
-from memory.search.request import MAX_QUERY_CHARACTERS
 from memory.types import MEMORY_TYPES
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope

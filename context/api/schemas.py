@@ -10,10 +10,10 @@ from pydantic import AwareDatetime, Field
 
 from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.profiles import MODE_WEIGHTS, ItemCount, Labels, Layers
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
 from context.engine.assembly.section import LOGGED_LEFT_OUT
 from context.feedback.references import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
-from context.profiles import MODE_WEIGHTS, ItemCount, Labels, Layers
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS, MAX_TAGS
 from memory.schemas.censors import CensorSpanOut
 from memory.schemas.types import AllProjects, IncludedProjects, Severity
