@@ -278,12 +278,14 @@ def test_accessibility_has_no_serious_violation(
         before = len(complaints)
         with subtests.test(name):
             page.goto(reverse(url_name, args=arguments()) + (query if isinstance(query, str) else query()))
-        for theme in THEMES:
-            with subtests.test(f"{name}, {theme}"):
-                # A colour that is on its way from one theme to the other has the contrast of neither.
-                page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-                page.set_viewport_size(DESKTOP)
-                assert_accessible(page)
-                page.set_viewport_size(PHONE)
-                assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-                assert complaints[before:] == []
+        for width in (DESKTOP, PHONE):
+            for theme in THEMES:
+                with subtests.test(f"{name}, {theme}, {width['width']}"):
+                    # A colour that is on its way from one theme to the other has the contrast of neither.
+                    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+                    page.set_viewport_size(width)
+                    if width is DESKTOP:
+                        assert_accessible(page)
+                    else:
+                        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+                    assert complaints[before:] == []
