@@ -15,7 +15,7 @@ from nousweb.lib.schemas import Input
 class WorkingIn(Input):
     task: Remark = Field("", description="What the session is about")
     frame: Annotated[OptionalWord, text(MAX_FRAME_CHARACTERS)] = Field(
-        "", description="The frame of the session's prompts, where a request names none; another word is told as it is"
+        "", description="The frame of the session's prompts, where a request names none; another word is shown as it is"
     )
     project: ProjectKey = ""
     task_key: TaskKey = ""

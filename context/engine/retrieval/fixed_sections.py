@@ -224,7 +224,7 @@ def frame_section(frame: Frame, budget: ContextBudget) -> FixedSection:
 def working_section(resolved: ResolvedRequest) -> FixedSection:
     """Tier 2: what the agent has in mind in this session; the input is the task until it says otherwise.
 
-    A frame of the session that is none of the engine's is told as a word of the agent's own.
+    A frame of the session that is none of the engine's is shown as a word of the agent's own.
     """
     request, session, budget = resolved.request, resolved.session, resolved.budget.of("working_memory")
     if session.failed:
