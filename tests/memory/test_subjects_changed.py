@@ -1,0 +1,191 @@
+"""Subjects as people change them: merged, split, named and undone, and what follows from it."""
+
+import pytest
+
+from identity.models import AuditEvent
+from identity.principal import Principal
+from memory.models import Fact, MemoryReview, Subject, SubjectAlias, SubjectChange
+from memory.services.erasure import subject_erase
+from memory.services.facts import fact_learn
+from memory.services.reviews.resolve import review_resolve
+from memory.services.reviews.undo import review_undo
+from memory.services.subjects.edit import subject_alias_add, subject_edit
+from memory.services.subjects.merge import subject_merge
+from memory.services.subjects.split import subject_split
+from memory.services.subjects.undo import subject_change_undo
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+
+AGENT = {"agent": "ada"}
+
+
+@pytest.fixture
+def person(bob):
+    return Principal.of_user(bob)
+
+
+@pytest.fixture
+def two(ada, actor):
+    """Two subjects with a fact each."""
+    fact_learn(agent=ada, content="Tim lives in Rome.", subject="Tim", by=actor)
+    fact_learn(agent=ada, content="The captain owns two boats.", subject="the captain", by=actor)
+    return subject("Tim"), subject("the captain")
+
+
+def subject(name):
+    return Subject.objects.select_related("agent").get(name=name)
+
+
+def spellings(row):
+    return sorted(SubjectAlias.objects.filter(subject=row).values_list("spelling", flat=True))
+
+
+def test_merge_lets_facts_meet_and_can_be_undone(ada, actor, person, two, api, actor_token):
+    tim, captain = two
+    change = subject_merge(subject=captain, into=tim, by=person, reason="He is.")
+    assert spellings(tim) == ["Tim", "the captain"]
+    told = fact_learn(agent=ada, content="The captain lives in Oslo.", subject="the captain", by=actor)
+    assert [fact.content for fact in told.superseded] == ["Tim lives in Rome."]
+    found = api.as_token(actor_token).get("/facts", {"subject": "TIM", "state": "all"}).json()["items"]
+    assert len(found) == 3
+    assert AuditEvent.objects.get(action="subject.merge").after["change"] == change.summary
+    subject_change_undo(change=change, by=person)
+    assert (spellings(tim), spellings(captain)) == (["Tim"], ["the captain"])
+    assert Fact.objects.filter(subject_alias__subject=captain).count() == 2, "what was learned since goes along"
+    with pytest.raises(Conflict):
+        subject_change_undo(change=change, by=person)
+
+
+def test_merge_closes_no_circle(two, person):
+    tim, captain = two
+    subject_merge(subject=captain, into=tim, by=person)
+    for one, other in ((tim, captain), (captain, tim)):
+        with pytest.raises(Conflict):
+            subject_merge(subject=one, into=other, by=person)
+    with pytest.raises(Invalid):
+        subject_merge(subject=tim, into=tim, by=person)
+
+
+def test_merge_is_undone_in_order(ada, actor, two, person):
+    tim, captain = two
+    fact_learn(agent=ada, content="The skipper sings.", subject="the skipper", by=actor)
+    first = subject_merge(subject=captain, into=tim, by=person)
+    second = subject_merge(subject=tim, into=subject("the skipper"), by=person)
+    with pytest.raises(Conflict):
+        subject_change_undo(change=first, by=person)
+    subject_change_undo(change=second, by=person)
+    subject_change_undo(change=first, by=person)
+    assert spellings(captain) == ["the captain"]
+
+
+def test_split_by_facts_parts_two_things_of_one_name(ada, actor, two, person):
+    tim, _ = two
+    fact = fact_learn(agent=ada, content="Tim is a steam engine.", subject="Tim", by=actor).fact
+    change = subject_split(subject=tim, facts=[fact.pk], name="Tim the engine", by=person)
+    fact.refresh_from_db()
+    assert fact.subject_alias.subject == change.other
+    assert fact.subject == "Tim", "as it was written"
+    assert fact_learn(agent=ada, content="Tim sails.", subject="Tim", by=actor).fact.subject_alias.subject == tim
+    subject_change_undo(change=change, by=person)
+    fact.refresh_from_db()
+    assert fact.subject_alias.subject == tim
+    with pytest.raises(Invalid):
+        subject_split(subject=tim, facts=[fact.pk], by=person)
+
+
+def test_user_is_one_and_takes_the_name_of_a_person(ada, actor, two, person):
+    tim, _ = two
+    fact_learn(agent=ada, content="The user drinks tea.", subject="user", by=actor)
+    subject_merge(subject=subject("user"), into=tim, by=person)
+    tim.refresh_from_db()
+    assert (tim.is_user, tim.name) == (True, "Tim")
+    assert (
+        fact_learn(agent=ada, content="Wants short answers.", subject="me", by=actor).fact.subject_alias.subject == tim
+    )
+    other = subject("the captain")
+    subject_edit(subject=other, is_user=True, by=person)
+    assert Subject.objects.get(is_user=True) == other
+
+
+def test_token_changes_no_subject(two, actor):
+    tim, captain = two
+    for call in (
+        lambda: subject_merge(subject=tim, into=captain, by=actor),
+        lambda: subject_alias_add(subject=tim, spelling="Timmy", by=actor),
+        lambda: subject_edit(subject=tim, name="Tom", by=actor),
+    ):
+        with pytest.raises(NotAllowed):
+            call()
+
+
+def test_spelling_of_another_subject_is_refused(two, person):
+    tim, _ = two
+    with pytest.raises(Conflict):
+        subject_alias_add(subject=tim, spelling="The Captain", by=person)
+
+
+@pytest.mark.parametrize(("answer", "subjects"), [("same", 1), ("different", 2)])
+def test_proposal_is_answered_and_undone(ada, actor, person, answer, subjects):
+    fact_learn(agent=ada, content="J. Smith rows.", subject="J. Smith", by=actor)
+    fact_learn(agent=ada, content="John Smith sings well.", subject="John Smith", by=actor)
+    review = MemoryReview.objects.get(kind="same_subject")
+    review_resolve(review=review, resolution=answer, by=person)
+    assert Subject.objects.standing().count() == subjects
+    review_undo(review=review, by=person)
+    assert Subject.objects.standing().count() == 2
+    assert MemoryReview.objects.get(kind="same_subject").status == "pending"
+
+
+@pytest.mark.parametrize(
+    ("answer", "facts", "subjects"), [("same", 1, 1), ("both", 2, 2), ("new_wrong", 1, 2)]
+)  # fmt: skip
+def test_repeated_sentence_is_answered_and_undone(ada, actor, person, answer, facts, subjects):
+    fact_learn(agent=ada, content="Prefers tea.", subject="Alice", by=actor)
+    told = fact_learn(agent=ada, content="Prefers tea.", subject="Bob", confidence=0.7, by=actor)
+    review = MemoryReview.objects.get(pk=told.review)
+    review_resolve(review=review, resolution=answer, by=person)
+    assert Fact.objects.active().count() == facts
+    assert Subject.objects.standing().count() == subjects
+    if answer == "both":
+        assert Fact.objects.get(subject="Bob").confidence == 0.7
+    again = fact_learn(agent=ada, content="Prefers tea.", subject="Bob", by=actor)
+    assert again.action == ("decided" if answer == "new_wrong" else "confirmed")
+    review_undo(review=review, by=person)
+    assert Fact.objects.active().count() == 1
+    assert Subject.objects.standing().count() == 2
+
+
+def test_search_finds_other_names(ada, actor, person, two, api, actor_token):
+    tim, captain = two
+    caller = api.as_token(actor_token)
+
+    def found(q):
+        return [one["content"] for one in caller.get("/recall", {"q": q, "type": "fact"}).json()["items"]]
+
+    assert "Tim lives in Rome." not in found("What does the captain do?")
+    subject_merge(subject=captain, into=tim, by=person)
+    assert "Tim lives in Rome." in found("What does the captain do?")
+
+
+def test_erasure_follows_names_and_what_was_merged(ada, actor, person, two, charlie):
+    tim, captain = two
+    subject_merge(subject=captain, into=tim, by=person, reason="The captain is Tim.")
+    subject_erase(agent=ada, subject="the captain", by=Principal.of_user(charlie), reason="Asked.")
+    assert not Fact.objects.exists()
+    assert not Subject.objects.exists()
+    assert not SubjectAlias.objects.exists()
+    assert not SubjectChange.objects.exists()
+    records = AuditEvent.objects.exclude(action="subject.erase").values_list(
+        "before", "after", "message", "object_label"
+    )
+    assert not any("Tim" in str(row) or "captain" in str(row) for row in records)
+
+
+def test_subjects_are_sealed_by_persona(ada, actor, api, actor_token, subconscious_token):
+    night = api.as_token(subconscious_token)
+    assert night.post("/facts", {"content": "Tim is sad.", "subject": "Tim"}).status_code == 201
+    day = api.as_token(actor_token)
+    assert day.get("/subjects").json()["items"] == []
+    [hidden] = night.get("/subjects").json()["items"]
+    assert day.get(f"/subjects/{hidden['id']}").status_code == 404
+    assert day.post("/facts", {"content": "Timothy is sad.", "subject": "Timothy"}).json()["action"] == "stored"
+    assert not MemoryReview.objects.filter(persona="actor").exists()
