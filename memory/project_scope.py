@@ -183,12 +183,12 @@ def same_keys(one: Keyed, other: Keyed) -> bool:
     return (one.project, one.task) == (other.project, other.task)
 
 
-def keys_told(memory: Keyed) -> dict[str, str]:
+def carried_keys(memory: Keyed) -> dict[str, str]:
     """The keys that a memory carries, for the audit trail."""
     return {name: value for name, value in (("project", memory.project), ("task", memory.task)) if value}
 
 
 def place_name(memory: Keyed) -> str:
     """Where a memory belongs, in words; "" for one that is global."""
-    told = keys_told(memory)
-    return " of ".join(f"{name} {told[name]}" for name in ("task", "project") if name in told)
+    keys = carried_keys(memory)
+    return " of ".join(f"{name} {keys[name]}" for name in ("task", "project") if name in keys)

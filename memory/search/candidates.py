@@ -221,7 +221,7 @@ def _fetch_statement(
     lexical: Sequence[int],
     vector: Vectors | None,
 ) -> tuple[str, dict[str, Any]]:
-    known, known_values = known_at(request.as_of)
+    known, known_values = visible_as_of(request.as_of)
     wanted, wanted_values = wanted_of(request)
     values: dict[str, Any] = {
         **known_values,
@@ -314,7 +314,7 @@ def _lexical_statement(
     view: PersonaMemory, request: SearchRequest, counts: Counts, lexemes: Sequence[str]
 ) -> tuple[str, dict[str, Any]]:
     """Nothing when no item holds any of the lexemes."""
-    known, known_values = known_at(request.as_of)
+    known, known_values = visible_as_of(request.as_of)
     wanted, wanted_values = wanted_of(request)
     values: dict[str, Any] = {**known_values, **wanted_values}
     present = sorted((n, word) for word in lexemes if (n := counts.df[word]))
@@ -379,7 +379,7 @@ def _quoted(lexeme: str) -> str:
     return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def known_at(as_of: datetime | None) -> tuple[str, dict[str, Any]]:
+def visible_as_of(as_of: datetime | None) -> tuple[str, dict[str, Any]]:
     """What may be seen at all: what is active, or what was at a moment. An event is known from when it happens."""
     if as_of is None:
         return "active", {}

@@ -15,12 +15,12 @@ from memory.search.candidates import (
     LEXICAL_ROWS,
     bits_read,
     distance_of,
-    known_at,
     lexeme_values,
     masks_of,
     selective,
     source_of,
     vector_text,
+    visible_as_of,
     wanted_of,
 )
 from memory.search.query_context import QueryContext
@@ -84,7 +84,7 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
     if request.as_of is not None:
         retired = f"({retired} AND retired_at <= %(as_of)s AND recorded_at <= %(as_of)s)"
         values["as_of"] = request.as_of
-    known, _ = known_at(request.as_of)
+    known, _ = visible_as_of(request.as_of)
     beyond = f"({beyond} AND {known})"
     gone = f"({retired} OR {beyond}) AND {wanted}"
     values |= lexeme_values(context.lexemes, context.counts.spellings)

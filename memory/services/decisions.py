@@ -9,7 +9,7 @@ from identity.services.audit import audit_record
 from memory.models import Decision, Episode, Scope
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
-from memory.project_scope import key_check, keys_changed, keys_told, tier_of
+from memory.project_scope import carried_keys, key_check, keys_changed, tier_of
 from memory.search.index_writer import index_put
 from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
@@ -77,7 +77,7 @@ def decision_record(
             "description": decision.description,
             "confidence": decision.confidence,
             "stakes": decision.stakes,
-            **keys_told(decision),
+            **carried_keys(decision),
         },
     )
     return decision

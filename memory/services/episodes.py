@@ -22,7 +22,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
     MAX_TITLE_CHARACTERS,
 )
-from memory.project_scope import key_check, keys_told, place_name, tier_of
+from memory.project_scope import carried_keys, key_check, place_name, tier_of
 from memory.search.index_writer import index_put, index_remove
 from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
@@ -85,7 +85,11 @@ def episode_open(
     episode.save(force_insert=True)
     _index(episode)
     audit_record(
-        by=by, action="episode.open", target=episode, agent=agent, after={"title": episode.title, **keys_told(episode)}
+        by=by,
+        action="episode.open",
+        target=episode,
+        agent=agent,
+        after={"title": episode.title, **carried_keys(episode)},
     )
     return episode
 

@@ -11,7 +11,7 @@ from identity.services.audit import audit_record
 from memory.models import Procedure, Scope
 from memory.persona import change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_NAME_CHARACTERS, MAX_REMARK_CHARACTERS, MAX_STEPS
-from memory.project_scope import key_check, keys_changed, keys_told, tier_of
+from memory.project_scope import carried_keys, key_check, keys_changed, tier_of
 from memory.search.index_writer import index_put
 from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
@@ -61,7 +61,7 @@ def procedure_create(
         action="procedure.create",
         target=procedure,
         agent=agent,
-        after={"name": procedure.name, "domain": procedure.domain, "steps": procedure.steps, **keys_told(procedure)},
+        after={"name": procedure.name, "domain": procedure.domain, "steps": procedure.steps, **carried_keys(procedure)},
     )
     return procedure
 

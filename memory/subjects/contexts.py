@@ -16,9 +16,9 @@ from memory.comparison import lexicon
 from memory.subjects.spelling import key_of, tokens_of
 
 LEAST_SHARED = 2
-"""So many sentences have to be told of two subjects in the same words."""
+"""So many sentences have to be said of two subjects in the same words."""
 MOST_SHARING = 4
-"""What is told of more subjects than this says nothing about any two of them."""
+"""What is said of more subjects than this says nothing about any two of them."""
 LEAST_WORDS = 2
 NAMING_SCORE, SHARING_SCORE = 0.8, 0.6
 _NAMING = re.compile(
@@ -54,12 +54,12 @@ class Shared:
 
 WORDS: Mapping[str, str] = {
     "named": "A fact says that one is called like the other one.",
-    "shared": "The same is told of both in the same words.",
+    "shared": "The same is said of both in the same words.",
 }
 
 
 def shared_contexts(told: Sequence[Told], keys: Mapping[str, UUID]) -> list[Shared]:
-    """Pairs of subjects that what is told of them makes alike, each once; `keys` are those of all spellings."""
+    """Pairs of subjects that what is said of them makes alike, each once; `keys` are those of all spellings."""
     found = {(each.one, each.other): each for each in [*_shared(told, keys), *_named(told, keys)]}
     return list(found.values())
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory.project_scope import keys_told
+from memory.project_scope import carried_keys
 from nousweb.lib.fencing import fence_label, fence_line
 from nousweb.lib.token_estimate import estimate_tokens
 
@@ -47,7 +47,7 @@ class Item:
     def as_json(self) -> dict[str, Any]:
         """The item as it is logged; with the keys that it carries, and of a contested fact with what contests it."""
         shown: dict[str, Any] = {"type": self.type, "id": self.id, "text": self.text}
-        shown |= {"tokens": estimate_tokens(self.text), **keys_told(self)}
+        shown |= {"tokens": estimate_tokens(self.text), **carried_keys(self)}
         if self.contest is None:
             return shown
         return {**shown, "contested": self.contest.contested, "contested_with": list(self.contest.contested_with)}

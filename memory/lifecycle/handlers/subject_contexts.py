@@ -1,4 +1,4 @@
-"""Asking whether two subjects are one thing because the same is told of both. The names may have nothing in common."""
+"""Asking whether two subjects are one thing because the same is said of both. The names may have nothing in common."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def _prepare(job: Job) -> list[Shared]:
 
 
 def _alike(job: Job, persona: str) -> list[Shared]:
-    """Each memory by itself: what is told in one says nothing about the other."""
+    """Each memory by itself: what is said in one says nothing about the other."""
     spelled = SubjectAlias.objects.filter(agent=job.agent, persona=persona)
     keys = dict(spelled.values_list("key", "subject_id"))
     facts = Fact.objects.active().filter(agent=job.agent, persona=persona, subject_alias__isnull=False)

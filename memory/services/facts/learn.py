@@ -26,7 +26,7 @@ from memory.judge import Judged, RelationVerdict
 from memory.models import Episode, Fact, FactChange, ItemType, MemoryReview, Scope
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
-from memory.project_scope import key_check, keys_told, tier_of
+from memory.project_scope import carried_keys, key_check, tier_of
 from memory.search.index_writer import index_put
 from memory.services.facts.comparison_candidates import Vector, candidates_compare, search_table
 from memory.services.facts.history import change_record
@@ -299,7 +299,7 @@ def _store(fact: Fact, by: Principal, vector: Vector | None) -> None:
         action="fact.store",
         target=fact,
         agent=fact.agent,
-        after={"content": fact.content, "subject": fact.subject, "category": fact.category, **keys_told(fact)},
+        after={"content": fact.content, "subject": fact.subject, "category": fact.category, **carried_keys(fact)},
     )
 
 

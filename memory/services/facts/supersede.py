@@ -11,7 +11,7 @@ from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
-from memory.project_scope import covers, keys_told, place_name
+from memory.project_scope import carried_keys, covers, place_name
 from memory.search.index_writer import index_put
 from memory.services.facts.endorsement import endorsement_change, retirement_check
 from memory.services.facts.history import change_record, iso, retirement_time
@@ -27,7 +27,7 @@ Action = FactChange.Action
 def reach_check(old: Fact, new: Fact) -> None:
     """Raise Invalid unless `new` comes up wherever `old` did: else others would lose what they know."""
     if not covers(new, old):
-        where = f"belongs to {place_name(old)}" if keys_told(old) else "holds everywhere"
+        where = f"belongs to {place_name(old)}" if carried_keys(old) else "holds everywhere"
         raise Invalid(
             f"The new fact belongs to {place_name(new)}, and the old one {where}: it cannot take its place there. "
             "Let both hold, or mark the old one as wrong.",
