@@ -9,12 +9,16 @@ from django.utils import timezone
 
 from identity.models import AuditEvent
 from identity.principal import Principal
+from identity.services.agents import agent_create
 from memory.models import Event, Fact, SearchItem
 from memory.services.facts import fact_learn, fact_merge
 from nousweb.utf8_request import Request
 from nousweb.wsgi import application
 from tests.api.problems import assert_problem
+from tests.factories import SYSTEM, make_person
 from tests.http import signed_in
+
+pytestmark = pytest.mark.django_db
 
 EVENT = {"kind": "user_input", "content": "Hello.", "loop_id": "here", "key": "k"}
 UNSEEN = {
@@ -26,6 +30,17 @@ UNSEEN = {
     "soft hyphen, tags and selectors": "\u00ad\U000e0041\ufe0f\u034f",
 }
 unseen = pytest.mark.parametrize("blank", UNSEEN.values(), ids=UNSEEN.keys())
+
+
+@pytest.fixture(scope="module")
+def ada(module_db):
+    """Made once for hundreds of inputs; what one of them changes is undone."""
+    return agent_create(slug="ada", name="Ada", kind="knight", prompt="You are Ada, calm and exact.", by=SYSTEM)
+
+
+@pytest.fixture(scope="module")
+def charlie(module_db):
+    return make_person("charlie", "Administrator")
 
 
 @pytest.mark.parametrize(
