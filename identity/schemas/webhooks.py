@@ -9,12 +9,12 @@ from pydantic import Field
 
 from nousweb.lib.schemas import Input
 
-Scope = Literal["identity:read", "memory:read", "context:read"]
+Scope = Literal["identity:read", "memory:read", "context:read", "expectations:run"]
 
 
 class WebhookIn(Input):
     url: str = Field(max_length=500, description="https:// or http://; a private address is refused")
-    scopes: list[Scope] = Field(description="What the receiver may know", max_length=3)
+    scopes: list[Scope] = Field(description="What the receiver may know", max_length=4)
     kinds: list[str] = Field([], max_length=100, description="Only these kinds of change; empty for all it may know")
     persona: Literal["actor", "subconscious"] = "actor"
     bodies: bool = Field(False, description="Send with each change what it is about, as it is then")
@@ -23,7 +23,7 @@ class WebhookIn(Input):
 
 class WebhookPatch(Input):
     url: str | None = Field(None, max_length=500)
-    scopes: list[Scope] | None = Field(None, max_length=3)
+    scopes: list[Scope] | None = Field(None, max_length=4)
     kinds: list[str] | None = Field(None, max_length=100)
     bodies: bool | None = None
     secret: str | None = Field(None, max_length=200)

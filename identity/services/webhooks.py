@@ -18,7 +18,7 @@ from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.text import unstorable_reason
 
 State, Status = Webhook.State, WebhookDelivery.Status
-RECEIVER_SCOPES = ("identity:read", "memory:read", "context:read")
+RECEIVER_SCOPES = ("identity:read", "memory:read", "context:read", "expectations:run")
 """What a receiver may be let know: scopes that only read."""
 
 

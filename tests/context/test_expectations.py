@@ -355,3 +355,11 @@ def test_expectations_are_checked_by_the_blast_radius_before_a_decision(ada, bil
     Expectation.objects.filter(pk=kept.pk).update(request={**kept.request, "profile": "gone"})
     found = blast_radius(agent=ada, overrides=change, by=reviewer).expectations
     assert (len(found.broken), len(found.errors)) == (1, 1)
+
+
+def test_expectation_asks_for_its_project(ada, billing, reviewer):
+    own = make_fact(ada, "The billing service of the Apollo project uses DuckDB.", reviewer, project="apollo")
+    inside = expect(ada, reviewer, request=request_of(QUESTION, project="apollo"), **about(own))
+    outside = expect(ada, reviewer, **about(own))
+    assert checked(inside, reviewer).passed
+    assert checked(outside, reviewer).state == "failed"

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
+from django.forms.fields import InvalidJSONInput
 from django.utils import timezone
 
 from context.engine.analysis.budget import MAX_TOTAL
@@ -178,8 +179,8 @@ class InspectorForm(forms.Form):
 class ExpectationForm(InspectorForm):
     """A question, and what its prompt must be like."""
 
-    requirement = forms.ChoiceField(choices=Expectation.Requirement.choices, label="What it names")
-    target = forms.ChoiceField(choices=Expectation.Target.choices, label="It names a")
+    requirement = forms.ChoiceField(choices=Expectation.Requirement.choices, label="It")
+    target = forms.ChoiceField(choices=Expectation.Target.choices, label="What it is about")
     item = forms.CharField(
         required=False,
         max_length=500,
@@ -200,6 +201,9 @@ class ExpectationForm(InspectorForm):
         self._choose("section", [("", "None"), *((name, section_words(name)) for name in policy.SECTIONS)])
         for name in ("verdict", "sort"):
             del self.fields[name]
+        if not self.initial.get("profile_override"):
+            # The field would write "null" or quotes where there is none.
+            self.initial["profile_override"] = InvalidJSONInput("")
 
     def as_demand(self) -> dict[str, Any]:
         """What the services of expectations take. Raises Invalid for a memory that cannot be read from `item`."""
@@ -223,7 +227,8 @@ def expectation_values(expectation: Expectation) -> dict[str, Any]:
     """An expectation as values of ExpectationForm."""
     item = f"{expectation.item_type} {expectation.item_id}".strip()
     names = ("requirement", "target", "text", "section", "reason")
-    return {**inspector_values(expectation), "item": item, **{name: getattr(expectation, name) for name in names}}
+    own = {"item": item, "profile_override": ContextRequest.of_json(expectation.request).profile_override}
+    return {**inspector_values(expectation), **own, **{name: getattr(expectation, name) for name in names}}
 
 
 def section_words(name: str) -> str:

@@ -98,3 +98,26 @@ def test_expectation_by_one_click_on_a_candidate_and_undone(ada, billing, consol
     assert made.request["profile"] == "knight_default"
     assert made.results.get().state in ("passed", "failed")
     assert "present fact" in text_of(console.get("/agents/ada/context/", {"input": QUESTION}))
+
+
+def test_expectation_from_the_page_of_a_memory_without_script(ada, billing, console):
+    back = "input%3DWhich%2Bdatabase%26budget%3D900"
+    page = text_of(console.get(f"/agents/ada/context/items/fact/{billing.pk}/?back={back}"))
+    assert f'value="only_of_subject fact {billing.pk}"' in page
+    assert '<input type="hidden" name="budget" value="900">' in page
+    given = {"demand": f"only_of_subject fact {billing.pk}", "input": QUESTION, "budget": "900"}
+    assert "Expected." in text_of(console.post(f"{PAGE}demand/", given, follow=True))
+    one = Expectation.objects.get()
+    assert (one.requirement, one.request["budget"]) == ("only_of_subject", 900)
+    # What an edit of the reason does not touch must not be lost by it.
+    form = console.get(f"{PAGE}{one.pk}/").context["form"]
+    given = {name: form[name].value() or "" for name in form.fields} | {"reason": "Support asks.", "action": "edit"}
+    answer = console.post(f"{PAGE}{one.pk}/", {name: value for name, value in given.items() if value})
+    assert answer.status_code == 302, answer.context["form"].errors
+    one.refresh_from_db()
+    assert (one.reason, one.revision, one.request["budget"]) == ("Support asks.", 1, 900)
+
+
+def test_expectation_form_shows_each_of_its_fields(ada, console):
+    answer = console.get(PAGE)
+    assert [name for name in answer.context["form"].fields if f'name="{name}"' not in answer.content.decode()] == []

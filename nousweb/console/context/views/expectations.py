@@ -31,7 +31,7 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.persona import VIEW_SUBCONSCIOUS, VIEWS
-from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values
+from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
 from nousweb.console.context.links import memory_url
 from nousweb.console.object_links import object_url
 from nousweb.console.requests import form_refuse, principal_of
@@ -307,5 +307,5 @@ def _cause_url(object_type: str, object_id: str, agent: Agent, by: Principal) ->
 
 
 def _inspector_query(one: Expectation) -> dict[str, Any]:
-    values = expectation_values(one)
+    values = inspector_values(one)
     return {name: values[name] for name in InspectorForm.base_fields if name in values}

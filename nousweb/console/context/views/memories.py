@@ -1,6 +1,7 @@
 """One memory from the view of a prompt: pin it, change its category, mark it wrong, and try again."""
 
 from typing import Any
+from urllib.parse import parse_qsl
 
 from django import forms
 from django.contrib import messages
@@ -11,6 +12,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_safe
 
 from context.engine.retrieval.pins import pins_of
+from context.expectations.policy import ADD
 from context.models import ContextPin
 from context.services.context import ASSEMBLE, context_view
 from context.services.pins import MAX_PINS, PIN, UNPIN, context_pin, context_unpin, item_check
@@ -22,6 +24,7 @@ from memory.policy import KNOWN_CATEGORIES
 from memory.search.memory_loader import memories_load
 from memory.services.facts import fact_edit, fact_invalidate
 from memory.types import MEMORY_TYPES
+from nousweb.console.context.forms import InspectorForm
 from nousweb.console.context.links import memory_url
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.console.requests import principal_of
@@ -80,6 +83,7 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
             "may_pin": by.may(PIN),
             "may_unpin": by.may(UNPIN),
             "may_change": bool(fact and by.may(CHANGE_FACT)),
+            "asked": _asked(back) if by.may(ADD) else None,
             "form": FileForm(current=fact.category) if fact else None,
             "memory_url": _own_page(slug, item_type, item_id, _persona(agent, item_type, item_id)),
             "blast_url": f"{blast}?{urlencode({'fact': item_id})}" if fact and fact.active else "",
@@ -89,6 +93,13 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
         },
         status=409 if refusal else 200,
     )
+
+
+def _asked(back: str) -> dict[str, Any]:
+    """The question of the preview that somebody came from, and what else it said, for an expectation of it."""
+    given = dict(parse_qsl(back))
+    others = {name: given[name] for name in InspectorForm.base_fields if given.get(name) and name != "input"}
+    return {"input": given.get("input", ""), "others": others}
 
 
 def _retired(request: HttpRequest, view: PersonaMemory, slug: str, item_type: str, item_id: str) -> HttpResponse:
