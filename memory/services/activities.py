@@ -34,7 +34,8 @@ def activity_record(job: Job) -> bool:
     """
     from memory.lifecycle.handlers import DREAM, HANDLERS
 
-    activity = HANDLERS[job.handler].activity if job.handler in HANDLERS else ""
+    own = HANDLERS[job.handler].activity if job.handler in HANDLERS else ""
+    activity = "dream" if job.handler in DREAM else own
     if not activity:
         return False
     record = partial(events_record, agent=job.agent, by=BY, persona=Persona.SUBCONSCIOUS)
@@ -69,9 +70,9 @@ def activity_record(job: Job) -> bool:
 
 def activities_heal() -> int:
     """Log what jobs of the last days did and the log lacks, since their worker was killed; returns how many."""
-    from memory.lifecycle.handlers import HANDLERS
+    from memory.lifecycle.handlers import DREAM, HANDLERS
 
-    active = [name for name, handler in HANDLERS.items() if handler.activity]
+    active = [name for name, handler in HANDLERS.items() if handler.activity or name in DREAM]
     done = Job.objects.filter(
         status=Job.Status.DONE, handler__in=active, finished_at__gte=clock.now() - HEALED_BACK
     ).select_related("agent")
