@@ -1,5 +1,7 @@
 """Subjects as people change them: merged, split, named and undone, and what follows from it."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from identity.models import AuditEvent
@@ -15,7 +17,7 @@ from memory.services.subjects.split import subject_split
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
-AGENT = {"agent": "ada"}
+BEGUN = datetime(2024, 5, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -140,13 +142,15 @@ def test_proposal_is_answered_and_undone(ada, actor, person, answer, subjects):
 )  # fmt: skip
 def test_repeated_sentence_is_answered_and_undone(ada, actor, person, answer, facts, subjects):
     fact_learn(agent=ada, content="Prefers tea.", subject="Alice", by=actor)
-    told = fact_learn(agent=ada, content="Prefers tea.", subject="Bob", confidence=0.7, by=actor)
+    more = {"confidence": 0.7, "tags": ["drink"], "valid_from": BEGUN}
+    told = fact_learn(agent=ada, content="Prefers tea.", subject="Bob", by=actor, **more)
     review = MemoryReview.objects.get(pk=told.review)
     review_resolve(review=review, resolution=answer, by=person)
     assert Fact.objects.active().count() == facts
     assert Subject.objects.standing().count() == subjects
     if answer == "both":
-        assert Fact.objects.get(subject="Bob").confidence == 0.7
+        stored = Fact.objects.get(subject="Bob")
+        assert (stored.confidence, stored.tags, stored.valid_from) == (0.7, ["drink"], BEGUN)
     again = fact_learn(agent=ada, content="Prefers tea.", subject="Bob", by=actor)
     assert again.action == ("decided" if answer == "new_wrong" else "confirmed")
     review_undo(review=review, by=person)
