@@ -17,7 +17,7 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from identity.services.webhooks import webhook_create
 from memory.jobs.queue import job_queue
-from memory.models import Censor, Decision, Episode, Event, Fact, Job, MemoryReview, Procedure, SearchItem
+from memory.models import Censor, Decision, Episode, Event, Fact, Job, MemoryReview, Procedure, SearchItem, Subject
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_append, episode_close, episode_open
@@ -100,6 +100,9 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "supersessions, nothing found": ("agent_supersessions", of_ada(), "?subject=nothing"),
     "subject": ("agent_subject", of_ada("Ms Lind"), ""),
     "subject, as of": ("agent_subject", of_ada("Ms Lind"), "?at=500"),
+    "subjects": ("agent_subjects", of_ada(), ""),
+    "subjects, nothing found": ("agent_subjects", of_ada(), "?q=nothing"),
+    "subject by id": ("agent_subject_thing", memory(Subject, name="Ms Lind"), ""),
     "lifecycle": ("lifecycle", none, ""),
     "lifecycle, given up": ("lifecycle", none, "?status=dead"),
     "facts": ("agent_facts", of_ada(), ""),
@@ -188,6 +191,8 @@ NO_PAGES = {
     "agent_censor_false_positive",
     "agent_index_retry",
     "agent_procedure_use",
+    "agent_subject_add",
+    "agent_subject_change",
     "agent_supersession_undo",
     "lifecycle_retry",
     "lifecycle_schedule",
