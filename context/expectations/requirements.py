@@ -23,6 +23,8 @@ _VERDICTS: Mapping[str, str] = {
     VerdictCode.LOW_IMPORTANCE: "it is less important than the profile asks for",
     VerdictCode.BELOW_THRESHOLD: "its relevance to the question is below the threshold",
     VerdictCode.DUPLICATE_MESSAGE: "the conversation says the same already",
+    VerdictCode.OTHER_PROJECT: "it belongs to another project or task",
+    VerdictCode.DUPLICATE_INPUT: "the question says the same already",
     VerdictCode.DUPLICATE_ITEM: "another memory in the prompt says the same",
     VerdictCode.CONTESTED: "another fact contests it and leads",
     VerdictCode.OVER_LIMIT: "others of its type are closer to the question",
