@@ -90,9 +90,9 @@ def bare(query: str) -> dict[str, float]:
     """Milliseconds of the embedding and of the search's statements, in this process."""
     from identity.models import Agent
     from memory.embedding import embedder_named
+    from memory.models.project_scope import GLOBAL
     from memory.persona import ActorMemory
     from memory.policy import PROFILE_CATEGORIES
-    from memory.project_scope import GLOBAL
     from memory.search import SearchRequest
     from memory.search.candidates import TUNING, candidates_fetch, counts_read, lexical_fetch
     from memory.search.scoring import rarest

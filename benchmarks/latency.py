@@ -238,8 +238,8 @@ def asked(client: Client) -> dict[str, float]:
 def stages(size: int) -> dict[str, float]:
     """Median milliseconds of each stage of a search, in this process."""
     from identity.models import Agent
+    from memory.models.project_scope import GLOBAL
     from memory.persona import ActorMemory
-    from memory.project_scope import GLOBAL
     from memory.search import SearchRequest, search
 
     view = ActorMemory(Agent.objects.get(slug=f"agent-{size}"))

@@ -7,10 +7,10 @@ from django.db.models import Count, Q, QuerySet
 
 from identity.models import Agent, Persona
 from memory.models import Fact, MemoryReview, Subject
+from memory.models.project_scope import GLOBAL
 from memory.models.reviews import MemoryReviewQuerySet
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
-from memory.project_scope import GLOBAL
 
 PROFILE_SEED_LIMIT = 50
 

@@ -10,7 +10,7 @@ from identity.principal import Principal
 from identity.services.four_eyes import approval_barred
 from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor, Fact, MemoryReview
-from memory.project_scope import keys_changed
+from memory.models.project_scope import keys_changed
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.validation import tags_check, unit_check, word_check
 from nousweb.lib.errors import Conflict, Invalid

@@ -11,7 +11,7 @@ from identity.models import IdentityVersion
 from identity.policy import Section
 from memory.api.common import REFUSALS, caller
 from memory.models import Fact
-from memory.project_scope import ProjectScope
+from memory.models.project_scope import ProjectScope
 from memory.schemas.profile import UserProfileOut
 from nousweb.lib.constrained_types import AgentSlug, PageLimit, ProjectKey, TaskKey
 

@@ -9,9 +9,9 @@ from pydantic import AwareDatetime
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, principal
 from memory.embedding.query_prefetch import MAX_QUERY_CHARACTERS
+from memory.models.project_scope import ProjectScope
 from memory.persona import memory_of
 from memory.policy import MAX_PROJECTS
-from memory.project_scope import ProjectScope
 from memory.schemas.recall import IndexOut, RecallItem, RecallOut
 from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, ItemTypeName, ScopeName
 from memory.search import SearchRequest, search

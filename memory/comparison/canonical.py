@@ -42,12 +42,8 @@ def _active(words: str) -> str:
     end = next((place for place, text in enumerate(texts) if text in w.PREPOSITIONS | VERBS), len(texts))
     # A noun may look like a verb ("the release"), but not in these forms.
     verbs = any(text in ("be", "have") or text.endswith(("+ed", "+ing")) for text in subject.split())
-    if (
-        not end
-        or verbs
-        or f"{verb}+ed" not in VERBS
-        or set(subject.split()) & (w.PREPOSITIONS | w.NEGATIONS | w.MODALS)
-    ):
+    unsafe = set(subject.split()) & (w.PREPOSITIONS | w.NEGATIONS | w.MODALS)
+    if not end or verbs or unsafe or f"{verb}+ed" not in VERBS:
         return words
     many = texts[end - 1].endswith("s") or texts[end - 1] in ("they", "them", "people", "children")
     return " ".join((*texts[:end], verb + (past or ("" if many else "+s")), subject, *texts[end:]))

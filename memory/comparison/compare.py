@@ -20,6 +20,7 @@ from memory.comparison.snapshot import FactSnapshot
 from memory.comparison.statements import exclusive
 from memory.comparison.tokenizer import Token, base_form, number_free
 from memory.embedding.thresholds import Thresholds
+from memory.subjects.mentions import subjects_clash
 
 _MAX_OPPOSED_WORDS, _MAX_BRIEF_WORDS, _MAX_SLOT_WORDS, _MIN_SHARED_WORDS, _MIN_OVERLAP = 150, 4, 3, 2, 0.5
 _ENDING = re.compile(r"\bno longer |\bnot (.*?) ?\bany more\b")
@@ -103,7 +104,7 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
     # Where only the value of something that can have many differs, both are true.
     many = len(old.texts) > 2 and old.texts[:2] == new.texts[:2] and base_form(old.texts[1]) in w.MANY_VALUED
     beside = many and codes <= {"value", "name"} and old.texts[2] != new.texts[2]
-    competing = competing and not (many and not codes & {"number", "negation"})
+    competing = competing and (not many or codes & {"number", "negation"})
     unlike = cosine < thresholds.check and not equal and not competing
     if beside or unlike or (not subjects_clash(old, new) and _refined(old.texts, new.texts)):
         return Comparison(Kind.UNRELATED, cosine, overlap, tuple(found), later=later)
@@ -158,36 +159,8 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
     return found or [Reason("wording", *quotes)]
 
 
-def subjects_clash(old: FactSnapshot, new: FactSnapshot) -> bool:
-    """Whether the two may be about different things by their subjects: with different ones they are about the
-    same only where their sentences name it themselves. What is known to be one thing has one subject."""
-    known = bool(old.thing and new.thing)
-    if old.thing and new.thing and old.thing.id == new.thing.id:
-        return False
-    one, other = _plain_subject(old.subject), _plain_subject(new.subject)
-    if one == other:
-        # People have told two things of one name apart.
-        return known
-    both = set(one) & set(other)
-    if one and other and both not in (set(one), set(other)):
-        return True
-    return not all((both or {*one, *other}) <= set(_plain_subject(fact.content)) for fact in (old, new))
-
-
-def names_subject(content: str, fact: FactSnapshot) -> bool:
-    """Whether a sentence names all of the subject of another fact, by any of its spellings."""
-    said = set(_plain_subject(content))
-    spellings = (fact.subject, *(fact.thing.spellings if fact.thing else ()))
-    return any((named := set(_plain_subject(each))) and named <= said for each in spellings)
-
-
-def _plain_subject(text: str) -> tuple[str, ...]:
-    words = text.casefold().replace("’", "'").replace("'s", " ").replace("_", " ").replace("-", " ").split()
-    return tuple(word.strip(".,;:!?()\"'") for word in words if word not in w.ARTICLES)
-
-
 def _opposite(one: str, other: str) -> bool:
-    longer, shorter = (one, other) if len(one) > len(other) else (other, one)
+    shorter, longer = sorted((one, other), key=len)
     negated = len(shorter) > 2 and longer.endswith(shorter) and longer.removesuffix(shorter) in w.NEGATIVE_PREFIXES
     return negated or frozenset({one, other}) in w.ANTONYMS
 
@@ -197,13 +170,12 @@ def _one_slot(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
     start = Prefix.similarity(old, new)
     end = Postfix.similarity(old[start:], new[start:])
     one, other = old[start : len(old) - end], new[start : len(new) - end]
-    short = min(len(one), len(other)) > 0 and max(len(one), len(other)) <= _MAX_SLOT_WORDS
-    return (" ".join(one), " ".join(other)) if short and not set(one) & set(other) else ()
+    short = one and other and max(len(one), len(other)) <= _MAX_SLOT_WORDS and not set(one) & set(other)
+    return (" ".join(one), " ".join(other)) if short else ()
 
 
 def _refined(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
-    """Whether a plain statement is repeated word by word, with more about the same behind it: then both are true. What
-    forbids, allows or counts is not plain, since more words can take something of it back."""
+    """Whether a plain statement is repeated with more behind it; more words can take back what forbids or counts."""
     added = [text for text in new[len(old) :] if text != ","] if new[: len(old)] == old and len(old) > 2 else []
     numbered = len(added) == 1 and added[0][0].isdigit() and not old[-1][0].isdigit()
     return bool(added) and (added[0] in w.REFINEMENTS or numbered) and not w.RESTRICTIONS & {*map(base_form, new)}

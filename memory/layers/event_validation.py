@@ -19,7 +19,7 @@ from memory.layers.event_policy import (
     MAX_METADATA_DEPTH,
 )
 from memory.models import Event, EventKind
-from memory.project_scope import key_check
+from memory.models.project_scope import key_check
 from memory.validation import choice_check, moment_check, word_check
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import first_unstorable, is_blank, unstorable_reason

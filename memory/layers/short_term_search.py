@@ -9,8 +9,8 @@ from django.db.models import QuerySet
 from identity.models import Agent
 from memory.layers.short_term_scoring import StmConfig, StmScore, normalise, stm_score
 from memory.models import LoopSummary
+from memory.models.project_scope import STAND_INS, ProjectScope
 from memory.persona import PersonaMemory
-from memory.project_scope import STAND_INS, ProjectScope
 from nousweb.lib.prepared_statements import CachedQuery, instance_of
 
 

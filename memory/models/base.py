@@ -22,7 +22,7 @@ class Scope(models.TextChoices):
 
 
 class Keyed(models.Model):
-    """What may belong to a project and a task, by the keys of its writer; "" for none: see memory.project_scope."""
+    """What may belong to a project and a task, by the keys of its writer ("" for none); see `project_scope`."""
 
     project = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")
     task = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")

@@ -17,8 +17,8 @@ from django.db.models import Q
 from identity.models import AuditEvent
 from memory.judge import Relation
 from memory.models import Fact, MemoryReview
+from memory.models.project_scope import ProjectScope
 from memory.persona import PersonaMemory
-from memory.project_scope import ProjectScope
 from memory.search.as_of import facts_as_of
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 

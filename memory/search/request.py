@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from memory.models import ItemType, Scope
-from memory.project_scope import ProjectScope
+from memory.models.project_scope import ProjectScope
 from memory.validation import choice_check, moment_check, unit_check, whole_check
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unstorable_reason

@@ -9,8 +9,8 @@ import numpy as np
 from django.db import connection
 
 from memory.embedding import thresholds_of
+from memory.models.project_scope import EVERYTHING
 from memory.persona import PersonaMemory
-from memory.project_scope import EVERYTHING
 from memory.search.candidates import (
     LEXICAL_ROWS,
     bits_read,

@@ -7,9 +7,9 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Decision, Episode, Scope
+from memory.models.project_scope import carried_keys, key_check, keys_changed, tier_of
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
-from memory.project_scope import carried_keys, key_check, keys_changed, tier_of
 from memory.search.index_writer import index_put
 from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse

@@ -12,6 +12,7 @@ from identity.services.audit import audit_record
 from memory.jobs.queue import job_queue
 from memory.lifecycle.episode_extraction import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, ItemType, Scope
+from memory.models.project_scope import carried_keys, key_check, place_name, tier_of
 from memory.persona import VIEWS, change_check
 from memory.policy import (
     MAX_CONTENT_CHARACTERS,
@@ -22,7 +23,6 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
     MAX_TITLE_CHARACTERS,
 )
-from memory.project_scope import carried_keys, key_check, place_name, tier_of
 from memory.search.index_writer import index_put, index_remove
 from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse

@@ -12,6 +12,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import WorkingMemory
+from memory.models.project_scope import key_check
 from memory.policy import (
     MAX_FRAME_CHARACTERS,
     MAX_OPEN_THREADS,
@@ -20,7 +21,6 @@ from memory.policy import (
     MAX_THREAD_CHARACTERS,
     MAX_WORKING_ITEMS,
 )
-from memory.project_scope import key_check
 from memory.validation import text_check, unit_check, whole_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory.models import Event, ItemType, LongTermEntry, LoopSummary, Scope
-from memory.project_scope import tier_of
+from memory.models.project_scope import tier_of
 from memory.types.index_entry import IndexEntry
 from memory.types.memory_type import MemoryType
 

@@ -1,7 +1,7 @@
 """Facts: their past stands in a history of their own."""
 
 from memory.models import Fact, ItemType
-from memory.project_scope import tier_of
+from memory.models.project_scope import tier_of
 from memory.types.index_entry import IndexEntry
 from memory.types.memory_type import MemoryType
 

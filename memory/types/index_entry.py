@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from memory.models import ItemType, Scope
-from memory.project_scope import tier_of
+from memory.models.project_scope import tier_of
 
 MAX_TEXT_CHARACTERS = 20_000
 """Indexed of one memory; embedding models read less still."""

@@ -24,8 +24,8 @@ from identity.principal import Principal
 from identity.services.agents import agent_configure
 from identity.services.proposals import identity_propose, proposal_approve
 from memory.models import Decision, Episode, FactChange, LoopSummary, SearchItem
+from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
-from memory.project_scope import GLOBAL
 from memory.search.as_of import changed_since, memories_as_of
 from memory.search.memory_loader import memories_load
 from memory.search.request import SearchRequest

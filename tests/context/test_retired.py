@@ -13,8 +13,8 @@ from context.services.pins import context_pin
 from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import ItemType, MemoryReview
+from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
-from memory.project_scope import GLOBAL
 from memory.search import SearchRequest, retired_matches, search
 from memory.services.decisions import decision_record, decision_update
 from memory.services.erasure import fact_erase

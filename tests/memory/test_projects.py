@@ -5,8 +5,8 @@ import json
 import pytest
 
 from memory.models import Event, Fact, LoopSummary, MemoryReview, SearchItem, WorkingMemory
+from memory.models.project_scope import EVERYTHING, GLOBAL, ProjectScope
 from memory.persona import ActorMemory
-from memory.project_scope import EVERYTHING, GLOBAL, ProjectScope
 from memory.search import SearchRequest, search
 from memory.selectors import profile_texts
 from memory.services.decisions import decision_record

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from identity.models import Agent
 from identity.services.agents import agent_create
 from memory.models import EmbeddingModel, Event, SearchItem
+from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory, SubconsciousMemory
-from memory.project_scope import GLOBAL
 from memory.search import SearchRequest, search
 from memory.search.candidates import candidates_explain, counts_read
 from memory.services.events import events_record

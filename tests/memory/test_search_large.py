@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 
 from memory.models import SearchItem, SearchStatistics
+from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
-from memory.project_scope import GLOBAL
 from memory.search import SearchRequest, index_statistics, search, vector_indexes
 from memory.search.candidates import counts_read
 from memory.search.index_statistics import statistics_refresh

@@ -2,8 +2,8 @@
 
 import pytest
 
+from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
-from memory.project_scope import GLOBAL
 from memory.search import SearchRequest, search
 from tests.memory.stores import RELATED, UNRELATED, fill
 

@@ -12,8 +12,8 @@ from memory.layers.event_policy import STM_DEFAULTS
 from memory.layers.short_term_scoring import StmConfig, normalise, stm_score
 from memory.layers.short_term_search import stm_search
 from memory.models import LoopSummary
+from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
-from memory.project_scope import GLOBAL
 from memory.services.events import events_record
 from memory.services.loops import derived_backfill
 from nousweb.lib import clock

@@ -8,8 +8,8 @@ from typing import Any, Self
 from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.profiles import MODE_WEIGHTS, override_check
+from memory.models.project_scope import ProjectScope
 from memory.policy import MAX_SESSION_CHARACTERS, MAX_TAGS
-from memory.project_scope import ProjectScope
 from memory.validation import choice_check, moment_check, whole_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
@@ -36,7 +36,7 @@ class ContextRequest:
     `tags` describe the task, `files` those it names beside the input. `as_of` asks for the past.
     `profile_override` holds settings that take the place of the profile's own, for this once. With `fill` less certain
     memories use what is left of the budget. `project` and `task` are the keys of what it is for: nothing of another one
-    is shown, unless `include_projects` or `all_projects` ask for it (`memory.project_scope.ProjectScope`).
+    is shown, unless `include_projects` or `all_projects` ask for it (`memory.models.project_scope.ProjectScope`).
     `censors` is "check", or "off" where the client wants none of them checked.
     With `dry_run` nothing is kept; to `explain` the prompt, what was replaced, retired or outranked is looked up too.
     Raises Invalid, naming the field.

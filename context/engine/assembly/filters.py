@@ -6,7 +6,7 @@ from datetime import UTC
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import THE_INPUT, Candidate
 from context.engine.assembly.verdict import Verdict, VerdictCode
-from memory.project_scope import place_name
+from memory.models.project_scope import place_name
 from memory.search.result import Retirement
 
 PREFERRED_FACTOR = 1.15

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory.project_scope import carried_keys
+from memory.models.project_scope import carried_keys
 from nousweb.lib.fencing import fence_label, fence_line
 from nousweb.lib.token_estimate import estimate_tokens
 

@@ -11,8 +11,8 @@ from context.engine.retrieval.fixed_sections import IDENTITY_PRIORITY, profile_r
 from identity.models import Persona
 from identity.policy import Section
 from identity.prompt import assemble_prompt
+from memory.models.project_scope import GLOBAL, ProjectScope
 from memory.policy import PROFILE_CATEGORIES
-from memory.project_scope import GLOBAL, ProjectScope
 
 SEVERITIES = ("absolute", "block", "warn")
 """In the order in which a prompt shows censors."""

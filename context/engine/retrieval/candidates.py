@@ -20,9 +20,9 @@ from context.engine.retrieval.pins import Pins
 from context.feedback.usage import UsageStats, usage_stats
 from memory.layers.short_term_search import StmHit, stm_search
 from memory.models import EventKind, Scope, SearchItem
+from memory.models.project_scope import tier_of
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
-from memory.project_scope import tier_of
 from memory.search.as_of import memories_as_of, rows_as_of
 from memory.search.memory_loader import memories_load
 from memory.search.request import MAX_LIMIT, SearchRequest

@@ -15,7 +15,7 @@ from memory.judge import Judged, JudgeFailed, JudgeUnavailable, RelationVerdict,
 from memory.lifecycle.handler import Defer, Handler
 from memory.models import Job, MemoryReview
 from memory.services.reviews.resolve import verdict_apply
-from memory.services.subjects.things import pair_snapshots
+from memory.services.subjects.fact_snapshots import pair_snapshots
 
 BY = Principal.of_system("judge")
 

@@ -12,15 +12,16 @@ from uuid import UUID
 from django.db import connection
 
 from identity.models import Agent
-from memory.comparison.compare import OPPOSING, Comparison, Kind, compare_facts, names_subject, subjects_clash
+from memory.comparison.compare import OPPOSING, Comparison, Kind, compare_facts
 from memory.comparison.resolution import FactMatch
 from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
 from memory.models import Fact
+from memory.models.project_scope import covers, covers_sql, meet, meets_sql, same_keys
 from memory.persona import VIEWS
 from memory.policy import CATEGORY_PERMISSIONS
-from memory.project_scope import covers, covers_sql, meet, meets_sql, same_keys
-from memory.services.subjects.things import snapshot_of, things_of
+from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
+from memory.subjects.mentions import names_subject, subjects_clash
 
 NEAREST = 8
 BY_WORDS = 12
@@ -77,9 +78,9 @@ def candidates_compare(
     excluded = {fact.pk, *exclude}
     repeated = _comparable(fact, _same_words(fact) - excluded, same_words=True)
     repeated = [old for old in repeated if covers(old, fact)]
-    things = things_of(fact.agent_id, [fact, *repeated]) if repeated else {}
-    new = snapshot_of(fact, things)
-    if exact := [old for old in repeated if not subjects_clash(snapshot_of(old, things), new)]:
+    known = known_subjects_of(fact.agent_id, [fact, *repeated]) if repeated else {}
+    new = snapshot_of(fact, known)
+    if exact := [old for old in repeated if not subjects_clash(snapshot_of(old, known), new)]:
         # The very same words decide by themselves, so nothing else has to be looked for.
         return [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), exact_match=True) for old in exact]
     elsewhere = [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), elsewhere=True) for old in repeated]
@@ -88,10 +89,10 @@ def candidates_compare(
     comparisons = {} if comparisons is None else comparisons
     contradicted, matches = [], elsewhere
     others = _comparable(fact, set(cosines) - excluded - {old.pk for old in repeated}, same_words=False)
-    things = things_of(fact.agent_id, [fact, *others])
-    new = snapshot_of(fact, things)
+    known = known_subjects_of(fact.agent_id, [fact, *others])
+    new = snapshot_of(fact, known)
     for row in others:
-        old, cosine = snapshot_of(row, things), cosines.get(row.pk, 0.0)
+        old, cosine = snapshot_of(row, known), cosines.get(row.pk, 0.0)
         if subjects_clash(old, new):
             if across_subjects and row.endorsed and (found := _contradiction(old, new, cosine, thresholds)):
                 contradicted.append(FactMatch(row.pk, found, only_asked=True))
@@ -109,7 +110,9 @@ def candidates_compare(
 
 def _contradiction(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: Thresholds) -> Comparison | None:
     """How `new` would contradict `old`, people's word of another subject, if it had the same one; else None."""
-    comparison = compare_facts(old, replace(new, subject=old.subject, thing=old.thing), cosine, thresholds)
+    comparison = compare_facts(
+        old, replace(new, subject=old.subject, known_subject=old.known_subject), cosine, thresholds
+    )
     codes = {reason.code for reason in comparison.reasons}
     if comparison.kind not in (Kind.CHANGED, Kind.DIFFERS) or "name" in codes:
         return None

@@ -7,9 +7,9 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
+from memory.models.project_scope import keys_changed
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
-from memory.project_scope import keys_changed
 from memory.search.index_writer import index_put
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import change_record

@@ -24,9 +24,9 @@ from memory.comparison.resolution import FactMatch, reasons_of, resolve
 from memory.jobs.queue import job_queue
 from memory.judge import Judged, RelationVerdict
 from memory.models import Episode, Fact, FactChange, ItemType, MemoryReview, Scope
+from memory.models.project_scope import carried_keys, key_check, tier_of
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
-from memory.project_scope import carried_keys, key_check, tier_of
 from memory.search.index_writer import index_put
 from memory.services.facts.comparison_candidates import Vector, candidates_compare, search_table
 from memory.services.facts.history import change_record

@@ -13,14 +13,15 @@ from uuid import UUID
 from django.db import connection
 
 from identity.principal import Principal
-from memory.comparison.compare import Comparison, Kind, compare_facts, names_subject, subjects_clash
+from memory.comparison.compare import Comparison, Kind, compare_facts
 from memory.comparison.resolution import FactMatch, reasons_of
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
-from memory.project_scope import meets_sql
+from memory.models.project_scope import meets_sql
 from memory.services.facts.comparison_candidates import SAME_WORDS, Vector, search_table
 from memory.services.reviews.opening import review_open
-from memory.services.subjects.things import snapshot_of, things_of
+from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
+from memory.subjects.mentions import names_subject, subjects_clash
 from nousweb.lib import clock
 
 LATEST = 20
@@ -38,16 +39,18 @@ def rejected_like(fact: Fact, *, vector: Vector | None) -> tuple[Fact, FactMatch
     cosines = _cosines(fact, vector)
     thresholds = vector.thresholds if vector else UNKNOWN
     rows = list(Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk"))
-    things = things_of(fact.agent_id, [fact, *rows]) if rows else {}
-    new = snapshot_of(fact, things)
+    known = known_subjects_of(fact.agent_id, [fact, *rows]) if rows else {}
+    new = snapshot_of(fact, known)
     alike: list[tuple[Fact, FactMatch]] = []
     for row in rows:
         cosine = cosines[row.pk]
         if cosine is None:
             return row, FactMatch(row.pk, Comparison(Kind.SAME, 1.0, 1.0), exact_match=True)
-        old = snapshot_of(row, things)
+        old = snapshot_of(row, known)
         # Its subject does not decide: the same words are the same, others where they name whom it is about.
-        comparison = compare_facts(old, replace(new, subject=old.subject, thing=old.thing), cosine, thresholds)
+        comparison = compare_facts(
+            old, replace(new, subject=old.subject, known_subject=old.known_subject), cosine, thresholds
+        )
         about_the_same = names_subject(new.content, old) or not subjects_clash(old, new)
         if comparison.kind is Kind.SAME or (comparison.kind in ALIKE and about_the_same):
             alike.append((row, FactMatch(row.pk, comparison)))

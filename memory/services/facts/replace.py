@@ -18,7 +18,7 @@ from memory.services.facts.learn import LearnResult, fact_learn
 from memory.services.facts.locks import learning_lock
 from memory.services.facts.supersede import fact_supersede, reach_check
 from memory.services.reviews.opening import pair_about, pair_review_open
-from memory.services.subjects.things import pair_snapshots
+from memory.services.subjects.fact_snapshots import pair_snapshots
 from memory.validation import text_check
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview
-from memory.project_scope import covers
+from memory.models.project_scope import covers
 from memory.services.facts.confirm import fact_confirm
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso

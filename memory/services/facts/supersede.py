@@ -9,9 +9,9 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
+from memory.models.project_scope import carried_keys, covers, place_name
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
-from memory.project_scope import carried_keys, covers, place_name
 from memory.search.index_writer import index_put
 from memory.services.facts.endorsement import endorsement_change, retirement_check
 from memory.services.facts.history import change_record, iso, retirement_time

@@ -31,9 +31,9 @@ from identity.models import Agent, ChangeProposal, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.models import Fact, MemoryReview
+from memory.models.project_scope import place_name
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import PROFILE_CATEGORIES
-from memory.project_scope import place_name
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.console.memory.review_queue import visible_reviews

@@ -11,7 +11,7 @@ from memory.embedding.query_prefetch import MAX_QUERY_CHARACTERS
 from memory.embedding.thresholds import thresholds_of
 from memory.filters import MomentInput
 from memory.models import EmbeddingModel, ItemType
-from memory.project_scope import EVERYTHING, ProjectScope
+from memory.models.project_scope import EVERYTHING, ProjectScope
 from memory.search import SearchHit, SearchRequest, SearchResult, search
 from memory.types import MEMORY_TYPES
 from nousweb.console.memory.page_context import base_context

@@ -1,0 +1,36 @@
+"""Facts as they are compared, with the subject that is known of each."""
+
+from collections.abc import Collection, Mapping
+from uuid import UUID
+
+from memory.comparison.snapshot import FactSnapshot
+from memory.models import Fact, SubjectAlias
+from memory.subjects.mentions import KnownSubject
+
+
+def pair_snapshots(old: Fact, new: Fact) -> tuple[FactSnapshot, FactSnapshot]:
+    """Two facts of one agent as they are compared."""
+    known = known_subjects_of(new.agent_id, [old, new])
+    return snapshot_of(old, known), snapshot_of(new, known)
+
+
+def snapshot_of(fact: Fact, known: Mapping[UUID, KnownSubject]) -> FactSnapshot:
+    """A fact as it is compared, with its subject if that is one of the `known`."""
+    return FactSnapshot.of(fact, known.get(fact.subject_alias_id) if fact.subject_alias_id else None)
+
+
+def known_subjects_of(agent_id: int, facts: Collection[Fact]) -> dict[UUID, KnownSubject]:
+    """The subjects of these facts, by their spelling, for the comparison: one statement, none where none names one."""
+    keys = {fact.subject_alias_id for fact in facts if fact.subject_alias_id}
+    if not keys:
+        return {}
+    subjects = SubjectAlias.objects.filter(agent=agent_id, pk__in=keys).values("subject")
+    rows = SubjectAlias.objects.filter(agent=agent_id, subject__in=subjects).order_by("created_at", "pk")
+    spellings: dict[UUID, list[str]] = {}
+    held = []
+    for pk, subject_id, name, spelling in rows.values_list("pk", "subject_id", "subject__name", "spelling"):
+        spellings.setdefault(subject_id, []).append(spelling)
+        held.append((pk, subject_id, name))
+    return {
+        pk: KnownSubject(subject_id, name, tuple(spellings[subject_id])) for pk, subject_id, name in held if pk in keys
+    }
