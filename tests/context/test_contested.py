@@ -138,7 +138,7 @@ def test_contested_policy_newest_only_hides_the_older(ada, pair, asked, system, 
 
 def test_contested_policy_newest_only_hides_nothing_that_may_be_true_as_well(ada, actor, asked, system):
     agent_configure(agent=ada, name=CONFIG_KEY, value="newest_only", by=system)
-    make_pair(ada, actor, "The billing database is encrypted.", "The billing database is encrypted with AES-256.")
+    make_pair(ada, actor, "The billing database is encrypted.", "The billing database is encrypted when it is idle.")
     assert len(lines_of(asked(input="Is the billing database encrypted?"))) == 2
 
 

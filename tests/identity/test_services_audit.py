@@ -133,8 +133,8 @@ MUTATIONS = {
         None, {"content": "Tim sails.", "subject": "Tim", "category": "concept"}, "",
     ),
 }  # fmt: skip
-SEVERAL = {"rollback": 2}
-"""Records of verbs that need a mutation before the one that is looked at."""
+SEVERAL = {"rollback": 2, "learn": 2}
+"""Records of verbs that need a mutation before the one that is looked at, or make a subject known."""
 
 
 @pytest.fixture

@@ -219,6 +219,9 @@ def work_that_asks_nobody(agent, by, person) -> None:
         censor_check(text="rising, mistaken", agent=agent, by=by, count=True)
     for _ in range(3):
         censor_false_positive(censor=mistaken, by=Principal.of_user(person))
+    for subject in ("Ledger", "Books"):
+        for words in ("is kept by hand", "closes at six"):
+            fact_learn(agent=agent, content=f"{subject} {words}.", subject=subject, by=by)
     known = fact_learn(agent=agent, content="The job never rests on Sundays.", subject="rest", by=by).fact
     with transaction.atomic():
         # In a transaction nothing is embedded, so the worker compares it by meaning.
@@ -256,6 +259,7 @@ def effects_inside(agent) -> dict[str, Any]:
         "episode_compact": len(SearchItem.objects.get(agent=agent, text__startswith="Old").text.split()),
         "procedure_flags": Procedure.objects.get(agent=agent).tags,
         "censor_retire": Censor.objects.get(agent=agent, pattern="mistaken").active,
+        "subject_contexts": reviews.filter(kind="same_subject").count(),
     }
 
 
@@ -268,6 +272,7 @@ ONCE_INSIDE = {
     "episode_compact": 82,
     "procedure_flags": ["effective"],
     "censor_retire": False,
+    "subject_contexts": 1,
 }
 
 HALF_WAY = """

@@ -74,7 +74,7 @@ def test_redis_broker_death_loses_no_job(product: Product, redis: RedisServer) -
         )
 
     def indexed() -> list[tuple[object, ...]]:
-        return product.rows("SELECT status, count(*) FROM memory_searchitem GROUP BY 1")
+        return product.rows("SELECT status, count(*) FROM memory_searchitem WHERE item_type = 'episode' GROUP BY 1")
 
     close(0)
     assert product.rows("SELECT count(*) FROM django_q_ormq") == [(0,)]

@@ -179,6 +179,6 @@ def test_scoring_cosines_of_every_model_share_one_scale():
         own = thresholds_of(name)
         assert np.isclose(calibrated(own.unrelated, own), fitted.unrelated)
         assert np.isclose(calibrated(own.related, own), fitted.related)
-        assert 0 < own.check < own.duplicate < 1
+        assert 0 < own.check < 1
         assert 0 < own.relevance < 1
     assert calibrated(0.123, fitted) == 0.123
