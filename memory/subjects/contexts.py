@@ -31,7 +31,7 @@ _NAMING = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SubjectSentence:
     """One sentence about a subject, and the keys of all its spellings."""
 
     subject: UUID
@@ -39,7 +39,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SubjectEvidence:
     """Two subjects that may be the same: `code` is "named" or "shared", `quote` the sentence that tells it."""
 
     one: UUID
@@ -58,14 +58,14 @@ WORDS: Mapping[str, str] = {
 }
 
 
-def shared_contexts(told: Sequence[Told], keys: Mapping[str, UUID]) -> list[Shared]:
+def shared_contexts(sentences: Sequence[SubjectSentence], keys: Mapping[str, UUID]) -> list[SubjectEvidence]:
     """Pairs of subjects that what is said of them makes alike, each once; `keys` are those of all spellings."""
-    found = {(each.one, each.other): each for each in [*_shared(told, keys), *_named(told, keys)]}
+    found = {(each.one, each.other): each for each in [*_shared(sentences, keys), *_named(sentences, keys)]}
     return list(found.values())
 
 
-def _named(told: Iterable[Told], keys: Mapping[str, UUID]) -> Iterator[Shared]:
-    for each in told:
+def _named(sentences: Iterable[SubjectSentence], keys: Mapping[str, UUID]) -> Iterator[SubjectEvidence]:
+    for each in sentences:
         match = _NAMING.match(each.content)
         if match is None:
             continue
@@ -75,12 +75,12 @@ def _named(told: Iterable[Told], keys: Mapping[str, UUID]) -> Iterator[Shared]:
             yield _pair(one, other, "named", each.content)
 
 
-def _shared(told: Iterable[Told], keys: Mapping[str, UUID]) -> Iterator[Shared]:
+def _shared(sentences: Iterable[SubjectSentence], keys: Mapping[str, UUID]) -> Iterator[SubjectEvidence]:
     names: dict[UUID, set[str]] = defaultdict(set)
     for key, subject in keys.items():
         names[subject].update(key.split())
     holders: dict[tuple[str, ...], dict[UUID, str]] = defaultdict(dict)
-    for each in told:
+    for each in sentences:
         own = names[each.subject] | lexicon.ARTICLES
         words = tuple(word for word in (part.removesuffix("'s") for part in tokens_of(each.content)) if word not in own)
         if len(words) >= LEAST_WORDS:
@@ -90,11 +90,11 @@ def _shared(told: Iterable[Told], keys: Mapping[str, UUID]) -> Iterator[Shared]:
         if 2 <= len(subjects) <= MOST_SHARING:
             for one, other in combinations(sorted(subjects), 2):
                 counts[one, other].append(subjects[one])
-    for (one, other), sentences in counts.items():
-        if len(sentences) >= LEAST_SHARED:
-            yield _pair(one, other, "shared", sentences[0])
+    for (one, other), quotes in counts.items():
+        if len(quotes) >= LEAST_SHARED:
+            yield _pair(one, other, "shared", quotes[0])
 
 
-def _pair(one: UUID, other: UUID, code: str, quote: str) -> Shared:
+def _pair(one: UUID, other: UUID, code: str, quote: str) -> SubjectEvidence:
     first, second = sorted((one, other))
-    return Shared(first, second, code, quote[:200])
+    return SubjectEvidence(first, second, code, quote[:200])

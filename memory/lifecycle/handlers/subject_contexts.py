@@ -6,7 +6,7 @@ from identity.models import Persona
 from memory.lifecycle.handler import Handler
 from memory.models import Fact, Job, Subject, SubjectAlias
 from memory.services.subjects.proposals import subject_question_open
-from memory.subjects.contexts import WORDS, Shared, Told, shared_contexts
+from memory.subjects.contexts import WORDS, SubjectEvidence, SubjectSentence, shared_contexts
 
 MAX_FACTS = 5_000
 """Facts of one memory that are looked at, the latest."""
@@ -14,20 +14,20 @@ MAX_PROPOSALS = 20
 """Of each memory a day; what is left comes tomorrow."""
 
 
-def _prepare(job: Job) -> list[Shared]:
+def _prepare(job: Job) -> list[SubjectEvidence]:
     return [each for persona in Persona.values for each in _alike(job, persona)]
 
 
-def _alike(job: Job, persona: str) -> list[Shared]:
+def _alike(job: Job, persona: str) -> list[SubjectEvidence]:
     """Each memory by itself: what is said in one says nothing about the other."""
     spelled = SubjectAlias.objects.filter(agent=job.agent, persona=persona)
     keys = dict(spelled.values_list("key", "subject_id"))
     facts = Fact.objects.active().filter(agent=job.agent, persona=persona, subject_alias__isnull=False)
     rows = facts.order_by("-recorded_at", "id").values_list("subject_alias__subject_id", "content")[:MAX_FACTS]
-    return shared_contexts([Told(subject, content) for subject, content in rows], keys)
+    return shared_contexts([SubjectSentence(subject, content) for subject, content in rows], keys)
 
 
-def _apply(job: Job, alike: list[Shared]) -> dict[str, Any]:
+def _apply(job: Job, alike: list[SubjectEvidence]) -> dict[str, Any]:
     asked = 0
     keys = {key for each in alike for key in (each.one, each.other)}
     rows = Subject.objects.standing().filter(agent=job.agent, pk__in=keys).select_related("agent")
