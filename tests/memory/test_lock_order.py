@@ -28,9 +28,19 @@ def deadlocks():
         return cursor.fetchone()[0]
 
 
-def locked_up(ada, actor, number):
+# Sentences that nothing links: a question about two of them would hold the replacement back.
+PAIRS = [
+    ("Ann rows on the lake.", "The sea is cold in winter."),
+    ("Bread comes out of the oven at six.", "Our office has a green door."),
+    ("Invoices go to the accountant.", "The violin needs new strings."),
+    ("Maps of the region hang upstairs.", "Chess club meets on Thursdays."),
+    ("The tram stops beside the museum.", "Penguins cannot fly."),
+    ("Granite is harder than chalk.", "A parcel arrived from Lisbon."),
+]
+
+
+def locked_up(ada, actor, texts):
     """A service and another transaction wait for each other; returns whether the service was the one that was ended."""
-    texts = (f"Ann rows on lake {number}.", f"The sea is cold in month {number}.")
     facts = sorted(
         (fact_learn(agent=ada, content=text, by=actor).fact for text in texts),
         key=lambda fact: fact.pk,
@@ -60,7 +70,7 @@ def locked_up(ada, actor, number):
 
 def test_deadlock_is_retried(ada, actor):
     before = deadlocks()
-    tries = next(number for number in range(1, 20) if locked_up(ada, actor, number))
+    tries = next(number for number, texts in enumerate(PAIRS, 1) if locked_up(ada, actor, texts))
     assert deadlocks() == before + tries
 
 
