@@ -16,7 +16,7 @@ from context.expectations.schemas import (
     ResultsOut,
     RunIn,
 )
-from context.expectations.selectors import expectation_get, expectations_of, standing_of
+from context.expectations.selectors import expectation_get, expectations_of, in_state, standing_of
 from context.expectations.services import (
     expectation_create,
     expectation_restore,
@@ -58,10 +58,8 @@ def expectations_get(
         rows = rows.filter(active=active == "true")
     if persona:
         rows = rows.filter(persona=persona)
-    if state == "unchecked":
-        rows = rows.exclude(results__is_current=True)
-    elif state:
-        rows = rows.filter(results__is_current=True, results__state=state)
+    if state:
+        rows = in_state(rows, state)
     page = keyset_page(rows, moment="created_at", size=limit, after=cursor)
     return {"items": page.rows, "next": page.next or None}
 

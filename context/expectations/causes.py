@@ -17,7 +17,7 @@ from django.db.models import F, Q
 from context.expectations.checking import check_as_of
 from context.expectations.policy import IGNORED_KINDS, MAX_CHANGES
 from context.expectations.requirements import Outcome
-from context.models import ContextProfileVersion, Expectation
+from context.models import ContextProfileVersion, Expectation, ExpectationResult
 from identity.change_policy import CHANGE_KINDS
 from identity.models import Agent, AuditEvent, Change, IdentityVersion
 from identity.models.changes import ChangeStream
@@ -156,12 +156,18 @@ class CauseFinder:
         now = clock.now()
         moments = [min(event.at, now) for event in events]
 
+        unknown = False
+
         def is_so(moment: datetime) -> bool:
-            return check_as_of(self.view, expectation, moment).state == outcome.state
+            nonlocal unknown
+            state = check_as_of(self.view, expectation, moment).state
+            # What could not be asked of the past does not tell that it was otherwise then.
+            unknown = unknown or state == ExpectationResult.State.ERROR
+            return state == outcome.state
 
         # A change may have been written before the mark and committed after it.
         begin = since.at if since.at < moments[0] else moments[0] - SAME_MOMENT
-        if is_so(begin) or not is_so(now):
+        if is_so(begin) or unknown or not is_so(now):
             return None
         low, high = -1, len(moments)
         while high - low > 1:
@@ -170,6 +176,8 @@ class CauseFinder:
                 high = middle
             else:
                 low = middle
+            if unknown:
+                return None
         if high == len(moments):
             return Cause(None, len(events), BY_TIME)
         before = moments[high] - TRANSACTION

@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from itertools import islice
 
 import structlog
-from django.db import DatabaseError
 
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest, request_resolve
@@ -17,15 +17,22 @@ from context.engine.pipeline import ContextMaterial, material_load, record_of
 from context.engine.record import ContextRecord
 from context.expectations.policy import LOOKED_AHEAD
 from context.expectations.requirements import Outcome, Surroundings, error_outcome, facts_in, outcome_of
-from context.expectations.targets import subjects_load, targets_load
+from context.expectations.targets import (
+    NOTHING_UNINDEXED,
+    FactSubject,
+    Key,
+    TargetMemory,
+    Unindexed,
+    subjects_load,
+    targets_load,
+    unindexed_load,
+)
 from context.models import Expectation
 from memory.embedding import EmbeddingFailed
 from memory.persona import PersonaMemory
 from nousweb.lib.errors import DomainError
 
 logger = structlog.get_logger(__name__)
-
-FAILURES = (DomainError, EmbeddingFailed, DatabaseError, KeyError, ValueError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +55,12 @@ class ImpactCheck:
 
 def expectations_check(view: PersonaMemory, expectations: Sequence[Expectation]) -> Iterator[Check]:
     """Ask each question now, through one persona's view, and judge the prompt. Expectations with the same request
-    share it. What cannot be asked is an error."""
-    targets = targets_load(view, expectations)
+    share it. What cannot be asked is an error, whatever stops it: it must not stop the others, whose last results
+    would stand."""
+    surroundings = _SurroundingsReader(view, expectations)
     for group, material in _materials(view, expectations):
-        if isinstance(material, Outcome):
-            yield from (Check(one, material) for one in group)
-            continue
-        record = record_of(material)
-        known = Surroundings(targets, _subjects(view, group, record))
-        yield from (Check(one, outcome_of(one, record, known), record) for one in group)
+        record = _record(group[0], material)
+        yield from (_check(one, record, surroundings) for one in group)
 
 
 def expectations_impact(
@@ -64,27 +68,13 @@ def expectations_impact(
 ) -> Iterator[ImpactCheck]:
     """The same with and without a change under consideration, one loading for both."""
     overrides = overrides.seen_by(view.personas)
-    targets = targets_load(view, expectations)
+    surroundings = _SurroundingsReader(view, expectations)
+    changed = _SurroundingsReader(view, expectations, overrides)
     others = list(overrides.metadata)
     for group, material in _materials(view, expectations, others):
-        if isinstance(material, Outcome):
-            yield from (ImpactCheck(one, Check(one, material), Check(one, material)) for one in group)
-            continue
-        before = record_of(material)
-        after = _record_after(view, material, overrides, others)
-        subjects = _subjects(view, group, before)
-        known = Surroundings(targets, subjects)
-        for one in group:
-            first = Check(one, outcome_of(one, before, known), before)
-            if isinstance(after, Outcome):
-                yield ImpactCheck(one, first, Check(one, after))
-                continue
-            changed = Surroundings(
-                targets,
-                {**subjects, **_subjects(view, group, after), **_proposed_subject(overrides)},
-                frozenset(overrides.facts),
-            )
-            yield ImpactCheck(one, first, Check(one, outcome_of(one, after, changed), after))
+        before = _record(group[0], material)
+        after = material if isinstance(material, Outcome) else _record_after(view, material, overrides, others)
+        yield from (ImpactCheck(one, _check(one, before, surroundings), _check(one, after, changed)) for one in group)
 
 
 def check_as_of(view: PersonaMemory, expectation: Expectation, moment: datetime) -> Outcome:
@@ -92,10 +82,64 @@ def check_as_of(view: PersonaMemory, expectation: Expectation, moment: datetime)
     try:
         request = replace(ContextRequest.of_json(expectation.request), as_of=moment)
         record = record_of(material_load(view, request_resolve(view, request)))
-        known = Surroundings(targets_load(view, [expectation]), _subjects(view, [expectation], record))
+        known = Surroundings(targets_load(view, [expectation]), _subjects(view, expectation, record))
         return outcome_of(expectation, record, known)
-    except FAILURES as error:
-        return error_outcome(_said(error))
+    except Exception as error:
+        return _error(error, expectation)
+
+
+class _SurroundingsReader:
+    """What verdicts need besides the prompt. What is the same for all prompts is read once, at the first of them."""
+
+    def __init__(
+        self, view: PersonaMemory, expectations: Sequence[Expectation], overrides: Overrides | None = None
+    ) -> None:
+        self._view = view
+        self._expectations = expectations
+        self._overrides = overrides
+
+    @cached_property
+    def _targets(self) -> Mapping[Key, TargetMemory] | None:
+        try:
+            return targets_load(self._view, self._expectations)
+        except Exception:
+            # One of them cannot be read, which costs only that one.
+            return None
+
+    @cached_property
+    def _unindexed(self) -> Unindexed:
+        return unindexed_load(self._view, self._expectations)
+
+    def around(self, expectation: Expectation, record: ContextRecord) -> Surroundings:
+        """What is known of the memories that this verdict is about."""
+        targets = self._targets
+        if targets is None:
+            targets = targets_load(self._view, [expectation])
+        subjects = _subjects(self._view, expectation, record, self._unindexed)
+        if self._overrides is None:
+            return Surroundings(targets, subjects, unindexed=self._unindexed)
+        if subjects:
+            subjects = {**subjects, **_proposed_subject(self._view, self._overrides)}
+        return Surroundings(targets, subjects, frozenset(self._overrides.facts), self._unindexed)
+
+
+def _record(expectation: Expectation, material: ContextMaterial | Outcome) -> ContextRecord | Outcome:
+    if isinstance(material, Outcome):
+        return material
+    try:
+        return record_of(material)
+    except Exception as error:
+        return _error(error, expectation)
+
+
+def _check(expectation: Expectation, record: ContextRecord | Outcome, surroundings: _SurroundingsReader) -> Check:
+    if isinstance(record, Outcome):
+        return Check(expectation, record)
+    try:
+        outcome = outcome_of(expectation, record, surroundings.around(expectation, record))
+    except Exception as error:
+        outcome = _error(error, expectation)
+    return Check(expectation, outcome, record)
 
 
 def _materials(
@@ -112,7 +156,7 @@ def _materials(
             continue
         try:
             yield group, material_load(view, resolved, others=others)
-        except FAILURES as error:
+        except Exception as error:
             yield group, _error(error, group[0])
 
 
@@ -130,7 +174,7 @@ def _resolved_ahead(
 def _resolved(view: PersonaMemory, expectation: Expectation) -> ResolvedRequest | Outcome:
     try:
         return request_resolve(view, ContextRequest.of_json(expectation.request))
-    except FAILURES as error:
+    except Exception as error:
         return _error(error, expectation)
 
 
@@ -147,21 +191,26 @@ def _record_after(
         if force_include := overrides.newly_searched:
             material = material_load(view, material.resolved, force_include=force_include, others=others)
         return record_of(material, overrides)
-    except FAILURES as error:
+    except Exception as error:
         return error_outcome(_said(error))
 
 
-def _subjects(view: PersonaMemory, group: Sequence[Expectation], record: ContextRecord) -> Mapping[str, str]:
-    """Subjects of the facts in a prompt, where one of the expectations asks for them."""
-    if not any(one.requirement == Expectation.Requirement.ONLY for one in group):
+def _subjects(
+    view: PersonaMemory, expectation: Expectation, record: ContextRecord, unindexed: Unindexed = NOTHING_UNINDEXED
+) -> Mapping[str, FactSubject]:
+    """What the facts in a prompt are about, and those that the search could not weigh, where the expectation asks for
+    it."""
+    if expectation.requirement != Expectation.Requirement.ONLY:
         return {}
-    return subjects_load(view, [key for key in facts_in(record) if key != PROPOSED])
+    waiting = [item_id for item_type, item_id in unindexed.texts if item_type == "fact"]
+    return subjects_load(view, {key for key in (*facts_in(record), *waiting) if key != PROPOSED})
 
 
-def _proposed_subject(overrides: Overrides) -> Mapping[str, str]:
+def _proposed_subject(view: PersonaMemory, overrides: Overrides) -> Mapping[str, FactSubject]:
     """The subject of the text that would stand in a fact's place."""
-    placed = [key for key, text in overrides.facts.items() if text is not None]
-    return {PROPOSED: overrides.subjects.get(placed[0], "")} if placed else {}
+    placed = [key for key, text in overrides.facts.items() if text is not None][:1]
+    found = list(subjects_load(view, placed).values())
+    return {PROPOSED: found[0]} if found else {}
 
 
 def _said(error: Exception) -> str:

@@ -26,6 +26,8 @@ SECTIONS = (*SECTION_BUDGETS, *IDENTITY_PARTS)
 OWN_WORDS = frozenset({"task", "message"})
 """Types of items that repeat the request, so that what it says is no memory."""
 
+MAX_UNINDEXED = 1_000
+"""Memories without a vector that a check looks through; while there are more, no absence is known."""
 LOOKED_AHEAD = 4
 """So many questions are embedded while the one before them is asked."""
 
@@ -45,6 +47,8 @@ CAUSE_SECONDS = 60.0
 
 RECHECK_AFTER = timedelta(hours=6)
 """What nothing has changed is checked again after so long: facts begin and end by the clock too."""
+RESULT_HOLDS = 4 * RECHECK_AFTER
+"""A pass that was not checked again for so long says nothing of today: nobody checks any more."""
 RECHECK_ERRORS_AFTER = timedelta(minutes=5)
 """What could not run is tried again after so long."""
 REST_FACTOR = 4

@@ -1,13 +1,13 @@
 """Whether a prompt is what an expectation demands. Pure: what has to be read is given."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from context.engine.assembly import VerdictCode
 from context.engine.record import ContextRecord
 from context.expectations.policy import IDENTITY_PARTS, OWN_WORDS
-from context.expectations.targets import Key, TargetMemory
+from context.expectations.targets import NOTHING_UNINDEXED, FactSubject, Key, TargetMemory, Unindexed
 from context.models import Expectation, ExpectationResult
 from nousweb.lib.fencing import plain_text
 
@@ -51,14 +51,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a verdict needs besides the prompt: the memories that expectations name, and the subjects of facts.
+    """What a verdict needs besides the prompt: the memories that expectations name, what facts are about, and what the
+    search could not weigh.
 
-    `is_replaced` are ids of facts that would be gone under a change under consideration.
+    `replaced` are ids of facts that would be gone under a change under consideration.
     """
 
     targets: Mapping[Key, TargetMemory] = field(default_factory=dict)
-    subjects: Mapping[str, str] = field(default_factory=dict)
+    subjects: Mapping[str, FactSubject] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
+    unindexed: Unindexed = NOTHING_UNINDEXED
 
 
 def error_outcome(detail: str) -> Outcome:
@@ -74,10 +76,38 @@ def outcome_of(expectation: Expectation, record: ContextRecord, known: Surroundi
         return error_outcome(f"The search had to do without vectors: {record.degraded}.")
     match expectation.target:
         case Target.MEMORY:
-            return _memory(expectation, record, known)
+            found = _memory(expectation, record, known)
         case Target.TEXT:
-            return _text(expectation, record)
-    return _section(expectation, record)
+            found = _text(expectation, record)
+        case _:
+            return _section(expectation, record)
+    if found.passed and expectation.requirement != Requirement.PRESENT:
+        return _not_weighed(expectation, known) or found
+    return found
+
+
+def _not_weighed(expectation: Expectation, known: Surroundings) -> Outcome | None:
+    """Why nothing may be said to be absent: a memory that would break the expectation has no vector yet, so that the
+    search could have found it by its words only."""
+    unindexed = known.unindexed
+    if unindexed.too_many:
+        return error_outcome("Too many memories have no vector yet to tell that something is not found.")
+    own = (expectation.item_type, expectation.item_id)
+    if expectation.requirement == Requirement.ONLY:
+        subject = known.subjects.get(own[1])
+        waiting: Iterable[Key] = (
+            key
+            for key in unindexed.texts
+            if key != own and (other := known.subjects.get(key[1])) and subject and other.is_same(subject)
+        )
+    else:
+        target = known.targets.get(own)
+        sentence = normalised(target.content if target else expectation.text)
+        waiting = (
+            key for key, text in unindexed.texts.items() if key == own or (sentence and sentence in normalised(text))
+        )
+    key = next(iter(waiting), None)
+    return error_outcome(f"{_name(key)} has no vector yet, so the search could not weigh it.") if key else None
 
 
 def normalised(text: str) -> str:
@@ -155,14 +185,13 @@ def _missing(key: Key, record: ContextRecord, known: Surroundings) -> Outcome:
 
 
 def _alone(key: Key, record: ContextRecord, known: Surroundings) -> Outcome:
-    target = known.targets.get(key)
-    subject = normalised(target.subject) if target else ""
-    if not subject:
+    subject = known.subjects.get(key[1])
+    if subject is None or not subject.is_same(subject):
         return Outcome(State.FAILED, "no_subject", "It has no subject, so nothing can be the only one of it.", (key,))
     others: list[Key] = [
         ("fact", other)
         for other in facts_in(record)
-        if other != key[1] and normalised(known.subjects.get(other, "")) == subject
+        if other != key[1] and (of := known.subjects.get(other)) is not None and of.is_same(subject)
     ]
     if others:
         named = ", ".join(_name(other) for other in others[:MAX_NAMED])

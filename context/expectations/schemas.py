@@ -10,7 +10,7 @@ from pydantic import Field
 
 from context.api.schemas import ContextIn
 from context.expectations import policy
-from context.expectations.selectors import result_of
+from context.expectations.selectors import result_of, state_of
 from context.models import Expectation, ExpectationResult
 from identity.models import Agent
 from identity.services.change_bodies import Bodies, BodyLoader
@@ -119,8 +119,7 @@ class ExpectationOut(Schema):
 
     @staticmethod
     def resolve_state(expectation: Expectation) -> str:
-        result = result_of(expectation)
-        return result.state if result else "unchecked"
+        return state_of(expectation) or "unchecked"
 
     @staticmethod
     def resolve_result(expectation: Expectation) -> ExpectationResult | None:

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet
 
-from context.expectations.policy import VIEW
+from context.expectations.policy import RESULT_HOLDS, VIEW
 from context.models import Expectation, ExpectationResult
 from context.models.expectations import ExpectationQuerySet
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.persona import VIEW_SUBCONSCIOUS, VIEWS
+from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 
 State = ExpectationResult.State
@@ -46,6 +47,23 @@ def result_of(expectation: Expectation) -> ExpectationResult | None:
     return held[0] if held else None
 
 
+def state_of(expectation: Expectation) -> str:
+    """Its state by the current result; "" before its first check, and where a pass is older than RESULT_HOLDS."""
+    result = result_of(expectation)
+    if result is None or (result.passed and result.checked_at < clock.now() - RESULT_HOLDS):
+        return ""
+    return result.state
+
+
+def in_state(rows: ExpectationQuerySet, state: str) -> ExpectationQuerySet:
+    """Of `rows` those whose `state_of` is `state`; "unchecked" in place of ""."""
+    held = ExpectationResult.objects.filter(expectation=OuterRef("pk"), is_current=True)
+    outdated = Q(state=State.PASSED, checked_at__lt=clock.now() - RESULT_HOLDS)
+    if state == "unchecked":
+        return rows.exclude(Exists(held.exclude(outdated)))
+    return rows.filter(Exists(held.filter(state=state).exclude(outdated)))
+
+
 def broken_results(by: Principal) -> QuerySet[ExpectationResult]:
     """The current results of active expectations that failed or could not run, of all agents, as `by` may see them."""
     rows = ExpectationResult.objects.filter(is_current=True, expectation__active=True).exclude(state=State.PASSED)
@@ -54,7 +72,7 @@ def broken_results(by: Principal) -> QuerySet[ExpectationResult]:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How many active expectations there are in each state; `unchecked` have no result yet."""
+    """How many active expectations there are in each state; `unchecked` have no result that says anything of today."""
 
     passed: int = 0
     failed: int = 0
@@ -75,5 +93,5 @@ class Standing:
 
 def standing_of(expectations: Sequence[Expectation]) -> Standing:
     """The figures of expectations that were read by `expectations_of`; retired ones do not count."""
-    states = [result.state if (result := result_of(one)) else "" for one in expectations if one.active]
+    states = [state_of(one) for one in expectations if one.active]
     return Standing(states.count(State.PASSED), states.count(State.FAILED), states.count(State.ERROR), states.count(""))

@@ -1,11 +1,15 @@
 """The memories that requirements name, as they are now: what they say, and whether any prompt could hold them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from context.expectations.policy import MAX_UNINDEXED
 from context.models import Expectation
+from memory.models import IndexStatus, SearchItem
 from memory.persona import PersonaMemory
+from memory.policy import PROFILE_CATEGORIES
+from memory.subjects.spelling import meaning_of
 from memory.types import MEMORY_TYPES
 
 Key = tuple[str, str]
@@ -14,11 +18,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TargetMemory:
-    """A memory that is there, active or not. `successor` is the id of what replaced it; `subject` that of a fact."""
+    """A memory that is there, active or not. `successor` is the id of what replaced it."""
 
     content: str
     active: bool = True
-    subject: str = ""
     successor: str = ""
     invalid: bool = False
 
@@ -43,13 +46,59 @@ def _target(row: Any, content: str) -> TargetMemory:
     return TargetMemory(
         content,
         getattr(row, "active", True),
-        getattr(row, "subject", ""),
         str(successor or ""),
         getattr(row, "invalidated_at", None) is not None,
     )
 
 
-def subjects_load(view: PersonaMemory, fact_ids: Iterable[str]) -> Mapping[str, str]:
-    """Subjects by the ids of facts."""
-    rows = view.facts.filter(pk__in=fact_ids).values_list("pk", "subject", "subject_alias__subject__name")
-    return {str(key): name or subject for key, subject, name in rows}
+@dataclass(frozen=True, slots=True)
+class FactSubject:
+    """What a fact is about: the thing of the registry, by whatever spelling; `meaning` that of its name.
+
+    Each persona has a registry of its own, so things of two personas are compared by what they are called.
+    """
+
+    persona: str
+    subject: str
+    meaning: str
+
+    def is_same(self, other: "FactSubject") -> bool:
+        """Whether both are about one thing; what is about nothing in particular is about nothing together."""
+        if self.persona == other.persona and self.subject and other.subject:
+            return self.subject == other.subject
+        return bool(self.meaning) and self.meaning == other.meaning
+
+
+def subjects_load(view: PersonaMemory, fact_ids: Iterable[str]) -> Mapping[str, FactSubject]:
+    """What facts are about, by their ids."""
+    columns = ("pk", "persona", "subject", "subject_alias__subject", "subject_alias__subject__name")
+    rows = view.facts.filter(pk__in=list(fact_ids)).values_list(*columns)
+    return {
+        str(key): FactSubject(persona, str(thing or ""), meaning_of(name or written))
+        for key, persona, written, thing, name in rows
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Unindexed:
+    """Memories that a search cannot weigh by meaning yet, since they have no vector: their texts, by type and id.
+
+    `too_many`: there are more than are looked at.
+    """
+
+    texts: Mapping[Key, str] = field(default_factory=dict)
+    too_many: bool = False
+
+
+NOTHING_UNINDEXED = Unindexed()
+
+
+def unindexed_load(view: PersonaMemory, expectations: Iterable[Expectation]) -> Unindexed:
+    """What waits for its vector, or failed to get one, where one of the expectations demands that something is not in
+    the prompt. Core memory is included without any search."""
+    if all(one.requirement == Expectation.Requirement.PRESENT for one in expectations):
+        return NOTHING_UNINDEXED
+    rows = SearchItem.objects.filter(agent=view.agent, persona__in=view.personas, active=True)
+    waiting = rows.exclude(status=IndexStatus.READY).exclude(category__in=PROFILE_CATEGORIES)
+    found = list(waiting.values_list("item_type", "item_id", "text")[: MAX_UNINDEXED + 1])
+    return Unindexed({(kind, key): text for kind, key, text in found}, len(found) > MAX_UNINDEXED)

@@ -6,7 +6,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from context.expectations.jobs import checks_queue
 from context.expectations.selectors import expectations_of, result_of, standing_of
@@ -25,11 +25,14 @@ from context.what_if.scenarios import fact_overrides
 from identity.models import Agent, AuditEvent, Change
 from identity.principal import Principal
 from identity.services.change_feed import streams_publish
+from memory.embedding import embedder_named
+from memory.embedding.registry import configured_name
 from memory.jobs.runner import job_run
-from memory.models import Fact, Job
-from memory.services.erasure import fact_erase
+from memory.models import Fact, Job, SearchItem
+from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_edit, fact_invalidate, fact_learn, fact_restore, fact_supersede
 from memory.services.indexing import embeddings_make
+from memory.services.subjects.split import subject_split
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from tests.factories import make_fact, make_principal, make_run
@@ -363,3 +366,112 @@ def test_expectation_asks_for_its_project(ada, billing, reviewer):
     outside = expect(ada, reviewer, **about(own))
     assert checked(inside, reviewer).passed
     assert checked(outside, reviewer).state == "failed"
+
+
+def kept(expectation: Expectation) -> ExpectationResult:
+    return ExpectationResult.objects.get(expectation=expectation, is_current=True)
+
+
+def test_expectation_follows_the_registry_of_subjects(ada, system, reviewer):
+    fact = make_fact(ada, "The cluster runs on Kubernetes 1.31 for billing.", system, subject="k8s")
+    one = expect(
+        ada, reviewer, "only_of_subject", request=request_of("What does the cluster run for billing?"), **about(fact)
+    )
+    assert checked(one, reviewer).code == "alone"
+    other = make_fact(ada, "The cluster for billing has nine nodes on Kubernetes.", system, subject="Kubernetes")
+    result = checked(one, reviewer)
+    assert (result.state, result.code) == ("failed", "not_alone"), result.detail
+    assert str(other.pk) in result.detail
+    # A person says that these are two things after all, by the facts.
+    subject_split(subject=other.subject_alias.subject, by=reviewer, facts=[other.pk], name="Kubernetes in billing")
+    assert checked(one, reviewer).code == "alone"
+
+
+@pytest.mark.parametrize("stops", ["embedder", "profile", "memory"])
+def test_expectation_that_nothing_can_check_passes_none(ada, billing, reviewer, monkeypatch, stops):
+    wanted = {
+        "present": expect(ada, reviewer, **about(billing)),
+        "only": expect(ada, reviewer, "only_of_subject", **about(billing)),
+        "absent": expect(ada, reviewer, "absent", target="text", text="no such words anywhere"),
+        "section": expect(ada, reviewer, target="section", section="identity"),
+    }
+    fine = expect(ada, reviewer, target="section", section="frame", request=request_of("Hello!"))
+    for one in (*wanted.values(), fine):
+        assert checked(one, reviewer).passed
+    if stops == "embedder":
+        monkeypatch.setattr(type(embedder_named(configured_name())), "embed_query", _unavailable)
+    elif stops == "profile":
+        ids = [one.pk for one in wanted.values()]
+        Expectation.objects.filter(pk__in=ids).update(request={**wanted["absent"].request, "profile": "gone"})
+    else:
+        # As a broken import would leave it: no target can be looked up by it.
+        ids = [one.pk for one in wanted.values()]
+        Expectation.objects.filter(pk__in=ids).update(target="memory", item_type="fact", item_id="no uuid")
+    expectations_verify(agent=ada, by=reviewer)
+    assert {name: kept(one).state for name, one in wanted.items()} == dict.fromkeys(wanted, "error")
+    assert kept(fine).passed, "what stops one stops no other"
+    assert standing_of(list(expectations_of(ada, reviewer))).state == "error"
+
+
+def _unavailable(self: object, text: str) -> None:
+    raise RuntimeError("The model's file is broken.")
+
+
+def test_expectation_of_absence_waits_for_the_vectors(ada, billing, reviewer):
+    hidden = make_fact(ada, "Ledger rows land in a warehouse at night.", reviewer, subject="ledger")
+    embeddings_make()
+    by_id = expect(ada, reviewer, "absent", **about(hidden))
+    by_text = expect(ada, reviewer, "absent", target="text", text="in a warehouse")
+    alone = expect(ada, reviewer, "only_of_subject", **about(billing))
+    other = make_fact(ada, "Zebra stripes are painted over there.", reviewer, subject="billing")
+    SearchItem.objects.filter(item_id__in=[str(hidden.pk), str(other.pk)]).update(status="failed", embedding=None)
+    expectations_verify(agent=ada, by=reviewer)
+    for one in (by_id, by_text, alone):
+        assert kept(one).state == "error", one
+        assert "vector" in kept(one).detail
+    SearchItem.objects.filter(item_id__in=[str(hidden.pk), str(other.pk)]).update(status="pending")
+    assert checked(by_id, reviewer).passed
+    assert checked(by_text, reviewer).passed
+
+
+def test_expectation_without_a_judge_does_not_pass_a_contradiction(ada, billing, reviewer, system, settings):
+    settings.JUDGE = "none"
+    one = expect(ada, reviewer, "only_of_subject", **about(billing))
+    assert checked(one, reviewer).passed
+    fact_learn(
+        agent=ada,
+        content="The billing service uses the database MariaDB.",
+        subject="billing",
+        by=system,
+        category="technical",
+        importance=0.8,
+    )
+    assert checked(one, reviewer).code == "not_alone"
+
+
+def test_expectations_of_an_erased_agent_pass_nowhere(ada, billing, api, bob, reviewer, charlie):
+    one = expect(ada, reviewer, "absent", target="text", text="no such words anywhere")
+    assert checked(one, reviewer).passed
+    agent_erase(agent=ada, by=Principal.of_user(charlie), reason="Asked for.")
+    assert not ExpectationResult.objects.exists()
+    for action in ("run", "list"):
+        with pytest.raises(CommandError) as refused:
+            call_command("expectations", action, "ada")
+        assert refused.value.returncode == 2
+    assert api.as_person(bob).post("/expectations/run", {}, query={"agent": "ada"}).status_code == 404
+    assert checks_queue() == 0
+
+
+def test_expectation_pass_of_days_ago_is_no_pass(ada, billing, reviewer, api, bob):
+    one = expect(ada, reviewer, **about(billing))
+    assert checked(one, reviewer).passed
+    ExpectationResult.objects.update(checked_at=clock.now() - timedelta(days=2))
+    found = list(expectations_of(ada, reviewer))
+    assert (standing_of(found).unchecked, standing_of(found).state) == (1, "error")
+    people = api.as_person(bob)
+    for state, number in (("passed", 0), ("unchecked", 1)):
+        page = people.get("/expectations", {"agent": "ada", "state": state}).json()
+        assert len(page["items"]) == number
+    with pytest.raises(SystemExit) as left:
+        call_command("expectations", "list", "ada", stdout=StringIO())
+    assert left.value.code == 2

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 from django.core.management.base import BaseCommand, CommandError
 
 from context.expectations.schemas import ExpectationOut
-from context.expectations.selectors import Standing, expectations_of, result_of, standing_of
+from context.expectations.selectors import Standing, expectations_of, result_of, standing_of, state_of
 from context.expectations.services import expectations_verify
 from context.models import Expectation, ExpectationResult
 from identity.models import Agent, Persona
@@ -20,6 +20,7 @@ from nousweb.lib.errors import DomainError
 
 State = ExpectationResult.State
 EXIT_CODES = {State.PASSED: 0, State.FAILED: 1, State.ERROR: 2}
+NOT_CHECKED = "It was not checked, or not for a day."
 WORDS = {State.PASSED: "PASSED", State.FAILED: "FAILED", State.ERROR: "COULD NOT RUN", "": "UNCHECKED"}
 
 
@@ -67,9 +68,9 @@ class Command(BaseCommand):
 def _text(agent: Agent, found: list[Expectation], standing: Standing) -> str:
     lines = []
     for one in found:
-        result = result_of(one)
-        lines.append(f"{WORDS[result.state if result else '']}  “{one.input[:80]}”: {_demand(one)}")
-        if result is not None and not result.passed:
+        result, state = result_of(one), state_of(one)
+        lines.append(f"{WORDS[state]}  “{one.input[:80]}”: {_demand(one)}")
+        if result is not None and state in (State.FAILED, State.ERROR):
             lines.append(f"    {result.detail}")
             if cause := _cause(result):
                 lines.append(f"    {cause}")
@@ -102,11 +103,12 @@ def _junit(agent: Agent, found: list[Expectation], standing: Standing) -> str:
         f' failures="{standing.failed}" errors="{errors}">',
     ]
     for one in found:
-        result = result_of(one)
+        result, state = result_of(one), state_of(one)
         name = _attribute(f"{one.input[:200]}: {_demand(one)}")
         lines.append(f'  <testcase classname={_attribute(f"expectations.{agent.slug}")} name={name} id="{one.pk}">')
-        if result is None or result.state == State.ERROR:
-            lines.append(f"    <error message={_attribute(result.detail if result else 'It was not checked.')}/>")
+        if result is None or state in (State.ERROR, ""):
+            said = result.detail if result and state else NOT_CHECKED
+            lines.append(f"    <error message={_attribute(said)}/>")
         elif not result.passed:
             said = escape(_xml(_cause(result)))
             lines.append(

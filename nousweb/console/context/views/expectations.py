@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST
 
 from context.expectations.policy import ADD, CHANGE, RUN
-from context.expectations.selectors import expectation_get, expectations_of, result_of, standing_of
+from context.expectations.selectors import expectation_get, expectations_of, result_of, standing_of, state_of
 from context.expectations.services import (
     expectation_create,
     expectation_restore,
@@ -67,7 +67,7 @@ class ExpectationRow:
 
     @property
     def state(self) -> str:
-        return self.result.state if self.result else ""
+        return state_of(self.one)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -84,8 +84,8 @@ def agent_expectations(request: HttpRequest, slug: str) -> HttpResponse:
     state = request.GET.get("state", "")
     wanted = [one for one in found if one.active != (state == "retired")]
     if state in ExpectationResult.State.values:
-        wanted = [one for one in wanted if _state(one) == state]
-    wanted.sort(key=lambda one: WORST_FIRST[_state(one)])
+        wanted = [one for one in wanted if state_of(one) == state]
+    wanted.sort(key=lambda one: WORST_FIRST[state_of(one)])
     page = Paginator(wanted, A_PAGE).get_page(request.GET.get("page"))
     standing = standing_of(found)
     counts = {
@@ -182,11 +182,6 @@ def agent_expectation_undo(request: HttpRequest, slug: str, pk: UUID) -> HttpRes
         return render(request, "context/_expectation_made.html", {"one": one, "undone": True})
     messages.success(request, "Taken back: it is not expected any more.")
     return redirect("agent_expectations", slug=slug)
-
-
-def _state(one: Expectation) -> str:
-    result = result_of(one)
-    return result.state if result else ""
 
 
 def _made(form: ExpectationForm, agent: Agent, by: Principal) -> Expectation | None:
