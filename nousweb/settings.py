@@ -165,7 +165,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "nousweb.console.navigation.console",
+                "nousweb.console.common.navigation.console",
             ],
         },
     }

@@ -1,7 +1,8 @@
 """The types of memory that are searched, each declared in a file of its own.
 
 Index, search, looks at the past, erasure, export, rights and the API derive from `MEMORY_TYPES`. How prompts show a
-type is declared in `context/engine/retrieval/memory_sections.py`, its pages in `nousweb/console/memory_types.py`.
+type is declared in `context/engine/retrieval/memory_sections.py`, its pages in
+`nousweb/console/common/memory_types.py`.
 """
 
 from collections.abc import Mapping

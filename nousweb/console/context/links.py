@@ -4,7 +4,7 @@ from django.urls import NoReverseMatch, reverse
 
 from identity.policy import Section
 from memory.models import ItemType
-from nousweb.console.memory_types import TYPE_PAGES
+from nousweb.console.common.memory_types import TYPE_PAGES
 
 PAGES = {**{key: one.page for key, one in TYPE_PAGES.items()}, "censor": "agent_censor", "loop": "agent_loop"}
 """URL name of the page of each type of item, by agent and id."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from context.engine.record import ContextRecord
 from context.what_if.identity_delivery import section_label
-from nousweb.console.charts import stacked_bar
+from nousweb.console.common.charts import stacked_bar
 from nousweb.console.context.labels import (
     SCOPES,
     VERDICTS,

@@ -8,7 +8,7 @@ from django.db.models import Aggregate, Avg, Count, FloatField, Q, QuerySet, Sum
 
 from context.models import ContextRun, MemoryUsage
 from identity.models import Agent
-from nousweb.console.charts import Bar, bars, lines, nice_top
+from nousweb.console.common.charts import Bar, bars, lines, nice_top
 from nousweb.console.home.period import Period, Trend
 
 CHART_HEIGHT = 120.0

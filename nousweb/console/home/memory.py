@@ -11,9 +11,9 @@ from django.db.models import Case, CharField, Count, Model, Q, QuerySet, Value, 
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Censor
-from nousweb.console.charts import Bar, Segment, bars, nice_top, stacked_bar
+from nousweb.console.common.charts import Bar, Segment, bars, nice_top, stacked_bar
+from nousweb.console.common.memory_types import TYPE_PAGES, State
 from nousweb.console.home.period import Period, Trend
-from nousweb.console.memory_types import TYPE_PAGES, State
 
 SPARK_HEIGHT = 28.0
 WHOLE = 100.0

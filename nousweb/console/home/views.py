@@ -5,8 +5,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from identity.services.proposals import REVIEW
+from nousweb.console.common.requests import principal_of
 from nousweb.console.home.dashboard import CHOICES, dashboard
-from nousweb.console.requests import principal_of
 
 
 @require_safe

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from memory.models import Fact, FactChange
-from nousweb.console.charts import SpanBar, span_bars
+from nousweb.console.common.charts import SpanBar, span_bars
 from nousweb.lib import clock
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)

@@ -10,10 +10,10 @@ from django.shortcuts import redirect, render
 
 from memory.filters import MemoryFilter
 from memory.models import Episode, IndexStatus, Procedure, SearchItem
+from nousweb.console.common.memory_types import TYPE_PAGES
+from nousweb.console.common.pagination import query_without
+from nousweb.console.common.requests import form_refuse
 from nousweb.console.memory.persona_scope import PersonaScope, persona_tabs
-from nousweb.console.memory_types import TYPE_PAGES
-from nousweb.console.pagination import query_without
-from nousweb.console.requests import form_refuse
 from nousweb.lib.errors import Conflict, Invalid
 
 STATUS_KINDS: dict[str, str] = {IndexStatus.READY: "ok", IndexStatus.PENDING: "warn", IndexStatus.FAILED: "removed"}

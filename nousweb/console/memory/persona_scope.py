@@ -10,8 +10,8 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.persona import VIEW_SUBCONSCIOUS, PersonaMemory, memory_of, subconscious_memory_of
-from nousweb.console.pagination import query_without
-from nousweb.console.requests import principal_of
+from nousweb.console.common.pagination import query_without
+from nousweb.console.common.requests import principal_of
 from nousweb.lib.errors import NotFound
 
 Row = TypeVar("Row", bound=Model)

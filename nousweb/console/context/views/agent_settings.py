@@ -17,8 +17,8 @@ from context.services.agent_settings import (
     settings_update,
 )
 from identity.selectors import agent_get
+from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.agent_settings_form import CONTESTED_LABELS, SECTION_LABELS, AgentSettingsForm
-from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 

@@ -21,10 +21,10 @@ from context.services.replay import context_replay
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_get
+from nousweb.console.common.requests import layout_of, principal_of
 from nousweb.console.context.forms import DateTimeInput
 from nousweb.console.context.presentation import PromptView
 from nousweb.console.context.run_comparison import compare
-from nousweb.console.requests import layout_of, principal_of
 from nousweb.lib.errors import Invalid, NotFound
 
 NOW = "now"

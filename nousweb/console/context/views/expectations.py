@@ -31,10 +31,10 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.persona import VIEW_SUBCONSCIOUS, VIEWS
+from nousweb.console.common.object_links import object_url
+from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
 from nousweb.console.context.links import memory_url
-from nousweb.console.object_links import object_url
-from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 A_PAGE = 50

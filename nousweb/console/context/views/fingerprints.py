@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from context.feedback.fingerprint_stats import FEW, fingerprints
 from context.selectors import VIEW_RUN
 from identity.selectors import agent_get
-from nousweb.console.requests import principal_of
+from nousweb.console.common.requests import principal_of
 from nousweb.lib import clock
 
 PERIODS = {"": "As long as the log is kept", "1": "Last day", "7": "Last 7 days", "30": "Last 30 days"}

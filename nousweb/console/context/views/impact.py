@@ -35,9 +35,9 @@ from memory.models.project_scope import place_name
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import PROFILE_CATEGORIES
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
+from nousweb.console.common.requests import SELECTED_MOST, layout_of, principal_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.console.memory.review_queue import visible_reviews
-from nousweb.console.requests import SELECTED_MOST, layout_of, principal_of
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 

@@ -20,9 +20,9 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.persona import VIEW_SUBCONSCIOUS
+from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.forms import InspectorForm, inspector_values
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, PromptView
-from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Invalid, NotFound
 
 # A longer address is refused by servers on the way.

@@ -24,10 +24,10 @@ from memory.policy import KNOWN_CATEGORIES
 from memory.search.memory_loader import memories_load
 from memory.services.facts import fact_edit, fact_invalidate
 from memory.types import MEMORY_TYPES
+from nousweb.console.common.requests import principal_of
 from nousweb.console.context.forms import InspectorForm
 from nousweb.console.context.links import memory_url
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
-from nousweb.console.requests import principal_of
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 CHANGE_FACT = "memory.change_fact"

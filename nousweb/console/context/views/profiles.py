@@ -19,9 +19,9 @@ from context.services.profiles import (
 )
 from identity.models import Agent
 from identity.selectors import agent_get
+from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.profile_forms import ProfileCopyForm, ProfileForm
 from nousweb.console.context.profile_settings import SETTINGS, setting_words, settings_text
-from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 

@@ -22,11 +22,11 @@ from context.selectors import VIEW_RUN, run_get, runs_of
 from context.services.response import context_outcome
 from identity.filters import DateInput
 from identity.selectors import agent_get
+from nousweb.console.common.pagination import query_without, request_page
+from nousweb.console.common.requests import principal_of
 from nousweb.console.context.answer_marks import answer_pieces
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView
-from nousweb.console.pagination import query_without, request_page
-from nousweb.console.requests import principal_of
 from nousweb.lib.errors import Invalid
 
 REPORT = "context.report_context"

@@ -13,9 +13,9 @@ from identity.policy import Section
 from identity.selectors import AgentRow, agent_get, agents_overview
 from identity.services.agents import agent_create, agent_update
 from identity.services.seeding import SeedChange, Seeded, agent_reinitiate, seed_digest, seed_plan
+from nousweb.console.common.pagination import page_of, query_without
+from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.identity.forms import AgentForm, AgentSearchForm, NewAgentForm, ReasonForm
-from nousweb.console.pagination import page_of, query_without
-from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.textdiff import TextDiff, diff_texts
 

@@ -10,8 +10,8 @@ from django.views.decorators.http import require_safe
 
 from identity.filters import AuditFilter
 from identity.models import AuditEvent
-from nousweb.console.object_links import object_url
-from nousweb.console.requests import principal_of
+from nousweb.console.common.object_links import object_url
+from nousweb.console.common.requests import principal_of
 from nousweb.lib.errors import NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
 

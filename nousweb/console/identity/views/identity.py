@@ -27,10 +27,10 @@ from identity.selectors import (
 from identity.services.guardrails import guardrail_decide, text_check
 from identity.services.proposals import REVIEW, ChangeResult, identity_propose, identity_rollback
 from identity.services.versions import StaleBase, version_current
-from nousweb.console.charts import stacked_bar
+from nousweb.console.common.charts import stacked_bar
+from nousweb.console.common.pagination import page_of, query_without
+from nousweb.console.common.requests import applied_offer, form_refuse, layout_of, principal_of, section_named
 from nousweb.console.identity.forms import CompareForm, ProposeForm, RollbackForm
-from nousweb.console.pagination import page_of, query_without
-from nousweb.console.requests import applied_offer, form_refuse, layout_of, principal_of, section_named
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.lookalikes import warnings_of
 from nousweb.lib.textdiff import diff_texts

@@ -28,9 +28,9 @@ from identity.services.proposals import (
     proposals_batch,
 )
 from identity.services.versions import StaleBase
+from nousweb.console.common.pagination import page_of
+from nousweb.console.common.requests import SELECTED_MOST, layout_of, principal_of
 from nousweb.console.identity.review_queue import STATUSES, QueueFilter, ReviewItem, review_title, with_texts
-from nousweb.console.pagination import page_of
-from nousweb.console.requests import SELECTED_MOST, layout_of, principal_of
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
 from nousweb.lib.textmerge import merge_texts

@@ -16,7 +16,7 @@ from identity.models import Agent, ApiToken, Persona
 from identity.policy import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.selectors import agent_get
 from identity.services.tokens import token_create, token_revoke
-from nousweb.console.requests import form_refuse, principal_of
+from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.lib.errors import DomainError, Invalid, NotFound
 
 SCOPE_MEANING = {

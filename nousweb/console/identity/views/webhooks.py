@@ -24,8 +24,8 @@ from identity.services.webhooks import (
     webhook_update,
     webhooks_of,
 )
+from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.identity.views.tokens import SCOPE_MEANING
-from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 DELIVERIES_A_PAGE = 50

@@ -17,11 +17,11 @@ from memory.censoring.semantic_matching import default_threshold
 from memory.filters import CensorFilter
 from memory.models import Censor
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
+from nousweb.console.common.pagination import BoundedPaginator
+from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.memory.forms import BenchForm, CensorEditForm, CensorForm, RemarkForm
 from nousweb.console.memory.page_context import base_context, list_context
 from nousweb.console.memory.persona_scope import persona_scope
-from nousweb.console.pagination import BoundedPaginator
-from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
 VIEW = "memory.view_censor"

@@ -11,11 +11,11 @@ from django.views.decorators.http import require_http_methods, require_safe
 from memory.filters import DecisionFilter
 from memory.models import Decision, ItemType
 from memory.services.decisions import decision_review
+from nousweb.console.common.pagination import request_page
+from nousweb.console.common.requests import form_refuse
 from nousweb.console.memory.forms import DecisionReviewForm
 from nousweb.console.memory.page_context import OUTCOME_KINDS, base_context, index_state, list_context
 from nousweb.console.memory.persona_scope import persona_scope
-from nousweb.console.pagination import request_page
-from nousweb.console.requests import form_refuse
 from nousweb.lib.errors import Invalid
 
 STAKES_KINDS = {"high": "warn", "critical": "block"}

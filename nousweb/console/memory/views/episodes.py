@@ -9,6 +9,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from memory.filters import EpisodeFilter
 from memory.models import Episode, ItemType
 from memory.services.episodes import episode_close, episode_update
+from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.memory.forms import EpisodeCloseForm, EpisodeForm
 from nousweb.console.memory.page_context import (
     OUTCOME_KINDS,
@@ -20,7 +21,6 @@ from nousweb.console.memory.page_context import (
 )
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.memory.views.events import MONO_KINDS, previews
-from nousweb.console.pagination import query_without, request_page
 
 RELATED_SHOWN = 50
 CHANGE_EPISODE = "memory.change_episode"

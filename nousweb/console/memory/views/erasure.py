@@ -24,10 +24,10 @@ from memory.services.erasure import (
     facts_about,
     subject_erase,
 )
+from nousweb.console.common.memory_types import TYPE_PAGES
+from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import persona_scope
-from nousweb.console.memory_types import TYPE_PAGES
-from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Invalid, NotFound
 
 Goes = list[tuple[int, str]]

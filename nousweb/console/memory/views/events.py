@@ -14,9 +14,9 @@ from memory.layers.event_policy import OUTPUT_KINDS
 from memory.models import Event, EventKind, ItemType, LongTermEntry, LoopSummary
 from memory.models.events import EventQuerySet
 from memory.persona import PersonaMemory
+from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.memory.page_context import base_context, index_state
 from nousweb.console.memory.persona_scope import persona_scope
-from nousweb.console.pagination import query_without, request_page
 from nousweb.lib.errors import NotFound
 
 VIEW = "memory.view_event"

@@ -14,12 +14,12 @@ from memory.models import Fact, FactChange, ItemType
 from memory.policy import KNOWN_CATEGORIES, PROFILE_CATEGORIES
 from memory.selectors import fact_chain
 from memory.services.facts import fact_learn
+from nousweb.console.common.pagination import BoundedPaginator, query_without
+from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.memory.bitemporal_chart import bitemporal_spans
 from nousweb.console.memory.forms import FactForm
 from nousweb.console.memory.page_context import base_context, index_state
 from nousweb.console.memory.persona_scope import persona_scope
-from nousweb.console.pagination import BoundedPaginator, query_without
-from nousweb.console.requests import form_refuse, principal_of
 from nousweb.lib.errors import Invalid
 
 VIEW = "memory.view_fact"

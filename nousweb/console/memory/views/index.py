@@ -16,11 +16,11 @@ from memory.models import EmbeddingModel, IndexStatus, ItemType, SearchItem, Sea
 from memory.search.index_statistics import COUNT_FROM
 from memory.search.vector_indexes import INDEX_FROM
 from memory.services.indexing import index_retry
+from nousweb.console.common.memory_types import memory_url
+from nousweb.console.common.pagination import query_without, request_page
+from nousweb.console.common.requests import principal_of
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
-from nousweb.console.memory_types import memory_url
-from nousweb.console.pagination import query_without, request_page
-from nousweb.console.requests import principal_of
 
 
 @require_safe

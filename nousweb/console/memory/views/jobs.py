@@ -23,10 +23,10 @@ from memory.models import FactChange, Job, JudgeCall
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.undo import supersession_undo
+from nousweb.console.common.pagination import page_of, query_without, request_page
+from nousweb.console.common.requests import principal_of
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.memory.review_queue import visible_reviews
-from nousweb.console.pagination import page_of, query_without, request_page
-from nousweb.console.requests import principal_of
 from nousweb.lib.errors import DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
 

@@ -11,10 +11,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from memory.filters import ProcedureFilter
 from memory.models import ItemType, Procedure
 from memory.services.procedures import procedure_update
+from nousweb.console.common.pagination import BoundedPaginator
 from nousweb.console.memory.forms import ProcedureForm
 from nousweb.console.memory.page_context import base_context, edit_page, index_state, list_context
 from nousweb.console.memory.persona_scope import persona_scope
-from nousweb.console.pagination import BoundedPaginator
 
 PAGE_SIZE = 50
 

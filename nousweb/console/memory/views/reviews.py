@@ -16,6 +16,8 @@ from memory.models import Fact, MemoryReview, Subject
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, review_resolve
 from memory.services.reviews.undo import review_undo
+from nousweb.console.common.pagination import page_of
+from nousweb.console.common.requests import SELECTED_MOST, principal_of
 from nousweb.console.memory.review_queue import (
     STATUSES,
     ReviewQueue,
@@ -24,8 +26,6 @@ from nousweb.console.memory.review_queue import (
     uuids_of,
     visible_reviews,
 )
-from nousweb.console.pagination import page_of
-from nousweb.console.requests import SELECTED_MOST, principal_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts

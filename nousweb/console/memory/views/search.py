@@ -14,11 +14,11 @@ from memory.models import EmbeddingModel, ItemType
 from memory.models.project_scope import EVERYTHING, ProjectScope
 from memory.search import SearchHit, SearchRequest, SearchResult, search
 from memory.types import MEMORY_TYPES
+from nousweb.console.common.memory_types import memory_url
+from nousweb.console.common.pagination import query_without
+from nousweb.console.common.requests import form_refuse
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
-from nousweb.console.memory_types import memory_url
-from nousweb.console.pagination import query_without
-from nousweb.console.requests import form_refuse
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid
 

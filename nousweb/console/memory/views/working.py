@@ -6,9 +6,9 @@ from django.views.decorators.http import require_safe
 
 from memory.filters import WorkingFilter
 from memory.models import WorkingMemory
+from nousweb.console.common.pagination import request_page
 from nousweb.console.memory.page_context import list_context
 from nousweb.console.memory.persona_scope import persona_scope
-from nousweb.console.pagination import request_page
 
 
 @require_safe

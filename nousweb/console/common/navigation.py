@@ -11,7 +11,7 @@ from identity.principal import Principal
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.selectors import waiting_reviews
 from nousweb.access.roles import role_of
-from nousweb.console import memory_types
+from nousweb.console.common import memory_types
 
 AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Identity", "agent_identity", "identity.view_identityversion"),
