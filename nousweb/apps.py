@@ -26,7 +26,7 @@ class NousWebConfig(AppConfig):
         from django_q.models import Task
         from django_q.signals import call_hook, pre_enqueue
 
-        from nousweb import checks  # noqa: F401  (registers what it holds)
+        from nousweb.database import checks  # noqa: F401  (registers what it holds)
         from nousweb.queue.allowed_tasks import task_check
 
         post_migrate.connect(prepare_database, dispatch_uid="nousweb.prepare_database")

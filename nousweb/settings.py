@@ -10,7 +10,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from nousweb.lib.env import BadSetting, broker, flag, http_url, one_of, read, shown_text, whole, words
-from nousweb.secret import KeptSecret
+from nousweb.lib.secret import KeptSecret
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 

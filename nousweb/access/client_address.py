@@ -1,9 +1,9 @@
 """From where a request comes."""
 
-import ipaddress
-
 from django.conf import settings
 from django.http import HttpRequest
+
+from nousweb.runtime.web_worker.callers import network_of
 
 
 def client_address(request: HttpRequest) -> str:
@@ -16,15 +16,3 @@ def client_address(request: HttpRequest) -> str:
     if settings.TRUST_PROXY:
         said = request.META.get("HTTP_X_FORWARDED_FOR", "").rpartition(",")[2].strip() or said
     return network_of(said)
-
-
-def network_of(address: str) -> str:
-    """`address` as far as it tells clients apart."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return "0.0.0.0"  # noqa: S104
-    if parsed.version == 4:
-        return str(parsed)
-    mapped = parsed.ipv4_mapped
-    return str(mapped) if mapped else str(ipaddress.ip_network((parsed, 64), strict=False).network_address)

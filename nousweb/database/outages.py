@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 from django.views import defaults
 
 from nousweb.lib.errors import Unavailable
-from nousweb.problem_documents import domain_problem
+from nousweb.lib.problem_documents import domain_problem
 
 log = structlog.get_logger(__name__)
 

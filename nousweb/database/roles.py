@@ -7,7 +7,7 @@ import environ
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 
-from nousweb.runtime.postgres.privileges import privileges_grant, weakness
+from nousweb.database.privileges import privileges_grant, weakness
 
 CREDENTIALS = ("USER", "PASSWORD", "HOST", "PORT")
 

@@ -16,8 +16,8 @@ from django.utils.functional import SimpleLazyObject
 from identity.principal import Principal, acting
 from nousweb.database.outages import outage_of, outage_page
 from nousweb.lib.errors import DomainError, Unavailable
+from nousweb.lib.problem_documents import problem, problem_of_status
 from nousweb.monitoring.metrics import observe_request
-from nousweb.problem_documents import problem, problem_of_status
 
 Handler = Callable[[HttpRequest], HttpResponse]
 

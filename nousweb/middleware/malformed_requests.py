@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import UnreadablePostError
 
-from nousweb.problem_documents import problem
+from nousweb.lib.problem_documents import problem
 
 MAX_LENGTH_DIGITS = 18
 MAX_QUERY_BYTES = 8_150

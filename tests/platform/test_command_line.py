@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nousweb.secret import load_secret
+from nousweb.lib.secret import load_secret
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from django.db import connection
 
+from nousweb.database.privileges import APPEND_ONLY, READ_ONLY, privileges_grant, weakness
 from nousweb.runtime.postgres import EmbeddedServer
-from nousweb.runtime.postgres.privileges import APPEND_ONLY, READ_ONLY, privileges_grant, weakness
 from nousweb.runtime.postgres.server import OWNER, ROLE
 from tests.product import PROJECT, Product, product_running, until
 

@@ -13,8 +13,8 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
+from nousweb.database.privileges import privileges_grant
 from nousweb.runtime.postgres.paths import MAJOR_VERSION, SOCKET_NAME, ServerPaths, place
-from nousweb.runtime.postgres.privileges import privileges_grant
 from nousweb.runtime.postgres.problem import PostgresProblem
 
 SUPERUSER = "postgres"

@@ -2,6 +2,7 @@
 before, or else an address. Made-up tokens are their address's."""
 
 import hashlib
+import ipaddress
 from threading import Lock
 
 MOST = 10_000
@@ -35,6 +36,18 @@ def caller_of(authorization: bytes, address: str) -> tuple[str, bool]:
         if name in _accepted:
             return name.hex(), True
     return address, False
+
+
+def network_of(address: str) -> str:
+    """`address` as far as it tells clients apart."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return "0.0.0.0"  # noqa: S104
+    if parsed.version == 4:
+        return str(parsed)
+    mapped = parsed.ipv4_mapped
+    return str(mapped) if mapped else str(ipaddress.ip_network((parsed, 64), strict=False).network_address)
 
 
 def _name(authorization: bytes) -> bytes:

@@ -12,7 +12,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from nousweb.database.outages import outage_of
 from nousweb.lib.errors import DomainError
-from nousweb.problem_documents import domain_problem, problem
+from nousweb.lib.problem_documents import domain_problem, problem
 
 logger = structlog.get_logger(__name__)
 

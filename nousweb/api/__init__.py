@@ -14,8 +14,8 @@ from identity.api import router as identity_router
 from identity.api.changes import router as change_router
 from identity.api.webhooks import router as webhook_router
 from memory.api import router as memory_router
-from nousweb import api_errors
 from nousweb.access.auth import PersonAuth, TokenAuth
+from nousweb.api import errors as api_errors
 
 
 class Api(NinjaAPI):
