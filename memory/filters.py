@@ -31,7 +31,7 @@ from memory.models.facts import FactQuerySet
 from memory.models.procedures import ProcedureQuerySet
 from memory.policy import PROFILE_CATEGORIES
 from memory.subjects.spelling import key_of, meaning_of
-from memory.validation import moment_check
+from nousweb.lib.validation import moment_check
 
 STATES = {"active": "Active", "retired": "Retired", "superseded": "Superseded", "wrong": "Found wrong", "all": "All"}
 SORTS = {

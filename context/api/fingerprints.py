@@ -11,9 +11,9 @@ from context.feedback.fingerprint_stats import SHOWN, fingerprints
 from context.selectors import outcomes_view_check
 from identity.principal import Principal
 from identity.selectors import agent_for
-from memory.validation import moment_check
 from nousweb.lib.constrained_types import AgentSlug, UnitInterval
 from nousweb.lib.schemas import Problem
+from nousweb.lib.validation import moment_check
 
 router = Router(tags=["context"])
 

@@ -14,10 +14,10 @@ from context.engine.analysis.profiles import MODE_WEIGHTS, ItemCount, Labels, La
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
 from context.engine.assembly.section import LOGGED_LEFT_OUT
 from context.feedback.references import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
-from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS, MAX_TAGS
+from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
 from memory.schemas.censors import CensorSpanOut
 from memory.schemas.types import AllProjects, IncludedProjects, Severity
-from nousweb.lib.constrained_types import OneOf, ProjectKey, TaskKey, UnitInterval
+from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.schemas import Input, optional
 
 CensorMode = Literal["check", "off"]

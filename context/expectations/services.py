@@ -22,9 +22,9 @@ from identity.services.versions import agent_lock
 from memory.models import ItemType
 from memory.persona import VIEWS
 from memory.types import MEMORY_TYPES
-from memory.validation import choice_check, text_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.validation import choice_check, text_check
 
 Requirement, Target = Expectation.Requirement, Expectation.Target
 

@@ -9,7 +9,7 @@ from context.models import ContextRun
 from identity.principal import Principal
 from memory.persona import VIEWS
 from memory.services.censors import censors_count
-from memory.validation import choice_check
+from nousweb.lib.validation import choice_check
 
 TRIGGER = "memory.trigger_censor"
 INPUT, ANSWER = "input", "answer"

@@ -12,9 +12,9 @@ from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.project_scope import keys_changed
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
-from memory.validation import tags_check, unit_check, word_check
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unstorable_reason
+from nousweb.lib.validation import tags_check, unit_check, word_check
 
 Resolution = MemoryReview.Resolution
 UNFORESEEN = (MemoryReview.Kind.REPEATED, MemoryReview.Kind.SAME_SUBJECT)

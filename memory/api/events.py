@@ -16,9 +16,9 @@ from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.schemas.events import EventOut, EventPage, EventsIn, RecordedEventsOut
 from memory.schemas.types import AnyPersona
 from memory.services.events import events_record
-from memory.validation import choice_check, moment_check, text_check
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 from nousweb.lib.errors import NotAllowed
+from nousweb.lib.validation import choice_check, moment_check, text_check
 
 router = Router()
 

@@ -31,8 +31,8 @@ from memory.services.facts import (
     fact_replace,
     fact_restore,
 )
-from memory.validation import moment_check
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
+from nousweb.lib.validation import moment_check
 
 router = Router()
 

@@ -20,10 +20,10 @@ from memory.policy import MAX_PROJECTS
 from memory.schemas.loops import LoopOut, LoopPage, LoopWithEvents, StmOut
 from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, AnyPersona
 from memory.services.loops import loop_close
-from memory.validation import moment_check, text_check
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, ProjectKey, TaskKey
 from nousweb.lib.errors import NotFound
+from nousweb.lib.validation import moment_check, text_check
 
 router = Router()
 

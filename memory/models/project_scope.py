@@ -11,9 +11,9 @@ from django.db.models import Q
 
 from memory.models.base import Scope
 from memory.policy import MAX_PROJECTS
-from memory.validation import choice_check
 from nousweb.lib.constrained_types import key_text
 from nousweb.lib.errors import Invalid
+from nousweb.lib.validation import choice_check
 
 
 class Keyed(Protocol):

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from identity.models import Persona
 from memory.models import Censor, Decision, Episode, EventKind, ItemType, Job, MemoryReview, Scope
-from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_PROJECTS, MAX_REMARK_CHARACTERS, MAX_TAGS
-from nousweb.lib.constrained_types import OneOf, ProjectKey, entry, text
+from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_PROJECTS, MAX_REMARK_CHARACTERS
+from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, entry, text
 
 PersonaName = Annotated[str, OneOf(*Persona.values)]
 ScopeName = Annotated[str, OneOf(*Scope.values), Field(description="How far it reaches")]

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from memory.models import ItemType, Scope
 from memory.models.project_scope import ProjectScope
-from memory.validation import choice_check, moment_check, unit_check, whole_check
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unstorable_reason
+from nousweb.lib.validation import choice_check, moment_check, unit_check, whole_check
 
 MAX_LIMIT = 100
 

@@ -29,10 +29,10 @@ from memory.policy import (
 )
 from memory.services.field_changes import fields_change
 from memory.services.row_locks import row_lock
-from memory.validation import choice_check, text_check, unit_check, whole_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from nousweb.lib.text import unstorable_reason
+from nousweb.lib.validation import choice_check, text_check, unit_check, whole_check, word_check
 
 Severity = Censor.Severity
 

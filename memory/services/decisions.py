@@ -15,9 +15,9 @@ from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
-from memory.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
+from nousweb.lib.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
 
 
 @agent_transaction()

@@ -28,9 +28,9 @@ from memory.services.field_changes import fields_change
 from memory.services.peoples_memories import memory_bind, memory_endorse
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
-from memory.validation import choice_check, past_check, tags_check, text_check, texts_check, unit_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.validation import choice_check, past_check, tags_check, text_check, texts_check, unit_check
 
 LARGEST_EVENT_ID = 2**63 - 1
 EVENTS_READ = 500

@@ -30,12 +30,12 @@ from memory.services.facts.locks import facts_lock
 from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_describe
 from memory.services.subjects.registry import alias_find
 from memory.types import MEMORY_TYPES
-from memory.validation import text_check, visible_text_check
 from nousweb.lib.characters import plain_text
 from nousweb.lib.chatmarks import escape_markup
 from nousweb.lib.errors import NotFound
 from nousweb.lib.fencing import fence_line
 from nousweb.lib.retrying import transaction_retried
+from nousweb.lib.validation import text_check, visible_text_check
 
 ERASE = "memory.erase_memory"
 MAX_REASON_CHARACTERS = 2_000

@@ -21,9 +21,9 @@ from memory.policy import (
     MAX_THREAD_CHARACTERS,
     MAX_WORKING_ITEMS,
 )
-from memory.validation import text_check, unit_check, whole_check, word_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
+from nousweb.lib.validation import text_check, unit_check, whole_check, word_check
 
 DEFAULT_CAPACITY = 20
 

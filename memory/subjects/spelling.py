@@ -11,7 +11,7 @@ import unicodedata
 
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
 from memory.subjects import lexicon
-from memory.validation import visible_text
+from nousweb.lib.validation import visible_text
 
 _APOSTROPHES = str.maketrans(dict.fromkeys("’‘`´ʼ", "'"))
 _QUOTES = re.compile(r"[\"“”„«»‹›]|'(?!s\b)")

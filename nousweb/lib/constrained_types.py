@@ -13,6 +13,8 @@ from nousweb.lib.cursor import MAX_CURSOR_CHARACTERS
 MAX_PAGE = 200
 """Rows of one page of a list."""
 WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
+MAX_TAGS = 20
+"""On one memory, and of one request."""
 MAX_KEY_CHARACTERS = 100
 """Of the key by which writers name a project or a task."""
 

@@ -9,11 +9,12 @@ from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.profiles import MODE_WEIGHTS, override_check
 from memory.models.project_scope import ProjectScope
-from memory.policy import MAX_SESSION_CHARACTERS, MAX_TAGS
-from memory.validation import choice_check, moment_check, whole_check
+from memory.policy import MAX_SESSION_CHARACTERS
 from nousweb.lib import clock
+from nousweb.lib.constrained_types import MAX_TAGS
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import first_unstorable
+from nousweb.lib.validation import choice_check, moment_check, whole_check
 
 MAX_INPUT_CHARACTERS = 100_000
 MAX_MESSAGES = 200

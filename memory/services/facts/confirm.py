@@ -13,9 +13,9 @@ from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import change_record, iso
 from memory.services.row_locks import row_lock
-from memory.validation import text_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
+from nousweb.lib.validation import text_check
 
 Action = FactChange.Action
 

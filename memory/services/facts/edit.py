@@ -16,7 +16,7 @@ from memory.services.facts.history import change_record
 from memory.services.field_changes import fields_change
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
-from memory.validation import tags_check, text_check, unit_check, word_check
+from nousweb.lib.validation import tags_check, text_check, unit_check, word_check
 
 Action = FactChange.Action
 

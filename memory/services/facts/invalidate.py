@@ -10,9 +10,9 @@ from memory.search.index_writer import index_put
 from memory.services.facts.history import change_record, iso, retirement_time
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
-from memory.validation import text_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
+from nousweb.lib.validation import text_check
 
 Action = FactChange.Action
 

@@ -39,7 +39,9 @@ from memory.services.facts.resolution import AppliedResolution, Resolution, reso
 from memory.services.reviews.opening import pair_review_open
 from memory.services.subjects.registry import alias_enter, alias_find
 from memory.types import entry_of
-from memory.validation import (
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+from nousweb.lib.validation import (
     choice_check,
     moment_check,
     tags_check,
@@ -48,8 +50,6 @@ from memory.validation import (
     visible_text_check,
     word_check,
 )
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
 
 @dataclass(frozen=True, slots=True)

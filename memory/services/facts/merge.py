@@ -15,9 +15,9 @@ from memory.services.facts.endorsement import retirement_check
 from memory.services.facts.history import change_record, iso, retirement_time
 from memory.services.facts.locks import pair_lock
 from memory.types import entry_of
-from memory.validation import text_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.validation import text_check
 
 Action = FactChange.Action
 

@@ -19,8 +19,8 @@ from memory.services.facts.locks import learning_lock
 from memory.services.facts.supersede import fact_supersede, reach_check
 from memory.services.reviews.opening import pair_about, pair_review_open
 from memory.services.subjects.fact_snapshots import pair_snapshots
-from memory.validation import text_check
 from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.validation import text_check
 
 INHERITED = ("subject", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance")
 """What a replacement takes from the fact that it replaces, unless it says otherwise."""

@@ -14,8 +14,8 @@ from memory.services.facts.history import change_record, iso
 from memory.services.facts.locks import pair_lock
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
-from memory.validation import text_check
 from nousweb.lib.errors import Conflict
+from nousweb.lib.validation import text_check
 
 Action = FactChange.Action
 

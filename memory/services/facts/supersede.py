@@ -17,9 +17,9 @@ from memory.services.facts.endorsement import endorsement_change, retirement_che
 from memory.services.facts.history import change_record, iso, retirement_time
 from memory.services.facts.locks import pair_lock
 from memory.types import entry_of
-from memory.validation import past_check, text_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.validation import past_check, text_check
 
 Action = FactChange.Action
 

@@ -25,8 +25,8 @@ from memory.services.facts.resolution import resolution_apply
 from memory.services.reviews.opening import verdict_of
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
 from memory.services.subjects.merge import subject_merge
-from memory.validation import choice_check, text_check, visible_text_check
 from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.validation import choice_check, text_check, visible_text_check
 
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status

@@ -13,8 +13,8 @@ from memory.services.subjects.proposals import subject_questions_open
 from memory.services.subjects.records import subject_change_record
 from memory.services.subjects.registry import alias_draft, alias_find
 from memory.subjects.spelling import is_users, key_of
-from memory.validation import choice_check, visible_text_check
 from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.validation import choice_check, visible_text_check
 
 
 @agent_transaction()

@@ -11,8 +11,8 @@ from memory.services.subjects.locks import subjects_lock
 from memory.services.subjects.records import subject_change_record
 from memory.services.subjects.registry import alias_draft
 from memory.subjects.spelling import key_of
-from memory.validation import choice_check, text_check, visible_text_check
 from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.validation import choice_check, text_check, visible_text_check
 
 
 @agent_transaction(of="subject")

@@ -9,8 +9,8 @@ from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.subjects.locks import aliases_of, subjects_lock
 from memory.services.subjects.records import quoted, subject_change_record
 from memory.subjects.spelling import is_users
-from memory.validation import text_check
 from nousweb.lib.errors import Invalid
+from nousweb.lib.validation import text_check
 
 
 @agent_transaction(of="subject")

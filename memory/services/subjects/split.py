@@ -13,8 +13,8 @@ from memory.services.subjects.locks import aliases_of, subjects_lock
 from memory.services.subjects.records import quoted, subject_change_record
 from memory.services.subjects.registry import alias_draft
 from memory.subjects.spelling import key_of
-from memory.validation import text_check, visible_text_check
 from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.validation import text_check, visible_text_check
 
 MAX_FACTS = 500
 """Facts that one split names one by one."""

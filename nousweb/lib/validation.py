@@ -1,13 +1,12 @@
-"""Checks of what a memory may hold: each returns the value as it is stored, or raises Invalid naming its field."""
+"""Checks of values that callers give: each returns the value as it is stored, or raises Invalid naming its field."""
 
 import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from memory.policy import MAX_TAGS
 from nousweb.lib import clock
 from nousweb.lib.characters import plain_text
-from nousweb.lib.constrained_types import WORD
+from nousweb.lib.constrained_types import MAX_TAGS, WORD
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import is_blank, unstorable_reason
 
