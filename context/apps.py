@@ -12,8 +12,8 @@ class ContextConfig(AppConfig):
         from context.models import ContextRun, Expectation
         from context.services.erasure import context_erase
         from identity.services.change_bodies import bodies
-        from memory.jobs.reaper import job_sources
         from memory.lifecycle.handlers import HANDLERS
+        from memory.lifecycle.reaper import job_sources
         from memory.services.erasure import erasers, large_tables
         from memory.transfer.export_tables import TABLES
 

@@ -11,7 +11,7 @@ class MemoryConfig(AppConfig):
         from identity.policy import scope_extend
         from identity.services.change_bodies import bodies
         from identity.services.seeding import profile_sources
-        from memory.jobs.reaper import reaper_start
+        from memory.lifecycle.reaper import reaper_start
         from memory.schemas.change_bodies import MEMORY_BODIES
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
@@ -24,4 +24,4 @@ class MemoryConfig(AppConfig):
         bodies.update(MEMORY_BODIES)
         profile_sources.append(profile_texts)
         erasers.append(questions_erase)
-        post_spawn.connect(reaper_start, dispatch_uid="memory.jobs.reaper")
+        post_spawn.connect(reaper_start, dispatch_uid="memory.lifecycle.reaper")

@@ -22,6 +22,8 @@ CENSOR_SEVERITIES_BY_AUTHOR: dict[str, tuple[str, ...]] = {
     "system": ("warn", "block"),
 }
 """How strict a censor its author's kind may make, and how far one of theirs may ever rise by itself."""
+ESCALATES_TO = {"warn": "block"}
+"""The one step that a censor may rise by itself; to absolute only a person lifts it. Source: seed 009.1, part 4."""
 
 CENSOR_CHECK_SECONDS = 2.0
 """After so long, a check starts no further censor of agents and reports the rest as timed out."""

@@ -1,9 +1,9 @@
 """What the worker runs for memory. Thin: each calls a service."""
 
 from identity.principal import Principal
-from memory.jobs import runner, schedule
+from memory.lifecycle import runner, schedule
+from memory.lifecycle.activities import activities_heal
 from memory.search.index_statistics import statistics_refresh
-from memory.services.activities import activities_heal
 from memory.services.indexing import embeddings_make, index_retry, requeue_stale_embeddings
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.reembedding import reembed_continue

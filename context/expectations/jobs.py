@@ -22,8 +22,8 @@ from context.models import ContextProfileVersion, Expectation, ExpectationResult
 from identity.models import Agent, Change
 from identity.models.changes import ChangeStream
 from memory.jobs.queue import job_queue
-from memory.jobs.runner import job_rerun
 from memory.lifecycle.handler import Defer, Handler
+from memory.lifecycle.runner import job_rerun
 from memory.models import IndexStatus, Job, SearchItem
 from memory.persona import VIEWS
 from nousweb.lib import clock

@@ -8,9 +8,9 @@ from context.engine.retrieval.pins import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal
 from identity.services.four_eyes import approval_barred
-from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.project_scope import keys_changed
+from memory.policy import ESCALATES_TO
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unstorable_reason

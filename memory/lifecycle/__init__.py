@@ -1,1 +1,1 @@
-"""How memory looks after itself: one handler per file, over a pure core."""
+"""How memory looks after itself: one handler per file, and what runs them. It stands above the services."""

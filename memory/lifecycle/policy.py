@@ -28,6 +28,3 @@ CENSOR_FALSE_SHARE = 0.5
 COMPACTION_FACTS = 10
 """A subject with more active facts than this is proposed for compaction."""
 COMPACTION_LISTED = 30
-
-ESCALATES_TO = {"warn": "block"}
-"""The one step that a censor may rise by itself; to absolute only a person lifts it. Source: seed 009.1, part 4."""

@@ -16,11 +16,11 @@ from memory.censoring.matching import Outcome, Rule, Similarities, text_match
 from memory.censoring.patterns import meaning_check, pattern_check
 from memory.censoring.semantic_matching import default_threshold, semantic_similarities
 from memory.jobs.queue import job_queue
-from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor
 from memory.persona import change_check, memory_of
 from memory.policy import (
     CENSOR_SEVERITIES_BY_AUTHOR,
+    ESCALATES_TO,
     MAX_ACTIVE_CENSORS,
     MAX_ACTIVE_TOKEN_CENSORS,
     MAX_DETAIL_CHARACTERS,

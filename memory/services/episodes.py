@@ -10,7 +10,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.jobs.queue import job_queue
-from memory.lifecycle.episode_extraction import extract_summary, extract_title
+from memory.layers.episode_extraction import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, ItemType, Scope
 from memory.models.project_scope import carried_keys, key_check, place_name, tier_of
 from memory.persona import VIEWS, change_check

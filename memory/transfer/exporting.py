@@ -7,8 +7,8 @@ from typing import Any
 from django.db import connection, transaction
 
 from identity.models import Agent
+from identity.policy import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.persona import VIEW_SUBCONSCIOUS
 from memory.transfer.export_tables import (
     AGENT_FIELDS,
     AUDIT_TABLE,

@@ -14,7 +14,7 @@ from context.services.replay import context_replay
 from identity.models import ApiToken, AuditEvent, Change
 from identity.principal import Principal
 from memory.embedding import EmbeddingFailed
-from memory.jobs.runner import job_run
+from memory.lifecycle.runner import job_run
 from memory.models import Censor, Job
 from memory.services.censors import censor_create, censor_retire
 from nousweb.lib import clock

@@ -27,7 +27,7 @@ from identity.principal import Principal
 from identity.services.change_feed import streams_publish
 from memory.embedding import embedder_named
 from memory.embedding.registry import configured_name
-from memory.jobs.runner import job_run
+from memory.lifecycle.runner import job_run
 from memory.models import Fact, Job, SearchItem
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_edit, fact_invalidate, fact_learn, fact_restore, fact_supersede

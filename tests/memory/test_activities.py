@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from memory.jobs.runner import job_run
-from memory.jobs.schedule import dream_queue
+from memory.lifecycle.activities import activities_heal, activity_record
 from memory.lifecycle.handlers import DREAM
+from memory.lifecycle.runner import job_run
+from memory.lifecycle.schedule import dream_queue
 from memory.models import Event, Job, LoopSummary
-from memory.services.activities import activities_heal, activity_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.events import events_record
 from memory.tasks import backfill_layers

@@ -9,8 +9,8 @@ from context.models import ContextRun, MemoryUsage
 from identity.models import AuditEvent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_erasing, agent_held
-from memory.jobs.runner import job_run
-from memory.jobs.schedule import dream_queue
+from memory.lifecycle.runner import job_run
+from memory.lifecycle.schedule import dream_queue
 from memory.models import Fact, FactChange, Job, MemoryReview, WorkingMemory
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn

@@ -24,9 +24,9 @@ from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create
 from memory.jobs.queue import TASK, job_queue
-from memory.jobs.schedule import judgements_retry
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.policy import STALE_AFTER
+from memory.lifecycle.schedule import judgements_retry
 from memory.models import (
     Censor,
     Decision,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from memory.jobs.runner import job_run
+from memory.lifecycle.runner import job_run
 from memory.models import Fact, FactChange, Job, JudgeCall, MemoryReview
 from memory.services.facts.comparison_candidates import candidates_compare
 from memory.services.facts.precheck import vector_of

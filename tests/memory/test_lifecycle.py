@@ -11,15 +11,15 @@ from django.test import override_settings
 from identity.principal import Principal
 from memory.jobs.queue import job_queue
 from memory.jobs.retry_policy import JOB_LEASE, LOST_AFTER, LOST_IN_BACKLOG
-from memory.jobs.runner import due_jobs_requeue, job_retry, job_run
-from memory.jobs.schedule import dream_queue, judgements_retry, schedule_pause, schedule_resume, schedule_run
-from memory.lifecycle.episode_extraction import MAX_SUMMARY_WORDS, extract_summary, extract_title
+from memory.layers.episode_extraction import MAX_SUMMARY_WORDS, extract_summary, extract_title
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.handlers.censor_escalate import escalated
 from memory.lifecycle.handlers.procedure_flags import flag_of
 from memory.lifecycle.handlers.webhook import signature_of
 from memory.lifecycle.policy import STALE_AFTER
+from memory.lifecycle.runner import due_jobs_requeue, job_retry, job_run
+from memory.lifecycle.schedule import dream_queue, judgements_retry, schedule_pause, schedule_resume, schedule_run
 from memory.models import Censor, Decision, Episode, Fact, FactChange, Job, MemoryReview, SearchItem
 from memory.services.censors import censor_check, censor_create, censor_false_positive
 from memory.services.decisions import decision_record
@@ -181,7 +181,7 @@ def test_job_with_a_lost_message_is_notified_while_others_wait(ada, handler):
 
 @pytest.mark.django_db(transaction=True)
 def test_job_lease_is_renewed_while_its_handler_works(ada, handler, monkeypatch):
-    from memory.jobs import runner
+    from memory.lifecycle import runner
 
     monkeypatch.setattr(runner, "JOB_LEASE", replace(JOB_LEASE, renew_every=timedelta(milliseconds=20)))
     seen = []
@@ -203,7 +203,7 @@ def test_job_reaper_runs_in_every_worker_unless_paused(ada, handler, monkeypatch
     from django_q.models import OrmQ, Schedule
     from django_q.signals import post_spawn
 
-    from memory.jobs import reaper
+    from memory.lifecycle import reaper
 
     rounds, go, done = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
 

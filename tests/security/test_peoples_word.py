@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from identity.principal import Principal
-from memory.jobs.runner import job_run
+from memory.lifecycle.runner import job_run
 from memory.models import Fact, Job, MemoryReview
 from memory.services.erasure import subject_erase
 from memory.services.facts import fact_invalidate, fact_learn

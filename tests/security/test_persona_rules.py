@@ -11,7 +11,7 @@ import pytest
 from identity.models import ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import proposal_approve, proposal_reject
-from memory.jobs.runner import job_run
+from memory.lifecycle.runner import job_run
 from memory.models import Censor, Job
 from memory.persona import SubconsciousMemory
 from memory.tasks import embed_pending

@@ -27,7 +27,7 @@ from identity.policy import SCOPE_PERMISSIONS
 from identity.services import change_feed
 from identity.services.tokens import token_create
 from memory import tasks
-from memory.jobs.runner import job_run
+from memory.lifecycle.runner import job_run
 from memory.models import Job
 from nousweb.api import api as the_api
 from nousweb.lib import clock

@@ -4,9 +4,8 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.lifecycle.handler import Handler
-from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor, Job
-from memory.policy import CENSOR_SEVERITIES_BY_AUTHOR
+from memory.policy import CENSOR_SEVERITIES_BY_AUTHOR, ESCALATES_TO
 from memory.services.censors import censor_update
 from memory.services.reviews.opening import escalation_announce
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.judge import ExtractedFact, Judge, JudgeFailed, judge_in_force
-from memory.lifecycle.episode_extraction import extract_summary, extract_title
+from memory.layers.episode_extraction import extract_summary, extract_title
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import ASK_WITHIN_SECONDS, LOW_CONFIDENCE
 from memory.models import Episode, Fact, Job, MemoryReview

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from identity.principal import Principal
-from memory.services.activities import activities_heal
+from memory.lifecycle.activities import activities_heal
 from memory.services.indexing import embeddings_make, index_retry
 from memory.services.loops import derived_backfill
 

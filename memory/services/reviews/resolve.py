@@ -11,10 +11,9 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.comparison.compare import Kind as ComparisonKind
 from memory.judge import Judged, Relation, RelationVerdict
-from memory.lifecycle.policy import ESCALATES_TO
 from memory.models import Censor, Fact, MemoryReview, Subject
 from memory.models.project_scope import same_keys
-from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
+from memory.policy import ESCALATES_TO, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.services.censors import censor_update
 from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
 from memory.services.facts.endorsement import endorsement_change

@@ -17,8 +17,8 @@ from identity.models import Persona
 from identity.principal import Principal
 from memory.filters import JobFilter
 from memory.jobs.messages import messages_waiting
-from memory.jobs.runner import CHANGE, job_retry
-from memory.jobs.schedule import PAUSED, schedule_pause, schedule_resume, schedule_run
+from memory.lifecycle.runner import CHANGE, job_retry
+from memory.lifecycle.schedule import PAUSED, schedule_pause, schedule_resume, schedule_run
 from memory.models import FactChange, Job, JudgeCall
 from memory.persona import VIEW_SUBCONSCIOUS
 from memory.services.reviews.records import REVIEW

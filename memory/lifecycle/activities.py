@@ -13,6 +13,7 @@ from typing import Any
 from identity.models import Persona
 from identity.principal import Principal
 from memory.layers.event_policy import MAX_KEY_CHARACTERS
+from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.models import Event, EventKind, Job
 from memory.services.events import RepeatedKey, events_record
 from nousweb.lib import clock
@@ -32,8 +33,6 @@ def activity_record(job: Job) -> bool:
     It is a transaction of its own: the log of the subconscious is written one call after another, and a job that waited
     for its turn would keep the actor waiting for what the job has locked.
     """
-    from memory.lifecycle.handlers import DREAM, HANDLERS
-
     own = HANDLERS[job.handler].activity if job.handler in HANDLERS else ""
     activity = "dream" if job.handler in DREAM else own
     if not activity:
@@ -70,8 +69,6 @@ def activity_record(job: Job) -> bool:
 
 def activities_heal() -> int:
     """Log what jobs of the last days did and the log lacks, since their worker was killed; returns how many."""
-    from memory.lifecycle.handlers import DREAM, HANDLERS
-
     active = [name for name, handler in HANDLERS.items() if handler.activity or name in DREAM]
     done = Job.objects.filter(
         status=Job.Status.DONE, handler__in=active, finished_at__gte=clock.now() - HEALED_BACK

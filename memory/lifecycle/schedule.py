@@ -12,9 +12,10 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.jobs.messages import message_send
 from memory.jobs.queue import job_queue
-from memory.jobs.runner import CHANGE, job_rerun
 from memory.judge import JudgeFailed, judge_in_force
 from memory.judge.budget import budget_check
+from memory.lifecycle.handlers import DREAM
+from memory.lifecycle.runner import CHANGE, job_rerun
 from memory.models import Job, MemoryReview
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
@@ -29,8 +30,6 @@ Row = TypeVar("Row", MemoryReview, Job)
 
 def dream_queue() -> int:
     """Queue today's dream cycle of every agent; what is queued already is left alone. Returns how many are new."""
-    from memory.lifecycle.handlers import DREAM
-
     today = clock.now().date().isoformat()
     made = 0
     for agent in Agent.objects.order_by("pk").iterator():

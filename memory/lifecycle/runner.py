@@ -17,9 +17,10 @@ from memory.jobs.messages import messages_waiting
 from memory.jobs.queue import job_notify
 from memory.jobs.retry_policy import JOB_LEASE, KEEP_DONE_JOBS, LOST_AFTER, LOST_IN_BACKLOG, REQUEUE_BATCH
 from memory.judge import JudgeFailed
+from memory.lifecycle.activities import activity_record
 from memory.lifecycle.handler import Defer, Handler
+from memory.lifecycle.handlers import HANDLERS
 from memory.models import Job
-from memory.services.activities import activity_record
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError
 from nousweb.lib.retrying import transaction_retried
@@ -45,7 +46,7 @@ def job_run(job_id: int) -> str:
     began = time.monotonic()
     try:
         with JOB_LEASE.renewal(partial(_renew, job), name=f"job-{job.pk}"):
-            handler = _handler(job)
+            handler = HANDLERS[job.handler]
             for _ in range(PREPARED_AT_MOST):
                 prepared = handler.prepare(job)
                 applied = transaction_retried(partial(_apply, job, handler, prepared, began))
@@ -168,13 +169,6 @@ def _held(job: Job) -> QuerySet[Job]:
 def _still_ours(job: Job) -> bool:
     """Whether no other worker has taken the job over; locked until the transaction ends."""
     return _held(job).select_for_update().first() is not None
-
-
-def _handler(job: Job) -> Handler:
-    # Imported here: handlers call services, which queue jobs.
-    from memory.lifecycle.handlers import HANDLERS
-
-    return HANDLERS[job.handler]
 
 
 def _finish(job: Job, status: Status, began: float, error: str = "") -> None:

@@ -13,7 +13,7 @@ from django.db import connection
 from django_q.models import Schedule
 
 from memory.jobs.retry_policy import REQUEUE_EVERY
-from memory.jobs.runner import due_jobs_requeue
+from memory.lifecycle.runner import due_jobs_requeue
 
 log = structlog.get_logger(__name__)
 
