@@ -6,8 +6,9 @@ from django.db.models import QuerySet
 
 from context.models import ContextRun
 from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.persona import VIEW_SUBCONSCIOUS, VIEWS
+from memory.persona import VIEWS
 from nousweb.lib.errors import NotFound
 
 VIEW_RUN = "context.view_contextrun"

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from identity.models import Persona
-from identity.policy import VIEW_SUBCONSCIOUS
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 
 MAX_SEARCH_WORDS = 20
 

@@ -8,7 +8,8 @@ from django.db import connection
 from django.db.models import Q, QuerySet
 
 from identity.models import Agent, AuditEvent, AuthorFields, Persona
-from identity.policy import VIEW_SUBCONSCIOUS, Risk, Section
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.policy.sections import Risk, Section
 from identity.principal import Principal
 
 

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from identity.policy import APPROVING_PERMISSIONS, PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
+from identity.policy.permissions import APPROVING_PERMISSIONS, PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
 from nousweb.lib.errors import NotAllowed, NotFound
 
 if TYPE_CHECKING:

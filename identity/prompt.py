@@ -2,19 +2,8 @@
 
 from collections.abc import Mapping
 
-from identity.policy import Section
-from nousweb.lib.errors import Invalid
+from identity.policy.sections import Section, section_check
 from nousweb.lib.fencing import fence_block
-
-
-def section_check(name: str) -> str:
-    """Return `name` if it is a section; raise Invalid, naming it, otherwise."""
-    if name not in Section.values:
-        raise Invalid(
-            f"There is no identity section {name[:60]!r}; the sections are {', '.join(Section.values)}.",
-            field="section",
-        )
-    return name
 
 
 def assemble_prompt(sections: Mapping[str, str], *, level: int = 2) -> str:

@@ -8,7 +8,7 @@ class MemoryConfig(AppConfig):
     def ready(self) -> None:
         from django_q.signals import post_spawn
 
-        from identity.policy import scope_extend
+        from identity.policy.permissions import scope_extend
         from identity.services.change_bodies import bodies
         from identity.services.seeding import profile_sources
         from memory.lifecycle.reaper import reaper_start

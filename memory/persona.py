@@ -7,8 +7,8 @@ from typing import ClassVar, Protocol, TypeVar
 
 from django.db.models import Model, QuerySet
 
-from identity import policy
 from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import (
     Censor,
@@ -34,7 +34,6 @@ from memory.models.procedures import ProcedureQuerySet
 from memory.models.reviews import MemoryReviewQuerySet
 from nousweb.lib.errors import NotAllowed, NotFound
 
-VIEW_SUBCONSCIOUS = policy.VIEW_SUBCONSCIOUS
 Row = TypeVar("Row", bound=Model)
 
 

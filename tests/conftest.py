@@ -20,7 +20,7 @@ from pytest_django.plugin import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from identity.models import Agent, ApiToken
-from identity.policy import DEFAULT_SCOPES, SCOPE_PERMISSIONS
+from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create, token_revoke

@@ -3,7 +3,7 @@
 from django.urls import get_resolver
 
 from context.engine.retrieval.memory_sections import MEMORY_SECTIONS
-from identity.policy import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
+from identity.policy.permissions import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
 from memory.models import ItemType, SearchItem
 from memory.transfer.export_tables import TABLES
 from memory.types import MEMORY_TYPES

@@ -24,9 +24,9 @@ from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.response import context_outcome, context_respond
 from identity.models import Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_for
-from memory.persona import VIEW_SUBCONSCIOUS
 from nousweb.lib.constrained_types import AgentSlug
 from nousweb.lib.errors import NotFound
 from nousweb.lib.schemas import Problem, answered, part_of

@@ -16,7 +16,7 @@ from context.services.agent_settings import (
     settings_restore,
     settings_update,
 )
-from identity.policy import MAX_REASON_CHARACTERS
+from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from identity.selectors import agent_for
 from nousweb.lib.constrained_types import AgentSlug, text

@@ -18,9 +18,9 @@ from context.expectations.checking import check_as_of
 from context.expectations.policy import IGNORED_KINDS, MAX_CHANGES
 from context.expectations.requirements import Outcome
 from context.models import ContextProfileVersion, Expectation, ExpectationResult
-from identity.change_policy import CHANGE_KINDS
 from identity.models import Agent, AuditEvent, Change, IdentityVersion
 from identity.models.changes import ChangeStream
+from identity.policy.changes import CHANGE_KINDS
 from identity.services.change_feed import stream_publish
 from memory.persona import PersonaMemory
 from nousweb.lib import clock

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from context.engine.analysis.budget import SECTION_BUDGETS
-from identity.policy import Section
+from identity.policy.sections import Section
 
 VIEW = "context.view_expectation"
 ADD = "context.add_expectation"

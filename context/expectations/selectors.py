@@ -10,8 +10,9 @@ from context.expectations.policy import RESULT_HOLDS, VIEW
 from context.models import Expectation, ExpectationResult
 from context.models.expectations import ExpectationQuerySet
 from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.persona import VIEW_SUBCONSCIOUS, VIEWS
+from memory.persona import VIEWS
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 

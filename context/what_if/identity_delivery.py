@@ -18,7 +18,7 @@ from context.engine.retrieval.pins import pins_of
 from context.selectors import VIEW_RUN, runs_of
 from context.services.context import context_view
 from identity.models import Agent
-from identity.policy import Section
+from identity.policy.sections import Section
 from identity.principal import Principal
 
 LAST_RUNS = 20

@@ -9,9 +9,9 @@ from ninja import Query, Router, Status
 from pydantic import Field
 
 from identity.models import ChangeProposal, IdentityVersion, Persona
-from identity.policy import MAX_SECTION_CHARACTERS, VIEW_SUBCONSCIOUS, Section
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.policy.sections import MAX_SECTION_CHARACTERS, Section, section_check
 from identity.principal import Principal
-from identity.prompt import section_check
 from identity.schemas.identity import (
     ChangeIn,
     ChangeOut,

@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from identity.change_policy import CHANGE_KINDS, LONGEST_WAIT_SECONDS, MAX_PAGE
+from identity.policy.changes import CHANGE_KINDS, LONGEST_WAIT_SECONDS, MAX_PAGE
 from identity.principal import Principal
 from identity.schemas.changes import FeedOut
 from identity.selectors import agent_for

@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
-from identity.policy import VIEW_SUBCONSCIOUS
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from nousweb.lib import clock
 from nousweb.lib.permissions import PermissionHolder
 

@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from identity.models.agents import Agent, Persona
 from identity.models.author import AuthorFields
-from identity.policy import VIEW_SUBCONSCIOUS
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from nousweb.lib import clock
 from nousweb.lib.permissions import PermissionHolder
 

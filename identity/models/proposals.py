@@ -10,7 +10,8 @@ from django.urls import reverse
 from identity.models.agents import Agent, Persona
 from identity.models.author import AuthorFields
 from identity.models.versions import IdentityVersion
-from identity.policy import SECTION_POLICY, VIEW_SUBCONSCIOUS, Risk, Section, SectionPolicy
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.policy.sections import SECTION_POLICY, Risk, Section, SectionPolicy
 from nousweb.lib import clock
 from nousweb.lib.permissions import PermissionHolder
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from identity.models.agents import Agent
 from identity.models.author import AuthorFields
-from identity.policy import Section
+from identity.policy.sections import Section
 from nousweb.lib import clock
 
 

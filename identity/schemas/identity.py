@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import Field
 
 from identity.models import ChangeProposal, IdentityVersion
-from identity.policy import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS, Risk, Section
+from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS, Risk, Section
 from nousweb.lib.constrained_types import OneOf, text
 from nousweb.lib.lookalikes import warnings_of
 from nousweb.lib.schemas import Input, Problem

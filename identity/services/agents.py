@@ -7,7 +7,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from identity.models import SLUG_PATTERN, Agent, AgentKind, validate_slug
-from identity.policy import MAX_REASON_CHARACTERS
+from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.seeding import facts_source_check, identity_seed

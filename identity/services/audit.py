@@ -5,7 +5,7 @@ from typing import Any, Required, TypedDict, Unpack
 from django.db import models
 
 from identity.models import Agent, AuditEvent, Persona
-from identity.policy import ACTIONS_OF_BOTH_PERSONAS
+from identity.policy.permissions import ACTIONS_OF_BOTH_PERSONAS
 from identity.principal import Principal
 from identity.services.change_feed import change_of_audit
 

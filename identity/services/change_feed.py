@@ -13,9 +13,9 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.db import connection, models
 
-from identity.change_policy import CHANGE_KINDS, KIND_OF_ACTION
 from identity.models import Agent, AuditEvent, Change, Persona
-from identity.policy import VIEW_SUBCONSCIOUS
+from identity.policy.changes import CHANGE_KINDS, KIND_OF_ACTION
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from nousweb.lib import clock
 from nousweb.lib.errors import DomainError
@@ -61,7 +61,7 @@ def change_draft(
 ) -> Change:
     """What `change_record` would write, unsaved: for whoever writes many, or one together with something else."""
     if kind not in CHANGE_KINDS:
-        raise ValueError(f"identity/change_policy.py declares no {kind}")
+        raise ValueError(f"identity/policy/changes.py declares no {kind}")
     return Change(
         key=key_new(),
         kind=kind,

@@ -9,8 +9,8 @@ from threading import Lock
 from django.conf import settings
 from django.db import connection
 
-from identity.change_policy import POLL_SECONDS, RETRY_WAIT_SECONDS
 from identity.models import Agent
+from identity.policy.changes import POLL_SECONDS, RETRY_WAIT_SECONDS
 from identity.principal import Principal
 from identity.services.change_feed import ChangePage, Places, changes_read, stream_publish, streams_of
 from nousweb.lib.errors import TooMany

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
-from identity.policy import (
+from identity.policy.sections import (
     AGENT_UPDATE_WINDOW,
     AGENT_UPDATES_PER_WINDOW,
     MAX_REASON_CHARACTERS,

@@ -14,9 +14,8 @@ from django.conf import settings
 from django.db import transaction
 
 from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
-from identity.policy import SECTION_POLICY
+from identity.policy.sections import SECTION_POLICY, section_check
 from identity.principal import Principal
-from identity.prompt import section_check
 from identity.services.audit import audit_record
 from identity.services.change_feed import change_record
 from identity.services.four_eyes import approval_check, waits

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 
 from identity.models import Agent, ChangeProposal, IdentityVersion
-from identity.policy import MAX_SECTION_CHARACTERS, Section
+from identity.policy.sections import MAX_SECTION_CHARACTERS, Section
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.four_eyes import waits

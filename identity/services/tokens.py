@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from identity.models import Agent, ApiToken, Persona
-from identity.policy import DEFAULT_SCOPES, SCOPE_PERMISSIONS
+from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from nousweb.lib import clock

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 
-from identity.webhook_policy import ANSWER_BYTES, TIMEOUT_SECONDS
+from identity.policy.webhooks import ANSWER_BYTES, TIMEOUT_SECONDS
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unstorable_reason
 

@@ -19,19 +19,19 @@ from django.db import transaction
 from django.db.models import Max, Q
 
 from identity.models import Change, ChangeStream, Persona, Webhook, WebhookDelivery
-from identity.principal import Principal
-from identity.services.audit import audit_record
-from identity.services.change_bodies import changes_json
-from identity.services.change_feed import streams_publish
-from identity.services.webhook_address import Answer, NotSent, message_send
-from identity.services.webhooks import webhook_kinds
-from identity.webhook_policy import (
+from identity.policy.webhooks import (
     CHANGES_IN_A_MESSAGE,
     DELIVERY,
     DISABLED_AFTER,
     MESSAGES_IN_A_ROUND,
     ROUND_SECONDS,
 )
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from identity.services.change_bodies import changes_json
+from identity.services.change_feed import streams_publish
+from identity.services.webhook_address import Answer, NotSent, message_send
+from identity.services.webhooks import webhook_kinds
 from nousweb.lib import clock
 
 log = structlog.get_logger(__name__)

@@ -11,8 +11,8 @@ from uuid import UUID
 import structlog
 from django.db import connection
 
+from identity.policy.webhooks import AT_ONCE, LOOK_EVERY
 from identity.services.webhook_delivery import webhook_serve, webhooks_due
-from identity.webhook_policy import AT_ONCE, LOOK_EVERY
 
 log = structlog.get_logger(__name__)
 

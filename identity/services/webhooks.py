@@ -4,15 +4,15 @@ import secrets
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from identity.change_policy import CHANGE_KINDS
 from identity.models import Agent, ChangeStream, Persona, Webhook, WebhookDelivery
-from identity.policy import SCOPE_PERMISSIONS, VIEW_SUBCONSCIOUS
+from identity.policy.changes import CHANGE_KINDS
+from identity.policy.permissions import SCOPE_PERMISSIONS, VIEW_SUBCONSCIOUS
+from identity.policy.webhooks import MANAGE, MAX_WEBHOOKS, SHORTEST_SECRET
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import stream_publish
 from identity.services.webhook_address import url_check
-from identity.webhook_policy import MANAGE, MAX_WEBHOOKS, SHORTEST_SECRET
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.text import unstorable_reason

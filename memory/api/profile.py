@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 from identity.models import IdentityVersion
-from identity.policy import Section
+from identity.policy.sections import Section
 from memory.api.common import REFUSALS, caller
 from memory.models import Fact
 from memory.models.project_scope import ProjectScope

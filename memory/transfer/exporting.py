@@ -7,7 +7,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from identity.models import Agent
-from identity.policy import VIEW_SUBCONSCIOUS
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.transfer.export_tables import (
     AGENT_FIELDS,

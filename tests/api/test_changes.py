@@ -8,8 +8,8 @@ from django.db import close_old_connections, connection, transaction
 from django.test import override_settings
 from django.utils import timezone
 
-from identity.change_policy import CHANGE_KINDS, KIND_OF_ACTION, NOT_IN_FEED
 from identity.models import AuditEvent, Change, ChangeStream
+from identity.policy.changes import CHANGE_KINDS, KIND_OF_ACTION, NOT_IN_FEED
 from identity.principal import Principal
 from identity.services.agents import agent_update
 from identity.services.change_cursor import places_decode, places_encode

@@ -18,7 +18,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from identity.policy import SCOPE_PERMISSIONS, Section
+from identity.policy.permissions import SCOPE_PERMISSIONS
+from identity.policy.sections import Section
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose

@@ -12,12 +12,12 @@ from django.test import override_settings
 from django.utils import timezone
 
 from identity.models import AuditEvent, Change, Webhook, WebhookDelivery
+from identity.policy.webhooks import CHANGES_IN_A_MESSAGE, DELIVERY, DISABLED_AFTER
 from identity.principal import Principal
 from identity.services.change_feed import change_record
 from identity.services.webhook_address import NotSent, message_send, url_check
 from identity.services.webhook_delivery import signature_of, webhook_serve, webhooks_due
 from identity.services.webhooks import deliveries_replay, webhook_create, webhook_delete, webhook_update
-from identity.webhook_policy import CHANGES_IN_A_MESSAGE, DELIVERY, DISABLED_AFTER
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn
 from nousweb.lib.errors import Invalid, NotAllowed

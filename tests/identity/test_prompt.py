@@ -2,7 +2,7 @@
 
 import pytest
 
-from identity.policy import Section
+from identity.policy.sections import Section
 from identity.prompt import assemble_prompt
 from nousweb.lib.errors import Invalid
 

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
-from identity.policy import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
+from identity.policy.permissions import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.proposals import (
     identity_propose,

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from identity.models import ApiToken, AuditEvent
-from identity.policy import DEFAULT_SCOPES
+from identity.policy.permissions import DEFAULT_SCOPES
 from identity.principal import Principal
 from identity.services.tokens import token_authenticate, token_create, token_revoke
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed

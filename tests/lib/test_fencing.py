@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from identity.policy import Section
+from identity.policy.sections import Section
 from identity.prompt import assemble_prompt
 from nousweb.lib.characters import hidden_indices, plain_text
 from nousweb.lib.chatmarks import chat_mark_indices

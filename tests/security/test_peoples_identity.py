@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db.models import F
 
 from identity.models import Agent, ChangeProposal
-from identity.policy import REJECTION_STANDS
+from identity.policy.sections import REJECTION_STANDS
 from identity.principal import Principal
 from identity.services.proposal_limits import bare_words
 from identity.services.proposals import (

@@ -23,7 +23,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from context.expectations.services import expectation_create, request_of
-from identity.policy import SCOPE_PERMISSIONS
+from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.services import change_feed
 from identity.services.tokens import token_create
 from memory import tasks

@@ -18,7 +18,7 @@ from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.retrieval.censors import ANYONE, NOT_LOADED, CensorInForce, censor_section
 from context.engine.retrieval.pins import Pins
 from identity.models import Agent, IdentityVersion
-from identity.policy import Section as IdentitySection
+from identity.policy.sections import Section as IdentitySection
 from identity.prompt import assemble_prompt
 from memory.models import FactChange
 from memory.models.facts import FactQuerySet

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from identity.models import Persona
-from identity.policy import DEFAULT_SCOPES, SCOPE_PERMISSIONS
+from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.services.tokens import token_create

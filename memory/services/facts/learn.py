@@ -16,6 +16,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from identity.models import Agent
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
@@ -25,7 +26,6 @@ from memory.jobs.queue import job_queue
 from memory.judge import Judged, RelationVerdict
 from memory.models import Episode, Fact, FactChange, ItemType, MemoryReview, Scope
 from memory.models.project_scope import carried_keys, key_check, tier_of
-from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
 from memory.search.index_writer import index_put
 from memory.services.facts.comparison_candidates import Vector, candidates_compare, search_table

@@ -1,11 +1,11 @@
 """Entering a subject before any fact names it."""
 
 from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
-from memory.persona import VIEW_SUBCONSCIOUS
 from memory.services.facts.locks import learning_lock
 from memory.services.subjects.edit import user_take
 from memory.services.subjects.locks import CHANGE

@@ -7,8 +7,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from identity.models import Agent, ChangeProposal
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.persona import VIEW_SUBCONSCIOUS
 from memory.selectors import waiting_reviews
 from nousweb.access.roles import role_of
 from nousweb.console.common import memory_types

@@ -8,8 +8,8 @@ from django.db.models import Model
 from django.urls import NoReverseMatch
 
 from identity.models import Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.persona import VIEW_SUBCONSCIOUS
 
 APPS = ("identity", "memory", "context")
 

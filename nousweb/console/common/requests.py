@@ -7,7 +7,7 @@ from django import forms
 from django.http import HttpRequest
 
 from identity.models import Agent, ChangeProposal
-from identity.policy import Section
+from identity.policy.sections import Section
 from identity.principal import Principal
 from nousweb.lib.errors import Invalid, NotFound
 

@@ -9,7 +9,7 @@ from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from context.models import ContextProfile
 from context.services.agent_settings import TOTAL, AgentSettings
-from identity.policy import MAX_REASON_CHARACTERS
+from identity.policy.sections import MAX_REASON_CHARACTERS
 from memory.layers.event_policy import MAX_STM_WINDOW, STM_DEFAULTS
 from nousweb.lib.errors import Invalid
 

@@ -2,7 +2,7 @@
 
 from django.urls import NoReverseMatch, reverse
 
-from identity.policy import Section
+from identity.policy.sections import Section
 from memory.models import ItemType
 from nousweb.console.common.memory_types import TYPE_PAGES
 

@@ -6,9 +6,9 @@ from django.http import QueryDict
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.persona import VIEW_SUBCONSCIOUS
 from nousweb.console.home.activity import AgentRow, Changes, agents_activity, changes_since_yesterday
 from nousweb.console.home.context_calls import Calls, context_calls
 from nousweb.console.home.health import SEVERITY, Health, embedder_health, index_health, judge_health, worker_health

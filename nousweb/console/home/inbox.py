@@ -12,7 +12,7 @@ from django.urls import reverse
 from context.expectations.selectors import broken_results
 from context.models import ExpectationResult
 from identity.models import Agent, ChangeProposal
-from identity.policy import Risk
+from identity.policy.sections import Risk
 from identity.principal import Principal
 from memory.models import IndexStatus, Job, MemoryReview, SearchItem
 from nousweb.console.identity.review_queue import RISK_KINDS

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from identity.models import Agent, AgentKind
-from identity.policy import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS
+from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS
 
 
 class AgentSearchForm(forms.Form):

@@ -16,7 +16,7 @@ from django.utils import timezone
 from context.what_if.identity_delivery import IdentityShortfall
 from identity.filters import SORTS
 from identity.models import ChangeProposal, ChangeProposalQuerySet, IdentityVersion
-from identity.policy import Risk, Section
+from identity.policy.sections import Risk, Section
 from identity.principal import Principal
 from identity.prompt import assemble_prompt
 from nousweb.lib import clock

@@ -7,9 +7,10 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.persona import VIEW_SUBCONSCIOUS, PersonaMemory, memory_of, subconscious_memory_of
+from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from nousweb.console.common.pagination import query_without
 from nousweb.console.common.requests import principal_of
 from nousweb.lib.errors import NotFound

@@ -9,7 +9,8 @@ from django.test import Client
 
 from context.models import ContextRun
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, Persona
-from identity.policy import SCOPE_PERMISSIONS, Section
+from identity.policy.permissions import SCOPE_PERMISSIONS
+from identity.policy.sections import Section
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create

@@ -28,9 +28,10 @@ from context.expectations.targets import targets_load
 from context.models import Expectation, ExpectationResult
 from context.selectors import run_get
 from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.persona import VIEW_SUBCONSCIOUS, VIEWS
+from memory.persona import VIEWS
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values

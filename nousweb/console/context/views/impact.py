@@ -28,11 +28,11 @@ from context.what_if.scenarios import (
     questions_overrides,
 )
 from identity.models import Agent, ChangeProposal, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.models import Fact, MemoryReview
 from memory.models.project_scope import place_name
-from memory.persona import VIEW_SUBCONSCIOUS
 from memory.policy import PROFILE_CATEGORIES
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.common.requests import SELECTED_MOST, layout_of, principal_of

@@ -17,9 +17,9 @@ from context.selectors import VIEW_RUN, run_get
 from context.services.context import ASSEMBLE, context_assemble
 from context.services.token_counter import CountFailed, counts_exactly, tokens_count
 from identity.models import Agent
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.persona import VIEW_SUBCONSCIOUS
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.forms import InspectorForm, inspector_values
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, PromptView

@@ -17,9 +17,10 @@ from context.models import ContextPin
 from context.services.context import ASSEMBLE, context_view
 from context.services.pins import MAX_PINS, PIN, UNPIN, context_pin, context_unpin, item_check
 from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors import agent_get
 from memory.models import Fact, SearchItem
-from memory.persona import VIEW_SUBCONSCIOUS, PersonaMemory
+from memory.persona import PersonaMemory
 from memory.policy import KNOWN_CATEGORIES
 from memory.search.memory_loader import memories_load
 from memory.services.facts import fact_edit, fact_invalidate

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from identity.models import Agent
-from identity.policy import Section
+from identity.policy.sections import Section
 from identity.selectors import AgentRow, agent_get, agents_overview
 from identity.services.agents import agent_create, agent_update
 from identity.services.seeding import SeedChange, Seeded, agent_reinitiate, seed_digest, seed_plan

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from context.engine.assembly.overrides import Overrides
 from context.what_if.identity_delivery import IdentityDelivery
 from identity.models import Agent, IdentityVersion
-from identity.policy import SECTION_POLICY, Section
+from identity.policy.sections import SECTION_POLICY, Section
 from identity.principal import Principal
 from identity.selectors import (
     VersionRow,

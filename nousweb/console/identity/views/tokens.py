@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from identity.filters import DateInput
 from identity.models import Agent, ApiToken, Persona
-from identity.policy import DEFAULT_SCOPES, SCOPE_PERMISSIONS
+from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.selectors import agent_get
 from identity.services.tokens import token_create, token_revoke
 from nousweb.console.common.requests import form_refuse, principal_of

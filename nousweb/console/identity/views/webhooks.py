@@ -11,9 +11,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from identity.change_policy import CHANGE_KINDS
 from identity.models import Agent, Persona, Webhook, WebhookDelivery
-from identity.policy import VIEW_SUBCONSCIOUS
+from identity.policy.changes import CHANGE_KINDS
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.services.webhooks import (

@@ -1,62 +1,6 @@
-"""Who an agent may become, and who decides: the sections, their risk and the guardrails, declared as data.
-
-Source: seed 008, part A and "Self-Evolution Guardrails".
-"""
+"""What the scopes of a token allow, and which rights only people hold, declared as data."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import timedelta
-
-from django.db import models
-
-
-class Risk(models.TextChoices):
-    LOW = "low", "Low"
-    MEDIUM = "medium", "Medium"
-    HIGH = "high", "High"
-
-
-class Section(models.TextChoices):
-    """The sections of an identity, in the order in which a prompt shows them."""
-
-    CHARACTER = "character", "Character"
-    VALUES = "values", "Values"
-    PROTOCOLS = "protocols", "Protocols"
-    PREFERENCES = "preferences", "Preferences"
-    BOUNDARIES = "boundaries", "Boundaries"
-    ENVIRONMENT = "environment", "Environment"
-
-
-@dataclass(frozen=True, slots=True)
-class SectionPolicy:
-    """Guardrail of one section: its risk, whether the agent may apply a change itself, what it is for."""
-
-    risk: Risk
-    agent_may_apply: bool
-    purpose: str
-
-
-SECTION_POLICY: dict[str, SectionPolicy] = {
-    Section.CHARACTER: SectionPolicy(Risk.HIGH, False, "Who the agent is: role, voice, temperament."),
-    Section.VALUES: SectionPolicy(Risk.HIGH, False, "What it puts first when goals pull apart."),
-    Section.PROTOCOLS: SectionPolicy(Risk.LOW, True, "How it works: habits, checklists, ways of answering."),
-    Section.PREFERENCES: SectionPolicy(Risk.LOW, True, "What it has learned about the people it serves."),
-    Section.BOUNDARIES: SectionPolicy(Risk.HIGH, False, "What it must never do, and when it must stop and ask."),
-    Section.ENVIRONMENT: SectionPolicy(Risk.MEDIUM, False, "Where it runs and what it can reach. Optional."),
-}
-
-MAX_SECTION_CHARACTERS = 20_000
-MAX_REASON_CHARACTERS = 2_000
-
-# Seed 008: "Max 1 identity update per day", counted over a sliding day so that midnight gives no second one.
-AGENT_UPDATES_PER_WINDOW = 1
-AGENT_UPDATE_WINDOW = timedelta(days=1)
-
-MAX_PENDING_PROPOSALS_PER_TOKEN = 20
-MAX_PROPOSALS_PER_TOKEN_AND_DAY = 50
-PROPOSAL_WINDOW = timedelta(days=1)
-REJECTION_STANDS = timedelta(days=30)
-"""So long what people turned down or took back is not proposed again by an agent in the same words."""
 
 SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
     "identity:read": frozenset(

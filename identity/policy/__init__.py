@@ -1,0 +1,1 @@
+"""Rules of identity, declared as data."""
