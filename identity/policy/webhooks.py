@@ -5,24 +5,34 @@ from datetime import timedelta
 from nousweb.lib.lease import LeasePolicy
 
 DELIVERY = LeasePolicy(
-    lease=timedelta(seconds=40),
-    renew_every=timedelta(seconds=10),
-    max_attempts=10,
-    backoff_initial=timedelta(seconds=1),
+    lease=timedelta(seconds=10),
+    renew_every=timedelta(seconds=3),
+    max_attempts=12,
+    backoff_initial=timedelta(milliseconds=250),
     backoff_max=timedelta(minutes=10),
 )
-"""A message that fails holds those after it back, so that the order stays; after ten attempts, in about nine minutes,
-it is given up and the next one is tried."""
+"""A message that fails holds those after it back, so that the order stays. A hiccup of the receiver costs a quarter of
+a second; after twelve attempts, in about nine minutes, the message is given up and the next one is tried. What a killed
+worker held is free again after ten seconds."""
 
 DISABLED_AFTER = 10
 """Messages given up in a row; then nothing more is tried until a person says so."""
-CHANGES_IN_A_MESSAGE = 50
-MESSAGES_IN_A_ROUND = 50
-"""After so many a worker lets other webhooks have their turn."""
-ROUND_SECONDS = 25.0
+CHANGES_IN_A_MESSAGE = 500
+"""At most; a message holds whatever waits when it is made, so that a webhook that is behind catches up."""
+CHANGES_WITH_BODIES = 50
+"""At most where bodies are sent too, each of which may be long."""
+TURN_SECONDS = 5.0
+"""After so long a webhook goes to the end of the queue, after the message that is being sent."""
 TIMEOUT_SECONDS = 10
+"""For each step of sending."""
+EXCHANGE_SECONDS = 20.0
+"""For one message in all, so that an answer which comes drop by drop holds no place for long."""
 ANSWER_BYTES = 64 * 1024
 LOOK_EVERY = timedelta(seconds=1)
+LOOK_SOON = timedelta(milliseconds=250)
+LOOK_SOON_FOR = timedelta(seconds=2)
+"""A worker process looks every second, and four times as often while something is sent and two seconds longer, when it
+may have to be tried again."""
 AT_ONCE = 4
 """Webhooks that a worker process sends to at a time, so that a slow receiver keeps no other waiting."""
 MAX_WEBHOOKS = 20

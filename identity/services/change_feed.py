@@ -209,6 +209,32 @@ def changes_read(
     return ChangePage(merged, places, more)
 
 
+@dataclass(frozen=True, slots=True)
+class LatestChanges:
+    """Changes, the latest first, and by persona the position from which the earlier ones go on; {} for no more."""
+
+    changes: Sequence[Change]
+    before: dict[str, int]
+
+
+def changes_latest(
+    *, agent: Agent, streams: Sequence[str], kinds: Collection[str], before: Mapping[str, int], limit: int
+) -> LatestChanges:
+    """The latest `limit` changes of these streams and kinds, in each stream those with a position under `before`."""
+    rows: dict[str, list[Change]] = {}
+    for persona in streams:
+        found = Change.objects.filter(agent=agent, persona=persona, kind__in=kinds, position__isnull=False)
+        if persona in before:
+            found = found.filter(position__lt=before[persona])
+        rows[persona] = list(found.order_by("-position")[: limit + 1])
+    merged = _merged([found[::-1] for found in rows.values()])[::-1]
+    if len(merged) <= limit:
+        return LatestChanges(merged, {})
+    page = merged[:limit]
+    last = {change.persona: change.position or 0 for change in page}
+    return LatestChanges(page, {**before, **last})
+
+
 def _ends(agent: Agent, streams: Sequence[str], after: Places) -> dict[str, tuple[int, Place]]:
     """By stream the position to read from and the place to read to. Raises CursorGone."""
     with connection.cursor() as cursor:

@@ -5,13 +5,16 @@ import ipaddress
 import socket
 import ssl
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from threading import Timer
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 
-from identity.policy.webhooks import ANSWER_BYTES, TIMEOUT_SECONDS
+from identity.policy.webhooks import ANSWER_BYTES, EXCHANGE_SECONDS, TIMEOUT_SECONDS
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unstorable_reason
 
@@ -61,32 +64,47 @@ def message_send(url: str, body: bytes, headers: dict[str, str]) -> Answer:
     parts = urlsplit(url)
     began = time.monotonic()
     try:
-        connection = _connection(parts)
-        try:
+        with _connection(parts) as connection:
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("POST", target, body, {"Host": parts.netloc, **headers})
             response = connection.getresponse()
             response.read(ANSWER_BYTES)
             status = response.status
-        finally:
-            connection.close()
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise NotSent(f"The address cannot be reached ({type(error).__name__}).") from error
     return Answer(status, round((time.monotonic() - began) * 1000))
 
 
-def _connection(parts: SplitResult) -> http.client.HTTPConnection:
+@contextmanager
+def _connection(parts: SplitResult) -> Iterator[http.client.HTTPConnection]:
+    """A connection to what the host's name stands for, cut after EXCHANGE_SECONDS. Raises NotSent and OSError."""
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     found = {info[4][0] for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     if not found or not all(_reachable(ipaddress.ip_address(str(one).partition("%")[0])) for one in found):
         raise NotSent("The address is within a private network.")
     raw: Any = socket.create_connection((sorted(map(str, found))[0], port), timeout=TIMEOUT_SECONDS)
-    if parts.scheme == "https":
-        raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
+    # A handle of its own on the same connection: TLS takes the first one over.
+    handle = raw.dup()
+    cut = Timer(EXCHANGE_SECONDS, _cut, [handle])
+    cut.daemon = True
+    cut.start()
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
-    connection.sock = raw
-    return connection
+    try:
+        if parts.scheme == "https":
+            raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
+        connection.sock = raw
+        yield connection
+    finally:
+        cut.cancel()
+        connection.close()
+        raw.close()
+        handle.close()
+
+
+def _cut(handle: socket.socket) -> None:
+    with suppress(OSError):
+        handle.shutdown(socket.SHUT_RDWR)
 
 
 def _reachable(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

@@ -1,8 +1,9 @@
 """Sending changes to webhooks: in order, signed, at least once, tried again with growing pauses, given up visibly.
 
-One worker at a time has a webhook, by a lease on its row. It turns what is new in the feed into messages, and sends
-the oldest that waits; one that fails holds back those after it. A worker that is killed after the answer and before
-its record sends the message again, under the same id, when its lease is over.
+One worker at a time has a webhook, by a lease on its row. It turns all that is new in the feed into a message, and
+sends the oldest that waits, again and again for a turn; one that fails ends the turn and holds back those after it. A
+worker that is killed after the answer and before its record leaves the message to be sent again, under the same id,
+when its lease is over.
 """
 
 import hashlib
@@ -16,15 +17,16 @@ import structlog
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
-from django.db.models import Max, Q
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
+from django.db.models.functions import Greatest
 
 from identity.models import Change, ChangeStream, Persona, Webhook, WebhookDelivery
 from identity.policy.webhooks import (
     CHANGES_IN_A_MESSAGE,
+    CHANGES_WITH_BODIES,
     DELIVERY,
     DISABLED_AFTER,
-    MESSAGES_IN_A_ROUND,
-    ROUND_SECONDS,
+    TURN_SECONDS,
 )
 from identity.principal import Principal
 from identity.services.audit import audit_record
@@ -40,43 +42,43 @@ POSITIONS: dict[str, str] = {Persona.ACTOR: "actor_position", Persona.SUBCONSCIO
 
 
 def webhooks_due() -> list[uuid.UUID]:
-    """The webhooks that have something to send now, and that nobody is about. Numbers the streams first."""
+    """The webhooks that have something to send now, and that nobody is about: those that wait the longest come first.
+
+    Numbers the streams first.
+    """
     streams_publish()
-    now = clock.now()
-    free = Webhook.objects.filter(state=State.ACTIVE, due_at__lte=now).filter(
-        Q(leased_until__isnull=True) | Q(leased_until__lte=now)
-    )
-    due = []
-    for webhook in free:
-        ends = dict(ChangeStream.objects.filter(agent=webhook.agent_id).values_list("persona", "last"))
-        news = any(ends.get(persona, 0) > getattr(webhook, POSITIONS[persona]) for persona in webhook_personas(webhook))
-        if news or webhook.deliveries.filter(status=Status.WAITING).exists():
-            due.append(webhook.pk)
-    return due
+    waiting = WebhookDelivery.objects.filter(webhook=OuterRef("pk"), status=Status.WAITING)
+    ends = ChangeStream.objects.filter(agent=OuterRef("agent"))
+    new = ends.filter(persona=Persona.ACTOR, last__gt=OuterRef("actor_position"))
+    sealed = ends.filter(persona=Persona.SUBCONSCIOUS, last__gt=OuterRef("subconscious_position"))
+    has_something = Exists(waiting) | Exists(new) | Q(Exists(sealed), persona=Persona.SUBCONSCIOUS)
+    return list(_free().filter(has_something).order_by("due_at", "pk").values_list("pk", flat=True))
 
 
 def webhook_serve(webhook_id: uuid.UUID) -> int:
-    """Send what is due to a webhook, for a while; returns how many messages were delivered."""
+    """Send what is due to a webhook, for a turn; returns how many messages were delivered."""
     lease = uuid.uuid4()
-    now = clock.now()
-    mine = (
-        Webhook.objects.filter(pk=webhook_id, state=State.ACTIVE, due_at__lte=now)
-        .filter(Q(leased_until__isnull=True) | Q(leased_until__lte=now))
-        .update(lease=lease, leased_until=now + DELIVERY.lease)
-    )
-    if not mine:
+    if not _free().filter(pk=webhook_id).update(lease=lease, leased_until=clock.now() + DELIVERY.lease):
         return 0
     held = Webhook.objects.filter(pk=webhook_id, lease=lease)
-    began, delivered = time.monotonic(), 0
+    end, delivered = time.monotonic() + TURN_SECONDS, 0
     try:
         with DELIVERY.renewal(lambda: held.update(leased_until=clock.now() + DELIVERY.lease), name="webhook-lease"):
-            for _ in range(MESSAGES_IN_A_ROUND):
-                if time.monotonic() - began > ROUND_SECONDS or not _step(webhook_id, lease):
-                    break
+            while _step(webhook_id, lease):
                 delivered += 1
+                if time.monotonic() > end:
+                    break
     finally:
-        held.update(lease=None, leased_until=None)
+        # To the end of the queue, unless it has to wait for longer.
+        held.update(lease=None, leased_until=None, due_at=Greatest(F("due_at"), clock.now()))
     return delivered
+
+
+def _free() -> QuerySet[Webhook]:
+    """The active webhooks whose pause is over and that no worker holds."""
+    now = clock.now()
+    free = Q(leased_until__isnull=True) | Q(leased_until__lte=now)
+    return Webhook.objects.filter(free, state=State.ACTIVE, due_at__lte=now)
 
 
 def _step(webhook_id: uuid.UUID, lease: uuid.UUID) -> bool:
@@ -134,29 +136,35 @@ def _record(webhook: Webhook, lease: uuid.UUID, delivery: WebhookDelivery, answe
 
 @transaction.atomic
 def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
-    """Turn what is new in the feed into messages, up to a bound, under the webhook's lock."""
+    """Turn what is new in the feed into a message for each stream, up to a bound, under the webhook's lock.
+
+    What the receiver may not know, or did not ask for, is passed over at once and not looked at again.
+    """
     webhook = Webhook.objects.select_for_update().filter(pk=webhook_id, lease=lease).first()
     if webhook is None or webhook.deliveries.filter(status=Status.WAITING).exists():
         return
     kinds = webhook_kinds(webhook)
-    number = webhook.deliveries.aggregate(last=Max("number"))["last"] or 0
+    limit = CHANGES_WITH_BODIES if webhook.bodies else CHANGES_IN_A_MESSAGE
+    ends = dict(ChangeStream.objects.filter(agent=webhook.agent_id).values_list("persona", "last"))
+    moved = []
     for persona in webhook_personas(webhook):
-        place = getattr(webhook, POSITIONS[persona])
-        new = Change.objects.filter(agent=webhook.agent_id, persona=persona, position__gt=place).order_by("position")
-        rows = list(new.values_list("id", "kind", "position")[:CHANGES_IN_A_MESSAGE])
-        if not rows:
+        place, end = getattr(webhook, POSITIONS[persona]), ends.get(persona, 0)
+        if end <= place:
             continue
-        setattr(webhook, POSITIONS[persona], rows[-1][2])
-        told = [(key, kind) for key, kind, _ in rows if kind in kinds]
-        if told:
-            number += 1
+        new = Change.objects.filter(agent=webhook.agent_id, persona=persona, kind__in=kinds)
+        new = new.filter(position__gt=place, position__lte=end).order_by("position")
+        rows = list(new.values_list("id", "kind", "position")[:limit])
+        setattr(webhook, POSITIONS[persona], rows[-1][2] if len(rows) == limit else end)
+        moved.append(POSITIONS[persona])
+        if rows:
             WebhookDelivery.objects.create(
                 webhook=webhook,
-                number=number,
-                changes=[key for key, _ in told],
-                kinds=sorted({kind for _, kind in told}),
+                number=(webhook.deliveries.aggregate(last=Max("number"))["last"] or 0) + 1,
+                changes=[key for key, _, _ in rows],
+                kinds=sorted({kind for _, kind, _ in rows}),
             )
-    webhook.save(update_fields=list(POSITIONS.values()))
+    if moved:
+        webhook.save(update_fields=moved)
 
 
 def webhook_personas(webhook: Webhook) -> tuple[str, ...]:

@@ -1,9 +1,11 @@
 """What a worker's process does for webhooks beside its tasks: numbering the streams, and sending what is due.
 
 In threads of its own, so that a receiver which takes its time keeps neither a task nor another receiver waiting.
+Webhooks take turns: of those that are due, the one that waits the longest gets the next free thread.
 """
 
-from concurrent.futures import Future, ThreadPoolExecutor
+import time
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from threading import Event, Thread
 from typing import Any
 from uuid import UUID
@@ -11,7 +13,7 @@ from uuid import UUID
 import structlog
 from django.db import connection
 
-from identity.policy.webhooks import AT_ONCE, LOOK_EVERY
+from identity.policy.webhooks import AT_ONCE, LOOK_EVERY, LOOK_SOON, LOOK_SOON_FOR
 from identity.services.webhook_delivery import webhook_serve, webhooks_due
 
 log = structlog.get_logger(__name__)
@@ -25,16 +27,27 @@ def webhooks_start(**signal: Any) -> None:
 def _serve_forever() -> None:
     pause = Event()
     busy: dict[UUID, Future[None]] = {}
+    idle_from = 0.0
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="webhook") as pool:
-        while not pause.wait(LOOK_EVERY.total_seconds()):
+        while not pause.wait((LOOK_EVERY if time.monotonic() > idle_from else LOOK_SOON).total_seconds()):
             try:
-                busy = {key: future for key, future in busy.items() if not future.done()}
-                for key in webhooks_due():
-                    if key not in busy and len(busy) < AT_ONCE:
-                        busy[key] = pool.submit(_serve, key)
+                webhooks_look(busy, pool)
             except Exception as error:  # Whatever it is, such as a database that restarts: the next time may do.
                 log.warning("webhooks_not_looked_at", error=type(error).__name__)
                 connection.close()
+            if busy:
+                idle_from = time.monotonic() + LOOK_SOON_FOR.total_seconds()
+
+
+def webhooks_look(busy: dict[UUID, Future[None]], pool: Executor) -> None:
+    """Give webhooks that are due a thread each, while there are free ones; `busy` holds those that have one."""
+    for key in [key for key, future in busy.items() if future.done()]:
+        del busy[key]
+    for key in webhooks_due():
+        if len(busy) >= AT_ONCE:
+            break
+        if key not in busy:
+            busy[key] = pool.submit(_serve, key)
 
 
 def _serve(key: UUID) -> None:

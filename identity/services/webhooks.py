@@ -52,7 +52,7 @@ def webhook_create(
         raise Invalid(f"persona is one of {', '.join(Persona.values)}.", field="persona")
     if Webhook.objects.filter(agent=agent).count() >= MAX_WEBHOOKS:
         raise Conflict(f"An agent has at most {MAX_WEBHOOKS} webhooks.")
-    secret = _secret_check(secret) if secret else f"whsec_{secrets.token_urlsafe(32)}"
+    secret = _secret_check(secret) if secret else secret_make()
     webhook = Webhook(
         agent=agent,
         persona=persona,
@@ -109,6 +109,11 @@ def webhook_update(
         after={name: after[name] for name in changed} | ({"secret": "changed"} if secret is not None else {}),
     )
     return webhook
+
+
+def secret_make() -> str:
+    """A new secret to sign messages with."""
+    return f"whsec_{secrets.token_urlsafe(32)}"
 
 
 @agent_transaction(of="webhook")

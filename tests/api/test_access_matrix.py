@@ -291,10 +291,13 @@ GET    agent_tokens          login no    no    in    login login login login log
 POST   agent_tokens          login no    no    in    login login login login login
 GET    agent_token_revoke    login no    no    in    login login login login login
 POST   agent_token_revoke    login no    no    in    login login login login login
+GET    agent_changes         login in    in    in    login login login login login
 GET    agent_webhooks        login no    no    in    login login login login login
 POST   agent_webhooks        login no    no    in    login login login login login
 GET    agent_webhook         login no    no    in    login login login login login
 POST   agent_webhook         login no    no    in    login login login login login
+GET    agent_webhook_edit    login no    no    in    login login login login login
+POST   agent_webhook_edit    login no    no    in    login login login login login
 GET    agent_webhook_delete  login no    no    in    login login login login login
 POST   agent_webhook_delete  login no    no    in    login login login login login
 GET    review                login in    in    in    login login login login login

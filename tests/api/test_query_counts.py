@@ -10,6 +10,7 @@ from identity.models import IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from memory.models import Fact
+from memory.services.censors import censor_create
 from memory.services.facts import fact_learn
 from tests.factories import make_copies
 
@@ -124,3 +125,31 @@ def test_query_count_of_writes(request, api, ada, actor_token, size):
     expected = {name: count + AUTHENTICATION for name, count in WRITES.items()}
     expected["POST /context"] += CORE_MEMORY_READ_WHOLE * (size == "large")
     assert taken == expected
+
+
+@pytest.mark.parametrize("bodies", ["", "&bodies=true"])
+def test_query_count_of_changes(api, ada, bob, actor, actor_token, bodies):
+    """Publishing, the ends of the streams, the changes; of bodies one for each type of object."""
+    caller, by = api.as_token(actor_token), Principal.of_user(bob)
+
+    def more(number):
+        old = fact_learn(agent=ada, content=f"The harbour has {number} boats.", by=actor).fact
+        caller.post(f"/facts/{old.pk}/supersede", {"by": {"content": f"The harbour has {number + 50} boats."}})
+        identity_propose(agent=ada, section="protocols", content=f"Check {number} times.", by=by)
+        identity_propose(agent=ada, section="values", content=f"Calm {number}.", by=actor)
+        censor_create(agent=ada, pattern=f"storm {number}", by=actor)
+        caller.post("/episodes", {"title": f"Episode {number}"})
+        caller.post("/decisions", {"description": f"Decision {number}"})
+        caller.post("/procedures", {"name": f"Procedure {number}", "description": "Do."})
+
+    def taken():
+        return queries(lambda: caller.get(f"/changes?limit=500{bodies}"))
+
+    # The second number of boats opens a review.
+    more(1)
+    more(2)
+    few = taken()
+    for number in range(3, 6):
+        more(number)
+    assert len(taken()) == len(few)
+    assert len(few) == AUTHENTICATION + 3 + (8 if bodies else 0)

@@ -1,8 +1,10 @@
 """Webhooks: who makes them, where they point, what is sent, how it is signed, tried again, given up and replayed."""
 
 import json
+import socket
 import threading
-from contextlib import contextmanager
+import uuid
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -12,9 +14,10 @@ from django.test import override_settings
 from django.utils import timezone
 
 from identity.models import AuditEvent, Change, Webhook, WebhookDelivery
-from identity.policy.webhooks import CHANGES_IN_A_MESSAGE, DELIVERY, DISABLED_AFTER
+from identity.policy.webhooks import CHANGES_IN_A_MESSAGE, CHANGES_WITH_BODIES, DELIVERY, DISABLED_AFTER
 from identity.principal import Principal
-from identity.services.change_feed import change_record
+from identity.services.agents import agent_update
+from identity.services.change_feed import change_draft, change_record, changes_record, streams_publish
 from identity.services.webhook_address import NotSent, message_send, url_check
 from identity.services.webhook_delivery import signature_of, webhook_serve, webhooks_due
 from identity.services.webhooks import deliveries_replay, webhook_create, webhook_delete, webhook_update
@@ -82,6 +85,12 @@ def admin(charlie):
 
 def record(agent, object_id, persona="actor", kind="fact.learned"):
     change_record(kind=kind, agent=agent, persona=persona, object_type="fact", object_id=object_id)
+
+
+def record_many(agent, count):
+    made = [str(uuid.uuid4()) for _ in range(count)]
+    changes_record(change_draft("fact.learned", agent, "actor", "fact", one) for one in made)
+    return made
 
 
 def serve(webhook, *, now=True):
@@ -206,12 +215,118 @@ def test_bodies_are_of_the_moment_of_sending(ada, admin, actor, system, receiver
     assert b"bees" not in receiver.got[0]
 
 
-def test_many_changes_are_few_messages(ada, admin, receiver):
-    webhook, _ = webhook_create(agent=ada, url=receiver.url, scopes=SCOPES, by=admin)
-    for number in range(CHANGES_IN_A_MESSAGE * 2 + 1):
-        record(ada, number)
+@pytest.mark.parametrize(("bodies", "limit"), [(False, CHANGES_IN_A_MESSAGE), (True, CHANGES_WITH_BODIES)])
+def test_many_changes_are_few_messages(ada, admin, receiver, bodies, limit):
+    webhook, _ = webhook_create(agent=ada, url=receiver.url, scopes=SCOPES, bodies=bodies, by=admin)
+    made = record_many(ada, limit * 2 + 1)
     assert serve(webhook) == 3
-    assert receiver.objects == [str(number) for number in range(CHANGES_IN_A_MESSAGE * 2 + 1)]
+    assert receiver.objects == made
+
+
+def test_what_waited_behind_a_failure_goes_in_one_message(ada, admin, receiver):
+    webhook, _ = webhook_create(agent=ada, url=receiver.url, scopes=SCOPES, by=admin)
+    receiver.answers = [500]
+    record(ada, "first")
+    serve(webhook)
+    record_many(ada, 200)
+    assert serve(webhook) == 2
+    assert [len(message["changes"]) for message in receiver.messages] == [1, 1, 200]
+
+
+def test_a_hiccup_costs_less_than_a_second(ada, admin, receiver):
+    webhook, _ = webhook_create(agent=ada, url=receiver.url, scopes=SCOPES, by=admin)
+    receiver.answers = [500]
+    record(ada, "1")
+    serve(webhook)
+    hook, delivery = Webhook.objects.get(), WebhookDelivery.objects.get()
+    assert hook.due_at - delivery.tried_at <= timedelta(seconds=0.5)
+    pauses = [DELIVERY.backoff(attempt) for attempt in range(1, DELIVERY.max_attempts)]
+    assert sum(pauses, timedelta()) > timedelta(minutes=8)
+
+
+def test_rare_changes_among_many_others_are_found_at_once(ada, admin, receiver):
+    webhook, _ = webhook_create(agent=ada, url=receiver.url, scopes=SCOPES, kinds=["episode.closed"], by=admin)
+    record_many(ada, CHANGES_IN_A_MESSAGE + 1)
+    record(ada, "rare", kind="episode.closed")
+    assert serve(webhook) == 1
+    assert receiver.objects == ["rare"]
+    assert webhooks_due() == []
+
+
+def test_webhooks_take_turns(ada, bruno, admin, receiver, monkeypatch):
+    """One that always has more to send keeps no other waiting for longer than a turn."""
+    monkeypatch.setattr("identity.services.webhook_delivery.TURN_SECONDS", 0.0)
+    monkeypatch.setattr("identity.services.webhook_delivery.CHANGES_IN_A_MESSAGE", 1)
+    webhooks = [
+        webhook_create(agent=agent, url=f"{receiver.url}&of={number}", scopes=SCOPES, by=admin)[0].pk
+        for number, agent in enumerate([ada, bruno, ada, ada])
+    ]
+    record_many(ada, 5)
+    record_many(bruno, 5)
+    served = []
+    for _ in range(8):
+        served.append(webhooks_due()[0])
+        assert webhook_serve(served[-1]) == 1
+    assert sorted(served[:4]) == sorted(served[4:]) == sorted(webhooks)
+
+
+def test_looking_for_what_is_due_takes_the_same_statements_for_any_number(ada, admin, django_assert_num_queries):
+    for number in range(6):
+        url = f"https://example.org/{number}"
+        persona = "subconscious" if number % 2 else "actor"
+        webhook_create(agent=ada, url=url, scopes=SCOPES, persona=persona, by=admin)
+    record(ada, "1", persona="subconscious")
+    streams_publish()
+    with django_assert_num_queries(2):
+        assert len(webhooks_due()) == 3
+
+
+def test_an_answer_drop_by_drop_is_cut(monkeypatch):
+    monkeypatch.setattr("identity.services.webhook_address.EXCHANGE_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server, override_settings(WEBHOOK_ALLOW_PRIVATE=True):
+        over = threading.Event()
+
+        def drip():
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                while not over.wait(0.05):
+                    connection.sendall(b"H")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        with pytest.raises(NotSent):
+            message_send(f"http://127.0.0.1:{server.getsockname()[1]}/", b"{}", {})
+        over.set()
+        thread.join()
+
+
+def test_a_scope_taken_away_takes_what_waits_along(ada, admin, actor, receiver):
+    webhook, _ = webhook_create(agent=ada, url=receiver.url, scopes=SCOPES, bodies=True, by=admin)
+    receiver.answers = [500]
+    fact_learn(agent=ada, content="Tim sails.", by=actor)
+    agent_update(agent=ada, name="Ada L.", kind="knight", by=admin)
+    serve(webhook)
+    webhook_update(webhook=webhook, scopes=["identity:read"], by=admin)
+    assert serve(webhook) == 1
+    assert b"Tim sails" in receiver.got[0]
+    assert b"Tim" not in receiver.got[1]
+    assert [change["kind"] for change in receiver.messages[1]["changes"]] == ["agent.changed"]
+
+
+def test_without_bodies_no_text_travels(ada, admin, actor, api, actor_token, receiver):
+    webhook, _ = webhook_create(agent=ada, url=receiver.url, scopes=SCOPES, by=admin)
+    caller = api.as_token(actor_token)
+    caller.post("/facts", {"content": "Tim keeps a zeppelin.", "subject": "zeppelin", "tags": ["zeppelin"]})
+    caller.post("/events", {"events": [{"kind": "user_input", "content": "zeppelin"}]})
+    caller.post("/episodes", {"title": "zeppelin", "detail": "zeppelin"})
+    caller.post("/censors", {"pattern": "zeppelin", "reason": "zeppelin"})
+    caller.post("/censors/check", {"text": "zeppelin"})
+    caller.post("/context", {"session_id": "s", "input": "zeppelin"})
+    caller.put("/identity/values", {"content": "zeppelin"})
+    while serve(webhook):
+        pass
+    assert len(receiver.objects) >= 7
+    assert not any(b"zeppelin" in message for message in receiver.got)
 
 
 def test_a_lease_keeps_others_away_and_ends(ada, admin, receiver):
@@ -273,11 +388,21 @@ def test_where_a_webhook_may_not_point(url):
         url_check(url)
 
 
-def test_a_name_that_leads_inside_is_not_called():
+@pytest.mark.parametrize("name", ["localhost", "2130706433", "0x7f.1", "127.1"])
+def test_a_name_that_leads_inside_is_not_called(name):
     with receiving() as receiver, override_settings(WEBHOOK_ALLOW_PRIVATE=False):
         with pytest.raises(NotSent, match="private network"):
-            message_send(receiver.url.replace("127.0.0.1", "localhost"), b"{}", {})
+            message_send(receiver.url.replace("127.0.0.1", name), b"{}", {})
         assert receiver.got == []
+
+
+def test_a_webhook_cannot_be_moved_inside(api, ada, admin, charlie):
+    webhook, _ = webhook_create(agent=ada, url="https://example.org/", scopes=SCOPES, by=admin)
+    refused = api.as_person(charlie).request(
+        "PATCH", f"/webhooks/{webhook.pk}", body={"url": "http://169.254.169.254/"}, query={"agent": "ada"}
+    )
+    assert (refused.status_code, refused.json()["field"]) == (422, "url")
+    assert Webhook.objects.get().url == "https://example.org/"
 
 
 def test_an_erased_agent_takes_its_webhooks_along(ada, admin, system, receiver):

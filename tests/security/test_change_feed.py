@@ -45,7 +45,7 @@ class Receiver:
 
     def __init__(self) -> None:
         self.taken: list[str] = []
-        self.failed = 0
+        self.failed = self.messages = 0
         chance = random.Random(12)
         receiver = self
 
@@ -56,6 +56,7 @@ class Receiver:
                 if fails:
                     receiver.failed += 1
                 else:
+                    receiver.messages += 1
                     receiver.taken += [change["id"] for change in body["changes"]]
                 self.send_response(500 if fails else 200)
                 self.send_header("Content-Length", "0")
@@ -77,7 +78,7 @@ class Reader:
         self.seen: list[str] = []
         self.failures = 0
         self.over = threading.Event()
-        self.thread = threading.Thread(target=self.run)
+        self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def run(self) -> None:
@@ -141,12 +142,13 @@ def test_every_committed_change_once_and_in_order(product):
     begun = answer["next"]
     readers = [Reader(product, begun) for _ in range(READERS)]
     over = threading.Event()
-    writers = [threading.Thread(target=write, args=(product, number, over)) for number in range(WRITERS)]
+    writers = [threading.Thread(target=write, args=(product, number, over), daemon=True) for number in range(WRITERS)]
     for thread in writers:
         thread.start()
     chance = random.Random(7)
     for _ in range(KILLS):
         time.sleep(SECONDS / (KILLS + 1))
+        until("the web server has a process to kill", lambda: children(web.pid))
         os.kill(chance.choice(children(web.pid)), signal.SIGKILL)
         kill(worker)
         worker = product.worker()
@@ -154,6 +156,7 @@ def test_every_committed_change_once_and_in_order(product):
     over.set()
     for thread in writers:
         thread.join()
+    ended = time.monotonic()
     # What a killed process was about is committed or rolled back by now; the worker may still write.
     until("the worker has nothing left to do", lambda: quiet(product))
     for reader in readers:
@@ -172,11 +175,13 @@ def test_every_committed_change_once_and_in_order(product):
         assert reader.seen == expected
     assert len(expected) > WRITERS
     until("everything has arrived", lambda: set(expected) <= set(receiver.taken))
+    behind = time.monotonic() - ended
     first = list(dict.fromkeys(receiver.taken))
     assert first == [key for key, _ in rows][-len(first) :]
     assert receiver.failed
     print(f"{len(expected)} changes, {sum(reader.failures for reader in readers)} failed reads,", end=" ")
-    print(f"{receiver.failed} failed deliveries, {len(receiver.taken) - len(first)} repeated")
+    print(f"{receiver.failed} failed deliveries, {receiver.messages} delivered,", end=" ")
+    print(f"{len(receiver.taken) - len(first)} changes repeated, all arrived {behind:.0f} s after the last write")
 
 
 def quiet(product: Product) -> bool:

@@ -15,6 +15,7 @@ from nousweb.console.common import memory_types
 
 AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Identity", "agent_identity", "identity.view_identityversion"),
+    ("Changes", "agent_changes", "identity.view_agent"),
     ("Tokens", "agent_tokens", "identity.view_apitoken"),
     ("Webhooks", "agent_webhooks", "identity.manage_webhook"),
 )
@@ -56,6 +57,7 @@ PARENT_PAGES = {
     "section_propose": "agent_identity",
     "section_rollback": "agent_identity",
     "agent_webhook": "agent_webhooks",
+    "agent_webhook_edit": "agent_webhooks",
     "agent_webhook_delete": "agent_webhooks",
     "proposal": "review",
     "audit_event": "audit",

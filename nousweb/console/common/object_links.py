@@ -1,13 +1,16 @@
-"""The console page of what an audit record is about: each model names its own in `get_absolute_url`."""
+"""The console pages of what records and changes are about: each model names its own in `get_absolute_url`."""
 
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from django.apps import apps
 from django.core.exceptions import ValidationError
-from django.db.models import Model
+from django.db.models import JSONField, Model
 from django.urls import NoReverseMatch
 
-from identity.models import Persona
+from identity.models import Agent, Change, Persona
+from identity.policy.changes import CHANGE_KINDS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 
@@ -44,3 +47,63 @@ def object_url(object_type: str, object_id: str, by: Principal) -> str | None:
     except (NoReverseMatch, ValidationError, ValueError):
         return None
     return f"{address}?persona=subconscious" if hidden else address
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectLink:
+    """What a change is about: what it is called now, and its page; without an address where it is gone."""
+
+    label: str
+    url: str = ""
+
+
+def change_links(agent: Agent, changes: Iterable[Change], personas: Sequence[str]) -> dict[int, ObjectLink]:
+    """By change the link to what it is about, of these personas: one statement for each type of object.
+
+    Whoever asks has checked that the reader may know of the changes.
+    """
+    changes = list(changes)
+    wanted: dict[tuple[str, str], set[str]] = {}
+    for change in changes:
+        wanted.setdefault((change.object_type, CHANGE_KINDS[change.kind].named_by), set()).add(change.object_id)
+    found = {
+        (object_type, name, key, persona): link
+        for (object_type, name), ids in wanted.items()
+        for key, persona, link in _links(agent, object_type, name, ids, personas)
+    }
+    links = {}
+    for change in changes:
+        name = CHANGE_KINDS[change.kind].named_by
+        keys = [(change.object_type, name, change.object_id, persona) for persona in (change.persona, "")]
+        links[change.pk] = next((found[key] for key in keys if key in found), ObjectLink(change.object_id))
+    return links
+
+
+def _links(
+    agent: Agent, object_type: str, name: str, ids: Collection[str], personas: Sequence[str]
+) -> Iterable[tuple[str, str, ObjectLink]]:
+    """The objects of one type that are still there: what `name` holds, whose they are ("" of both), and the link."""
+    model = _models().get(object_type)
+    if model is None:
+        return
+    if isinstance(agent, model):
+        yield agent.slug, "", ObjectLink(str(agent), agent.get_absolute_url())
+        return
+    fields = {field.name: field for field in model._meta.get_fields() if field.concrete}
+    # What is called by its parts is read with them, and without what is long.
+    parents = [key for key, field in fields.items() if field.many_to_one]
+    long = [key for key, field in fields.items() if isinstance(field, JSONField)]
+    rows = model._default_manager.select_related(*parents).defer(*long).filter(agent=agent)
+    if "persona" in fields:
+        rows = rows.filter(persona__in=personas)
+    try:
+        held = list(rows.filter(**{f"{name}__in": list(ids)}))
+    except (ValidationError, ValueError):
+        return
+    for row in held:
+        row.agent = agent  # type: ignore[attr-defined]
+        persona = getattr(row, "persona", "")
+        address: str = row.get_absolute_url()  # type: ignore[attr-defined]
+        if persona == Persona.SUBCONSCIOUS:
+            address += "?persona=subconscious"
+        yield str(getattr(row, name)), persona if name != "pk" else "", ObjectLink(str(row), address)

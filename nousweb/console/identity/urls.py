@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from nousweb.console.identity.views import agents, audit, identity, review, tokens, webhooks
+from nousweb.console.identity.views import agents, audit, changes, identity, review, tokens, webhooks
 
 urlpatterns = [
     path("agents/", agents.agents, name="agents"),
@@ -19,8 +19,10 @@ urlpatterns = [
     ),
     path("agents/<slug:slug>/tokens/", tokens.agent_tokens, name="agent_tokens"),
     path("agents/<slug:slug>/tokens/<int:pk>/revoke/", tokens.agent_token_revoke, name="agent_token_revoke"),
+    path("agents/<slug:slug>/changes/", changes.agent_changes, name="agent_changes"),
     path("agents/<slug:slug>/webhooks/", webhooks.agent_webhooks, name="agent_webhooks"),
     path("agents/<slug:slug>/webhooks/<uuid:pk>/", webhooks.agent_webhook, name="agent_webhook"),
+    path("agents/<slug:slug>/webhooks/<uuid:pk>/edit/", webhooks.agent_webhook_edit, name="agent_webhook_edit"),
     path("agents/<slug:slug>/webhooks/<uuid:pk>/delete/", webhooks.agent_webhook_delete, name="agent_webhook_delete"),
     path("review/", review.review, name="review"),
     path("review/decide/", review.review_bulk, name="review_bulk"),

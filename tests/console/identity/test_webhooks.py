@@ -3,7 +3,7 @@
 import pytest
 from django.urls import reverse
 
-from identity.models import Webhook, WebhookDelivery
+from identity.models import AuditEvent, Webhook, WebhookDelivery
 from identity.principal import Principal
 from identity.services.webhooks import webhook_create
 from tests.http import signed_in
@@ -74,3 +74,47 @@ def test_webhook_deleted_after_asking(browser, webhook):
     assert ADDRESS in page
     assert post(browser, "agent_webhook_delete", "ada", webhook.pk).status_code == 302
     assert not Webhook.objects.exists()
+
+
+def test_webhook_edited(browser, webhook):
+    url = reverse("agent_webhook_edit", args=["ada", webhook.pk])
+    assert f'value="{ADDRESS}"' in browser.get(url).content.decode()
+    given = {"url": "https://example.org/new", "scopes": ["identity:read"], "kinds": ["agent.changed"], "bodies": "on"}
+    assert post(browser, "agent_webhook_edit", "ada", webhook.pk, **given).status_code == 302
+    secret = webhook.secret
+    webhook.refresh_from_db()
+    assert (webhook.url, webhook.scopes, webhook.kinds) == (given["url"], given["scopes"], given["kinds"])
+    assert (webhook.bodies, webhook.state, webhook.secret) == (True, "paused", secret)
+    record = AuditEvent.objects.get(action="webhook.update")
+    assert (record.author_name, record.before["url"], record.after["state"]) == ("charlie", ADDRESS, "paused")
+    post(browser, "agent_webhook_edit", "ada", webhook.pk, **given, active="on")
+    webhook.refresh_from_db()
+    assert webhook.state == "active"
+
+
+def test_webhook_edit_keeps_what_was_typed(browser, webhook):
+    answer = post(browser, "agent_webhook_edit", "ada", webhook.pk, url="http://10.0.0.1/", scopes=["memory:read"])
+    assert answer.status_code == 422
+    assert "private network" in answer.content.decode()
+    assert "http://10.0.0.1/" in answer.content.decode()
+    webhook.refresh_from_db()
+    assert webhook.url == ADDRESS
+
+
+def test_webhook_secret_rotated_and_shown_once(browser, webhook):
+    before = webhook.secret
+    page = post(browser, "agent_webhook_edit", "ada", webhook.pk, action="rotate").content.decode()
+    webhook.refresh_from_db()
+    assert webhook.secret != before
+    assert webhook.secret in page
+    assert (webhook.url, webhook.state) == (ADDRESS, "active")
+    for name in ("agent_webhook_edit", "agent_webhook"):
+        assert webhook.secret not in browser.get(reverse(name, args=["ada", webhook.pk])).content.decode()
+    record = AuditEvent.objects.get(action="webhook.update")
+    assert record.after == {"secret": "changed"}
+
+
+@pytest.mark.parametrize("who", ["alice", "bob"])
+def test_webhook_edit_is_for_administrators(request, webhook, who):
+    browser = signed_in(request.getfixturevalue(who))
+    assert browser.get(reverse("agent_webhook_edit", args=["ada", webhook.pk])).status_code == 403

@@ -19,12 +19,14 @@ from identity.selectors import agent_get
 from identity.services.webhooks import (
     RECEIVER_SCOPES,
     deliveries_replay,
+    secret_make,
     webhook_create,
     webhook_delete,
     webhook_update,
     webhooks_of,
 )
 from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.identity.change_kinds import kind_choices
 from nousweb.console.identity.views.tokens import SCOPE_MEANING
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -33,7 +35,7 @@ STATE_KINDS = {"active": "ok", "paused": "neutral", "disabled": "block"}
 STATUS_KINDS = {"waiting": "neutral", "delivered": "ok", "dead": "block"}
 
 
-class WebhookForm(forms.Form):
+class WebhookFields(forms.Form):
     url = forms.CharField(max_length=500, label="Address", help_text="Each message is a signed POST to it.")
     scopes = forms.MultipleChoiceField(
         choices=[(scope, f"{scope}: {SCOPE_MEANING[scope]}") for scope in RECEIVER_SCOPES],
@@ -42,18 +44,28 @@ class WebhookForm(forms.Form):
         label="What its receiver may know",
     )
     kinds = forms.MultipleChoiceField(
-        choices=[(kind, kind) for kind in CHANGE_KINDS],
+        choices=kind_choices(frozenset(CHANGE_KINDS), whole_groups=False),
         required=False,
         widget=forms.SelectMultiple(attrs={"size": 8}),
         label="Only these changes",
         help_text="None chosen: all that its receiver may know.",
     )
-    persona = forms.ChoiceField(
-        choices=Persona.choices, help_text="The subconscious brings the changes of both personas."
-    )
     bodies = forms.BooleanField(
         required=False, label="Send what each change is about", help_text="Otherwise ids and kinds only."
     )
+
+
+class WebhookEditForm(WebhookFields):
+    active = forms.BooleanField(
+        required=False, label="Active", help_text="Otherwise what comes waits until it is active again."
+    )
+
+
+class WebhookForm(WebhookFields):
+    persona = forms.ChoiceField(
+        choices=Persona.choices, help_text="The subconscious brings the changes of both personas."
+    )
+    field_order = ("url", "scopes", "kinds", "persona", "bodies")
 
     def __init__(self, *args: Any, by: Principal, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -131,6 +143,32 @@ def _act(request: HttpRequest, by: Principal, agent: Agent, webhook: Webhook) ->
     except Conflict as error:
         messages.warning(request, error.detail)
     return redirect("agent_webhook", slug=agent.slug, pk=webhook.pk)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_webhook_edit(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
+    """The form of a webhook; a new secret stands in the answer to its button, and nowhere else."""
+    by = principal_of(request)
+    agent, webhook = _webhook(by, slug, pk)
+    initial = {name: getattr(webhook, name) for name in ("url", "scopes", "kinds", "bodies")}
+    form = WebhookEditForm(initial=initial | {"active": webhook.state == Webhook.State.ACTIVE})
+    secret = ""
+    if request.POST.get("action") == "rotate":
+        secret = secret_make()
+        webhook_update(webhook=webhook, secret=secret, by=by)
+    elif request.method == "POST":
+        form = WebhookEditForm(request.POST)
+        if form.is_valid():
+            try:
+                webhook_update(webhook=webhook, by=by, **form.cleaned_data)
+            except Invalid as error:
+                form_refuse(form, error)
+            else:
+                messages.success(request, "Saved. It holds for the next message.")
+                return redirect("agent_webhook", slug=slug, pk=webhook.pk)
+    shown = {"agent": agent, "webhook": webhook, "form": form, "secret": secret}
+    return render(request, "identity/webhook_edit.html", shown, status=422 if form.errors else 200)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -1,0 +1,99 @@
+"""The change feed of one agent, as its readers get it, the latest first."""
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from identity.models import Agent, Persona
+from identity.selectors import agent_get
+from identity.services.change_feed import changes_latest, kinds_of, stream_publish, streams_of
+from nousweb.console.common.object_links import change_links
+from nousweb.console.common.pagination import PAGE_SIZE, query_without
+from nousweb.console.common.requests import principal_of
+from nousweb.console.identity.change_kinds import kind_choices, kind_title
+
+MAX_DIGITS = 18
+
+
+class ChangesForm(forms.Form):
+    kind = forms.ChoiceField(required=False)
+    agent = forms.ChoiceField(required=False)
+    persona = forms.ChoiceField(
+        required=False, choices=[("", "Both personas"), ("actor", "Actor"), ("subconscious", "Subconscious")]
+    )
+
+    def __init__(self, *args: Any, kinds: frozenset[str], agent: Agent, both: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices = [("", "Everything"), *kind_choices(kinds, whole_groups=True)]
+        self.fields["kind"].choices = choices  # type: ignore[attr-defined]
+        agents = Agent.objects.order_by("name").values_list("slug", "name")[:200]
+        self.fields["agent"].choices = list(agents)  # type: ignore[attr-defined]
+        self.fields["agent"].initial = agent.slug
+        if not both:
+            del self.fields["persona"]
+
+
+@require_safe
+def agent_changes(request: HttpRequest, slug: str) -> HttpResponse:
+    """The feed of an agent, a page at a time: of the kinds and personas that this person may know of."""
+    by = principal_of(request)
+    agent = agent_get(slug)
+    allowed = kinds_of(by)
+    if not allowed:
+        by.require("identity.view_agent", agent)
+    streams = streams_of(by)
+    asked = request.GET.copy()
+    asked.setdefault("agent", slug)
+    form = ChangesForm(asked, kinds=allowed, agent=agent, both=len(streams) > 1)
+    filters = form.cleaned_data if form.is_valid() else {}
+    if filters.get("agent", slug) not in ("", slug):
+        query = query_without(request, "agent")
+        return redirect(f"{reverse('agent_changes', args=[filters['agent']])}{f'?{query}' if query else ''}")
+    if filters.get("persona"):
+        streams = (filters["persona"],)
+    kinds = _kinds(filters.get("kind", ""), allowed)
+    for persona in streams:
+        stream_publish(agent.pk, persona)
+    before = _places(request.GET.get("before", ""))
+    found = changes_latest(agent=agent, streams=streams, kinds=kinds, before=before, limit=PAGE_SIZE)
+    links = change_links(agent, found.changes, streams)
+    rows = [(change, kind_title(change.kind), links[change.pk]) for change in found.changes]
+    return render(
+        request,
+        "identity/changes.html",
+        {
+            "agent": agent,
+            "form": form,
+            "rows": [] if form.errors else rows,
+            "is_filtered": bool(filters.get("kind") or filters.get("persona")),
+            "query": query_without(request, "agent"),
+            "first": not before,
+            "earlier": _cursor(found.before),
+            "shows_persona": len(streams) > 1,
+        },
+    )
+
+
+def _kinds(asked: str, allowed: frozenset[str]) -> frozenset[str]:
+    """What a choice of the filter means: a kind, all of a group ("fact.*"), or everything."""
+    if not asked:
+        return allowed
+    return frozenset(kind for kind in allowed if kind == asked or (asked[-1] == "*" and kind.startswith(asked[:-1])))
+
+
+def _places(text: str) -> dict[str, int]:
+    """What `_cursor` wrote; {} for anything else, which is the first page."""
+    names = {persona[0]: persona for persona in Persona.values}
+    parts = [part for part in text.split(".") if part]
+    if not all(part[0] in names and part[1:].isascii() and part[1:].isdigit() for part in parts):
+        return {}
+    return {names[part[0]]: int(part[1:]) for part in parts if len(part) <= MAX_DIGITS + 1}
+
+
+def _cursor(before: dict[str, int]) -> str:
+    """Where the next page begins, for an address: "a17.s4"."""
+    return ".".join(f"{persona[0]}{position}" for persona, position in before.items())
