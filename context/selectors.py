@@ -24,9 +24,17 @@ def runs_of(agent: Agent, by: Principal) -> QuerySet[ContextRun]:
     return runs if by.may(VIEW_SUBCONSCIOUS) else runs.filter(persona=Persona.ACTOR)
 
 
+def run_in_reach(run: ContextRun, by: Principal) -> bool:
+    """Whether a run asked for no more than the projects of a token; runs of before there were any for global memory."""
+    request = run.request
+    asked = (request.get("project") or "", *(request.get("include_projects") or ()))
+    return by.projects is None or (not request.get("all_projects") and all(map(by.reads_project, asked)))
+
+
 def outcomes_view_check(agent: Agent, by: Principal) -> None:
     """Raise unless `by` may know how runs of `agent` ended: a token that reports it, people who see the log."""
     by.require(VIEW_RUN if by.token is None else REPORT, agent)
+    by.require_all_projects()
 
 
 def run_get(agent: Agent, by: Principal, key: UUID) -> ContextRun:

@@ -8,7 +8,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from identity.policy.permissions import APPROVING_PERMISSIONS, PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
+from identity.policy.permissions import (
+    APPROVING_PERMISSIONS,
+    GLOBAL_WRITES,
+    PEOPLE_ONLY_PERMISSIONS,
+    PROJECT_TOKEN_PERMISSIONS,
+    SCOPE_PERMISSIONS,
+)
 from nousweb.lib.errors import NotAllowed, NotFound
 
 if TYPE_CHECKING:
@@ -54,15 +60,50 @@ class Principal:
         """The persona whose memory this principal acts on: a token's own, else the actor."""
         return self.token.persona if self.token else "actor"
 
+    @property
+    def projects(self) -> frozenset[str] | None:
+        """The projects that a token is limited to; None for whoever reaches all."""
+        return frozenset(self.token.projects) if self.token is not None and self.token.projects else None
+
+    def reads_project(self, project: str) -> bool:
+        """Whether memory of this project may be read; "" is global memory, which holds for every project."""
+        return self.projects is None or not project or project in self.projects
+
+    def writes_project(self, project: str) -> bool:
+        """Whether memory of this project may be written; "" is global memory."""
+        if self.projects is None or project in self.projects:
+            return True
+        return not project and self.token is not None and self.token.global_memory == "write"
+
+    def require_project(self, project: str, field: str = "project") -> None:
+        """Raise NotAllowed unless memory of this project may be written."""
+        if self.writes_project(project):
+            return
+        what = f"the project {project!r}" if project else "global memory"
+        raise NotAllowed(f"This token does not write {what}; it is limited to {self._projects_named}.", field=field)
+
+    def require_all_projects(self) -> None:
+        """Raise NotAllowed for a token limited to projects, where an answer tells of all of them together."""
+        if self.projects is not None:
+            raise NotAllowed(f"This tells of all projects, and this token is limited to {self._projects_named}.")
+
+    @property
+    def _projects_named(self) -> str:
+        named = ", ".join(sorted(self.projects or ()))
+        return f"the projects {named}" if len(self.projects or ()) > 1 else f"the project {named}"
+
     def may(self, permission: str) -> bool:
         """Whether this principal holds `permission` ("app.codename"). Tokens never hold a right of people."""
         if self.user is not None:
             return bool(self.user.is_active and self.user.has_perm(permission))  # type: ignore[attr-defined]
         if self.token is not None:
-            return permission not in PEOPLE_ONLY_PERMISSIONS and any(
-                permission in SCOPE_PERMISSIONS.get(scope, ()) for scope in self.token.scopes
-            )
+            if permission in PEOPLE_ONLY_PERMISSIONS or (self.token.projects and not self._may_in_projects(permission)):
+                return False
+            return any(permission in SCOPE_PERMISSIONS.get(scope, ()) for scope in self.token.scopes)
         return self.kind == "system" and permission not in APPROVING_PERMISSIONS
+
+    def _may_in_projects(self, permission: str) -> bool:
+        return permission in PROJECT_TOKEN_PERMISSIONS or (permission in GLOBAL_WRITES and self.writes_project(""))
 
     def require(self, permission: str, agent: Agent | None = None) -> None:
         """Raise unless this principal holds `permission`, and may act on `agent`.
@@ -75,6 +116,8 @@ class Principal:
         if self.may(permission):
             return
         if self.token is not None:
+            if self.projects is not None and not self._may_in_projects(permission):
+                self.require_all_projects()
             scopes = sorted(s for s, granted in SCOPE_PERMISSIONS.items() if permission in granted)
             detail = (
                 f"This token lacks the scope {' or '.join(scopes)}."

@@ -3,9 +3,10 @@
 Source: seed "Agentic Memory System", Isolation Enforcement.
 """
 
-from typing import ClassVar, Protocol, TypeVar
+from collections.abc import Collection
+from typing import ClassVar, Protocol, TypeVar, cast
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -31,6 +32,7 @@ from memory.models.events import EventQuerySet, LoopSummaryQuerySet
 from memory.models.facts import FactQuerySet
 from memory.models.jobs import JobQuerySet
 from memory.models.procedures import ProcedureQuerySet
+from memory.models.project_scope import ProjectScope
 from memory.models.reviews import MemoryReviewQuerySet
 from nousweb.lib.errors import NotAllowed, NotFound
 
@@ -45,32 +47,48 @@ class PersonaMemory:
     search_tables: ClassVar[tuple[str, ...]]
     """The physical collections that searches of this view touch."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, projects: Collection[str] | None = None) -> None:
         self.agent = agent
+        self.projects = projects
+        """The projects of which a token may read, beside global memory; None for all."""
+
+    def shows_project(self, project: str) -> bool:
+        """Whether this view reads memory of a project; "" is global memory."""
+        return self.projects is None or not project or project in self.projects
 
     def rows(self, model: type[Row]) -> QuerySet[Row]:
         """The rows of a table of memory: one that names its agent and persona."""
-        return model._default_manager.filter(agent=self.agent, persona__in=self.personas)
+        return model._default_manager.filter(self._within(model), agent=self.agent, persona__in=self.personas)
+
+    def _within(self, model: type[Model]) -> Q:
+        """The condition on rows by the project that they carry themselves, or through their event."""
+        if self.projects is None:
+            return Q()
+        shown = ("", *sorted(self.projects))
+        names = {key.name for key in model._meta.get_fields()}
+        if "project" in names:
+            return Q(project__in=shown)
+        return Q(event__project__in=shown) if "event" in names else Q()
 
     @property
     def events(self) -> EventQuerySet:
-        return Event.objects.filter(agent=self.agent, persona__in=self.personas)
+        return cast("EventQuerySet", self.rows(Event))
 
     @property
     def long_term(self) -> QuerySet[LongTermEntry]:
-        return LongTermEntry.objects.filter(agent=self.agent, persona__in=self.personas)
+        return self.rows(LongTermEntry)
 
     @property
     def loops(self) -> LoopSummaryQuerySet:
-        return LoopSummary.objects.filter(agent=self.agent, persona__in=self.personas)
+        return cast("LoopSummaryQuerySet", self.rows(LoopSummary))
 
     @property
     def facts(self) -> FactQuerySet:
-        return Fact.objects.filter(agent=self.agent, persona__in=self.personas)
+        return cast("FactQuerySet", self.rows(Fact))
 
     @property
     def episodes(self) -> EpisodeQuerySet:
-        return Episode.objects.filter(agent=self.agent, persona__in=self.personas)
+        return cast("EpisodeQuerySet", self.rows(Episode))
 
     def transcript(self, episode: Episode) -> EventQuerySet:
         """The events of an episode in the order in which they happened; others have theirs in `detail`."""
@@ -79,27 +97,27 @@ class PersonaMemory:
 
     @property
     def decisions(self) -> DecisionQuerySet:
-        return Decision.objects.filter(agent=self.agent, persona__in=self.personas)
+        return cast("DecisionQuerySet", self.rows(Decision))
 
     @property
     def procedures(self) -> ProcedureQuerySet:
-        return Procedure.objects.filter(agent=self.agent, persona__in=self.personas)
+        return cast("ProcedureQuerySet", self.rows(Procedure))
 
     @property
     def censors(self) -> CensorQuerySet:
-        return Censor.objects.filter(agent=self.agent, persona__in=self.personas)
+        return cast("CensorQuerySet", self.rows(Censor))
 
     @property
     def working(self) -> QuerySet[WorkingMemory]:
-        return WorkingMemory.objects.filter(agent=self.agent, persona__in=self.personas)
+        return self.rows(WorkingMemory)
 
     @property
     def reviews(self) -> MemoryReviewQuerySet:
-        return MemoryReview.objects.filter(agent=self.agent, persona__in=self.personas)
+        return cast("MemoryReviewQuerySet", self.rows(MemoryReview))
 
     @property
     def jobs(self) -> JobQuerySet:
-        return Job.objects.filter(agent=self.agent, persona__in=self.personas)
+        return cast("JobQuerySet", self.rows(Job))
 
 
 class ActorMemory(PersonaMemory):
@@ -122,11 +140,22 @@ VIEWS: dict[str, type[PersonaMemory]] = {Persona.ACTOR: ActorMemory, Persona.SUB
 
 
 def memory_of(agent: Agent, by: Principal) -> PersonaMemory:
-    """The memory that `by` may read: a token's persona decides, and nothing in the request.
+    """The memory that `by` may read: a token's persona and projects decide, and nothing in the request.
 
     People read the actor's memory here; `subconscious_memory_of` is for those with the right to more.
     """
-    return VIEWS[by.persona](agent)
+    return VIEWS[by.persona](agent, by.projects)
+
+
+def scope_check(scope: ProjectScope, by: Principal) -> ProjectScope:
+    """The scope that `by` asks for. Raises NotAllowed where it is more than a token's projects."""
+    if by.projects is None:
+        return scope
+    if scope.all_projects:
+        by.require_all_projects()
+    if foreign := [key for key in scope.projects if not by.reads_project(key)]:
+        raise NotAllowed(f"This token does not read the project {foreign[0]!r}.", field="project")
+    return scope
 
 
 def subconscious_memory_of(agent: Agent, by: Principal) -> SubconsciousMemory:
@@ -143,12 +172,17 @@ class Owned(Protocol):
 
 
 def change_check(memory: Owned, by: Principal, permission: str) -> None:
-    """Raise unless `by` holds `permission` and may change `memory`: a token changes only its own persona's.
+    """Raise unless `by` holds `permission` and may change `memory`: a token changes only its own persona's, and only
+    within its projects.
 
     The subconscious may read the actor's memory, but a change by it would carry what it knows across.
     Raises NotFound for what `by` must not even know of, else NotAllowed.
     """
     by.require(permission, memory.agent)
+    project = getattr(memory, "project", "")
+    if not by.reads_project(project):
+        raise NotFound("There is no such memory.")
+    by.require_project(project)
     if by.kind == "system" or memory.persona == by.persona:
         return
     if memory.persona not in VIEWS[by.persona].personas:

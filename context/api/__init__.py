@@ -21,6 +21,7 @@ from context.api.schemas import (
 )
 from context.engine.retrieval.censors import effective_triggers
 from context.models import ContextRun
+from context.selectors import run_in_reach
 from context.services.context import context_assemble
 from context.services.response import context_outcome, context_respond
 from identity.models import Persona
@@ -115,6 +116,6 @@ def _run(by: Principal, run_id: UUID) -> ContextRun:
         if by.token
         else run.persona == Persona.SUBCONSCIOUS and not by.may(VIEW_SUBCONSCIOUS)
     )
-    if run is None or hidden:
+    if run is None or hidden or not run_in_reach(run, by):
         raise NotFound("There is no such context. Runs are deleted when their retention ends.")
     return run

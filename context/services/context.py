@@ -19,7 +19,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_again, agent_held
 from identity.services.change_feed import change_draft
-from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
+from memory.persona import PersonaMemory, memory_of, scope_check, subconscious_memory_of
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import instance_insert
 from nousweb.lib.retrying import transaction_retried
@@ -43,6 +43,7 @@ def context_assemble(
     People with the right may ask for the subconscious `persona`; a token's own cannot be changed.
     """
     by.require(ASSEMBLE, agent)
+    scope_check(request.scope, by)
     if request.dry_run:
         return context_build(context_view(agent, by, persona), request)
     for _ in range(UNHELD_TRIES):

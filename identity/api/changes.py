@@ -41,6 +41,7 @@ def changes_list(
     """
     by: Principal = request.auth  # type: ignore[attr-defined]
     found = agent_for(by, agent)
+    by.require_all_projects()
     allowed = kinds_of(by)
     if not allowed:
         by.require("identity.view_agent", found)

@@ -8,6 +8,7 @@ from django.urls import reverse
 from identity.models.agents import Agent, Persona
 from identity.models.author import AuthorFields
 from nousweb.lib import clock
+from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
@@ -17,12 +18,21 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 
 
 class ApiToken(models.Model):
-    """A secret that lets one agent act as one persona within its scopes. Only the secret's hash is kept."""
+    """A secret that lets one agent act as one persona within its scopes. Only the secret's hash is kept.
+
+    One that names `projects` reaches their memory only, and global memory as `global_memory` says.
+    """
+
+    class GlobalMemory(models.TextChoices):
+        READ = "read", "Reads global memory"
+        WRITE = "write", "Reads and writes global memory"
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="tokens")
     persona = models.CharField(max_length=20, choices=Persona)
     name = models.CharField(max_length=100)
     scopes = ArrayField(models.CharField(max_length=40))
+    projects = ArrayField(models.CharField(max_length=MAX_KEY_CHARACTERS), default=list, blank=True)
+    global_memory = models.CharField(max_length=10, choices=GlobalMemory, default=GlobalMemory.WRITE)
     prefix = models.CharField(max_length=20, editable=False)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)

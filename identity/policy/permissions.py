@@ -72,5 +72,23 @@ PEOPLE_ONLY_PERMISSIONS = frozenset(
 )
 """Rights that only a signed-in person can hold, whatever a token's scopes say."""
 
+PROJECT_TOKEN_PERMISSIONS = frozenset(
+    {
+        "identity.view_agent", "identity.view_identityversion", "identity.view_changeproposal",
+        "memory.view_event", "memory.add_event", "memory.view_fact", "memory.add_fact", "memory.add_rule_fact",
+        "memory.view_episode", "memory.add_episode", "memory.change_episode",
+        "memory.view_decision", "memory.add_decision", "memory.change_decision",
+        "memory.view_procedure", "memory.add_procedure", "memory.change_procedure",
+        "memory.view_censor", "memory.trigger_censor", "memory.view_searchitem",
+        "memory.view_workingmemory", "memory.change_workingmemory",
+        "context.assemble_context", "context.report_context",
+    }
+)  # fmt: skip
+"""All that a token limited to projects can hold, whatever its scopes say: what is read and written with the keys of
+projects, or holds everywhere. What tells of all projects together is not among it."""
+
+GLOBAL_WRITES = frozenset({"identity.propose_changeproposal", "memory.add_censor"})
+"""What such a token can hold besides where it may write global memory: it makes what holds everywhere."""
+
 APPROVING_PERMISSIONS = frozenset({"identity.review_changeproposal", "memory.review_memory"})
 """Of these not even the product itself makes use: what waits for a person is answered by a person."""

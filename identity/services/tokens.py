@@ -13,10 +13,12 @@ from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from nousweb.lib import clock
+from nousweb.lib.constrained_types import key_text
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 from nousweb.lib.text import unstorable_reason
 
+MAX_TOKEN_PROJECTS = 20
 TOKEN_PREFIX = "nous_"  # noqa: S105
 # The time of last use is for people to read; a write per request would cost more than it tells.
 LAST_USED_RESOLUTION = timedelta(minutes=1)
@@ -30,11 +32,15 @@ def token_create(
     name: str,
     scopes: Sequence[str] = DEFAULT_SCOPES,
     expires_at: datetime | None = None,
+    projects: Sequence[str] = (),
+    global_memory: str = ApiToken.GlobalMemory.WRITE,
     by: Principal,
 ) -> tuple[ApiToken, str]:
     """Make a token; returns it with its secret, which cannot be had again.
 
-    Raises Invalid for an unknown persona or scope, a bad name or an expiry in the past.
+    With `projects` it reaches their memory and global memory only; the latter it may write or only read, as
+    `global_memory` says. Raises Invalid for an unknown persona or scope, a bad name or project, or an expiry in the
+    past.
     """
     by.require("identity.add_apitoken", agent)
     if persona not in Persona.values:
@@ -52,12 +58,17 @@ def token_create(
         raise Invalid("A token's name has 1 to 100 characters that can be stored.", field="name")
     if expires_at is not None and expires_at <= clock.now():
         raise Invalid("The expiry lies in the past.", field="expires_at")
+    projects = _projects_check(projects)
+    if global_memory not in ApiToken.GlobalMemory.values:
+        raise Invalid("global_memory is one of read, write.", field="global_memory")
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
         agent=agent,
         persona=persona,
         name=name,
         scopes=sorted(set(scopes)),
+        projects=projects,
+        global_memory=global_memory if projects else ApiToken.GlobalMemory.WRITE,
         expires_at=expires_at,
         prefix=secret[: len(TOKEN_PREFIX) + 6],
         digest=_digest(secret),
@@ -70,9 +81,27 @@ def token_create(
         action="token.create",
         target=token,
         agent=agent,
-        after={"name": name, "persona": persona, "scopes": token.scopes, "prefix": token.prefix},
+        after={
+            "name": name,
+            "persona": persona,
+            "scopes": token.scopes,
+            "prefix": token.prefix,
+            **({"projects": projects, "global_memory": token.global_memory} if projects else {}),
+        },
     )
     return token, secret
+
+
+def _projects_check(projects: Sequence[str]) -> list[str]:
+    if len(projects) > MAX_TOKEN_PROJECTS:
+        raise Invalid(f"A token is limited to at most {MAX_TOKEN_PROJECTS} projects.", field="projects")
+    try:
+        keys = [key_text(project) for project in projects]
+    except ValueError as error:
+        raise Invalid(f"projects: {error}", field="projects") from error
+    if not all(keys):
+        raise Invalid("The key of a project is not empty.", field="projects")
+    return sorted(set(keys))
 
 
 @transaction.atomic

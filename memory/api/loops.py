@@ -16,6 +16,7 @@ from memory.layers.short_term_scoring import StmConfig
 from memory.layers.short_term_search import stm_search
 from memory.models import LoopSummary
 from memory.models.project_scope import ProjectScope
+from memory.persona import scope_check
 from memory.policy import MAX_PROJECTS
 from memory.schemas.loops import LoopOut, LoopPage, LoopWithEvents, StmOut
 from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, AnyPersona
@@ -107,7 +108,7 @@ def stm_get(
     memory, personas = personas_narrow(found, by, persona)
     query = text_check("q", q, MAX_QUERY_CHARACTERS)
     config = StmConfig.of(found.config)
-    scope = ProjectScope(project, task, tuple(include_project), all_projects)
+    scope = scope_check(ProjectScope(project, task, tuple(include_project), all_projects), by)
     hits = stm_search(memory, scope, query, personas=personas, now=clock.now(), config=config, min_score=min_score)
     return {
         "items": [

@@ -12,6 +12,7 @@ from identity.policy.sections import Section
 from memory.api.common import REFUSALS, caller
 from memory.models import Fact
 from memory.models.project_scope import ProjectScope
+from memory.persona import scope_check
 from memory.schemas.profile import UserProfileOut
 from nousweb.lib.constrained_types import AgentSlug, PageLimit, ProjectKey, TaskKey
 
@@ -37,7 +38,7 @@ def profile_get(
     found, by, memory = caller(request, agent, "memory.view_fact")
     by.require("identity.view_identityversion", found)
     section = IdentityVersion.objects.current().filter(agent=found, section=Section.PREFERENCES).first()
-    facts = memory.facts.active().profile().filter(ProjectScope(project, task).q).peoples_first()
+    facts = memory.facts.active().profile().filter(scope_check(ProjectScope(project, task), by).q).peoples_first()
     in_category = [F("category")]
     ranked = facts.annotate(
         place=Window(RowNumber(), partition_by=in_category, order_by=cast("Any", facts.query.order_by)),

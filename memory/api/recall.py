@@ -10,7 +10,7 @@ from identity.selectors import agent_for
 from memory.api.common import REFUSALS, principal
 from memory.embedding.query_prefetch import MAX_QUERY_CHARACTERS
 from memory.models.project_scope import ProjectScope
-from memory.persona import memory_of
+from memory.persona import memory_of, scope_check
 from memory.policy import MAX_PROJECTS
 from memory.schemas.recall import IndexOut, RecallItem, RecallOut
 from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, ItemTypeName, ScopeName
@@ -60,7 +60,7 @@ def recall_get(
         memory_of(found, by),
         SearchRequest(
             query=q,
-            scope=ProjectScope(project, task, tuple(include_project), all_projects),
+            scope=scope_check(ProjectScope(project, task, tuple(include_project), all_projects), by),
             types=type,
             limit=limit,
             min_score=min_score,
@@ -83,4 +83,5 @@ def index_get(request: HttpRequest, agent: AgentSlug = "") -> Any:
     by = principal(request)
     found = agent_for(by, agent)
     by.require("memory.view_searchitem", found)
+    by.require_all_projects()
     return index_counts(found.pk, memory_of(found, by).personas)

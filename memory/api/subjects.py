@@ -6,6 +6,7 @@ from uuid import UUID
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 
+from identity.models import Agent
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
 from memory.filters import SubjectFilter
 from memory.models import Subject, SubjectChange
@@ -46,7 +47,7 @@ def subjects_get(
     cursor: PageCursor = "",
 ) -> Any:
     """What the facts of the token's persona are about, the latest named first, with all spellings."""
-    _, _, memory = caller(request, agent, VIEW)
+    _, memory = _caller(request, agent)
     subjects = SubjectFilter.narrow(subjects_shown(memory), q=q, kind=kind)
     if is_user is not None:
         subjects = subjects.filter(is_user=is_user)
@@ -63,7 +64,7 @@ def subjects_post(request: HttpRequest, payload: SubjectIn, agent: AgentSlug = "
 @router.get("/subjects/{subject_id}", response={200: SubjectOut, **REFUSALS}, summary="One subject")
 def subject_get(request: HttpRequest, subject_id: UUID, agent: AgentSlug = "") -> Any:
     """One subject, also one that has been merged into another. Answers 404 for one of another agent or persona."""
-    _, _, memory = caller(request, agent, VIEW)
+    _, memory = _caller(request, agent)
     return _shown(memory, subject_id)
 
 
@@ -113,7 +114,7 @@ def subject_history(
     request: HttpRequest, subject_id: UUID, agent: AgentSlug = "", limit: PageLimit = 50, cursor: PageCursor = ""
 ) -> Any:
     """Every change of a subject with who made it and why, latest first."""
-    found, _, memory = caller(request, agent, VIEW)
+    found, memory = _caller(request, agent)
     changes = SubjectChange.objects.filter(agent=found, subject=_row(memory, subject_id))
     return list_page(changes, moment="at", limit=limit, cursor=cursor)
 
@@ -126,6 +127,13 @@ def subject_undo_post(request: HttpRequest, subject_id: UUID, payload: SubjectUn
     found, by, memory = caller(request, agent, CHANGE)
     changes = SubjectChange.objects.filter(agent=found, subject=_row(memory, subject_id))
     return subject_change_undo(change=row_of(changes, payload.change, "change"), by=by, reason=payload.reason)
+
+
+def _caller(request: HttpRequest, slug: str) -> tuple[Agent, PersonaMemory]:
+    """The agent with the memory that the caller may read. The registry holds what facts of all projects are about."""
+    found, by, memory = caller(request, slug, VIEW)
+    by.require_all_projects()
+    return found, memory
 
 
 def _row(memory: PersonaMemory, key: UUID) -> Subject:

@@ -39,7 +39,7 @@ def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit
 
     One statement. What is beyond the scope and neither replaced nor retired has no `retirement`.
     """
-    rows = _fetch(view, context)
+    rows = [row for row in _fetch(view, context) if view.shows_project(row["project"])]
     counts = context.counts
     cosines = np.array([row["cosine"] for row in rows], float)
     alone = np.full(len(rows), -1, np.int64)
@@ -89,6 +89,7 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
     gone = f"({retired} OR {beyond}) AND {wanted}"
     values |= lexeme_values(context.lexemes, context.counts.spellings)
     values |= {"agent": view.agent.pk, "personas": list(view.personas), "model": counts.model}
+    values["projects"] = None if view.projects is None else ["", *sorted(view.projects)]
     held, named = masks_of(context.lexemes, context.counts.spellings)
     cosine = "NULL::double precision"
     if vector is not None:
@@ -122,6 +123,7 @@ LEFT JOIN memory_fact AS fact ON fact.id = CASE WHEN item_type = 'fact' THEN ite
     AND fact.agent_id = %(agent)s AND fact.persona = ANY(%(personas)s)
 LEFT JOIN memory_fact AS heir ON heir.id = fact.superseded_by_id
     AND heir.agent_id = %(agent)s AND heir.persona = ANY(%(personas)s)
+    AND (%(projects)s::text[] IS NULL OR heir.project = ANY(%(projects)s::text[]))
 ORDER BY gone.id
 """  # noqa: S608
     return statement, values

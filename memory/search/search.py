@@ -118,7 +118,7 @@ def _loaded(
         found = hits_load(view, items, request.as_of, metadata=request.metadata)
         for place in part:
             memory = found.get(candidate_set.ids[place])
-            if memory is None or len(hits) == request.limit or not _in_scope(memory, request):
+            if memory is None or len(hits) == request.limit or not _in_scope(view, memory, request):
                 continue
             cosine = candidate_set.columns.cosine[place]
             hits.append(
@@ -135,8 +135,10 @@ def _loaded(
     return hits
 
 
-def _in_scope(memory: Mapping[str, Any], request: SearchRequest) -> bool:
-    """Whether the scope shows it by the keys that it has, or had at the moment of the request."""
+def _in_scope(view: PersonaMemory, memory: Mapping[str, Any], request: SearchRequest) -> bool:
+    """Whether view and scope show it by the keys that it has, or had at the moment of the request."""
+    if not view.shows_project(memory["project"]):
+        return False
     forced = memory["type"] == ItemType.FACT and memory["id"] in request.force_include
     return forced or request.scope.shows(memory["project"], memory["task"])
 

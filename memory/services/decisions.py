@@ -44,11 +44,13 @@ def decision_record(
     Raises Invalid, naming the field, also for an episode of a memory that this persona does not see; NotAllowed.
     """
     by.require("memory.add_decision", agent)
-    if episode and (episode.agent_id != agent.pk or episode.persona not in VIEWS[by.persona].personas):
+    hidden = episode and not (episode.persona in VIEWS[by.persona].personas and by.reads_project(episode.project))
+    if episode and (episode.agent_id != agent.pk or hidden):
         raise Invalid("There is no such episode in this memory.", field="episode")
     held = episode or Decision()
     project = key_check("project", held.project if project is None else project)
     task = key_check("task", held.task if task is None else task)
+    by.require_project(project)
     decision = Decision(
         agent=agent,
         persona=by.persona,
@@ -136,12 +138,14 @@ def decision_update(
     change_check(decision, by, "memory.change_decision")
     decision = row_lock(decision)
     memory_bind(decision, by)
+    keys = keys_changed(decision, scope, project, task)
+    by.require_project(keys.get("project", decision.project))
     before, after = fields_change(
         decision,
         {
             "category": word_check("category", category) if category else category,
             "tags": None if tags is None else tags_check(tags),
-            **keys_changed(decision, scope, project, task),
+            **keys,
             "importance": None if importance is None else unit_check("importance", importance),
             "active": active,
         },

@@ -68,6 +68,7 @@ def episode_open(
     """
     by.require("memory.add_episode", agent)
     project, task = key_check("project", project), key_check("task", task)
+    by.require_project(project)
     episode = Episode(
         agent=agent,
         persona=by.persona,

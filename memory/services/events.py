@@ -99,7 +99,7 @@ def _record(
     for place, draft in enumerate(drafts):
         held = known.get(draft.key) if draft.key else None
         if held is not None:
-            if not draft.says_the_same(held):
+            if not by.reads_project(held.project) or not draft.says_the_same(held):
                 raise RepeatedKey(
                     f"events[{place}].key: {draft.key!r} names another event already, and events are never changed.",
                     field=f"events[{place}].key",
@@ -108,7 +108,10 @@ def _record(
             answers.append(RecordedEvent(held, repeated=True))
             continue
         loop_id = draft.loop_id or own_loop
+        if not by.reads_project(keys.get(loop_id, ("", ""))[0]):
+            raise OtherProject("This loop belongs to another project.", field=f"events[{place}].loop_id")
         project, task = keys[loop_id] = _keys_joined(f"events[{place}]", draft, keys.get(loop_id, ("", "")))
+        by.require_project(project, f"events[{place}].project")
         event = Event(
             pk=next(ids),
             agent=agent,

@@ -36,8 +36,9 @@ def loop_close(*, agent: Agent, loop_id: str, by: Principal) -> LoopSummary:
     """
     by.require("memory.add_event", agent)
     loop = LoopSummary.objects.select_for_update().filter(agent=agent, persona=by.persona, loop_id=loop_id).first()
-    if loop is None:
+    if loop is None or not by.reads_project(loop.project):
         raise NotFound("There is no such loop.")
+    by.require_project(loop.project)
     if loop.closed_at is None:
         loop.closed_at = clock.now()
         loop.closed_by = LoopSummary.ClosedBy.REQUEST

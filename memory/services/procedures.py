@@ -40,6 +40,7 @@ def procedure_create(
     """Write down a way of doing something, for the persona that `by` acts as. Raises Invalid or NotAllowed."""
     by.require("memory.add_procedure", agent)
     project, task = key_check("project", project), key_check("task", task)
+    by.require_project(project)
     procedure = Procedure(
         agent=agent,
         persona=by.persona,
@@ -97,7 +98,9 @@ def procedure_update(
         "active": active,
     }
     procedure = row_lock(procedure)
-    given |= keys_changed(procedure, scope, project, task)
+    keys = keys_changed(procedure, scope, project, task)
+    by.require_project(keys.get("project", procedure.project))
+    given |= keys
     flags = by.kind == "system" and all(value is None for name, value in given.items() if name != "tags")
     if not flags:
         memory_bind(procedure, by)

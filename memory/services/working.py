@@ -59,6 +59,7 @@ def working_set(
     frame = word_check("frame", text_check("frame", frame, MAX_FRAME_CHARACTERS)) if frame else ""
     whole_check("capacity", capacity, 1, MAX_WORKING_ITEMS)
     project, task_key = key_check("project", project), key_check("task_key", task_key)
+    by.require_project(project)
     working = _lock(agent, session_id, by)
     working.task, working.frame, working.capacity = task, frame, capacity
     working.project, working.task_key = project, task_key
@@ -145,7 +146,7 @@ def _lock(agent: Agent, session_id: str, by: Principal, *, make: bool = True) ->
         WorkingMemory.objects.bulk_create([row], ignore_conflicts=True)
     found = WorkingMemory.objects.select_for_update(of=("self",)).select_related("agent")
     working = found.filter(agent=agent, persona=by.persona, session_id=session_id).first()
-    if working is None:
+    if working is None or not by.reads_project(working.project):
         raise NotFound("This session has no working memory.")
     return working
 
@@ -167,6 +168,7 @@ def _without(entries: list[Entry], key: str, noun: str) -> list[Entry]:
 
 
 def _save(working: WorkingMemory, by: Principal, action: str, after: Entry) -> None:
+    by.require_project(working.project)
     working.updated_at = clock.now()
     working.save()
     audit_record(by=by, action=action, target=working, agent=working.agent, after=after)

@@ -24,6 +24,12 @@ class Command(BaseCommand):
             help=f"may repeat; by default {', '.join(DEFAULT_SCOPES)}",
         )
         parser.add_argument("--name", default="command line")
+        parser.add_argument(
+            "--project", action="append", default=[], help="limits it to this project and global memory; may repeat"
+        )
+        parser.add_argument(
+            "--global-memory", choices=["read", "write"], default="write", help="what a limited token does with it"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -32,6 +38,8 @@ class Command(BaseCommand):
                 persona=options["persona"],
                 name=options["name"],
                 scopes=options["scope"] or DEFAULT_SCOPES,
+                projects=options["project"],
+                global_memory=options["global_memory"],
                 by=Principal.of_system("command line"),
             )
         except DomainError as error:

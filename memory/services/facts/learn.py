@@ -115,6 +115,7 @@ def fact_learn(
         raise NotAllowed(f"This belongs to the {persona}.")
     project = key_check("project", _inherited(project, "project", source_episode))
     task = key_check("task", _inherited(task, "task", source_episode))
+    by.require_project(project)
     fact = Fact(
         agent=agent,
         persona=persona or by.persona,
@@ -201,6 +202,9 @@ def fact_reconcile(
         known = None
     matched = [match.fact_id for match in [*([known] if known else []), *decision.supersede, *ask]]
     olds = facts_lock([*matched, fact.pk] if stored else matched)
+    if known is not None and not by.writes_project(olds[known.fact_id].project):
+        # Known everywhere, and not this token's to confirm.
+        return LearnResult("confirmed", olds[known.fact_id])
     if known is not None:
         confirmed = _resolve_pair(Resolution.SAME, known, olds[known.fact_id], fact, by, precheck)
         return LearnResult("confirmed", confirmed.old)

@@ -44,6 +44,18 @@ class TokenForm(forms.Form):
         initial=list(DEFAULT_SCOPES),
         help_text="No token can ever approve a change.",
     )
+    projects = forms.CharField(
+        required=False,
+        max_length=2_000,
+        help_text="Keys, by commas. It then reaches their memory and global memory, and nothing that tells of all"
+        " projects together: no subjects, reviews, changes or expectations.",
+    )
+    global_memory = forms.ChoiceField(
+        choices=ApiToken.GlobalMemory.choices,
+        initial=ApiToken.GlobalMemory.READ,
+        required=False,
+        help_text="Only for a token that is limited to projects.",
+    )
     expires_at = forms.DateField(
         required=False, widget=DateInput(), label="Expires", help_text="The last day on which it works."
     )
@@ -58,6 +70,10 @@ class TokenForm(forms.Form):
         if ApiToken.objects.usable().filter(agent=self.agent, name=name).exists():
             raise forms.ValidationError("There is an active token of this name. Revoke it, or choose another name.")
         return name
+
+    def clean_projects(self) -> list[str]:
+        given = (key.strip() for key in self.cleaned_data["projects"].split(","))
+        return [key for key in given if key]
 
     def clean_expires_at(self) -> datetime | None:
         day = self.cleaned_data["expires_at"]
@@ -84,6 +100,8 @@ def agent_tokens(request: HttpRequest, slug: str) -> HttpResponse:
                     name=form.cleaned_data["name"],
                     scopes=form.cleaned_data["scopes"],
                     expires_at=form.cleaned_data["expires_at"],
+                    projects=form.cleaned_data["projects"],
+                    global_memory=form.cleaned_data["global_memory"] or ApiToken.GlobalMemory.READ,
                     by=by,
                 )
                 form = TokenForm(agent=agent)
