@@ -5,11 +5,11 @@ is stored, with a question about each old fact that it competes with. Source: se
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import UUID
 
 from memory.comparison.compare import Comparison, Kind
-from memory.judge.protocol import Relation, RelationVerdict
+from memory.comparison.relation import Relation, RelationOpinion
 
 MAX_QUESTIONS = 5
 """Old facts that one new fact is questioned against. Source: seed 009.1, "limit=5"."""
@@ -43,7 +43,6 @@ class Resolution:
     supersede: tuple[FactMatch, ...] = ()
     ask: tuple[FactMatch, ...] = ()
     repeats: FactMatch | None = None
-    verdicts: Mapping[UUID, RelationVerdict] = field(default_factory=dict)
 
     @property
     def action(self) -> str:
@@ -51,7 +50,7 @@ class Resolution:
         return "confirmed" if self.confirm else stored
 
 
-def resolve(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationVerdict]) -> Resolution:
+def resolve(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationOpinion]) -> Resolution:
     """Decide about a new fact; `verdicts` are of a judge, by the old fact that it was asked about."""
     related = [each for each in compared if is_related(each)]
     related.sort(
@@ -61,14 +60,14 @@ def resolve(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationVerdi
     supersede, ask = [], []
     for each, kind in zip(related, resolutions, strict=True):
         if not each.only_asked and (each.exact_match or kind is Kind.SAME):
-            return Resolution(confirm=each, verdicts=verdicts)
+            return Resolution(confirm=each)
     for each, kind in zip(related[:MAX_QUESTIONS], resolutions, strict=False):
         if each.only_asked or (kind is not Kind.UNRELATED and not (kind is Kind.CHANGED and each.replaceable)):
             ask.append(each)
         elif kind is Kind.CHANGED:
             supersede.append(each)
     repeats = next((each for each in compared if each.elsewhere), None)
-    return Resolution(supersede=tuple(supersede), ask=tuple(ask), repeats=repeats, verdicts=verdicts)
+    return Resolution(supersede=tuple(supersede), ask=tuple(ask), repeats=repeats)
 
 
 def is_related(each: FactMatch) -> bool:
@@ -84,7 +83,7 @@ def needs_judge(each: FactMatch) -> bool:
     return is_related(each) and not each.exact_match and auto_resolution(each.comparison, None) is None
 
 
-def auto_resolution(comparison: Comparison, verdict: RelationVerdict | None) -> Kind | None:
+def auto_resolution(comparison: Comparison, verdict: RelationOpinion | None) -> Kind | None:
     """What the pair certainly is: `same`, `changed`, `unrelated` (both are true), or None when a person is asked."""
     if comparison.kind is Kind.SAME or (comparison.kind is Kind.CHANGED and comparison.later):
         return comparison.kind

@@ -9,7 +9,6 @@ from memory.judge.protocol import (
     JudgeFailed,
     JudgeUnavailable,
     MergedFact,
-    Relation,
     RelationVerdict,
 )
 from memory.judge.registry import judge_in_force
@@ -23,7 +22,6 @@ __all__ = [
     "JudgeUnavailable",
     "Judged",
     "MergedFact",
-    "Relation",
     "RelationVerdict",
     "judge_in_force",
 ]

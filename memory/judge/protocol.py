@@ -3,7 +3,6 @@
 Nothing here knows a model. A judge is asked outside of every transaction and leaves a JudgeCall for each question.
 """
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from identity.models import Agent
+from memory.comparison.relation import Relation
 from memory.comparison.snapshot import FactSnapshot
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, KNOWN_CATEGORIES, MAX_CONTENT_CHARACTERS
 from nousweb.lib.text import unstorable_reason
@@ -43,16 +43,6 @@ class JudgeUnavailable(JudgeFailed):
     def __init__(self, said: str, *, retry_at: datetime | None = None) -> None:
         super().__init__(said, retryable=True)
         self.retry_at = retry_at
-
-
-class Relation(enum.StrEnum):
-    """What a new fact is to an old one. Update stands first: a judge offered only "contradiction" says it too often."""
-
-    UPDATE = "update"
-    CONTRADICTION = "contradiction"
-    REFINEMENT = "refinement"
-    DUPLICATE = "duplicate"
-    UNRELATED = "unrelated"
 
 
 def _stripped(value: Any) -> Any:

@@ -21,7 +21,7 @@ class Scope(models.TextChoices):
     GLOBAL = "global", "Global"
 
 
-class Keyed(models.Model):
+class ProjectKeyFields(models.Model):
     """What may belong to a project and a task, by the keys of its writer ("" for none); see `project_scope`."""
 
     project = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")

@@ -4,7 +4,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.urls import reverse
 
-from memory.models.base import UNIT_INTERVAL, Keyed, Memory
+from memory.models.base import UNIT_INTERVAL, Memory, ProjectKeyFields
 from memory.models.episodes import Episode
 
 
@@ -16,7 +16,7 @@ class DecisionQuerySet(models.QuerySet["Decision"]):
         return self.filter(reviewed_at__isnull=True)
 
 
-class Decision(Keyed, Memory):
+class Decision(ProjectKeyFields, Memory):
     """A choice with the confidence, the stakes and the reasons it was made with, and what came of it."""
 
     class Stakes(models.TextChoices):

@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
 
-from memory.models.base import Keyed, Memory
+from memory.models.base import Memory, ProjectKeyFields
 from memory.models.events import Event
 from nousweb.lib import clock
 
@@ -21,7 +21,7 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
         return self.filter(ended_at__isnull=False)
 
 
-class Episode(Keyed, Memory):
+class Episode(ProjectKeyFields, Memory):
     """Closed when `ended_at` is set, which says nothing about whether it is shown: `active` does."""
 
     class Outcome(models.TextChoices):

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from identity.models import Agent, Persona
-from memory.models.base import UNIT_INTERVAL, Keyed
+from memory.models.base import UNIT_INTERVAL, ProjectKeyFields
 from nousweb.lib import clock
 
 
@@ -44,7 +44,7 @@ class EventSequence(models.Model):
         return f"{self.persona}: {self.last}"
 
 
-class Event(Keyed):
+class Event(ProjectKeyFields):
     """One thing that happened (idetic memory). Append-only in the database.
 
     Ids rise in the order of arrival within one persona of one agent and tell nothing across: `recorded_at` does.
@@ -116,7 +116,7 @@ class LoopSummaryQuerySet(models.QuerySet["LoopSummary"]):
         return self.filter(closed_at__isnull=False, covered_events__lt=models.F("event_count"))
 
 
-class LoopSummary(Keyed):
+class LoopSummary(ProjectKeyFields):
     """Short-term memory: exactly one entry per loop, made with the loop's first event.
 
     `event_count` counts what has arrived and `covered_events` what the summary covers, so that late events

@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models.functions import Cast, NullIf
 from django.urls import reverse
 
-from memory.models.base import Keyed, Memory
+from memory.models.base import Memory, ProjectKeyFields
 
 
 class ProcedureQuerySet(models.QuerySet["Procedure"]):
@@ -19,7 +19,7 @@ class ProcedureQuerySet(models.QuerySet["Procedure"]):
         return found.filter(effective__gte=share)
 
 
-class Procedure(Keyed, Memory):
+class Procedure(ProjectKeyFields, Memory):
     """A way of doing something, with the record of how often it helped."""
 
     name = models.CharField(max_length=200)

@@ -16,8 +16,8 @@ from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import choice_check
 
 
-class Keyed(Protocol):
-    """Anything that carries the keys."""
+class ProjectKeys(Protocol):
+    """Anything that carries the keys of a project and a task; "" for none."""
 
     @property
     def project(self) -> str: ...
@@ -131,14 +131,14 @@ def tier_of(scope: str, project: str, task: str) -> str:
     return Scope.TASK if task else Scope.PROJECT if project else scope
 
 
-class Placed(Keyed, Protocol):
+class ScopedMemory(ProjectKeys, Protocol):
     """A memory with keys and the scope that follows from them."""
 
     @property
     def scope(self) -> str: ...
 
 
-def keys_changed(memory: Placed, scope: str | None, project: str | None, task: str | None) -> dict[str, str]:
+def keys_changed(memory: ScopedMemory, scope: str | None, project: str | None, task: str | None) -> dict[str, str]:
     """What a change of scope or keys sets; None leaves one alone. What loses its last key is global.
 
     Raises Invalid, also for a scope alone that does not follow from the keys.
@@ -156,12 +156,12 @@ def keys_changed(memory: Placed, scope: str | None, project: str | None, task: s
     return {"scope": tier_of(unkeyed, new_project, new_task), "project": new_project, "task": new_task}
 
 
-def covers(wide: Keyed, narrow: Keyed) -> bool:
+def covers(wide: ProjectKeys, narrow: ProjectKeys) -> bool:
     """Whether `wide` comes up wherever `narrow` does."""
     return wide.project in ("", narrow.project) and wide.task in ("", narrow.task)
 
 
-def meet(one: Keyed, other: Keyed) -> bool:
+def meet(one: ProjectKeys, other: ProjectKeys) -> bool:
     """Whether one of the two comes up wherever the other does: else no reader, or only some, sees both."""
     return covers(one, other) or covers(other, one)
 
@@ -179,16 +179,16 @@ def meets_sql(alias: str = "") -> str:
     return f"({covers_sql(alias)} OR {covered})"
 
 
-def same_keys(one: Keyed, other: Keyed) -> bool:
+def same_keys(one: ProjectKeys, other: ProjectKeys) -> bool:
     return (one.project, one.task) == (other.project, other.task)
 
 
-def carried_keys(memory: Keyed) -> dict[str, str]:
+def carried_keys(memory: ProjectKeys) -> dict[str, str]:
     """The keys that a memory carries, for the audit trail."""
     return {name: value for name, value in (("project", memory.project), ("task", memory.task)) if value}
 
 
-def place_name(memory: Keyed) -> str:
+def place_name(memory: ProjectKeys) -> str:
     """Where a memory belongs, in words; "" for one that is global."""
     keys = carried_keys(memory)
     return " of ".join(f"{name} {keys[name]}" for name in ("task", "project") if name in keys)

@@ -5,7 +5,7 @@ from django.db import models
 from pgvector.django import HalfVectorField
 
 from identity.models import Agent, Persona
-from memory.models.base import Keyed, Scope
+from memory.models.base import ProjectKeyFields, Scope
 from nousweb.lib import clock
 
 
@@ -23,7 +23,7 @@ class IndexStatus(models.TextChoices):
     FAILED = "failed", "Failed"
 
 
-class SearchItem(Keyed):
+class SearchItem(ProjectKeyFields):
     """A row of the index. The table is partitioned by persona: each persona's rows are a table of their own.
 
     `position` orders the items of one loop, so that a hit can ask its neighbours. `retired_at` closes the span in

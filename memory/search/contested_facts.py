@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from identity.models import AuditEvent
-from memory.judge import Relation
+from memory.comparison.relation import Relation
 from memory.models import Fact, MemoryReview
 from memory.models.project_scope import ProjectScope
 from memory.persona import PersonaMemory

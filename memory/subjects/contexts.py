@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from uuid import UUID
 
-from memory.comparison import lexicon
+from memory.subjects.lexicon import ARTICLES
 from memory.subjects.spelling import key_of, tokens_of
 
 LEAST_SHARED = 2
@@ -81,7 +81,7 @@ def _shared(sentences: Iterable[SubjectSentence], keys: Mapping[str, UUID]) -> I
         names[subject].update(key.split())
     holders: dict[tuple[str, ...], dict[UUID, str]] = defaultdict(dict)
     for each in sentences:
-        own = names[each.subject] | lexicon.ARTICLES
+        own = names[each.subject] | ARTICLES
         words = tuple(word for word in (part.removesuffix("'s") for part in tokens_of(each.content)) if word not in own)
         if len(words) >= LEAST_WORDS:
             holders[words].setdefault(each.subject, each.content)

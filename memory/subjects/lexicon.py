@@ -6,6 +6,7 @@ from collections.abc import Mapping
 USER = frozenset({"user", "the user", "this user", "my user", "me", "i", "myself"})
 """Keys that mean whom the agent serves."""
 USER_MEANING = "user"
+ARTICLES = frozenset({"a", "an", "the"})
 LEAST_JOINED = 4
 """A shorter name is not read without its dots: U.S. is not us."""
 

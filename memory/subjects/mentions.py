@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-_ARTICLES = frozenset({"a", "an", "the"})
+from memory.subjects.lexicon import ARTICLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +66,4 @@ def names_subject(content: str, fact: SubjectMention) -> bool:
 
 def _plain_subject(text: str) -> tuple[str, ...]:
     words = text.casefold().replace("’", "'").replace("'s", " ").replace("_", " ").replace("-", " ").split()
-    return tuple(word.strip(".,;:!?()\"'") for word in words if word not in _ARTICLES)
+    return tuple(word.strip(".,;:!?()\"'") for word in words if word not in ARTICLES)

@@ -12,7 +12,7 @@ from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, P
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import Event, Fact, LongTermEntry, LoopSummary, SubjectAlias
-from memory.models.base import Keyed
+from memory.models.base import ProjectKeyFields
 from memory.search.index_writer import index_put
 from memory.services.event_ids import event_ids_reserve
 from memory.subjects.filling import registry_fill
@@ -42,7 +42,7 @@ MODELS: dict[str, type[models.Model]] = {table_name(model): model for model in (
 MAX_ID_DIGITS = 19
 PLACES = {name: place for place, name in enumerate(MODELS)}
 
-KEYED = tuple(model for model in TABLES if issubclass(model, Keyed))
+WITH_PROJECT_KEYS = tuple(model for model in TABLES if issubclass(model, ProjectKeyFields))
 
 Progress = Callable[[int, int], None]
 """Called with the rows stored and the rows there are."""
@@ -234,7 +234,11 @@ class _Storing:
                 elif not isinstance(value, int) or isinstance(value, bool) or value in self.events:
                     raise BadLine(number, "id: an event has a whole number of its own")
             else:
-                if column.name == "project" or column.name == "task_key" or (column.name == "task" and model in KEYED):
+                if (
+                    column.name == "project"
+                    or column.name == "task_key"
+                    or (column.name == "task" and model in WITH_PROJECT_KEYS)
+                ):
                     value = _key(number, column.name, value)
                 if isinstance(column, models.JSONField) and (model, column.name) not in VERBATIM:
                     value = self._renamed_inside(value)

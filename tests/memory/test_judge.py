@@ -9,8 +9,9 @@ from django.db import DatabaseError, connection, transaction
 from django.test import override_settings
 
 from identity.models import Agent
+from memory.comparison.relation import Relation
 from memory.comparison.snapshot import FactSnapshot
-from memory.judge import Judge, JudgeFailed, JudgeUnavailable, Relation, judge_in_force
+from memory.judge import Judge, JudgeFailed, JudgeUnavailable, judge_in_force
 from memory.judge.anthropic import AnthropicJudge
 from memory.judge.budget import today_start
 from memory.judge.prompts import MAX_TRANSCRIPT_CHARACTERS, PROMPT_VERSION

@@ -10,9 +10,10 @@ from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.comparison.compare import Comparison, Kind
+from memory.comparison.relation import Relation
 from memory.comparison.resolution import reasons_of
 from memory.jobs.queue import job_queue
-from memory.judge import Judged, Relation, RelationVerdict, judge_in_force
+from memory.judge import Judged, RelationVerdict, judge_in_force
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.reviews import MemoryReviewQuerySet
 from memory.policy import (
