@@ -74,7 +74,7 @@ def expectations_post(request: HttpRequest, payload: ExpectationIn, agent: Agent
     given = payload.dict(exclude={"request", "run"})
     by.require(ADD, found)
     if payload.run is not None and payload.request is None:
-        asked = request_of_run(run_get(found, by, payload.run))
+        asked = request_of_run(run_get(found, by, payload.run), payload.persona)
     elif payload.request is not None and payload.run is None:
         asked = payload.request.as_request()
     else:

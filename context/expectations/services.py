@@ -143,8 +143,13 @@ def request_of(question: str, *, session_id: str = "", **more: Any) -> ContextRe
     return ContextRequest(session_id=session_id or policy.SESSION, input=question, **more)
 
 
-def request_of_run(run: ContextRun) -> ContextRequest:
-    """What a logged run asked. Raises Invalid for one of an older form."""
+def request_of_run(run: ContextRun, persona: str) -> ContextRequest:
+    """What a logged run asked, for an expectation of `persona`. Raises Invalid for one of an older form.
+
+    What the other persona was asked may hold what this one's readers are not to know.
+    """
+    if run.persona != persona:
+        raise Invalid(f"This run is of the {run.persona}, and so is what it asks.", field="persona")
     try:
         return ContextRequest.of_json(run.request)
     except KeyError as error:
@@ -176,7 +181,8 @@ def _fill(
     if extra := [name for name, value in given.items() if value and name not in _NAMES[Target(target)]]:
         raise Invalid(f"A requirement about a {target} names no {extra[0]}.", field=extra[0])
     if target == Target.MEMORY:
-        if (item_type, item_id) != (row.item_type, row.item_id):
+        # One that is named already may have been erased since.
+        if not item_id or (item_type, item_id) != (row.item_type, row.item_id):
             _memory_check(row, requirement, item_type, item_id)
     elif target == Target.TEXT:
         text = given["text"] = text_check("text", text, policy.MAX_TEXT_CHARACTERS, required=True)

@@ -233,6 +233,8 @@ def test_expectation_edit_is_a_revision_and_checked_anew(ada, billing, reviewer)
         ({"target": "text", "text": "words", "section": "identity"}, "section"),
         ({"target": "section", "section": "basement"}, "section"),
         ({"target": "memory", "item_type": "thought", "item_id": "1"}, "item_type"),
+        ({"target": "memory"}, "item_type"),
+        ({"target": "memory", "requirement": "absent"}, "item_type"),
     ],
 )
 def test_expectation_refuses_what_demands_nothing(ada, reviewer, given, field):
@@ -337,6 +339,18 @@ def test_expectation_of_a_run_asks_what_the_run_asked(api, ada, billing, bob):
     made = api.as_person(bob).post("/expectations", demand, query={"agent": "ada"}).json()
     assert made["state"] == "passed"
     assert (made["request"]["budget"], made["request"]["input"]) == (900, QUESTION)
+
+
+def test_expectation_of_the_actor_asks_nothing_that_the_subconscious_was_asked(api, ada, billing, charlie):
+    """Readers of the actor's expectations would read the question."""
+    run = make_run(ada, make_principal(ada, persona="subconscious"), "What does nobody know?")
+    caller = api.as_person(charlie)
+    demand = {"run": str(run.pk), "requirement": "present", "target": "section", "section": "identity"}
+    refused = caller.post("/expectations", demand, query={"agent": "ada"})
+    assert (refused.status_code, refused.json()["field"]) == (422, "persona")
+    assert not Expectation.objects.exists()
+    made = caller.post("/expectations", {**demand, "persona": "subconscious"}, query={"agent": "ada"})
+    assert (made.status_code, made.json()["persona"]) == (201, "subconscious")
 
 
 def test_expectations_are_checked_by_the_blast_radius_before_a_decision(ada, billing, bob, reviewer):

@@ -207,7 +207,7 @@ def _demanded(request: HttpRequest, agent: Agent, by: Principal) -> Expectation:
             run = run_get(agent, by, UUID(run_id))
         except ValueError as error:
             raise NotFound("There is no such run.") from error
-        asked, persona = request_of_run(run), run.persona
+        asked, persona = request_of_run(run, run.persona), run.persona
     else:
         form = InspectorForm(request.POST, subconscious=by.may(VIEW_SUBCONSCIOUS))
         if not form.is_valid():
