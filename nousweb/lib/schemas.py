@@ -30,7 +30,11 @@ class Input(Schema):
     def _as_declared(cls, value: Any, info: ValidationInfo) -> Any:
         if reason := first_unstorable(value):
             raise ValueError(reason)
-        if isinstance(value, str | int | float) and (reason := _other_type(_types(cls, info.field_name), value)):
+        if isinstance(value, str | int | float):
+            reason = _other_type(_types(cls, info.field_name), value)
+        else:
+            reason = _other_entry(_entry_types(cls, info.field_name), value)
+        if reason:
             raise ValueError(reason)
         return value
 
@@ -45,6 +49,23 @@ def _types(schema: type[Schema], name: str) -> frozenset[Any]:
         if get_origin(kind) in (Union, UnionType, Annotated):
             pending.extend(get_args(kind))
     return frozenset(found)
+
+
+@cache
+def _entry_types(schema: type[Schema], name: str) -> frozenset[Any]:
+    """What the entries of a list or the values of a mapping may be, where Pydantic would read others so."""
+    entries = {get_args(kind)[-1] for kind in _types(schema, name) if get_origin(kind) in (list, dict)}
+    return frozenset(entries & {int, float, bool})
+
+
+def _other_entry(types: frozenset[Any], value: Any) -> str:
+    """Why an entry of `value` is not what the field takes; "" where all are, or the field holds no such entries."""
+    if not types or not isinstance(value, list | dict):
+        return ""
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(each, str | int | float) and (reason := _other_type(types, each)):
+            return f"{str(key)[:60]}: {reason}"
+    return ""
 
 
 def _other_type(types: frozenset[Any], value: str | float) -> str:

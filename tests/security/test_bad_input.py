@@ -312,3 +312,15 @@ def test_future_fact_is_not_superseded_automatically_by_a_current_one(api, actor
     learned = caller.post("/facts", {"content": "The rate is 4%.", "subject": "rate"}).json()
     assert learned["superseded"] == []
     assert Fact.objects.active().count() == 2
+
+
+@pytest.mark.parametrize("value", ["5", True, 1.5, None, [5]])
+def test_entries_of_a_mapping_are_of_their_type_too(api, ada, charlie, actor_token, value):
+    """True was read as one token: an identity of which nobody is told anything."""
+    before = AuditEvent.objects.count()
+    answer = api.as_person(charlie).put("/settings", {"budgets": {"identity": value}}, query={"agent": "ada"})
+    assert_problem(answer, 422, "invalid")
+    assert answer.json()["errors"][0]["field"].startswith("budgets")
+    asked = {"session_id": "s", "input": "Hello", "budgets": {"identity": value}}
+    assert_problem(api.as_token(actor_token).post("/context", asked), 422, "invalid")
+    assert AuditEvent.objects.count() == before
