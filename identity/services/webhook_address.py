@@ -19,6 +19,8 @@ from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unstorable_reason
 
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""All of IPv6 that leads to the internet; other ranges wrap addresses of IPv4, or are of a site."""
 
 
 class NotSent(Exception):
@@ -46,17 +48,29 @@ def url_check(url: str) -> str:
         raise Invalid("An address holds no name or password: each message is signed.", field="url")
     if parts.fragment:
         raise Invalid("An address has no fragment.", field="url")
-    try:
-        literal = ipaddress.ip_address(parts.hostname)
-    except ValueError:
-        return url
-    if not _reachable(literal):
+    if not (settings.WEBHOOK_ALLOW_PRIVATE or _may_be_public(parts.hostname)):
         raise Invalid("An address within a private network is not allowed.", field="url")
     return url
 
 
+def _may_be_public(host: str) -> bool:
+    """False for what certainly leads inside: this machine by name, an address in any spelling that a resolver takes."""
+    host = host.rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return False
+    try:
+        return _reachable(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        # 127.1 and 0x7f000001, which are no addresses to Python's module.
+        return _reachable(ipaddress.IPv4Address(socket.inet_aton(host)))
+    except OSError:
+        return True
+
+
 def message_send(url: str, body: bytes, headers: dict[str, str]) -> Answer:
-    """Post `body` to `url`, without following anywhere else. Raises NotSent.
+    """Post `body` to `url`, without following anywhere else. Raises NotSent, at the latest after EXCHANGE_SECONDS.
 
     The host's name is looked up once and the connection goes to what was found and checked, so that a name which
     changes in between leads nowhere else.
@@ -113,4 +127,6 @@ def _reachable(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     inner = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None) or address
     if isinstance(inner, ipaddress.IPv6Address) and inner in NAT64:
         inner = ipaddress.IPv4Address(int(inner) & 0xFFFFFFFF)
+    if isinstance(inner, ipaddress.IPv6Address) and inner not in GLOBAL_UNICAST:
+        return False
     return bool(inner.is_global and not inner.is_multicast)

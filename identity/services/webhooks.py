@@ -59,7 +59,7 @@ def webhook_create(
         url=url_check(url),
         secret=secret,
         scopes=_scopes_check(scopes),
-        kinds=_kinds_check(kinds),
+        kinds=_kinds_check(kinds, scopes),
         bodies=bodies,
         created_by=by.name,
     )
@@ -88,8 +88,8 @@ def webhook_update(
         webhook.url = url_check(url)
     if scopes is not None:
         webhook.scopes = _scopes_check(scopes)
-    if kinds is not None:
-        webhook.kinds = _kinds_check(kinds)
+    if scopes is not None or kinds is not None:
+        webhook.kinds = _kinds_check(webhook.kinds if kinds is None else kinds, webhook.scopes)
     if bodies is not None:
         webhook.bodies = bodies
     if secret is not None:
@@ -145,12 +145,13 @@ def deliveries_replay(*, webhook: Webhook, by: Principal, delivery: WebhookDeliv
 
 def webhook_kinds(webhook: Webhook) -> list[str]:
     """The kinds of change that a webhook receives: what its scopes let it know, and it asked for."""
-    allowed = frozenset().union(*(SCOPE_PERMISSIONS.get(scope, frozenset()) for scope in webhook.scopes))
-    return [
-        kind
-        for kind, declared in CHANGE_KINDS.items()
-        if declared.permission in allowed and (not webhook.kinds or kind in webhook.kinds)
-    ]
+    return [kind for kind in _kinds_known(webhook.scopes) if not webhook.kinds or kind in webhook.kinds]
+
+
+def _kinds_known(scopes: Sequence[str]) -> list[str]:
+    """The kinds of change that a receiver with these scopes may know of."""
+    allowed = frozenset().union(*(SCOPE_PERMISSIONS.get(scope, frozenset()) for scope in scopes))
+    return [kind for kind, declared in CHANGE_KINDS.items() if declared.permission in allowed]
 
 
 def _lock(webhook: Webhook, by: Principal) -> Webhook:
@@ -179,15 +180,17 @@ def _scopes_check(scopes: Sequence[str]) -> list[str]:
     return sorted(set(scopes))
 
 
-def _kinds_check(kinds: Collection[str]) -> list[str]:
+def _kinds_check(kinds: Collection[str], scopes: Sequence[str]) -> list[str]:
     unknown = sorted(set(kinds) - CHANGE_KINDS.keys())
     if unknown:
         raise Invalid(f"There is no kind of change {unknown[0][:60]!r}.", field="kinds")
+    if hidden := sorted(set(kinds) - set(_kinds_known(scopes))):
+        raise Invalid(f"With these scopes its receiver may not know of {hidden[0]}.", field="kinds")
     return [kind for kind in CHANGE_KINDS if kind in set(kinds)]
 
 
 def _secret_check(secret: str) -> str:
-    if not SHORTEST_SECRET <= len(secret) <= 200 or unstorable_reason(secret):
+    if not SHORTEST_SECRET <= len(secret.strip()) <= len(secret) <= 200 or unstorable_reason(secret):
         raise Invalid(f"A secret has {SHORTEST_SECRET} to 200 characters.", field="secret")
     return secret
 

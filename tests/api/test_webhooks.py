@@ -357,8 +357,17 @@ class TestWhoMay:
         body = {"url": "https://example.org/hook", "scopes": ["memory:read"], "kinds": ["fact.learned"]}
         made = caller.post("/webhooks", body, agent)
         assert made.status_code == 201, made.content
+        for wrong, field in [
+            ({"kinds": ["identity.changed"]}, "kinds"),
+            ({"secret": " " * 20}, "secret"),
+            ({"scopes": []}, "scopes"),
+        ]:
+            refused = caller.post("/webhooks", {**body, **wrong}, agent)
+            assert (refused.status_code, refused.json()["field"]) == (422, field)
         secret = made.json()["secret"]
         path = f"/webhooks/{made.json()['id']}"
+        narrower = caller.request("PATCH", path, body={"scopes": ["identity:read"]}, query=agent)
+        assert (narrower.status_code, narrower.json()["field"]) == (422, "kinds"), "it would be sent nothing"
         assert caller.request("PATCH", path, body={"active": False}, query=agent).json()["state"] == "paused"
         assert secret not in caller.get("/webhooks", agent).content.decode()
         assert caller.get(f"{path}/deliveries", agent).json() == {"items": [], "next": None}
@@ -380,7 +389,9 @@ class TestWhoMay:
         "ftp://example.org/", "https://", "example.org", "https://user:word@example.org/", "https://example.org/#x",
         "http://127.0.0.1/", "http://10.0.0.1/", "http://[::1]/", "http://169.254.169.254/latest/", "http://0.0.0.0/",
         "http://[::ffff:10.0.0.1]/", "http://192.168.1.1:8000/", "http://[64:ff9b::a00:1]/", "https://exa mple.org/",
-        "https://example.org:99999/", "http://[fe80::1]/",
+        "https://example.org:99999/", "http://[fe80::1]/", "http://[64:ff9b:1::a00:1]/", "http://[::10.0.0.1]/",
+        "http://[::ffff:0:10.0.0.1]/", "http://[fec0::1]/", "http://2130706433/", "http://0x7f.1/", "http://127.1/",
+        "http://127.0.0.1./", "http://localhost:8000/", "http://LOCALHOST./", "http://nous.localhost/",
     ],
 )  # fmt: skip
 def test_where_a_webhook_may_not_point(url):
