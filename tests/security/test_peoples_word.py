@@ -7,13 +7,18 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
+from identity.models import AuditEvent, Change
 from identity.principal import Principal
 from memory.lifecycle.runner import job_run
 from memory.models import Fact, Job, MemoryReview
+from memory.models.project_scope import ProjectScope
+from memory.persona import VIEWS
+from memory.search.contested_facts import contested_facts
 from memory.services.erasure import subject_erase
 from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.facts.rejected_facts import MAX_RELEARNED_REVIEWS
 from memory.services.reviews.opening import review_open
+from memory.services.reviews.undo import supersession_undo
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
 from tests.judge_server import JudgeServer, Reply
@@ -215,6 +220,21 @@ class TestSupersession:
         assert Fact.objects.filter(endorsed=True).count() == 2
         assert person.post(f"/reviews/{review}/undo", {}, AGENT).status_code == 200
         assert not Fact.objects.filter(endorsed=True).exists()
+
+    def test_supersession_undone_opens_its_question_again_on_the_record(self, ada, learn, person, bob):
+        """What was contested then is read from the trail, and who waits for reviews reads the feed."""
+        learn(NEVER)
+        review = learn(SOMETIMES)["review"]
+        resolve(person, review, "replace")
+        old = Fact.objects.get(content=NEVER)
+        supersession_undo(fact=old, by=Principal.of_user(bob))
+        trail = AuditEvent.objects.filter(object_id=review).order_by("id")
+        told = ["memory_review.ask", "memory_review.resolve", "memory_review.undo"]
+        assert list(trail.values_list("action", flat=True)) == told
+        assert Change.objects.filter(kind="review.reopened", object_id=review).count() == 1
+        view, everything = VIEWS["actor"](ada), ProjectScope()
+        for moment in (None, clock.now()):
+            assert len(contested_facts(view, everything, [str(old.pk)], moment)) == 2
 
 
 class TestFoundWrong:
@@ -419,4 +439,24 @@ def test_retired_fact_learned_at_once_gives_one_review(ada, actor, bob):
     assert {result.action for result in results} == {"queued"}
     assert len({result.review for result in results}) == 1
     assert MemoryReview.objects.count() == 1
+    assert active() == []
+
+
+LOOKALIKE_BANK = "The b\u0430nk opens at 10."
+
+
+@pytest.mark.parametrize("subject", ["bank", "b\u0430nk", ""])
+def test_letters_of_another_script_hide_no_contradiction(learn, said, subject):
+    """A Cyrillic letter in the name made it another thing, of which nobody was asked."""
+    said("The bank opens at 9.", subject="bank")
+    learned = learn(LOOKALIKE_BANK, subject=subject)
+    assert learned["action"] == "queued"
+    assert MemoryReview.objects.pending().count() == 1
+
+
+def test_letters_of_another_script_bring_back_nothing_that_was_found_wrong(learn, said, person):
+    wrong = said("The bank opens at 10.", subject="bank")["fact"]["id"]
+    assert person.post(f"/facts/{wrong}/invalidate", {}, AGENT).status_code == 200
+    learned = learn(LOOKALIKE_BANK, subject="b\u0430nk", source="elsewhere")
+    assert (learned["action"], learned["fact"]["id"]) == ("queued", wrong)
     assert active() == []

@@ -33,16 +33,7 @@ def review_undo(*, review: MemoryReview, by: Principal) -> MemoryReview:
     if review.status != Status.RESOLVED:
         raise Conflict("This review has no resolution to undo.")
     _effects_undo(review, by)
-    was = review.resolution
-    review_reopen(review)
-    audit_record(
-        by=by,
-        action="memory_review.undo",
-        target=review,
-        agent=review.agent,
-        before={"resolution": was},
-        after={"status": review.status},
-    )
+    _reopen(review, by)
     return review
 
 
@@ -56,11 +47,26 @@ def supersession_undo(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     if fact.active or fact.superseded_by_id is None:
         raise Conflict("This fact is not superseded: there is nothing to undo.")
     pairs = Q(old=fact, new=fact.superseded_by_id) | Q(old=fact.superseded_by_id, new=fact)
-    review = MemoryReview.objects.select_for_update().filter(pairs, status=Status.RESOLVED).first()
+    rows = MemoryReview.objects.select_for_update(of=("self",)).select_related("agent")
+    review = rows.filter(pairs, status=Status.RESOLVED).first()
     restored = fact_restore(fact=fact, by=by, reason=reason or "The supersession was undone.")
     if review is not None:
-        review_reopen(review)
+        _reopen(review, by)
     return restored
+
+
+def _reopen(review: MemoryReview, by: Principal) -> None:
+    """Let a review wait again. What was contested at a moment of the past is read from this record."""
+    was = review.resolution
+    review_reopen(review)
+    audit_record(
+        by=by,
+        action="memory_review.undo",
+        target=review,
+        agent=review.agent,
+        before={"resolution": was},
+        after={"status": review.status},
+    )
 
 
 def _effects_undo(review: MemoryReview, by: Principal) -> None:
