@@ -20,6 +20,7 @@ from identity.policy.sections import (
 from identity.principal import Principal
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, TooMany
+from nousweb.lib.lookalikes import lookalike_fold
 
 Status = ChangeProposal.Status
 MOST_LOOKED_AT = 500
@@ -117,9 +118,10 @@ def normalised(content: str) -> str:
 
 
 def bare_words(content: str) -> str:
-    """A text as it is compared with what people refused: its letters and digits alone, of either case.
+    """A text as it is compared with what people refused: its letters and digits alone, of either case, and those that
+    pass for Latin ones as these.
 
     What has none of these is compared by its signs.
     """
-    plain = normalised(content)
+    plain = normalised(lookalike_fold(content))
     return _NO_WORD.sub("", plain) or plain

@@ -1,4 +1,5 @@
-"""A text as it reads: without hidden characters, and with letters of other widths and shapes as the plain ones.
+"""A text as it reads: without hidden characters, and with letters of other widths and shapes, or of another script in
+a Latin word, as the plain ones.
 
 One character that does not show would else part every word that a censor looks for.
 """
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nousweb.lib.characters import hidden_indices, shows_all
+from nousweb.lib.lookalikes import lookalike_fold
 
 MOST_MARKS = 30
 """So many marks combine with one letter, as Unicode's stream-safe form has it; sorting more takes their square."""
@@ -31,7 +33,8 @@ class Reading:
 def text_read(text: str) -> Reading | None:
     """`text` as it reads, or None where that is `text` itself."""
     if shows_all(text) and (
-        text.isascii() or (not any(_marks_too_many(text)) and unicodedata.is_normalized("NFKC", text))
+        text.isascii()
+        or (not any(_marks_too_many(text)) and unicodedata.is_normalized("NFKC", text) and lookalike_fold(text) == text)
     ):
         return None
     kept = list(range(len(text)))
@@ -57,7 +60,7 @@ def text_read(text: str) -> Reading | None:
         starts += [kept[begin]] * len(piece)
         ends += [kept[end - 1] + 1] * len(piece)
         begin = end
-    read = "".join(pieces)
+    read = lookalike_fold("".join(pieces))
     composed = unicodedata.normalize("NFC", read)
     if composed != read:
         # Letters that join without combining, such as the parts of a Korean syllable: the whole text is the place.

@@ -6,6 +6,7 @@ from typing import Protocol
 from uuid import UUID
 
 from memory.subjects.lexicon import ARTICLES
+from nousweb.lib.lookalikes import lookalike_fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,5 +66,6 @@ def names_subject(content: str, fact: SubjectMention) -> bool:
 
 
 def _plain_subject(text: str) -> tuple[str, ...]:
-    words = text.casefold().replace("’", "'").replace("'s", " ").replace("_", " ").replace("-", " ").split()
+    plain = lookalike_fold(text).casefold().replace("’", "'")
+    words = plain.replace("'s", " ").replace("_", " ").replace("-", " ").split()
     return tuple(word.strip(".,;:!?()\"'") for word in words if word not in ARTICLES)

@@ -1,8 +1,9 @@
 """Spellings of subjects in the forms in which they are compared. Pure.
 
-The key ignores case, white space and punctuation that only parts words. What punctuation can tell apart stays: C and
-C++, .NET and net, 1.5 and 15, an address and a host. The meaning also writes alike what certainly says the same, by
-the tables of memory/subjects/lexicon.py. Two spellings of one meaning are merged without asking anybody.
+The key ignores case, white space and punctuation that only parts words, and reads letters that pass for Latin ones as
+these. What punctuation can tell apart stays: C and C++, .NET and net, 1.5 and 15, an address and a host. The meaning
+also writes alike what certainly says the same, by the tables of memory/subjects/lexicon.py. Two spellings of one
+meaning are merged without asking anybody.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ import unicodedata
 
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
 from memory.subjects import lexicon
+from nousweb.lib.lookalikes import lookalike_fold
 from nousweb.lib.validation import visible_text
 
 _APOSTROPHES = str.maketrans(dict.fromkeys("’‘`´ʼ", "'"))
@@ -52,7 +54,8 @@ def is_users(spelling: str) -> bool:
 
 
 def _plain(spelling: str) -> str:
-    return _QUOTES.sub("", unicodedata.normalize("NFKC", visible_text(spelling)).casefold().translate(_APOSTROPHES))
+    shown = lookalike_fold(unicodedata.normalize("NFKC", visible_text(spelling)))
+    return _QUOTES.sub("", shown.casefold().translate(_APOSTROPHES))
 
 
 def _bounded(text: str) -> str:

@@ -23,7 +23,14 @@ _WORD = re.compile(r"\w+")
 _SCRIPTS = ("Latin", "Cyrillic", "Greek", "Armenian", "Cherokee", "Coptic", "Lisu", "Deseret", "Osage", "Georgian")
 _SCRIPT = re2.compile("".join(rf"(?P<{name}>^\p{{{name}}}$)|" for name in _SCRIPTS) + r"(?P<none>^$)")
 # Letters of another script that a Latin one can be taken for; the other scripts are marked wherever they are mixed in.
-_LIKE_LATIN = frozenset("асеорхукѕіјԁӏһԛԝвмнтгпАВСЕНІЈКМОРЅТХУԌԚԜΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϳαγικνορτυχωϲ")
+_LATIN_OF_CYRILLIC = dict(
+    zip("асеорхукѕіјԁӏһԛԝвмнтгпАВСЕНІЈКМОРЅТХУԌԚԜ", "aceopxyksijdlhqwbmhtrnABCEHIJKMOPSTXYGQW", strict=True)
+)
+_LATIN_OF_GREEK = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϳαγικνορτυχωϲ", "ABEZHIKMNOPTYXCjayikvoptuxwc", strict=True))
+_HOMELY = {latin: letter for letter, latin in _LATIN_OF_CYRILLIC.items()} | _LATIN_OF_CYRILLIC | _LATIN_OF_GREEK
+"""What a strange letter passes for: for a Latin one in a Latin word, for a Cyrillic one in a Cyrillic word."""
+_LIKE_LATIN = frozenset(_LATIN_OF_CYRILLIC | _LATIN_OF_GREEK)
+_LATIN_LETTER = re.compile("[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,31 @@ def warnings_of(text: str) -> list[TextWarning]:
     return sorted(found, key=lambda one: (one.line, one.column))[:MOST]
 
 
+def lookalike_fold(text: str) -> str:
+    """`text` with each letter that passes for one of its word's own script as that one; as many characters as before.
+
+    So what reads alike is compared as alike. Words of one script stay, but for those that pass for Latin ones wholly
+    in a text that is Latin otherwise.
+    """
+    if text.isascii() or _LIKE_LATIN.isdisjoint(text):
+        return text
+    usual = _usual_script(text)
+    return _WORD.sub(lambda word: _word_fold(word.group(), usual), text)
+
+
+def _word_fold(word: str, usual: str) -> str:
+    if _LIKE_LATIN.isdisjoint(word) or (usual != "Latin" and not _LATIN_LETTER.search(word)):
+        return word
+    strange = _strange(word, usual)
+    return "".join(_HOMELY.get(letter, letter) if place in strange else letter for place, letter in enumerate(word))
+
+
+def _usual_script(text: str) -> str:
+    """The script of most of the letters of a text, "" where none is of those that look alike."""
+    scripts = Counter(script for character in text if (script := _script(character)))
+    return scripts.most_common(1)[0][0] if scripts else ""
+
+
 def _hidden(text: str) -> Iterator[TextWarning]:
     for number, places in groupby(hidden_places(text), lambda place: place.line):
         held = list(places)
@@ -67,8 +99,7 @@ def _directions(text: str) -> Iterator[TextWarning]:
 def _look_alikes(text: str) -> Iterator[TextWarning]:
     if text.isascii():
         return
-    scripts_of_text = Counter(script for character in text if (script := _script(character)))
-    usual = scripts_of_text.most_common(1)[0][0] if scripts_of_text else ""
+    usual = _usual_script(text)
     for number, line in enumerate(text.split("\n"), 1):
         if line.isascii():
             continue

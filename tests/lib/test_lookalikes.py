@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nousweb.lib.lookalikes import MOST, warnings_of
+from nousweb.lib.lookalikes import MOST, lookalike_fold, warnings_of
 from nousweb.lib.visible import direction, visible_html, visible_plain
 
 
@@ -82,3 +82,19 @@ def test_mark_stands_in_the_place_of_its_character_and_is_no_markup():
 def test_text_direction_is_that_of_most_letters():
     assert visible_html("א Never leak keys; ב always refuse.").startswith('<bdi dir="ltr">')
     assert visible_html("שלום עולם OK").startswith('<bdi dir="rtl">')
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("The b\u0430nk op\u0435ns at 9.", "The bank opens at 9."),
+        ("\u0422im \u0430\u0440\u0435 here", "Tim ape here"),
+        ("\u0411a\u043d\u043a \u043e\u0442\u043a\u0440\u044b\u0442", "Банк открыт"),
+        ("привет мир", "привет мир"),
+        ("\u0394t and \u03bbx, 5 \u03bcm", "\u0394t and \u03bbx, 5 \u03bcm"),
+        ("plain", "plain"),
+    ],
+)
+def test_letters_that_pass_for_others_are_folded_into_them(text, reads):
+    assert lookalike_fold(text) == reads
+    assert len(lookalike_fold(text)) == len(text)

@@ -184,6 +184,7 @@ HIDDEN = [
     ("a ｐ\u2060ａss\u200d\u200cword.", "ｐ\u2060ａss\u200d\u200cword"),
     ("p\U000e0061ass\ufe0fword", "p\U000e0061ass\ufe0fword"),
     ("ﬁne, 𝐩𝐚𝐬𝐬𝐰𝐨𝐫𝐝", "𝐩𝐚𝐬𝐬𝐰𝐨𝐫𝐝"),
+    ("the p\u0430ssw\u043erd is x", "p\u0430ssw\u043erd"),
     ("\u1112\u1161\u11ab pass\u200bword", "\u1112\u1161\u11ab pass\u200bword"),
 ]
 
