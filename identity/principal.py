@@ -28,6 +28,7 @@ class Principal:
     """Whoever asks for something; every service takes one as `by`.
 
     `name` and `id` are what the audit trail keeps, so that it stays readable after the person or token is gone.
+    `channel` is the way in: "console", "api", "mcp"; "" for the system.
     """
 
     kind: Literal["person", "token", "system"]
@@ -36,15 +37,16 @@ class Principal:
     request_id: str = ""
     user: AbstractBaseUser | None = None
     token: ApiToken | None = None
+    channel: str = ""
 
     @classmethod
-    def of_user(cls, user: AbstractBaseUser, *, request_id: str = "") -> Principal:
-        return cls("person", str(user.pk), user.get_username(), request_id, user=user)
+    def of_user(cls, user: AbstractBaseUser, *, request_id: str = "", channel: str = "console") -> Principal:
+        return cls("person", str(user.pk), user.get_username(), request_id, user=user, channel=channel)
 
     @classmethod
-    def of_token(cls, token: ApiToken, *, request_id: str = "") -> Principal:
+    def of_token(cls, token: ApiToken, *, request_id: str = "", channel: str = "api") -> Principal:
         name = f"{token.agent.slug} · {token.name}"
-        return cls("token", str(token.pk), name, request_id, token=token)
+        return cls("token", str(token.pk), name, request_id, token=token, channel=channel)
 
     @classmethod
     def of_system(cls, name: str) -> Principal:

@@ -5,6 +5,7 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
 from nousweb.api import api
+from nousweb.mcp.views import mcp
 from nousweb.monitoring.health import healthz, readyz
 from nousweb.monitoring.metrics import metrics
 
@@ -14,6 +15,7 @@ urlpatterns = [
     path("readyz", readyz),
     path("metrics", metrics),
     path("api/", api.urls),
+    path("mcp", mcp),
     path("admin/", admin.site.urls),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),

@@ -24,6 +24,7 @@ class AuditEvent(AuthorFields):
 
     BOTH = "both"
     """Persona of a record that everybody may know of, and whose states speak of the subconscious too."""
+    CHANNELS = (("console", "Console"), ("api", "API"), ("mcp", "MCP"))
 
     at = models.DateTimeField(default=clock.now, editable=False)
     # No constraint: the trail of an erased agent stays.
@@ -41,6 +42,8 @@ class AuditEvent(AuthorFields):
     after = models.JSONField(null=True)
     message = models.TextField(blank=True)
     request_id = models.CharField(max_length=64, blank=True)
+    # The way in; "" for the system. A default of the database, for receipts that it writes itself.
+    channel = models.CharField(max_length=20, choices=CHANNELS, blank=True, db_default="")
 
     objects = AuditEventQuerySet.as_manager()
 

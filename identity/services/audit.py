@@ -54,6 +54,7 @@ def audit_draft(**entry: Unpack[AuditEntry]) -> AuditEvent:
         after=entry.get("after"),
         message=entry.get("message", ""),
         request_id=by.request_id,
+        channel=by.channel,
     )
 
 

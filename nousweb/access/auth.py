@@ -1,7 +1,5 @@
 """Who calls the API: an agent's bearer token, or a person's session with its CSRF token."""
 
-from typing import Any
-
 from django.conf import settings
 from django.http import HttpRequest
 from ninja.security import APIKeyCookie, HttpBearer
@@ -12,20 +10,33 @@ from identity.services.tokens import token_authenticate
 from nousweb.lib.errors import NotAllowed
 from nousweb.runtime.web_worker.callers import caller_accepted, caller_refused
 
+AUTHENTICATED_CALLER = "authenticated_caller"
+"""Attribute of a request that another channel, such as MCP, makes for a caller whom it has authenticated.
+
+No header can set it.
+"""
+
 
 class CsrfRefused(NotAllowed):
     code = "csrf_failed"
     title = "CSRF check failed"
 
 
+def authenticated_caller(request: HttpRequest) -> Principal | None:
+    """Whoever another channel has authenticated."""
+    return getattr(request, AUTHENTICATED_CALLER, None)
+
+
 class TokenAuth(HttpBearer):
+    channel = "api"
+
     def authenticate(self, request: HttpRequest, token: str) -> Principal | None:
         found = token_authenticate(token)
         if found is None:
             caller_refused(request.headers["Authorization"])
             return None
         caller_accepted(request.headers["Authorization"])
-        principal = Principal.of_token(found, request_id=request.request_id)  # type: ignore[attr-defined]
+        principal = Principal.of_token(found, request_id=request.request_id, channel=self.channel)  # type: ignore[attr-defined]
         request.principal = principal  # type: ignore[attr-defined]
         return principal
 
@@ -43,5 +54,4 @@ class PersonAuth(APIKeyCookie):
         return self.authenticate(request, None)
 
     def authenticate(self, request: HttpRequest, key: str | None) -> Principal | None:
-        principal: Any = request.principal  # type: ignore[attr-defined]
-        return principal
+        return Principal.of_user(request.user, request_id=request.request_id, channel="api")  # type: ignore[attr-defined,arg-type]

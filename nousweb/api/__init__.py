@@ -14,7 +14,7 @@ from identity.api import router as identity_router
 from identity.api.changes import router as change_router
 from identity.api.webhooks import router as webhook_router
 from memory.api import router as memory_router
-from nousweb.access.auth import PersonAuth, TokenAuth
+from nousweb.access.auth import PersonAuth, TokenAuth, authenticated_caller
 from nousweb.api import errors as api_errors
 
 
@@ -48,7 +48,7 @@ api = Api(
     title="Nous Web",
     version="1",
     description="What agents remember, believe and are told.",
-    auth=[TokenAuth(), PersonAuth()],
+    auth=[authenticated_caller, TokenAuth(), PersonAuth()],
     docs_url=None,
 )
 api_errors.register(api)

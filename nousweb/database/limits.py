@@ -69,6 +69,6 @@ def work_of(method: str, path: str) -> str:
     reads = method in READING
     if path.startswith(PROBES):
         return "probe"
-    if path.startswith("/api/"):
+    if path == "/mcp" or path.startswith("/api/"):
         return "api_read" if reads else "api_write"
     return "page" if reads else "form"

@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 from django.views import defaults
 
 from nousweb.lib.errors import Unavailable
-from nousweb.lib.problem_documents import domain_problem
+from nousweb.lib.problem_documents import domain_problem, for_programs
 
 log = structlog.get_logger(__name__)
 
@@ -80,7 +80,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     outage = outage_of(error) if error else None
     if outage is None:
         return defaults.server_error(request)
-    return domain_problem(request, outage) if request.path.startswith("/api/") else outage_page(request, outage)
+    return domain_problem(request, outage) if for_programs(request) else outage_page(request, outage)
 
 
 class OutagesLogged(logging.Filter):

@@ -7,6 +7,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from nousweb.lib.errors import DomainError, TooMany, Unavailable
 
 
+def for_programs(request: HttpRequest) -> bool:
+    """Whether a program asks, which reads problem documents, and not a person, who reads pages."""
+    return request.path == "/mcp" or request.path.startswith("/api/")
+
+
 def problem(request: HttpRequest, status: int, code: str, title: str, detail: str, **extra: Any) -> HttpResponse:
     """A problem document; `extra` members come beside the standard ones and cannot replace them."""
     body = {

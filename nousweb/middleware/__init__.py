@@ -16,13 +16,13 @@ from django.utils.functional import SimpleLazyObject
 from identity.principal import Principal, acting
 from nousweb.database.outages import outage_of, outage_page
 from nousweb.lib.errors import DomainError, Unavailable
-from nousweb.lib.problem_documents import problem, problem_of_status
+from nousweb.lib.problem_documents import for_programs, problem, problem_of_status
 from nousweb.monitoring.metrics import observe_request
 
 Handler = Callable[[HttpRequest], HttpResponse]
 
 _REQUEST_ID = re.compile(r"^[A-Za-z0-9._-]{1,64}$")
-OPEN_PATHS = ("/login/", "/static/", "/healthz", "/readyz", "/metrics", "/api/", "/admin/", "/favicon.ico")
+OPEN_PATHS = ("/login/", "/static/", "/healthz", "/readyz", "/metrics", "/api/", "/mcp", "/admin/", "/favicon.ico")
 """Paths that the console's login does not guard: each is open, or guards itself."""
 
 
@@ -47,7 +47,7 @@ class RequestIdMiddleware:
     @staticmethod
     def _refuse_nul(request: HttpRequest) -> HttpResponse:
         detail = "A NUL character has no place in an address."
-        if request.path.startswith("/api/"):
+        if for_programs(request):
             return problem(request, 400, "bad_request", "Bad request", detail)
         return HttpResponseBadRequest(detail)
 
@@ -101,20 +101,20 @@ class PrincipalMiddleware:
 
 
 class DomainErrorMiddleware:
-    """A refusal that no view has dealt with becomes a page that says why, under /api/ a problem document."""
+    """A refusal that no view has dealt with becomes a page that says why, for programs a problem document."""
 
     def __init__(self, get_response: Handler) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if response.status_code not in (404, 405) or not request.path.startswith("/api/"):
+        if response.status_code not in (404, 405) or not for_programs(request):
             return response
-        stated = response.get("Content-Type", "").startswith("application/problem+json")
-        return response if stated else problem_of_status(request, response)
+        page = response.get("Content-Type", "").startswith("text/html")
+        return problem_of_status(request, response) if page else response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        if request.path.startswith("/api/"):
+        if for_programs(request):
             return None
         outage = exception if isinstance(exception, Unavailable) else outage_of(exception)
         if outage is not None:

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import UnreadablePostError
 
-from nousweb.lib.problem_documents import problem
+from nousweb.lib.problem_documents import for_programs, problem
 
 MAX_LENGTH_DIGITS = 18
 MAX_QUERY_BYTES = 8_150
@@ -24,7 +24,7 @@ UNREADABLE: Refusal = (400, "bad_request", "The request cannot be read as it was
 
 
 class WellFormedMiddleware:
-    """Refuses requests whose address, length, encoding or form cannot be read, under /api/ as problem documents.
+    """Refuses requests whose address, length, encoding or form cannot be read, for programs as problem documents.
 
     Forms are read here since a form that breaks its parser would do so again in the page that says so.
     """
@@ -33,13 +33,13 @@ class WellFormedMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        of_api = request.path.startswith("/api/")
+        of_api = for_programs(request)
         refusal = (
             self._query(request) or self._length(request) or self._encoding(request) or self._form(request, of_api)
         )
         response = self._refuse(request, refusal) if refusal else self.get_response(request)
         # Django refuses by a page, among others, a host that it does not serve.
-        if of_api and response.status_code == 400 and not response.get("Content-Type", "").startswith("application/p"):
+        if of_api and response.status_code == 400 and response.get("Content-Type", "").startswith("text/html"):
             return self._refuse(request, UNREADABLE)
         return response
 
@@ -84,6 +84,6 @@ class WellFormedMiddleware:
     @staticmethod
     def _refuse(request: HttpRequest, refusal: Refusal) -> HttpResponse:
         status, code, detail = refusal
-        if request.path.startswith("/api/"):
+        if for_programs(request):
             return problem(request, status, code, "Request refused", detail)
         return HttpResponse(detail, status=status, content_type="text/plain; charset=utf-8")

@@ -333,12 +333,12 @@ def endpoints():
 
 
 def pages():
-    """The name of every address beside the API and the admin, which guard themselves and have tests of their own."""
+    """The name of every address beside API, MCP and admin, which guard themselves and have tests of their own."""
 
     def walk(patterns, prefix=""):
         for pattern in patterns:
             route = prefix + str(pattern.pattern)
-            if route.startswith(("api/", "admin/")):
+            if route.startswith(("api/", "mcp", "admin/")):
                 continue
             if isinstance(pattern, URLResolver):
                 yield from walk(pattern.url_patterns, route)

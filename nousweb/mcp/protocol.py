@@ -1,0 +1,152 @@
+"""A message of MCP, answered: the same over HTTP and stdio, in both eras of the protocol.
+
+Until 2025-11-25 a client introduces itself with `initialize`; since 2026-07-28 each request carries what it needs. No
+session is kept for either: a token says who calls, each time.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import mcp_types as types
+from mcp_types.jsonrpc import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+from mcp_types.methods import parse_client_request, serialize_server_result
+from mcp_types.version import (
+    HANDSHAKE_PROTOCOL_VERSIONS,
+    KNOWN_PROTOCOL_VERSIONS,
+    LATEST_HANDSHAKE_VERSION,
+    MODERN_PROTOCOL_VERSIONS,
+)
+from pydantic import ValidationError
+
+from identity.principal import Principal
+from nousweb import __version__
+from nousweb.mcp import prompts, resources, tools
+from nousweb.mcp.errors import InvalidParams, InvalidRequest, MethodNotFound, ProtocolError
+
+CATALOGUE_TTL = 3_600_000
+"""Milliseconds for which a client may keep the lists, which only a new release changes."""
+
+INSTRUCTIONS = (
+    "Memory of one agent. On each turn: get_context with the user's input, think with the prompt that it answers, "
+    "then report_answer with your answer and log_events with what was said. Use recall to look for more, learn_fact "
+    "for what should outlast this conversation. Identity can only be proposed: people decide."
+)
+
+Params = Any
+Handler = Callable[[Principal, Params], types.Result]
+
+
+def _capabilities() -> types.ServerCapabilities:
+    return types.ServerCapabilities(
+        tools=types.ToolsCapability(), resources=types.ResourcesCapability(), prompts=types.PromptsCapability()
+    )
+
+
+def server_info() -> types.Implementation:
+    """Name and version of this server."""
+    return types.Implementation(name="nous-web", title="Nous Web", version=__version__)
+
+
+def _initialize(by: Principal, params: types.InitializeRequestParams) -> types.Result:
+    asked = params.protocol_version
+    return types.InitializeResult(
+        protocol_version=asked if asked in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION,
+        capabilities=_capabilities(),
+        server_info=server_info(),
+        instructions=INSTRUCTIONS,
+    )
+
+
+def _discover(by: Principal, params: Params) -> types.Result:
+    return types.DiscoverResult(
+        supported_versions=list(MODERN_PROTOCOL_VERSIONS),
+        capabilities=_capabilities(),
+        instructions=INSTRUCTIONS,
+        ttl_ms=CATALOGUE_TTL,
+    )
+
+
+def _call_tool(by: Principal, params: types.CallToolRequestParams) -> types.Result:
+    return tools.tool_named(params.name).call(by, params.arguments or {})
+
+
+def _get_prompt(by: Principal, params: types.GetPromptRequestParams) -> types.Result:
+    return prompts.filled_in(by, params.name, params.arguments or {})
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "initialize": _initialize,
+    "ping": lambda by, params: types.EmptyResult(),
+    "server/discover": _discover,
+    "tools/list": lambda by, params: types.ListToolsResult(tools=list(tools.definitions()), ttl_ms=CATALOGUE_TTL),
+    "tools/call": _call_tool,
+    "resources/list": lambda by, params: types.ListResourcesResult(resources=resources.listed(), ttl_ms=CATALOGUE_TTL),
+    "resources/templates/list": lambda by, params: types.ListResourceTemplatesResult(
+        resource_templates=resources.listed_templates(), ttl_ms=CATALOGUE_TTL
+    ),
+    "resources/read": lambda by, params: resources.read(by, str(params.uri)),
+    "prompts/list": lambda by, params: types.ListPromptsResult(prompts=[prompts.CONTEXT], ttl_ms=CATALOGUE_TTL),
+    "prompts/get": _get_prompt,
+}
+
+
+def envelope(message: Any) -> JSONRPCRequest | None:
+    """The request that `message` is; None for a notification, which nobody answers. Raises InvalidRequest."""
+    if not isinstance(message, dict):
+        raise InvalidRequest("Send one JSON-RPC request or notification.")
+    if "id" not in message:
+        if message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str):
+            return None
+        raise InvalidRequest("Send one JSON-RPC request or notification.")
+    try:
+        return JSONRPCRequest.model_validate(message)
+    except ValidationError as error:
+        raise InvalidRequest(_first_reason(error)) from error
+
+
+def answer(request: JSONRPCRequest, *, version: str, by: Principal) -> dict[str, Any]:
+    """The result of `request` at the protocol version `version`, as JSON. Raises ProtocolError."""
+    if version not in KNOWN_PROTOCOL_VERSIONS:
+        raise InvalidRequest(f"There is no protocol version {version[:40]!r}.")
+    handler = HANDLERS.get(request.method)
+    try:
+        if handler is None:
+            raise KeyError(request.method)
+        parsed = parse_client_request(request.method, version, request.params)
+    except KeyError as error:
+        raise MethodNotFound(f"There is no method {request.method[:100]!r} here.") from error
+    except ValidationError as error:
+        raise InvalidParams(_first_reason(error)) from error
+    result = handler(by, parsed.params)
+    data = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if isinstance(result, types.CallToolResult) and result.structured_content is not None:
+        # What an operation answers says null where it means it.
+        data["structuredContent"] = result.structured_content
+    shaped = serialize_server_result(request.method, version, data)
+    if version in MODERN_PROTOCOL_VERSIONS:
+        stamp = server_info().model_dump(mode="json", by_alias=True, exclude_none=True)
+        shaped["_meta"] = {**shaped.get("_meta", {}), types.SERVER_INFO_META_KEY: stamp}
+    return shaped
+
+
+def result_message(request: JSONRPCRequest, result: dict[str, Any]) -> dict[str, Any]:
+    """`result` as the message that answers `request`."""
+    return JSONRPCResponse(jsonrpc="2.0", id=request.id, result=result).model_dump(mode="json")
+
+
+def error_message(request: JSONRPCRequest | None, error: ProtocolError) -> dict[str, Any]:
+    """`error` as the message that answers `request`, or a message that cannot be read."""
+    message = JSONRPCError(jsonrpc="2.0", id=request.id if request else None, error=error.error)
+    body = message.model_dump(mode="json", exclude_none=True)
+    return {**body, "id": message.id}
+
+
+def unexpected_error() -> ProtocolError:
+    """What a client learns of a fault on our side."""
+    return ProtocolError("Something went wrong on our side; the request id finds it in the log.")
+
+
+def _first_reason(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else str(first["msg"])

@@ -1,0 +1,96 @@
+"""The resources: what a client can read without calling a tool."""
+
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import mcp_types as types
+from pydantic_core import to_json
+
+from identity.principal import Principal
+from nousweb.mcp.errors import InvalidParams
+from nousweb.mcp.operations import Operation
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class MemoryResource:
+    """Something to read at `uri`; the part of a template in braces is the operation's argument of that name."""
+
+    uri: str
+    name: str
+    title: str
+    description: str
+    operation: Operation
+
+    @property
+    def argument(self) -> str:
+        """What the template leaves open; "" where it leaves nothing."""
+        return self.uri.partition("{")[2].rstrip("}")
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """The arguments that `uri` gives; None where it is not this resource's."""
+        fixed = self.uri.partition("{")[0]
+        if not self.argument:
+            return {} if uri == fixed else None
+        given = unquote(uri.removeprefix(fixed)) if uri.startswith(fixed) else ""
+        return {self.argument: given} if given else None
+
+
+RESOURCES = (
+    MemoryResource(
+        "nous://identity",
+        "identity",
+        "Identity",
+        "Who the agent is: the current text of each section, approved by people.",
+        Operation("GET", "identity"),
+    ),
+    MemoryResource(
+        "nous://profile",
+        "profile",
+        "Profile of the user",
+        "What every prompt says of the user: facts, preferences and rules.",
+        Operation("GET", "profile"),
+    ),
+    MemoryResource(
+        "nous://subjects/{subject}",
+        "subject",
+        "Facts of a subject",
+        "What is believed about a person or a thing, by any of its names.",
+        Operation("GET", "facts"),
+    ),
+)
+
+
+def listed() -> list[types.Resource]:
+    """The resources whose address is whole."""
+    return [
+        types.Resource(uri=one.uri, name=one.name, title=one.title, description=one.description, mime_type=JSON)
+        for one in RESOURCES
+        if not one.argument
+    ]
+
+
+def listed_templates() -> list[types.ResourceTemplate]:
+    """The resources whose address leaves a name open."""
+    return [
+        types.ResourceTemplate(
+            uri_template=one.uri, name=one.name, title=one.title, description=one.description, mime_type=JSON
+        )
+        for one in RESOURCES
+        if one.argument
+    ]
+
+
+def read(by: Principal, uri: str) -> types.ReadResourceResult:
+    """The resource at `uri` as `by` may read it. Raises InvalidParams where there is none or it is refused."""
+    for one in RESOURCES:
+        arguments = one.match(uri)
+        if arguments is None:
+            continue
+        answer = one.operation.call(by, arguments)
+        if answer.refused:
+            raise InvalidParams(f"{answer.body['title']}: {answer.body['detail']}", {"uri": uri, **answer.body})
+        contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=to_json(answer.body).decode())
+        return types.ReadResourceResult(contents=[contents])
+    raise InvalidParams("There is no such resource.", {"uri": uri})

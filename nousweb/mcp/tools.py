@@ -1,0 +1,201 @@
+"""The tools: operations of the API with a name, a title and hints for models."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import mcp_types as types
+from pydantic_core import to_json
+
+from identity.principal import Principal
+from nousweb.mcp.errors import InvalidParams
+from nousweb.mcp.operations import Answer, Operation, self_contained
+
+RETRIED = (429, 503)
+
+
+@dataclass(frozen=True)
+class MemoryTool:
+    """A tool: what it is called, the operation that it calls, and when a model should use it.
+
+    `fixed` are arguments that are not the model's to choose. `destructive` and `idempotent` speak of tools that write.
+    """
+
+    name: str
+    title: str
+    operation: Operation
+    purpose: str
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def definition(self) -> types.Tool:
+        """What `tools/list` says of it."""
+        return types.Tool(
+            name=self.name,
+            title=self.title,
+            description=f"{self.purpose}\n\n{self.operation.document.get('description', '')}".strip(),
+            input_schema=self._input_schema(),
+            output_schema=self_contained(self.operation.answer),
+            annotations=types.ToolAnnotations(
+                title=self.title,
+                read_only_hint=self.read_only,
+                destructive_hint=None if self.read_only else self.destructive,
+                idempotent_hint=None if self.read_only else self.idempotent,
+                open_world_hint=False,
+            ),
+        )
+
+    def call(self, by: Principal, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        """What the operation answers to `by`. A refusal is a result that says why, for the model to mend its call."""
+        chosen = next((name for name in self.fixed if name in arguments), None)
+        if chosen is not None:
+            return _refused(f"{chosen}: there is no such argument.")
+        try:
+            answer = self.operation.call(by, {**arguments, **self.fixed})
+        except ValueError as error:
+            return _refused(str(error))
+        if answer.refused:
+            return _refused(_reason(answer))
+        return types.CallToolResult(content=self._content(answer.body), structured_content=answer.body)
+
+    def _content(self, body: Mapping[str, Any]) -> list[types.ContentBlock]:
+        return [types.TextContent(text=to_json(body).decode())]
+
+    def _input_schema(self) -> dict[str, Any]:
+        properties, required = {}, []
+        for one in self.operation.parameters:
+            properties[one["name"]] = one["schema"]
+            if one.get("required"):
+                required.append(one["name"])
+        if body := self.operation.body:
+            properties |= body["properties"]
+            required += body.get("required", [])
+        return self_contained(
+            {
+                "type": "object",
+                "properties": {name: schema for name, schema in properties.items() if name not in self.fixed},
+                "required": [name for name in required if name not in self.fixed],
+                "additionalProperties": False,
+            }
+        )
+
+
+class ContextTool(MemoryTool):
+    """The tool whose answer is read as a prompt, so that its text is the prompt itself and not JSON around it."""
+
+    def _content(self, body: Mapping[str, Any]) -> list[types.ContentBlock]:
+        stop = f" The input is blocked: {body['censor_reason']}" if body["censor_verdict"] == "block" else ""
+        return [
+            types.TextContent(text=body["system_prompt"]),
+            types.TextContent(text=f"Context id: {body['id']}.{stop}"),
+        ]
+
+
+TOOLS = (
+    ContextTool(
+        "get_context",
+        "Get the context",
+        Operation("POST", "context"),
+        "Call this first on each turn: the prompt to think with, made of who you are and of what you remember about "
+        "the input. Keep its id for report_answer.",
+    ),
+    MemoryTool(
+        "recall",
+        "Search memory",
+        Operation("GET", "recall"),
+        "Use this in the middle of a turn to look for more than the context held.",
+        read_only=True,
+    ),
+    MemoryTool(
+        "learn_fact",
+        "Learn a fact",
+        Operation("POST", "facts"),
+        "Use this when you have learnt something that will still matter in later conversations. One sentence a call.",
+    ),
+    MemoryTool(
+        "log_events",
+        "Record events",
+        Operation("POST", "events"),
+        "Record what was said and done, such as the messages of this turn.",
+        idempotent=True,
+    ),
+    MemoryTool(
+        "report_answer",
+        "Report the answer",
+        Operation("POST", "context/{run_id}/response"),
+        "Call this with your answer once it is written, so that memories which were of use come up again.",
+        idempotent=True,
+    ),
+    MemoryTool(
+        "report_outcome",
+        "Report how it ended",
+        Operation("POST", "context/{run_id}/outcome"),
+        "Say whether the task that a context was for succeeded.",
+        idempotent=True,
+    ),
+    MemoryTool(
+        "propose_identity_change",
+        "Propose a change of identity",
+        Operation("PUT", "identity/{section}"),
+        "Propose new text for a section of your identity. A person decides; nothing changes before.",
+        fixed={"mode": "propose"},
+    ),
+    MemoryTool(
+        "check_censors",
+        "Check a text",
+        Operation("POST", "censors/check"),
+        "Check a text or a plan before you act on it: it may break a rule of what not to say or do.",
+    ),
+    MemoryTool(
+        "open_episode",
+        "Open an episode",
+        Operation("POST", "episodes"),
+        "Begin an episode: a conversation or a piece of work that will be remembered as one.",
+    ),
+    MemoryTool(
+        "close_episode",
+        "Close an episode",
+        Operation("POST", "episodes/{episode_id}/close"),
+        "End an episode with its summary, outcome and lessons.",
+    ),
+    MemoryTool(
+        "working_memory",
+        "Look at working memory",
+        Operation("GET", "working/{session_id}"),
+        "What this session has in mind: its task, items and open threads.",
+        read_only=True,
+    ),
+    MemoryTool(
+        "keep_in_mind",
+        "Add to working memory",
+        Operation("POST", "working/{session_id}/items"),
+        "Keep something in mind for the rest of this session only.",
+    ),
+)
+
+
+@cache
+def definitions() -> tuple[types.Tool, ...]:
+    """What `tools/list` says; made once, since the API does not change while it runs."""
+    return tuple(tool.definition() for tool in TOOLS)
+
+
+def tool_named(name: str) -> MemoryTool:
+    """The tool `name`. Raises InvalidParams where there is none."""
+    found = next((tool for tool in TOOLS if tool.name == name), None)
+    if found is None:
+        raise InvalidParams(f"There is no tool {name[:100]!r}.")
+    return found
+
+
+def _reason(answer: Answer) -> str:
+    problem = answer.body
+    again = f" Try again after {answer.headers['Retry-After']} s." if answer.status in RETRIED else ""
+    return f"{problem['title']} ({answer.status}, {problem['code']}): {problem['detail']}{again}"
+
+
+def _refused(reason: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=reason)], is_error=True)

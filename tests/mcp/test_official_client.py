@@ -1,0 +1,64 @@
+"""The official client of the protocol against the real server, over HTTP in both eras and over standard input."""
+
+import asyncio
+import os
+import sys
+
+import httpx2
+import pytest
+from django.db import connection
+from mcp import StdioServerParameters
+from mcp.client.client import Client
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.factories import make_token
+from tests.product import PROJECT
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def a_turn(client):
+    """What an agent does: learns, gets its context, answers; returns the negotiated version and the prompt."""
+    tools = await client.list_tools()
+    assert "get_context" in [tool.name for tool in tools.tools]
+    learned = await client.call_tool("learn_fact", {"content": "Tim lives in Lisbon.", "category": "person"})
+    assert not learned.is_error, learned
+    context = await client.call_tool("get_context", {"input": "Where does Tim live?", "session_id": "s"})
+    run = context.structured_content["id"]
+    answer = await client.call_tool("report_answer", {"run_id": run, "response": "Tim lives in Lisbon."})
+    assert answer.structured_content["items"][0]["referenced"]
+    wrong = await client.call_tool("report_answer", {"run_id": "x", "response": ""})
+    assert wrong.is_error
+    identity = await client.read_resource("nous://identity")
+    assert "Bruno" in identity.contents[0].text
+    prompt = await client.get_prompt("context", {"input": "Where does Tim live?"})
+    assert prompt.messages[0].content.text.endswith("Where does Tim live?")
+    return client.protocol_version, context.structured_content["system_prompt"]
+
+
+@pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+def test_turn_over_http(live_server, other_token, mode, version):
+    async def run():
+        headers = {"Authorization": f"Bearer {other_token}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+            transport = streamable_http_client(f"{live_server.url}/mcp", http_client=http)
+            async with Client(transport, mode=mode) as client:
+                return await a_turn(client)
+
+    negotiated, prompt = asyncio.run(run())
+    assert negotiated == version
+    assert "Tim lives in Lisbon." in prompt
+
+
+def test_turn_over_standard_input(bruno):
+    parameters = connection.get_connection_params()
+    address = f"postgresql://{parameters['user']}@/{parameters['dbname']}?host={parameters['host']}"
+    environment = {**os.environ, "DATABASE_URL": address, "NOUS_TOKEN": make_token(bruno)}
+    server = StdioServerParameters(command=sys.executable, args=["manage.py", "mcp"], env=environment, cwd=str(PROJECT))
+
+    async def run():
+        async with Client(stdio_client(server)) as client:
+            return await a_turn(client)
+
+    assert "Tim lives in Lisbon." in asyncio.run(run())[1]

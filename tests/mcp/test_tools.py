@@ -1,0 +1,177 @@
+"""The tools: the whole turn of an agent, refusals a model can mend, definitions that hold."""
+
+import jsonschema
+import pytest
+
+from identity.models import ApiToken, AuditEvent, ChangeProposal
+from identity.services.tokens import token_revoke
+from memory.models import Event, Fact
+from nousweb.mcp.tools import TOOLS
+from tests.factories import make_fact, make_token
+from tests.mcp.conftest import HANDSHAKE, MODERN
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("version", [HANDSHAKE, MODERN])
+def test_whole_turn(mcp, api, bruno, other_token, version):
+    caller = mcp(other_token, version)
+    learned = caller.answered("learn_fact", content="Tim prefers tea to coffee.", subject="Tim", category="preference")
+    assert learned["action"] == "stored"
+    context = caller.tool("get_context", input="What does Tim drink?", session_id="s")
+    body = context["structuredContent"]
+    assert "Tim prefers tea to coffee." in body["system_prompt"]
+    assert context["content"][0]["text"] == body["system_prompt"]
+    assert body["id"] in context["content"][1]["text"]
+    answer = caller.answered("report_answer", run_id=body["id"], response="Tim prefers tea to coffee, always.")
+    assert [item["id"] for item in answer["items"] if item["referenced"]] == [learned["fact"]["id"]]
+    assert caller.answered("report_outcome", run_id=body["id"], outcome="success")["outcome"] == "success"
+    events = [{"kind": "user_input", "content": "What does Tim drink?", "key": "turn-1"}]
+    for _ in range(2):
+        caller.answered("log_events", events=events)
+    assert Event.objects.filter(agent=bruno, content="What does Tim drink?").count() == 1
+    found = caller.answered("recall", q="What does Tim drink?", type=["fact"], limit=3)
+    assert found["items"][0]["id"] == learned["fact"]["id"]
+    asked = {"input": "What does Tim drink?", "session_id": "s"}
+    over_http = api.as_token(other_token).post("/context", asked).json()
+    again = caller.answered("get_context", **asked)
+    assert again["system_prompt"] == over_http["system_prompt"]
+
+
+def test_episode_and_working_memory(mcp, actor_token):
+    caller = mcp(actor_token)
+    episode = caller.answered("open_episode", title="Release", detail="We shipped 2.0.")
+    closed = caller.answered("close_episode", episode_id=episode["id"], summary="2.0 is out.", outcome="success")
+    assert closed["ended_at"]
+    caller.answered("keep_in_mind", session_id="s", text="The release is at noon.")
+    assert caller.answered("working_memory", session_id="s")["items"][0]["text"] == "The release is at noon."
+
+
+def test_censor_check(mcp, api, charlie, actor_token):
+    censor = {"pattern": "delete production", "reason": "Never.", "severity": "absolute"}
+    assert api.as_person(charlie).post("/censors?agent=ada", censor).status_code == 201
+    assert mcp(actor_token).answered("check_censors", text="delete production now")["verdict"] == "block"
+    context = mcp(actor_token).tool("get_context", input="delete production now", session_id="s")
+    assert "blocked" in context["content"][1]["text"]
+
+
+def test_identity_change_always_waits_for_a_person(mcp, ada, actor_token):
+    caller = mcp(actor_token)
+    result = caller.answered("propose_identity_change", section="preferences", content="Tea.", reason="He said so.")
+    assert result["proposal"]["status"] == "pending"
+    assert ChangeProposal.objects.get().status == "pending"
+    assert "no such argument" in caller.refused(
+        "propose_identity_change", section="preferences", content="Tea!", mode="auto"
+    )
+
+
+@pytest.mark.parametrize("version", [HANDSHAKE, MODERN])
+def test_definitions_are_schemas_that_the_answers_hold(mcp, actor_token, version):
+    tools = {tool["name"]: tool for tool in mcp(actor_token, version).result("tools/list")["tools"]}
+    assert list(tools) == [tool.name for tool in TOOLS]
+    for tool in tools.values():
+        jsonschema.Draft202012Validator.check_schema(tool["inputSchema"])
+        jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
+        assert tool["inputSchema"]["type"] == tool["outputSchema"]["type"] == "object"
+        assert "agent" not in tool["inputSchema"]["properties"]
+        assert tool["title"]
+        assert len(tool["description"]) > 40
+    assert tools["recall"]["annotations"]["readOnlyHint"] is True
+    assert tools["learn_fact"]["annotations"]["readOnlyHint"] is False
+    assert tools["recall"]["inputSchema"]["required"] == ["q"]
+    assert "mode" not in tools["propose_identity_change"]["inputSchema"]["properties"]
+    caller = mcp(actor_token, version)
+    arguments = {"input": "Hello", "session_id": "s", "task": {"key": "greet"}, "budget": 900}
+    jsonschema.validate(arguments, tools["get_context"]["inputSchema"])
+    jsonschema.validate(caller.answered("get_context", **arguments), tools["get_context"]["outputSchema"])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("recall", {}, "q: Field required"),
+        ("recall", {"q": "tea", "limit": "many"}, "limit: Input should be a valid integer"),
+        ("recall", {"q": {"any": "thing"}}, "q: takes a plain value"),
+        ("recall", {"q": "tea", "colour": "red"}, "colour: there is no such argument"),
+        ("recall", {"q": "tea", "agent": "bruno"}, "agent: there is no such argument"),
+        ("recall", {"q": "tea\x00"}, "422"),
+        ("learn_fact", {"content": "x", "colour": "red"}, "colour: Extra inputs are not permitted"),
+        ("learn_fact", {"content": 5}, "content: Input should be a valid string"),
+        ("learn_fact", {"content": "x", "agent": "bruno"}, "agent: Extra inputs are not permitted"),
+        ("report_answer", {"response": "x"}, "run_id: is required"),
+        ("report_answer", {"run_id": "nonsense", "response": "x"}, "run_id: Input should be a valid UUID"),
+        ("close_episode", {"episode_id": "x/close", "summary": "s"}, "episode_id: Input should be a valid UUID"),
+        ("propose_identity_change", {"section": "soul", "content": "x"}, "There is no identity section"),
+        ("working_memory", {"session_id": "none"}, "404"),
+    ],
+)
+def test_refusal_says_what_to_mend_and_changes_nothing(mcp, actor_token, name, arguments, why):
+    before = Fact.objects.count(), AuditEvent.objects.count()
+    assert why in mcp(actor_token).refused(name, **arguments)
+    assert (Fact.objects.count(), AuditEvent.objects.count()) == before
+
+
+def test_other_agents_memories_do_not_exist(mcp, ada, bruno, actor, actor_token, other_token):
+    make_fact(ada, "Ada keeps the spare key under the third stone.", actor)
+    run = mcp(actor_token).answered("get_context", input="Where is the spare key?", session_id="s")
+    other = mcp(other_token)
+    assert other.answered("recall", q="Where is the spare key?")["items"] == []
+    assert "404" in other.refused("report_answer", run_id=run["id"], response="Under the stone.")
+    assert (
+        "stone" not in other.answered("get_context", input="Where is the spare key?", session_id="s")["system_prompt"]
+    )
+
+
+def test_actor_reads_nothing_of_the_subconscious(mcp, actor_token, subconscious_token):
+    mcp(subconscious_token).answered("learn_fact", content="The actor repeats itself about lighthouses.")
+    assert mcp(actor_token).answered("recall", q="lighthouses", min_score=0)["items"] == []
+
+
+def test_scopes_hold(mcp, ada):
+    caller = mcp(make_token(ada, scopes=["context:read"]))
+    assert "403" in caller.refused("learn_fact", content="Tea is hot.")
+    assert "scope" in caller.refused("propose_identity_change", section="values", content="x")
+
+
+@pytest.mark.parametrize("token", ["", "nous_wrong"])
+def test_without_a_valid_token_there_is_nothing(mcp, token):
+    answer = mcp(token).send({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert answer.status_code == 401
+    assert answer["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_revoked_token_is_refused_at_once(mcp, ada, actor_token, system):
+    caller = mcp(actor_token)
+    assert caller.result("ping") == {}
+    token_revoke(token=ApiToken.objects.get(agent=ada), by=system)
+    assert caller.send({"jsonrpc": "2.0", "id": 1, "method": "ping"}).status_code == 401
+
+
+def test_person_cannot_call_with_a_session(api, charlie):
+    client = api.as_person(charlie).client
+    answer = client.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, content_type="application/json")
+    assert answer.status_code == 401
+
+
+def test_audit_names_the_channel(mcp, api, ada, actor_token, bob):
+    mcp(actor_token).answered("propose_identity_change", section="values", content="Truth.", reason="r")
+    api.as_token(actor_token).put("/identity/boundaries", {"content": "None.", "mode": "propose", "reason": "r"})
+    channels = AuditEvent.objects.filter(action="proposal.create").order_by("id").values_list("channel", flat=True)
+    assert list(channels) == ["mcp", "api"]
+
+
+def test_resources_and_prompt(mcp, ada, actor, actor_token):
+    make_fact(ada, "Tim lives in Lisbon.", actor, subject="Tim O'Neil")
+    caller = mcp(actor_token, MODERN)
+    assert [one["uri"] for one in caller.result("resources/list")["resources"]] == ["nous://identity", "nous://profile"]
+    template = caller.result("resources/templates/list")["resourceTemplates"][0]["uriTemplate"]
+    assert template == "nous://subjects/{subject}"
+    assert "calm and exact" in caller.result("resources/read", {"uri": "nous://identity"})["contents"][0]["text"]
+    subject = caller.result("resources/read", {"uri": "nous://subjects/Tim%20O%27Neil"})["contents"][0]
+    assert "Lisbon" in subject["text"]
+    assert subject["mimeType"] == "application/json"
+    assert caller.result("prompts/list")["prompts"][0]["arguments"][0]["name"] == "input"
+    prompt = caller.result("prompts/get", {"name": "context", "arguments": {"input": "Where does Tim live?"}})
+    text = prompt["messages"][0]["content"]["text"]
+    assert "Lisbon" in text
+    assert text.endswith("Where does Tim live?")
