@@ -30,6 +30,7 @@ from context.expectations.targets import (
 from context.models import Expectation
 from memory.embedding import EmbeddingFailed
 from memory.persona import PersonaMemory
+from memory.services.subjects.merge import subjects_merged_on_trial
 from nousweb.lib.errors import DomainError
 
 logger = structlog.get_logger(__name__)
@@ -73,8 +74,11 @@ def expectations_impact(
     others = list(overrides.metadata)
     for group, material in _materials(view, expectations, others):
         before = _record(group[0], material)
-        after = material if isinstance(material, Outcome) else _record_after(view, material, overrides, others)
-        yield from (ImpactCheck(one, _check(one, before, surroundings), _check(one, after, changed)) for one in group)
+        first = [_check(one, before, surroundings) for one in group]
+        with subjects_merged_on_trial(view.agent, overrides.merged):
+            after = material if isinstance(material, Outcome) else _record_after(view, material, overrides, others)
+            then = [_check(one, after, changed) for one in group]
+        yield from map(ImpactCheck, group, first, then)
 
 
 def check_as_of(view: PersonaMemory, expectation: Expectation, moment: datetime) -> Outcome:
@@ -188,7 +192,8 @@ def _record_after(
     view: PersonaMemory, material: ContextMaterial, overrides: Overrides, others: Sequence[str]
 ) -> ContextRecord | Outcome:
     try:
-        if force_include := overrides.newly_searched:
+        if overrides.newly_searched or overrides.merged:
+            force_include = overrides.newly_searched
             material = material_load(view, material.resolved, force_include=force_include, others=others)
         return record_of(material, overrides)
     except Exception as error:

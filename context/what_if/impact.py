@@ -16,6 +16,7 @@ from context.services.context import ASSEMBLE, context_view
 from context.what_if.expectations import NO_EXPECTATIONS, ExpectationImpact, expectation_impact
 from identity.models import Agent
 from identity.principal import Principal
+from memory.services.subjects.merge import subjects_merged_on_trial
 from nousweb.lib.errors import Invalid, NotFound
 
 MAX_RUNS = 50
@@ -133,9 +134,10 @@ def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> 
     others = list(overrides.metadata)
     material = material_load(view, resolved, others=others)
     before = record_of(material)
-    if force_include := overrides.newly_searched:
-        material = material_load(view, resolved, force_include=force_include, others=others)
-    after = record_of(material, overrides)
+    with subjects_merged_on_trial(agent, overrides.merged):
+        if overrides.newly_searched or overrides.merged:
+            material = material_load(view, resolved, force_include=overrides.newly_searched, others=others)
+        after = record_of(material, overrides)
     shown_before, shown_after = _pieces(before), _pieces(after)
     return BlastRow(
         run,

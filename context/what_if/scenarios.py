@@ -3,22 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from context.engine.assembly.overrides import CensorDraft, MetadataChange, Overrides
+from context.engine.assembly.overrides import CensorDraft, MetadataChange, Overrides, RepeatedFact
 from context.engine.retrieval.pins import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal
 from identity.services.four_eyes import approval_barred
 from memory.models import Censor, Fact, MemoryReview
-from memory.models.project_scope import keys_changed
-from memory.policy import ESCALATES_TO
+from memory.models.project_scope import keys_changed, tier_of
+from memory.policy import DEFAULT_CATEGORY, ESCALATES_TO
+from memory.services.facts.repeated_facts import fields_of
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
+from memory.services.subjects.registry import alias_find
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unstorable_reason
 from nousweb.lib.validation import tags_check, unit_check, word_check
 
 Resolution = MemoryReview.Resolution
-UNFORESEEN = (MemoryReview.Kind.REPEATED, MemoryReview.Kind.SAME_SUBJECT)
-"""Reviews of subjects: which facts are found by which names is known only once they are resolved."""
 CHANGING = (Resolution.SAME, Resolution.REPLACE)
 MAX_CORE_FACTS = 1_000
 """Facts of core memory that are looked at for a fact's place among them; a prompt loads a tenth."""
@@ -33,7 +33,7 @@ def fact_overrides(fact: Fact, content: str | None) -> Overrides:
     """A memory in which `content` has taken a fact's place, or nothing has."""
     if content is not None and (reason := unstorable_reason(content)):
         raise Invalid(reason, field="content")
-    return Overrides(facts={str(fact.pk): content}, subjects={str(fact.pk): fact.subject})
+    return Overrides(facts={str(fact.pk): content}, subjects={str(fact.pk): _subject_name(fact)})
 
 
 def metadata_overrides(
@@ -56,7 +56,7 @@ def metadata_overrides(
     change = MetadataChange(
         id=str(fact.pk),
         persona=fact.persona,
-        subject=fact.subject,
+        subject_name=_subject_name(fact),
         content=fact.content,
         kind=fact.kind,
         was=fact.category,
@@ -130,8 +130,6 @@ def questions_overrides(reviews: Sequence[MemoryReview], answer: str) -> tuple[O
             why = "it is answered already"
         elif answer not in RESOLUTIONS[review.kind]:
             why = f"it takes no “{MemoryReview.Resolution(answer).label}”"
-        elif review.kind in UNFORESEEN:
-            why = "what it changes about subjects no preview shows"
         elif answer in CHANGING and any(not fact.active or str(fact.pk) in gone for fact in pair):
             why = "one of its facts is retired, or would be by another of them"
         if why:
@@ -150,8 +148,8 @@ def question_overrides(review: MemoryReview, answer: str, content: str = "") -> 
     """
     if answer not in RESOLUTIONS[review.kind]:
         raise Invalid(f"answer is one of {', '.join(RESOLUTIONS[review.kind])}, not {answer[:60]!r}.", field="answer")
-    if review.kind in UNFORESEEN:
-        raise Invalid("What this changes about subjects no preview shows.", field="answer")
+    if review.kind in (MemoryReview.Kind.SAME_SUBJECT, MemoryReview.Kind.REPEATED):
+        return _about_subjects(review, answer)
     gone: dict[str, Fact | None] = {
         "same": review.new,
         "replace": review.old,
@@ -185,8 +183,41 @@ def _merged(review: MemoryReview, content: str) -> Overrides:
         raise Conflict("None of these facts is still held to be true; there is nothing to merge.")
     first, *others = sources
     return Overrides(
-        facts={str(first.pk): text, **{str(fact.pk): None for fact in others}}, subjects={str(first.pk): first.subject}
+        facts={str(first.pk): text, **{str(fact.pk): None for fact in others}},
+        subjects={str(first.pk): _subject_name(first)},
     )
+
+
+def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
+    """One thing: the newer subject is merged into the older one. A sentence that holds of both is stored again."""
+    known = frozenset(str(key) for key in review.facts)
+    if answer == Resolution.SAME:
+        keys = list(review.subjects)
+        merged = ((keys[1], keys[0]),) if len(keys) == 2 else ()
+        return Overrides(merged=merged, endorsed=known)
+    if answer != Resolution.BOTH or not review.facts:
+        return Overrides()
+    given = fields_of(review)
+    alias = alias_find(agent=review.agent, persona=review.persona, spelling=given.get("subject", ""))
+    project, task = given.get("project", ""), given.get("task", "")
+    again = RepeatedFact(
+        persona=review.persona,
+        subject_name=alias.subject.name if alias else given.get("subject", ""),
+        content=given["content"],
+        category=given.get("category", DEFAULT_CATEGORY),
+        kind=given.get("kind", ""),
+        scope=tier_of(given.get("scope", "global"), project, task),
+        project=project,
+        task=task,
+        tags=tuple(given.get("tags", ())),
+        importance=given.get("importance", 0.5),
+    )
+    return Overrides(added={str(review.facts[0]): again})
+
+
+def _subject_name(fact: Fact) -> str:
+    """What prompts call the thing that a fact is about."""
+    return fact.subject_alias.subject.name if fact.subject_alias else fact.subject
 
 
 def censor_overrides(censor: Censor | None, *, pattern: str = "", severity: str = "", reason: str = "") -> Overrides:

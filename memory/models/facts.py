@@ -19,6 +19,9 @@ from memory.models.subjects import SubjectAlias
 from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, PROFILE_CATEGORIES
 from nousweb.lib import clock
 
+SUBJECT_NAME = Coalesce("subject_alias__subject__name", "subject")
+"""What the registry calls the thing that a fact is about, now; without one what the fact calls it."""
+
 
 class FactQuerySet(models.QuerySet["Fact"]):
     def active(self) -> "FactQuerySet":
@@ -77,6 +80,10 @@ class FactQuerySet(models.QuerySet["Fact"]):
         """What people wrote, confirmed or kept before what only agents wrote; of each rules first, then the surest."""
         rank = Case(When(category__in=BINDING_CATEGORIES, then=0), default=1, output_field=models.IntegerField())
         return self.order_by("-endorsed", rank, "-confidence", "-importance", "-recorded_at", "id")
+
+    def with_subject_name(self) -> "FactQuerySet":
+        """Each with `subject_name`: what the registry calls the thing that it is about, now."""
+        return self.annotate(subject_name=SUBJECT_NAME)
 
     def surest_first(self) -> "FactQuerySet":
         return self.order_by("-confidence", "-importance", "-recorded_at", "id")

@@ -16,7 +16,7 @@ from django.db.models import Q
 
 from identity.models import AuditEvent
 from memory.comparison.relation import Relation
-from memory.models import Fact, MemoryReview
+from memory.models import Fact, MemoryReview, Subject, SubjectAlias
 from memory.models.project_scope import ProjectScope
 from memory.persona import PersonaMemory
 from memory.search.as_of import facts_as_of
@@ -39,11 +39,15 @@ MAX_STEPS = 5
 
 @dataclass(frozen=True, slots=True)
 class ContestedFact:
-    """A fact with the ids of those that contest it; `opposed` are the partners with which it can hardly be true."""
+    """A fact with the ids of those that contest it; `opposed` are the partners with which it can hardly be true.
+
+    `subject_name` is what the registry calls the thing that it is about.
+    """
 
     fact: Fact
     partners: frozenset[str]
     opposed: frozenset[str] = frozenset()
+    subject_name: str = ""
 
     @property
     def id(self) -> str:
@@ -87,13 +91,17 @@ def _pairs_of(key: str, columns: str) -> str:
     )
 
 
+_NAME = (
+    f"(SELECT thing.name FROM {SubjectAlias._meta.db_table} AS spelling JOIN {Subject._meta.db_table} AS thing"  # noqa: S608
+    " ON thing.id = spelling.subject_id WHERE spelling.id = fact.subject_alias_id)"
+)
 _ABOUT = "json_build_array({other}, review.kind, review.reasons, review.verdict ->> 'relation') AS pair"
 # A plan that is made once for all expects thousands of rows to be reached and would read all facts: OFFSET 0 keeps it
 # to looking up the few.
 _STATEMENT = (
     "WITH RECURSIVE reached (id) AS (SELECT unnest(%(ids)s::uuid[]) UNION"  # noqa: S608
     f" SELECT partner.id FROM reached CROSS JOIN LATERAL ({_pairs_of('reached.id', '{other} AS id')}) AS partner)"
-    f" SELECT contest.pairs::text, {columns_of(Fact, 'fact')} FROM reached"
+    f" SELECT contest.pairs::text, {_NAME}, {columns_of(Fact, 'fact')} FROM reached"
     f" CROSS JOIN LATERAL (SELECT json_agg(pair) AS pairs FROM ({_pairs_of('reached.id', _ABOUT)}) AS each) AS contest"
     f" CROSS JOIN LATERAL (SELECT {columns_of(Fact, 'own')} FROM {Fact._meta.db_table} AS own WHERE own.id = reached.id"
     " AND own.agent_id = %(agent)s::bigint AND own.persona = ANY(%(personas)s::text[]) AND own.active AND "
@@ -119,14 +127,16 @@ def contested_facts(
     shown, values = scope.condition("own")
     values |= {"ids": [UUID(key) for key in keys], "agent": view.agent.pk, "personas": list(view.personas)}
     found: dict[str, Fact] = {}
+    names: dict[str, str] = {}
     pairs: dict[str, list[Pair]] = {}
-    for about, *columns in rows_prepared(_STATEMENT + f"({shown})" + _LIMITED, values):
+    for about, name, *columns in rows_prepared(_STATEMENT + f"({shown})" + _LIMITED, values):
         fact = instance_of(Fact, columns)
         found[str(fact.pk)] = fact
+        names[str(fact.pk)] = name or fact.subject
         pairs[str(fact.pk)] = [
             (str(other), kind, _codes(reasons), relation or "") for other, kind, reasons, relation in _read(about)
         ]
-    return _made(found, pairs)
+    return _made(found, pairs, names)
 
 
 def _read(value: Any) -> list[Any]:
@@ -137,13 +147,15 @@ def _codes(reasons: Any) -> frozenset[str]:
     return frozenset(str(reason.get("code", "")) for reason in reasons if isinstance(reason, dict))
 
 
-def _made(found: Mapping[str, Fact], pairs: Mapping[str, Sequence[Pair]]) -> tuple[ContestedFact, ...]:
+def _made(
+    found: Mapping[str, Fact], pairs: Mapping[str, Sequence[Pair]], names: Mapping[str, str]
+) -> tuple[ContestedFact, ...]:
     made = []
     for key, fact in found.items():
         contests = [pair for pair in pairs[key] if pair[0] in found and is_contest(*pair[1:3])]
         if contests:
             opposed = frozenset(pair[0] for pair in contests if is_opposed(*pair[1:]))
-            made.append(ContestedFact(fact, frozenset(pair[0] for pair in contests), opposed))
+            made.append(ContestedFact(fact, frozenset(pair[0] for pair in contests), opposed, names[key]))
     return tuple(made)
 
 
@@ -175,8 +187,10 @@ def _contested_as_of(
         about = (review.kind, _codes(review.reasons), str(review.verdict.get("relation", "")))
         pairs[str(review.old_id)].append((str(review.new_id), *about))
         pairs[str(review.new_id)].append((str(review.old_id), *about))
-    held = facts_as_of(view, list(view.facts.as_of(moment).filter(pk__in=pairs)), moment)
-    return _made({str(fact.pk): fact for fact in held if scope.shows(fact.project, fact.task)}, pairs)
+    rows = view.facts.as_of(moment).filter(pk__in=pairs).with_subject_name()
+    held = facts_as_of(view, list(rows), moment)
+    shown = {str(fact.pk): fact for fact in held if scope.shows(fact.project, fact.task)}
+    return _made(shown, pairs, {key: getattr(fact, "subject_name", "") for key, fact in shown.items()})
 
 
 def _answered_as_of(reviews: Iterable[UUID], moment: datetime) -> set[UUID]:

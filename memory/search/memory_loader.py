@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from memory.models.facts import SUBJECT_NAME
 from memory.persona import PersonaMemory
 from memory.search.as_of import memories_as_of
 from memory.search.candidates import source_of
@@ -35,6 +36,14 @@ def memories_load(
     return found
 
 
+def fact_subject_names(view: PersonaMemory, ids: Sequence[str]) -> dict[str, str]:
+    """What the registry calls the things that facts are about, by the facts' ids; no statement without facts."""
+    if not ids:
+        return {}
+    rows = view.facts.filter(pk__in=ids).values_list("pk", SUBJECT_NAME)
+    return {str(key): name for key, name in rows}
+
+
 _MOMENTS = {key: own.moments for key, own in MEMORY_TYPES.items()}
 """What JSON has as text, by type."""
 CHANGING = ("category", "scope", "project", "task", "tags", "importance")
@@ -57,7 +66,7 @@ def hits_load(
         # What was shown at a moment is known below.
         shown = " AND active" if own.retires and not as_of else ""
         parts.append(
-            f"SELECT {own.text_sql}, {about} FROM {own.table}"  # noqa: S608
+            f"SELECT {own.text_sql}, {about}, {own.subject_sql}::text FROM {own.table}"  # noqa: S608
             f" WHERE id = CASE item.item_type WHEN '{item_type}' THEN item.item_id::{own.key_type} END"
             f" AND agent_id = {int(view.agent.pk)} AND persona = item.persona{shown}"
         )
@@ -65,16 +74,17 @@ def hits_load(
     columns = ", ".join(f"item.{name}" for name in _ITEM.split(", "))
     columns = columns.replace("item.tags", "CASE WHEN item.tags <> '[]' THEN item.tags::json END")
     statement = (
-        f"SELECT item.id, own.content, own.metadata, {columns}"  # noqa: S608
+        f"SELECT item.id, own.content, own.metadata, own.subject_name, {columns}"  # noqa: S608
         f" FROM {source_of(view, f'id, {_ITEM}', 'id = ANY(%(ids)s::bigint[])')} AS item"
         # One row is all there is; told so, the planner looks each up by its key, also in a table it knows nothing of.
-        f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)} LIMIT 1) AS own (content, metadata)"
+        f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)} LIMIT 1) AS own (content, metadata, subject_name)"
     )
-    names = ("content", "metadata", "type", "id", *HIT_COLUMNS)
+    names = ("content", "metadata", "subject_name", "type", "id", *HIT_COLUMNS)
     rows = rows_prepared(statement, {"ids": list(items)}, binary=True)
     found = {key: dict(zip(names, row, strict=True)) for key, *row in rows}
     for hit in found.values():
         hit["tags"] = hit["tags"] or []
+        hit["subject_name"] = hit["subject_name"] or hit["subject"]
         if not metadata:
             hit["metadata"] = {"source": hit["metadata"]}
         elif moments := _MOMENTS[hit["type"]]:

@@ -33,7 +33,7 @@ class SearchHit:
     `score` is the fused relevance in [0, 1]; of one that is retired, what it would be, had it been alone. `cosine` is
     the model's own, 0 while the item has no vector and None where no vectors were compared; `lexical` the share of the
     query's rare words that the item holds, in [0, 1]. `metadata` is of an event as it was posted, and of other types
-    what describes them.
+    what describes them. `subject` is as it was written, `subject_name` what the registry calls the thing now.
     """
 
     type: str
@@ -56,6 +56,7 @@ class SearchHit:
     retirement: Retirement | None = None
     project: str = ""
     task: str = ""
+    subject_name: str = ""
 
 
 HIT_COLUMNS = (
@@ -65,7 +66,7 @@ HIT_COLUMNS = (
 """What a hit has of its row in the index, by the same names; besides it has type, id, content, metadata and scores."""
 
 
-def hit_of_entry(entry: IndexEntry | SearchItem, content: str) -> SearchHit:
+def hit_of_entry(entry: IndexEntry | SearchItem, content: str, subject_name: str = "") -> SearchHit:
     """A memory as the index has it, or had it, that is there for another reason than a query: its scores are 0."""
     return SearchHit(
         type=entry.item_type,
@@ -75,6 +76,7 @@ def hit_of_entry(entry: IndexEntry | SearchItem, content: str) -> SearchHit:
         score=0.0,
         cosine=None,
         lexical=0.0,
+        subject_name=subject_name or entry.subject,
         **{name: getattr(entry, name) for name in HIT_COLUMNS},
     )
 

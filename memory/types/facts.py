@@ -40,5 +40,7 @@ FACT = MemoryType(
     text_sql="content",
     about=("subject", "category", "kind", "confidence", "source", "valid_from", "valid_until"),
     source_sql="source",
+    subject_sql="(SELECT thing.name FROM memory_subjectalias AS spelling JOIN memory_subject AS thing"
+    " ON thing.id = spelling.subject_id WHERE spelling.id = subject_alias_id)",
     tokens_may=("view", "add"),
 )

@@ -6,6 +6,7 @@ from datetime import UTC
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import THE_INPUT, Candidate
 from context.engine.assembly.verdict import Verdict, VerdictCode
+from memory.models import ItemType
 from memory.models.project_scope import place_name
 from memory.search.result import Retirement
 
@@ -52,11 +53,11 @@ def candidates_judge(candidates: Iterable[Candidate], resolved: ResolvedRequest)
     scored.sort(key=lambda entry: (not entry.candidate.pinned, -entry.score, *_age(entry), *entry.candidate.key))
     passed: list[Verdict] = []
     refused: list[Verdict] = []
-    seen: dict[str, str] = {}
+    seen: dict[str, Candidate] = {}
     for entry in scored:
         verdict = _refusal(entry, resolved, seen)
         if verdict is None:
-            seen.setdefault(_normal(entry.candidate.hit.content), " ".join(entry.candidate.key))
+            seen.setdefault(_normal(entry.candidate.hit.content), entry.candidate)
             passed.append(entry)
         else:
             refused.append(verdict)
@@ -71,7 +72,7 @@ def _age(entry: Verdict) -> tuple[float, int]:
     return -hit.happened_at.timestamp(), -int(hit.id) if hit.type == "event" else 0
 
 
-def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, str]) -> Verdict | None:
+def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, Candidate]) -> Verdict | None:
     candidate, hit, refuse = entry.candidate, entry.candidate.hit, entry.refusal
     if not resolved.request.scope.shows(hit.project, hit.task):
         place = place_name(hit)
@@ -125,9 +126,16 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, str]) ->
             f"Message {candidate.duplicate_of} of the conversation says so already.",
             "A conversation without that message.",
         )
-    if same := seen.get(_normal(hit.content)):
-        return refuse(VerdictCode.DUPLICATE_ITEM, f"Says the same as {same}.", "Words of its own.")
+    same = seen.get(_normal(hit.content))
+    if same is not None and not _of_two_things(same, candidate):
+        return refuse(VerdictCode.DUPLICATE_ITEM, f"Says the same as {' '.join(same.key)}.", "Words of its own.")
     return None
+
+
+def _of_two_things(one: Candidate, other: Candidate) -> bool:
+    """Whether two facts of the same words hold of two things: they are stored so only where people said it."""
+    both_facts = one.hit.type == other.hit.type == ItemType.FACT
+    return both_facts and bool(one.label and other.label) and one.label != other.label
 
 
 def _on(retirement: Retirement) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from uuid import UUID
 
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, Item, list_item
 from context.engine.retrieval.candidates import kinds_of
@@ -40,7 +41,7 @@ class MetadataChange:
 
     id: str
     persona: str
-    subject: str
+    subject_name: str
     content: str
     kind: str
     was: str
@@ -64,12 +65,32 @@ class MetadataChange:
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatedFact:
+    """A sentence that would be stored about another subject too, with what it would carry there."""
+
+    persona: str
+    subject_name: str
+    content: str
+    category: str
+    kind: str
+    scope: str
+    project: str
+    task: str
+    tags: tuple[str, ...]
+    importance: float
+
+
+@dataclass(frozen=True, slots=True)
 class Overrides:
     """Identity texts by section, facts by id, their metadata by id, and censors, as they would be.
 
     A fact maps to its new text, or to None when it would be gone. A text in a fact's place is taken to be as relevant
     as what it replaces: its own relevance is known once it has been learned. `settled` are pairs of ids of facts that
-    would no longer contest each other, `endorsed` the ids of those that would be people's word.
+    would no longer contest each other, `endorsed` the ids of those that would be people's word. `added` are sentences
+    that would be stored again about another subject, by the id of the fact that holds them already: what finds the one
+    finds the other. `merged` are subjects, each with the one that it would be merged into: which facts are found by
+    which names only the registry tells, so the material after the change is loaded while it is so
+    (`memory.services.subjects.merge.subjects_merged_on_trial`).
     """
 
     identity: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -80,6 +101,8 @@ class Overrides:
     censors: tuple[CensorDraft, ...] = ()
     settled: frozenset[frozenset[str]] = frozenset()
     endorsed: frozenset[str] = frozenset()
+    added: Mapping[str, "RepeatedFact"] = field(default_factory=lambda: MappingProxyType({}))
+    merged: tuple[tuple[UUID, UUID], ...] = ()
 
     @classmethod
     def together(cls, parts: Iterable["Overrides"]) -> "Overrides":
@@ -95,6 +118,8 @@ class Overrides:
             censors=tuple(draft for part in every for draft in part.censors),
             settled=frozenset(pair for part in every for pair in part.settled),
             endorsed=frozenset(key for part in every for key in part.endorsed),
+            added={key: fact for part in first for key, fact in part.added.items()},
+            merged=tuple(dict.fromkeys(pair for part in every for pair in part.merged)),
         )
 
     def seen_by(self, personas: Collection[str]) -> "Overrides":
@@ -102,6 +127,7 @@ class Overrides:
         return replace(
             self,
             metadata={key: change for key, change in self.metadata.items() if change.persona in personas},
+            added={key: fact for key, fact in self.added.items() if fact.persona in personas},
             censors=tuple(draft for draft in self.censors if draft.persona in personas),
         )
 
@@ -152,6 +178,12 @@ class Overrides:
                 continue
             if hit.type != "fact" or hit.id not in self.facts:
                 kept.append(candidate)
+                if (
+                    hit.type == "fact"
+                    and (again := self.added.get(hit.id))
+                    and again.category not in PROFILE_CATEGORIES
+                ):
+                    kept.append(_repeated(candidate, again))
                 continue
             text = self.facts[hit.id]
             if text is not None:
@@ -215,6 +247,10 @@ class Overrides:
                 continue
             if item.id not in self.facts:
                 kept.append(item)
+                again = self.added.get(item.id)
+                if again and again.category in PROFILE_CATEGORIES and scope.shows(again.project, again.task):
+                    line, rank = list_item(again.content, again.subject_name), profile_rank(True, again.category)
+                    kept.append(Item("fact", PROPOSED, line, rank, project=again.project, task=again.task))
                 continue
             text = self.facts[item.id]
             if text is not None:
@@ -225,7 +261,7 @@ class Overrides:
                 before = [place for place, item in enumerate(kept) if item.id in change.after]
                 # A person changes it, and makes it people's word by that.
                 rank = profile_rank(True, change.category)
-                text = list_item(change.content, change.subject)
+                text = list_item(change.content, change.subject_name)
                 item = Item("fact", change.id, text, rank, project=change.project, task=change.task)
                 kept.insert(before[-1] + 1 if before else 0, item)
         return kept
@@ -240,6 +276,25 @@ class Overrides:
             item = Item("censor", draft.id, censor_line(draft.severity, draft.pattern, draft.reason))
             kept.insert(before[-1] + 1 if before else 0, item)
         return kept
+
+
+def _repeated(candidate: Candidate, fact: RepeatedFact) -> Candidate:
+    """The candidate once more, about the other subject."""
+    hit = replace(
+        candidate.hit,
+        id=PROPOSED,
+        subject=fact.subject_name,
+        subject_name=fact.subject_name,
+        category=fact.category,
+        kind=fact.kind,
+        scope=fact.scope,
+        project=fact.project,
+        task=fact.task,
+        tags=list(fact.tags),
+        importance=fact.importance,
+    )
+    kinds = kinds_of("fact", fact.kind, fact.category)
+    return replace(candidate, hit=hit, label=fact.subject_name, kinds=kinds, pinned=False, contest=None)
 
 
 NO_OVERRIDES = Overrides()

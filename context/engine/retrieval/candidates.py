@@ -24,7 +24,7 @@ from memory.models.project_scope import tier_of
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.as_of import memories_as_of, rows_as_of
-from memory.search.memory_loader import memories_load
+from memory.search.memory_loader import fact_subject_names, memories_load
 from memory.search.request import MAX_LIMIT, SearchRequest
 from memory.search.result import HIT_COLUMNS, SearchHit, SearchResult, hit_of_entry
 from memory.search.search import search
@@ -179,8 +179,9 @@ def _pinned(
         contents = {key: snapshot.content for key, snapshot in snapshots.items()}
     else:
         contents = {key: content for key, (content, _) in memories_load(view, keys).items()}
+    names = fact_subject_names(view, [item_id for item_type, item_id in keys if item_type == "fact"])
     return tuple(
-        candidate_of(hit_of_entry(entries[key], contents[key]), pinned=True)
+        candidate_of(hit_of_entry(entries[key], contents[key], names.get(key[1], "")), pinned=True)
         for key in keys
         # Core memory has its own section.
         if key in contents
@@ -204,7 +205,7 @@ def candidate_of(hit: SearchHit, **more: Any) -> Candidate:
         hit,
         section=SECTION_OF[hit.type],
         threshold=THRESHOLDS[hit.type],
-        label=_label(hit.type, hit.subject, hit.happened_at),
+        label=_label(hit.type, hit.subject_name or hit.subject, hit.happened_at),
         kinds=kinds_of(hit.type, hit.kind, hit.category),
         **more,
     )

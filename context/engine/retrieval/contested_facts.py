@@ -31,7 +31,7 @@ def contested_load(
 def _candidate(one: ContestedFact) -> ContestedCandidate:
     fact = one.fact
     return ContestedCandidate(
-        candidate_of(hit_of_entry(entry_of(fact), fact.content)),
+        candidate_of(hit_of_entry(entry_of(fact), fact.content, one.subject_name)),
         partners=one.partners,
         since=one.since,
         until=fact.valid_until,

@@ -51,7 +51,7 @@ RESOLUTIONS: dict[str, tuple[MemoryReview.Resolution, ...]] = {
     Kind.SAME_SUBJECT: (Resolution.SAME, Resolution.DIFFERENT),
 }
 """Which resolutions each kind of review takes."""
-BULK_RESOLUTIONS = (Resolution.SAME, Resolution.REPLACE, Resolution.BOTH, Resolution.KEEP)
+BULK_RESOLUTIONS = (Resolution.SAME, Resolution.DIFFERENT, Resolution.REPLACE, Resolution.BOTH, Resolution.KEEP)
 """Resolutions that several reviews can be given at once."""
 
 VERDICT_RESOLUTIONS = {

@@ -1,7 +1,13 @@
 """Making one subject of two: every spelling of the one becomes a spelling of the other. Facts stay as they are."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
+from django.db import transaction
+
+from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.models import Subject, SubjectAlias, SubjectChange
@@ -11,6 +17,46 @@ from memory.services.subjects.records import quoted, subject_change_record
 from memory.subjects.spelling import is_users
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import text_check
+
+
+def _rows_merge(subject: Subject, into: Subject) -> None:
+    was_user = subject.is_user
+    subject.is_user, subject.merged_into = False, into
+    subject.save(update_fields=["is_user", "merged_into"])
+    into.is_user = into.is_user or was_user
+    if is_users(into.name) and not is_users(subject.name):
+        # A person's own name says more than that they are the user.
+        into.name = subject.name
+    if into.kind == Subject.Kind.OTHER:
+        into.kind = subject.kind
+    into.save(update_fields=["is_user", "name", "kind"])
+    SubjectAlias.objects.filter(agent=into.agent_id, subject=subject).update(subject=into)
+
+
+@contextmanager
+def subjects_merged_on_trial(agent: Agent, pairs: Sequence[tuple[UUID, UUID]]) -> Iterator[None]:
+    """Within, the registry is as if each subject (the first of a pair) had been merged into the other, for whoever
+    reads on this connection. Afterwards it is as it was: nothing is kept, and nobody waits for it.
+
+    What has been merged or erased meanwhile stays as it is.
+    """
+    if not pairs:
+        yield
+        return
+    with transaction.atomic():
+        wanted = {key for pair in pairs for key in pair}
+        rows = Subject.objects.standing().filter(agent=agent, pk__in=wanted)
+        found = {row.pk: row for row in rows}
+        for first, second in pairs:
+            subject, into = (found.get(key) for key in (first, second))
+            while into is not None and into.merged_into is not None:
+                into = into.merged_into
+            if subject and into and subject.pk != into.pk and subject.merged_into is None:
+                _rows_merge(subject, into)
+        try:
+            yield
+        finally:
+            transaction.set_rollback(True)
 
 
 @agent_transaction(of="subject")
@@ -34,17 +80,7 @@ def subject_merge(*, subject: Subject, into: Subject, by: Principal, reason: str
         "is_user": into.is_user,
         "was_user": subject.is_user,
     }
-    was_user = subject.is_user
-    subject.is_user, subject.merged_into = False, into
-    subject.save(update_fields=["is_user", "merged_into"])
-    into.is_user = into.is_user or was_user
-    if is_users(into.name) and not is_users(subject.name):
-        # A person's own name says more than that they are the user.
-        into.name = subject.name
-    if into.kind == Subject.Kind.OTHER:
-        into.kind = subject.kind
-    into.save(update_fields=["is_user", "name", "kind"])
-    SubjectAlias.objects.filter(agent=into.agent_id, subject=subject).update(subject=into)
+    _rows_merge(subject, into)
     spellings = [alias.spelling for alias in moved]
     return subject_change_record(
         into,

@@ -81,13 +81,15 @@ RESOLUTION_BUTTONS = {
     ),
 }
 """Beside these, "merge" has a form of its own."""
+DIFFERENT = ResolutionButton(
+    "different", "d", "Two things", "Nothing changes, and the pair is not asked about again.", changes=False
+)
+BULK_BUTTONS = {**RESOLUTION_BUTTONS, Resolution.DIFFERENT: DIFFERENT}
 BUTTONS_OF_KIND = {
     (Kind.SAME_SUBJECT, Resolution.SAME): ResolutionButton(
         "same", "s", "Same thing", "The newer name becomes a spelling of the older one; facts stay as they are."
     ),
-    (Kind.SAME_SUBJECT, Resolution.DIFFERENT): ResolutionButton(
-        "different", "d", "Two things", "Nothing changes, and the pair is not asked about again.", changes=False
-    ),
+    (Kind.SAME_SUBJECT, Resolution.DIFFERENT): DIFFERENT,
     (Kind.REPEATED, Resolution.SAME): ResolutionButton(
         "same", "s", "Same thing", "Both subjects are one thing and are merged; the known fact is confirmed."
     ),
@@ -139,7 +141,7 @@ def memory_review(request: HttpRequest) -> HttpResponse:
             "today": done,
             "whole": waiting + done,
             "may_review": by.may(REVIEW),
-            "bulk": [RESOLUTION_BUTTONS[each] for each in BULK_RESOLUTIONS],
+            "bulk": [BULK_BUTTONS[each] for each in BULK_RESOLUTIONS],
             "undo": undo_offer(request, by, queue),
         },
     )
