@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
-from identity.policy.sections import Section, section_check
+from identity.policy.sections import SECTION_NAMES, Section, section_check
 from nousweb.lib.fencing import fence_block
+
+LABELS = {section.value: section.label for section in Section}
 
 
 def assemble_prompt(sections: Mapping[str, str], *, level: int = 2) -> str:
@@ -16,8 +18,8 @@ def assemble_prompt(sections: Mapping[str, str], *, level: int = 2) -> str:
         section_check(name)
     marks = "#" * level
     parts = [
-        f"{marks} {Section(name).label}\n{fence_block(sections[name], level=level)}"
-        for name in Section.values
+        f"{marks} {LABELS[name]}\n{fence_block(sections[name], level=level)}"
+        for name in SECTION_NAMES
         if sections.get(name, "").strip()
     ]
     return "\n\n".join(parts)

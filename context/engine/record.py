@@ -59,12 +59,12 @@ class ContextRecord:
     @classmethod
     def of_run(cls, run: ContextRun) -> Self:
         """The record that a logged run keeps."""
-        kept = {one.name: getattr(run, one.name) for one in fields(cls)}
+        kept = {name: getattr(run, name) for name in (*_LOGGED, "id")}
         return cls(**{**kept, "candidates": [_candidate_of_log(one) for one in run.candidates]})
 
     def as_run(self, **more: Any) -> ContextRun:
         """A run to be logged; `more` are the columns that say whose it is."""
-        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "id"}
+        kept = {name: getattr(self, name) for name in _LOGGED}
         return ContextRun(
             **{**kept, "candidates": [_candidate_for_log(one) for one in self.candidates]},
             session_id=self.request["session_id"],
@@ -100,13 +100,14 @@ class ContextRecord:
         return sum(value for name, value in self.timings.items() if "." not in name)
 
 
+_LOGGED = tuple(one.name for one in fields(ContextRecord) if one.name != "id")
+"""The fields that have a column of their name."""
+
+
 def _candidate_for_log(candidate: Mapping[str, Any]) -> dict[str, Any]:
     """A candidate without what is `CANDIDATE_DEFAULTS`."""
-    return {
-        name: value
-        for name, value in candidate.items()
-        if name not in CANDIDATE_DEFAULTS or value != CANDIDATE_DEFAULTS[name]
-    }
+    common = CANDIDATE_DEFAULTS
+    return {name: value for name, value in candidate.items() if name not in common or value != common[name]}
 
 
 def _candidate_of_log(logged: Mapping[str, Any]) -> dict[str, Any]:

@@ -100,6 +100,7 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
     # What triggers nothing stays one statement without a transaction around it.
     if not (transaction_retried(insert_and_count) if counts(run, check, by) else insert()):
         return None
+    verdicts = [one["verdict"] for one in record.candidates]
     logger.info(
         "context_assembled",
         run_id=str(run.pk),
@@ -110,8 +111,8 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
         profile_override=record.request["profile_override"],
         fingerprint=record.fingerprint,
         # Both count memories that were searched: what is always on is not chosen among others.
-        items_selected=sum(one["verdict"] == VerdictCode.INCLUDED for one in record.candidates),
-        items_available=sum(one["verdict"] not in RETIRED_VERDICTS for one in record.candidates),
+        items_selected=verdicts.count(VerdictCode.INCLUDED),
+        items_available=len([verdict for verdict in verdicts if verdict not in RETIRED_VERDICTS]),
         budget_tokens=record.budget_tokens,
         duration_ms=run.duration_ms,
         censor_verdict=check["verdict"],

@@ -28,11 +28,15 @@ class Section(models.TextChoices):
     ENVIRONMENT = "environment", "Environment"
 
 
+SECTION_NAMES = tuple(Section.values)
+"""In the order of a prompt."""
+
+
 def section_check(name: str) -> str:
     """Return `name` if it is a section; raise Invalid, naming it, otherwise."""
-    if name not in Section.values:
+    if name not in SECTION_NAMES:
         raise Invalid(
-            f"There is no identity section {name[:60]!r}; the sections are {', '.join(Section.values)}.",
+            f"There is no identity section {name[:60]!r}; the sections are {', '.join(SECTION_NAMES)}.",
             field="section",
         )
     return name

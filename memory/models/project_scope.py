@@ -72,7 +72,7 @@ class ProjectScope:
 
     def shows(self, project: str, task: str) -> bool:
         """Whether a memory with these keys comes up."""
-        if self.all_projects:
+        if self.all_projects or not (project or task):
             return True
         own_task = not task or (task == self.task and project in self.own)
         return own_task and project in self.projects

@@ -163,7 +163,7 @@ def candidates_fetch(
     ids, types, loops, positions, words, nameless, says_time, wanted, cosines, held, named, hits = (
         zip(*rows, strict=True) if rows else ((),) * 12
     )
-    number: dict[str, int] = {"": -1}
+    number = {loop: place for place, loop in enumerate(dict.fromkeys(loops))} | {"": -1}
     return CandidateSet(
         ids,
         types,
@@ -174,7 +174,7 @@ def candidates_fetch(
             named=bits_read(named, lexemes),
             nameless=np.array(nameless, bool),
             length=np.array(words, float),
-            loop=np.array([number.setdefault(loop, len(number)) for loop in loops], np.int64),
+            loop=np.array([number[loop] for loop in loops], np.int64),
             position=np.array(positions, np.int64),
             hit=np.array(hits, bool),
             says_time=np.array(says_time, bool),

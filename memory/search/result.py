@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from memory.models import SearchItem
@@ -66,6 +67,9 @@ HIT_COLUMNS = (
 """What a hit has of its row in the index, by the same names; besides it has type, id, content, metadata and scores."""
 
 
+_hit_values = attrgetter(*HIT_COLUMNS)
+
+
 def hit_of_entry(entry: IndexEntry | SearchItem, content: str, subject_name: str = "") -> SearchHit:
     """A memory as the index has it, or had it, that is there for another reason than a query: its scores are 0."""
     return SearchHit(
@@ -77,7 +81,7 @@ def hit_of_entry(entry: IndexEntry | SearchItem, content: str, subject_name: str
         cosine=None,
         lexical=0.0,
         subject_name=subject_name or entry.subject,
-        **{name: getattr(entry, name) for name in HIT_COLUMNS},
+        **dict(zip(HIT_COLUMNS, _hit_values(entry), strict=True)),
     )
 
 

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -97,13 +96,14 @@ def _chosen(candidate_set: CandidateSet, ranking: Ranking, threshold: float, req
     """Places of the candidates that are answered, best first: the filters let them pass, and so does the threshold."""
     chosen: list[int] = []
     beyond: list[int] = []
-    of_type: Counter[str] = Counter()
-    for place in ranking.order[candidate_set.wanted[ranking.order]].tolist():
-        if ranking.relevance[place] < threshold and len(chosen) >= request.min_results:
+    room = {kind: request.max_per_type.get(kind, MAX_LIMIT) for kind in ItemType.values}
+    wanted = ranking.order[candidate_set.wanted[ranking.order]]
+    for place, relevance in zip(wanted.tolist(), ranking.relevance[wanted].tolist(), strict=True):
+        if relevance < threshold and len(chosen) >= request.min_results:
             break
         kind = candidate_set.types[place]
-        of_type[kind] += 1
-        (chosen if of_type[kind] <= request.max_per_type.get(kind, MAX_LIMIT) else beyond).append(place)
+        (chosen if room[kind] > 0 else beyond).append(place)
+        room[kind] -= 1
     return chosen + beyond if request.include_overflow else chosen
 
 
@@ -112,6 +112,9 @@ def _loaded(
 ) -> list[SearchHit]:
     """The first `limit` of the chosen that may be shown."""
     hits: list[SearchHit] = []
+    cosines, relevance, lexical = (
+        column.tolist() for column in (candidate_set.columns.cosine, ranking.relevance, ranking.lexical)
+    )
     for begin in range(0, len(chosen), request.limit):
         part = chosen[begin : begin + request.limit]
         items = {candidate_set.ids[place]: candidate_set.types[place] for place in part}
@@ -120,14 +123,14 @@ def _loaded(
             memory = found.get(candidate_set.ids[place])
             if memory is None or len(hits) == request.limit or not _in_scope(view, memory, request):
                 continue
-            cosine = candidate_set.columns.cosine[place]
+            cosine = cosines[place]
             hits.append(
                 SearchHit(
                     **memory,
-                    score=round(float(ranking.relevance[place]), 6),
+                    score=round(relevance[place], 6),
                     # NaN, no vector, is not equal to itself.
-                    cosine=round(float(cosine), 6) if cosine == cosine else 0.0,
-                    lexical=round(float(ranking.lexical[place]), 6),
+                    cosine=round(cosine, 6) if cosine == cosine else 0.0,
+                    lexical=round(lexical[place], 6),
                 )
             )
         if len(hits) == request.limit:

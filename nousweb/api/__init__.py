@@ -52,11 +52,12 @@ api = Api(
     docs_url=None,
 )
 api_errors.register(api)
+# Addresses are looked for in this order: what is asked for most comes first.
+api.add_router("", context_router)
 api.add_router("", identity_router)
 api.add_router("", change_router)
 api.add_router("", webhook_router)
 api.add_router("", memory_router)
-api.add_router("", context_router)
 api.add_router("", fingerprint_router)
 api.add_router("", settings_router)
 api.add_router("", expectation_router)

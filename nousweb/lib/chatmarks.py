@@ -57,8 +57,8 @@ def escape_markup(text: str) -> str:
     if not _BEGINNING.search(text):
         return text
     folded = _folded(text)
-    tags = (found.end() for found in _TAG_AFTER.finditer(folded))
-    return _with_backslashes(text, sorted({*_chat_places(folded), *tags}))
+    places = {*_chat_places(folded), *[found.end() for found in _TAG_AFTER.finditer(folded)]}
+    return _with_backslashes(text, sorted(places)) if places else text
 
 
 def mark_at(text: str, index: int) -> str:

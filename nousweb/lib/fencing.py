@@ -32,6 +32,8 @@ def fence_line(text: str) -> str:
     No mark of a chat template and no tag is left in it. Fencing it twice changes nothing more.
     """
     line = escape_markup(" ".join(plain_text(text).split()))
+    if _begins_with_letter(line):
+        return line
     start = _first_ink(line)
     if (
         line[start:].startswith(_QUOTES)
@@ -71,6 +73,8 @@ def truncate_block(text: str, budget: int) -> str:
 
 
 def _fence_heading(line: str, level: int) -> str:
+    if _begins_with_letter(line):
+        return line
     underline = _first_ink(line, passing="".join(_QUOTES))
     if _RULE.fullmatch("".join(char for char in line[underline:] if not _unseen(char))):
         return f"{line[:underline]}\\{line[underline:]}"
@@ -81,6 +85,11 @@ def _fence_heading(line: str, level: int) -> str:
     if depth <= 2 or line[start : start + depth].strip("#"):
         return f"{line[:start]}\\{line[start:]}"
     return line[:start] + "#" * min(depth + level - 2, _DEEPEST) + line[start + depth :]
+
+
+def _begins_with_letter(line: str) -> bool:
+    """Whether no mark of a heading, list, quote or rule can come before the text of `line`."""
+    return "A" <= line[:1] <= "Z" or "a" <= line[:1] <= "z"
 
 
 def _heading_start(line: str) -> int:

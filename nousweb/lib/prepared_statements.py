@@ -1,16 +1,17 @@
 """Statements that every request sends again: bound by the server, so that a connection need not plan them each time."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
-from django.db.models import AutoField, Field, Model, QuerySet
+from django.db.models import AutoField, Field, JSONField, Model, QuerySet
 from psycopg import Cursor
 from psycopg.pq import Format
 from psycopg.sql import quote
+from pydantic_core import to_json
 
 Row = TypeVar("Row", bound=Model)
 
@@ -32,6 +33,11 @@ def prepared_cursor(*, binary: bool = False) -> Iterator[Any]:
     raw.format = Format.BINARY if binary and not logged else Format.TEXT
     with own._prepare_cursor(raw) as cursor:
         yield cursor
+
+
+def array_text(values: Iterable[int | str]) -> str:
+    """An array of numbers, ids or words of the program's own as PostgreSQL reads it: quicker to send than a list."""
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 def rows_prepared(statement: str, values: Mapping[str, Any], *, binary: bool = False) -> list[tuple[Any, ...]]:
@@ -85,17 +91,25 @@ def _insertion(model: type[Model], unnumbered: bool, prefix: str) -> tuple[str, 
     """The table with its columns, and their placeholders, whose names begin with `prefix`."""
     fields = _fields(model, unnumbered)
     names = ", ".join(f'"{field.column}"' for field in fields)
-    given = ", ".join(f"%({prefix}{field.column})s" for field in fields)
+    given = ", ".join(f"%({prefix}{field.column})s{'::jsonb' if _is_json(field) else ''}" for field in fields)
     return f'"{model._meta.db_table}" ({names})', given
 
 
 def _values(row: Model, prefix: str) -> dict[str, Any]:
     """The values of a new row by the name of their placeholder."""
     own = connections[DEFAULT_DB_ALIAS]
-    return {
-        f"{prefix}{field.column}": field.get_db_prep_save(field.pre_save(row, True), own)
-        for field in _fields(type(row), row.pk is None)
-    }
+    values: dict[str, Any] = {}
+    for field in _fields(type(row), row.pk is None):
+        value = field.pre_save(row, True)
+        # The largest of what is inserted, and written several times as fast as by Python's own encoder.
+        is_text = value is not None and _is_json(field)
+        values[f"{prefix}{field.column}"] = to_json(value).decode() if is_text else field.get_db_prep_save(value, own)
+    return values
+
+
+def _is_json(field: "Field[Any, Any]") -> bool:
+    """Whether the values of a field are written as JSON without an encoder of its own."""
+    return isinstance(field, JSONField) and field.encoder is None
 
 
 class CachedQuery:

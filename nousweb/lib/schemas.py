@@ -99,7 +99,12 @@ class Problem(Schema):
 
 def part_of(schema: type[Schema], values: Mapping[str, Any]) -> dict[str, Any]:
     """Of `values` what the schema names."""
-    return {name: values[name] for name in schema.model_fields}
+    return {name: values[name] for name in _names(schema)}
+
+
+@cache
+def _names(schema: type[Schema]) -> tuple[str, ...]:
+    return tuple(schema.model_fields)
 
 
 def answered(body: Any) -> HttpResponse:

@@ -41,8 +41,12 @@ class RetrievalPlan:
 
     def recency_of(self, memory_type: str) -> float:
         """How much recency counts among items of a type; raw layers, which no query names, follow the others."""
-        weights = {query.memory_type: query.recency_weight for query in self.queries}
-        return weights.get(memory_type, max(weights.values(), default=0.0))
+        most = 0.0
+        for query in self.queries:
+            if query.memory_type == memory_type:
+                return query.recency_weight
+            most = query.recency_weight if query.recency_weight > most else most
+        return most
 
 
 def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = True) -> RetrievalPlan:

@@ -19,8 +19,8 @@ from nousweb.lib.validation import choice_check, moment_check, whole_check
 MAX_INPUT_CHARACTERS = 100_000
 MAX_MESSAGES = 200
 CENSOR_MODES = ["check", "off"]
-NOT_LOGGED = ("dry_run", "explain")
-"""Fields that change nothing in the prompt."""
+NOT_LOGGED = ("dry_run", "explain", "scope")
+"""Fields that change nothing in the prompt, or follow from others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class ContextRequest:
     memories use what is left of the budget. `project` and `task` are the keys of what it is for: nothing of another one
     is shown, unless `include_projects` or `all_projects` ask for it (`memory.models.project_scope.ProjectScope`).
     `censors` is "check", or "off" where the client wants none of them checked.
+    `scope` follows from these: which projects' and tasks' memory the prompt may show.
     With `dry_run` nothing is kept; to `explain` the prompt, what was replaced, retired or outranked is looked up too.
     Raises Invalid, naming the field.
     """
@@ -63,6 +64,7 @@ class ContextRequest:
     task: str = ""
     include_projects: tuple[str, ...] = ()
     all_projects: bool = False
+    scope: ProjectScope = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if reason := first_unstorable(self.as_json()):
@@ -87,6 +89,7 @@ class ContextRequest:
             if len(given) > MAX_TAGS:
                 raise Invalid(f"{name} holds at most {MAX_TAGS} entries; this has {len(given):,}.", field=name)
         scope = ProjectScope(self.project, self.task, self.include_projects, self.all_projects)
+        object.__setattr__(self, "scope", scope)
         for name in ("project", "task", "include_projects"):
             object.__setattr__(self, name, getattr(scope, name))
         object.__setattr__(self, "as_of", moment_check("as_of", self.as_of))
@@ -101,11 +104,6 @@ class ContextRequest:
                 )
             if not 0 <= tokens <= MAX_TOTAL:
                 raise Invalid(f"The budget of {name} lies between 0 and {MAX_TOTAL:,} tokens.", field="budgets")
-
-    @property
-    def scope(self) -> ProjectScope:
-        """Which projects' and tasks' memory the prompt may show."""
-        return ProjectScope(self.project, self.task, self.include_projects, self.all_projects)
 
     def as_json(self) -> dict[str, Any]:
         """The request as it is logged, without what is no part of the question; `of_json` reads it back."""

@@ -26,10 +26,11 @@ def score_of(candidate: Candidate, resolved: ResolvedRequest) -> tuple[float, tu
         factors.append(("usage", candidate.boost))
     if not candidate.kinds.isdisjoint(resolved.profile.preferred_kinds):
         factors.append(("preferred kind", PREFERRED_FACTOR))
-    source = str(hit.metadata.get("source", ""))
-    if any(file in hit.content or file in source for file in resolved.files):
-        factors.append(("mentioned file", FILE_FACTOR))
-    if not set(hit.tags).isdisjoint(resolved.request.tags):
+    if resolved.files:
+        source = str(hit.metadata.get("source", ""))
+        if any(file in hit.content or file in source for file in resolved.files):
+            factors.append(("mentioned file", FILE_FACTOR))
+    if resolved.request.tags and not set(hit.tags).isdisjoint(resolved.request.tags):
         factors.append(("shared tag", TAG_FACTOR))
     weight = resolved.analysis.plan.recency_of(hit.type)
     if weight > 0:
@@ -87,10 +88,9 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, Candidat
         if retirement.found_wrong:
             return refuse(VerdictCode.RETIRED, f"Found wrong{on}.", "Restore it, if it is true after all.")
         return refuse(VerdictCode.RETIRED, f"Retired{on}.", f"{earlier}Restore it, if it is still true.")
-    if excluded := sorted(candidate.kinds.intersection(resolved.profile.excluded_kinds)):
-        return refuse(
-            VerdictCode.EXCLUDED_KIND, f"The profile leaves out {', '.join(excluded)}.", "Use another profile."
-        )
+    if not candidate.kinds.isdisjoint(resolved.profile.excluded_kinds):
+        excluded = ", ".join(sorted(candidate.kinds.intersection(resolved.profile.excluded_kinds)))
+        return refuse(VerdictCode.EXCLUDED_KIND, f"The profile leaves out {excluded}.", "Use another profile.")
     if candidate.pinned:
         return None
     if not resolved.limits.get(hit.type, 0):

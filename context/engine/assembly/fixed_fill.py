@@ -76,24 +76,22 @@ def section_fill(given: FixedSection, room: int) -> Section | None:
     chosen: dict[int, Item] = {}
     left_out: dict[int, LeftOut] = {}
     full = False
-
-    def length_with(text: str) -> int:
-        gaps = len(HEADING_BREAK) + len(given.separator) * len(chosen)
-        return len(heading) + gaps + sum(len(item.text) for item in chosen.values()) + len(text)
-
+    # Where the next item would begin.
+    used = len(heading) + len(HEADING_BREAK)
     for place, item in _by_priority(given):
         limit = room if item.priority <= given.growth else min(room, promised)
         beneath = item.contest.beneath if item.contest else ""
-        if beneath and all(other.id != beneath for other in chosen.values()):
+        if beneath and beneath not in [other.id for other in chosen.values()]:
             left_out[place] = LeftOut.of(item, "")
             continue
-        if not full and length_with(item.text) <= limit:
+        if not full and used + len(item.text) <= limit:
             chosen[place] = item
+            used += len(item.text) + len(given.separator)
             continue
         part = ""
         if given.divisible and not full:
             full = True
-            part = truncate_block(item.text, limit // CHARACTERS_PER_TOKEN - tokens_of_length(length_with("")))
+            part = truncate_block(item.text, limit // CHARACTERS_PER_TOKEN - tokens_of_length(used))
             # A heading with nothing under it tells nobody anything.
             if "\n" in part.strip():
                 chosen[place] = replace(item, text=part)
@@ -141,14 +139,11 @@ def _rooms(fixed: Sequence[FixedSection], characters: int, *, grows: bool) -> li
 def _length(given: FixedSection, priority: int | None = None) -> int:
     """Characters of a section with all its items, or with those up to a priority."""
     texts = [item.text for item in given.items if priority is None or item.priority <= priority]
-    if not texts:
-        return 0
-    between = len(given.separator) * (len(texts) - 1)
-    return len(heading_of(given.label)) + len(HEADING_BREAK) + sum(map(len, texts)) + between
+    return len(heading_of(given.label) + HEADING_BREAK + given.separator.join(texts)) if texts else 0
 
 
 def _by_priority(given: FixedSection) -> list[tuple[int, Item]]:
-    return sorted(enumerate(given.items), key=lambda pair: (pair[1].priority, pair[0]))
+    return sorted(enumerate(given.items), key=lambda pair: pair[1].priority)
 
 
 def _closed(given: FixedSection) -> bool:

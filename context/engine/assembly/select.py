@@ -105,8 +105,9 @@ def select(
     places = _places(passed, resolved)
     limited, over_limit = _limited(passed, places, resolved)
 
-    order = sorted(limited, key=lambda entry: (_ORDER[places[entry.candidate.key]], -_worth(entry)))
-    choice = _Choice(ledger, resolved, {entry.candidate.key: entry for entry in passed}, places)
+    lines = {entry.candidate.key: entry.candidate.line() for entry in passed}
+    order = sorted(limited, key=lambda entry: (_ORDER[places[entry.candidate.key]], -_worth(entry, lines)))
+    choice = _Choice(ledger, resolved, {entry.candidate.key: entry for entry in passed}, places, lines)
     waiting: list[Verdict] = []
     for entry in order:
         kept = places[entry.candidate.key]
@@ -117,8 +118,8 @@ def select(
     refused = [entry for entry in waiting if not choice.take(entry, None, compressible=True)]
     chosen = choice.chosen
     verdicts = [entry for entry in over_limit if entry.candidate.key not in chosen]
-    verdicts += [_over_budget(entry, ledger, chosen) for entry in refused if entry.candidate.key not in chosen]
-    built, included, ratio = _build(passed, sections, chosen, refused)
+    verdicts += [_over_budget(entry, ledger, choice) for entry in refused if entry.candidate.key not in chosen]
+    built, included, ratio = _build(passed, sections, choice, refused)
     return built, included + verdicts, ratio
 
 
@@ -129,12 +130,16 @@ CONTESTED = "contested"
 
 @dataclass(slots=True)
 class _Choice:
-    """What has been chosen so far; a contested fact is taken together with whoever stands above it, or not at all."""
+    """What has been chosen so far; a contested fact is taken together with whoever stands above it, or not at all.
+
+    `lines` are those of all that passed, whole.
+    """
 
     ledger: Ledger
     resolved: ResolvedRequest
     passed: Mapping[Key, Verdict]
     places: Mapping[Key, str]
+    lines: Mapping[Key, str]
     chosen: Choices = field(default_factory=dict)
 
     def take(self, entry: Verdict, share: int | None, *, compressible: bool) -> bool:
@@ -146,7 +151,7 @@ class _Choice:
             place, room = self.places[one.candidate.key], share
             if one is not entry:
                 place, room = place or CONTESTED, None
-            if not _take(one, self.ledger, self.resolved, self.chosen, place, room, compressible=compressible):
+            if not self._take_one(one, place, room, compressible=compressible):
                 self.ledger.lengths, self.ledger.by_scope, self.chosen = before
                 return False
         return True
@@ -161,6 +166,33 @@ class _Choice:
             entry = leader
         return above
 
+    def _take_one(self, entry: Verdict, place: str, share: int | None, *, compressible: bool) -> bool:
+        """Whether the entry itself fits, whole or shortened."""
+        candidate, ledger = entry.candidate, self.ledger
+        line, compressed = self.lines[candidate.key], False
+        if not ledger.fits(candidate.section, line, share):
+            room = ledger.room(candidate.section, share)
+            least_share = 1.0 - self.resolved.compression
+            if not compressible or least_share >= 1.0 or room < LEAST_COMPRESSED_TOKENS:
+                return False
+            most = room - estimate_tokens(candidate.line(""))
+            short = compress(
+                candidate.hit.content, self.resolved.request.input, max_tokens=most, least_share=least_share
+            )
+            if short is None or not ledger.fits(candidate.section, line := candidate.line(short), share):
+                return False
+            compressed = True
+        ledger.spend(candidate.section, line, candidate.hit.scope)
+        verdict = replace(
+            entry,
+            reason=_why(place, compressed) + _contested(entry),
+            tokens=estimate_tokens(line),
+            compressed=compressed,
+            place=place,
+        )
+        self.chosen[candidate.key] = (verdict, line)
+        return True
+
 
 def _is_brought(entry: Verdict) -> bool:
     return entry.candidate.contest is not None and entry.candidate.contest.is_brought
@@ -172,8 +204,8 @@ def _is_headless(entry: Verdict, chosen: Choices) -> bool:
     return contest is not None and contest.beneath != "" and ("fact", contest.beneath) not in chosen
 
 
-def _worth(entry: Verdict) -> float:
-    return entry.score / math.sqrt(len(entry.candidate.line()))
+def _worth(entry: Verdict, lines: Mapping[Key, str]) -> float:
+    return entry.score / math.sqrt(len(lines[entry.candidate.key]))
 
 
 def _places(passed: Sequence[Verdict], resolved: ResolvedRequest) -> dict[Key, str]:
@@ -217,52 +249,15 @@ def _limited(
     return kept, over
 
 
-def _take(
-    entry: Verdict,
-    ledger: Ledger,
-    resolved: ResolvedRequest,
-    chosen: Choices,
-    place: str,
-    share: int | None,
-    *,
-    compressible: bool,
-) -> bool:
-    candidate = entry.candidate
-    line, compressed = candidate.line(), False
-    if not ledger.fits(candidate.section, line, share):
-        room = ledger.room(candidate.section, share)
-        compression = resolved.compression
-        if not compressible or compression <= 0 or room < LEAST_COMPRESSED_TOKENS:
-            return False
-        overhead = estimate_tokens(candidate.line(""))
-        short = compress(
-            candidate.hit.content, resolved.request.input, max_tokens=room - overhead, least_share=1.0 - compression
-        )
-        if short is None or not ledger.fits(candidate.section, line := candidate.line(short), share):
-            return False
-        compressed = True
-    ledger.spend(candidate.section, line, candidate.hit.scope)
-    verdict = replace(
-        entry,
-        reason=_why(place, compressed) + _contested(entry),
-        tokens=estimate_tokens(line),
-        compressed=compressed,
-        place=place,
-    )
-    chosen[entry.candidate.key] = (verdict, line)
-    return True
-
-
-def _over_budget(entry: Verdict, ledger: Ledger, chosen: Choices) -> Verdict:
-    candidate = entry.candidate
-    if _is_headless(entry, chosen):
+def _over_budget(entry: Verdict, ledger: Ledger, choice: _Choice) -> Verdict:
+    candidate, line = entry.candidate, choice.lines[entry.candidate.key]
+    if _is_headless(entry, choice.chosen):
         return entry.refusal(
             VerdictCode.OVER_BUDGET,
             "Contested: it is shown only below what contests it, which has no room.",
             "A larger budget, or an answer to the question about the two.",
-            tokens=estimate_tokens(candidate.line()),
+            tokens=estimate_tokens(line),
         )
-    line = candidate.line()
     lacking = ledger.missing(candidate.section, line)
     names = (ledger.sections[candidate.section].label, "the whole prompt")
     over = [f"the budget of {name} by {_tokens(n)}" for name, n in zip(names, lacking, strict=True) if n]
@@ -282,17 +277,19 @@ def _tokens(count: int) -> str:
 def _build(
     passed: Sequence[Verdict],
     sections: Sequence[SearchedSection],
-    chosen: Choices,
+    choice: _Choice,
     refused: Sequence[Verdict],
 ) -> tuple[list[Section], list[Verdict], float]:
+    chosen, lines = choice.chosen, choice.lines
     built: list[Section] = []
     verdicts: list[Verdict] = []
     length_shown = original = 0
     missing: dict[str, list[LeftOut]] = {}
     for entry in refused:
-        missing.setdefault(entry.candidate.section, []).append(_left_out(entry))
+        missing.setdefault(entry.candidate.section, []).append(_left_out(entry, lines))
+    included = [entry for entry in passed if entry.candidate.key in chosen]
     for section in sections:
-        shown = [entry for entry in passed if entry.candidate.section == section.key and entry.candidate.key in chosen]
+        shown = [entry for entry in included if entry.candidate.section == section.key]
         kept = [
             chosen[entry.candidate.key] for entry in contested_together(shown, lambda entry: entry.candidate.contest)
         ]
@@ -300,7 +297,7 @@ def _build(
             continue
         items = tuple(_item(verdict, line) for verdict, line in kept)
         text = heading_of(section.label) + HEADING_BREAK + SEPARATOR.join(item.text for item in items)
-        left_out = [_left_out(verdict, line) for verdict, line in kept if verdict.compressed]
+        left_out = [_left_out(verdict, lines, line) for verdict, line in kept if verdict.compressed]
         left_out += missing.get(section.key, [])
         built.append(
             Section(
@@ -316,7 +313,7 @@ def _build(
         )
         for verdict, line in kept:
             length_shown += len(line)
-            original += len(verdict.candidate.line())
+            original += len(lines[verdict.candidate.key])
             verdicts.append(verdict)
     return built, verdicts, length_shown / original if original else 1.0
 
@@ -326,8 +323,8 @@ def _item(entry: Verdict, line: str) -> Item:
     return Item(hit.type, hit.id, line, contest=entry.candidate.contest, project=hit.project, task=hit.task)
 
 
-def _left_out(entry: Verdict, line: str = "") -> LeftOut:
-    return LeftOut.of(Item(*entry.candidate.key, entry.candidate.line()), line)
+def _left_out(entry: Verdict, lines: Mapping[Key, str], part: str = "") -> LeftOut:
+    return LeftOut.of(Item(*entry.candidate.key, lines[entry.candidate.key]), part)
 
 
 def _why(place: str, compressed: bool) -> str:

@@ -1,9 +1,9 @@
 """Loads what the searched sections may show (tier 3), with one search for all types."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -109,10 +109,12 @@ def candidates_find(
         found = _with_tool_output(view, found, resolved)
     observed = [one.key for one in found] if settings.USAGE_BOOST_PERCENT else []
     stats = usage_stats(view.agent, view.persona, observed, now=resolved.now)
-    texts = [one.hit.content for one in found]
-    said = dict(duplicates_of(texts, request.conversation, resolved.budget.window)) if plan.queries else {}
-    said |= dict.fromkeys(repeated_by_input(texts, request.input), THE_INPUT) if plan.queries else {}
-    candidates = tuple(_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found))
+    texts = [one.hit.content for one in found] if plan.queries else []
+    said = dict(duplicates_of(texts, request.conversation, resolved.budget.window))
+    said |= dict.fromkeys(repeated_by_input(texts, request.input), THE_INPUT)
+    if pins or stats or said:
+        found = [_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found)]
+    candidates = tuple(found)
     pinned = _pinned(view, request, pins, candidates, force_include)
     return (*candidates, *pinned), result
 
@@ -123,7 +125,7 @@ def _is_searched(memory_type: str, resolved: ResolvedRequest) -> bool:
 
 
 def _candidates_of(hits: Sequence[SearchHit], most: Mapping[str, int], pins: Pins) -> list[Candidate]:
-    of_type: Counter[str] = Counter()
+    of_type = dict.fromkeys(most, 0)
     found = []
     for hit in hits:
         of_type[hit.type] += 1
@@ -163,7 +165,7 @@ def _pinned(
 
     A pin does not bring a memory to another project or task.
     """
-    missing = sorted(pins - {one.key for one in found})
+    missing = sorted(pins.difference(one.key for one in found)) if pins else []
     if not missing:
         return ()
     rows = SearchItem.objects.filter(
@@ -195,7 +197,7 @@ def _label(item_type: str, subject: str, happened_at: datetime) -> str:
         case "subject":
             return subject
         case "date":
-            return f"{happened_at:%Y-%m-%d}"
+            return happened_at.isoformat()[:10]
     return ""
 
 
@@ -298,6 +300,7 @@ def _with_tool_output(view: PersonaMemory, found: list[Candidate], resolved: Res
     ]
 
 
+@lru_cache(maxsize=1_024)
 def kinds_of(item_type: str, kind: str, category: str) -> frozenset[str]:
     """All the words by which a profile may prefer or exclude a memory."""
     own: Sequence[str] = [word for word in (item_type, kind, category) if word]

@@ -8,8 +8,6 @@ from context.engine.retrieval.candidates import candidate_of
 from context.engine.retrieval.fixed_sections import profile_rank
 from memory.persona import PersonaMemory
 from memory.search.contested_facts import ContestedFact, contested_facts
-from memory.search.result import hit_of_entry
-from memory.types import entry_of
 
 
 def contested_load(
@@ -29,13 +27,12 @@ def contested_load(
 
 
 def _candidate(one: ContestedFact) -> ContestedCandidate:
-    fact = one.fact
     return ContestedCandidate(
-        candidate_of(hit_of_entry(entry_of(fact), fact.content, one.subject_name)),
+        candidate_of(one.hit),
         partners=one.partners,
         since=one.since,
-        until=fact.valid_until,
-        endorsed=fact.endorsed,
+        until=one.valid_until,
+        endorsed=one.endorsed,
         opposed=one.opposed,
-        core_priority=profile_rank(fact.endorsed, fact.category),
+        core_priority=profile_rank(one.endorsed, one.hit.category),
     )

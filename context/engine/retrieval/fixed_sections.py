@@ -18,6 +18,7 @@ from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.retrieval.censors import ANYONE, NOT_LOADED, CensorInForce, censor_section
 from context.engine.retrieval.pins import Pins
 from identity.models import Agent, IdentityVersion
+from identity.policy.sections import SECTION_NAMES
 from identity.policy.sections import Section as IdentitySection
 from identity.prompt import assemble_prompt
 from memory.models import FactChange
@@ -108,7 +109,7 @@ def identity_section(agent: Agent, budget: ContextBudget, as_of: datetime | None
         found = list(versions.values_list("section", "version", "content"))
     else:
         found = _VERSIONS.rows(None, agent=agent.pk)
-    found.sort(key=lambda version: list(IdentitySection.values).index(version[0]))
+    found.sort(key=lambda version: SECTION_NAMES.index(version[0]))
     items = [
         Item("identity", f"{section}:{version}", text, IDENTITY_PRIORITY[section])
         for section, version, content in found
