@@ -2,7 +2,7 @@
 
 from django.urls import get_resolver
 
-from context.engine.retrieval.memory_sections import MEMORY_SECTIONS
+from context.engine.memory_sections import MEMORY_SECTIONS
 from identity.policy.permissions import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
 from memory.models import ItemType, SearchItem
 from memory.transfer.export_tables import TABLES

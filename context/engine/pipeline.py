@@ -11,7 +11,7 @@ from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest, request_resolve
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, VerdictCode, assemble
 from context.engine.assembly.fingerprint import fingerprint_of
-from context.engine.assembly.overrides import Overrides
+from context.engine.overrides import Overrides
 from context.engine.record import ContextRecord
 from context.engine.retrieval.candidates import NOTHING_SEARCHED, candidates_find, searched_sections
 from context.engine.retrieval.censors import CensorInForce, censors_in_force, text_check, text_unchecked

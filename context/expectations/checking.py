@@ -12,7 +12,7 @@ import structlog
 
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest, request_resolve
-from context.engine.assembly.overrides import PROPOSED, Overrides
+from context.engine.overrides import PROPOSED, Overrides
 from context.engine.pipeline import ContextMaterial, material_load, record_of
 from context.engine.record import ContextRecord
 from context.expectations.policy import LOOKED_AHEAD

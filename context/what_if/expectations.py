@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from context.engine.assembly.overrides import Overrides
+from context.engine.overrides import Overrides
 from context.expectations.checking import ImpactCheck, expectations_impact
 from context.expectations.policy import VIEW
 from context.expectations.selectors import expectation_get, expectations_of, personas_of

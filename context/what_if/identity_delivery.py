@@ -11,7 +11,7 @@ from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import agent_budgets, request_resolve
 from context.engine.assembly import FixedSection, Truncation
 from context.engine.assembly.fixed_fill import fixed_fill, truncations_of
-from context.engine.assembly.overrides import NO_OVERRIDES, Overrides
+from context.engine.overrides import NO_OVERRIDES, Overrides
 from context.engine.retrieval.censors import censors_in_force
 from context.engine.retrieval.fixed_sections import fixed_sections
 from context.engine.retrieval.pins import pins_of

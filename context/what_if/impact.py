@@ -7,7 +7,7 @@ from uuid import UUID
 
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import request_resolve
-from context.engine.assembly.overrides import PROPOSED, Overrides
+from context.engine.overrides import PROPOSED, Overrides
 from context.engine.pipeline import material_load, record_of
 from context.engine.record import ContextRecord
 from context.models import ContextRun

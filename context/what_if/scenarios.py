@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from context.engine.assembly.overrides import CensorDraft, MetadataChange, Overrides, RepeatedFact
+from context.engine.overrides import CensorDraft, MetadataChange, Overrides, RepeatedFact
 from context.engine.retrieval.pins import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal

@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client import multiprocess
 
-from nousweb.lib.env import flag, read, whole
+from nousweb.lib.env import read, whole
 from nousweb.runtime.web_worker.limits import limits_read
 
 _host = read("NOUS_HOST", str, "127.0.0.1")
@@ -20,7 +20,7 @@ bind = f"[{_host}]:{_port}" if ":" in _host else f"{_host}:{_port}"
 worker_class = "nousweb.runtime.web_worker.worker.FrontWorker"
 workers = read("NOUS_WEB_WORKERS", whole(1, 64), 2)
 threads = read("NOUS_WEB_THREADS", whole(1, 64), 8)
-limits = limits_read(threads=threads, trust_proxy=read("NOUS_TRUST_PROXY", flag, False))
+limits = limits_read(threads=threads)
 worker_connections = limits.connections
 timeout = 120
 # Short enough for the supervisor's promise to be gone within ten seconds.

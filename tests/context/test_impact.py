@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from context.engine.analysis.request import ContextRequest
-from context.engine.assembly.overrides import CensorDraft, Overrides
+from context.engine.overrides import CensorDraft, Overrides
 from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.pins import context_pin

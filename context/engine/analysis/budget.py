@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from context.engine.analysis.frames import FRAMES
-from context.engine.retrieval.memory_sections import MEMORY_SECTIONS
+from context.engine.memory_sections import MEMORY_SECTIONS
 
 SECTION_BUDGETS: Mapping[str, int] = MappingProxyType(
     {

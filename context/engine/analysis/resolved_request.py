@@ -14,7 +14,7 @@ from context.engine.analysis.profile_in_force import profile_in_force
 from context.engine.analysis.profiles import TOOL_OUTPUT, Profile, compression_of, profile_overridden, tier_weights
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.session_state import NO_SESSION, SessionState, session_load
-from context.engine.retrieval.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
+from context.engine.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
 from identity.models import Agent
 from identity.selectors import agent_as_of
 from memory.embedding.query_prefetch import EmbeddingAhead

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nousweb.lib.env import read, whole
+from nousweb.lib.env import flag, read, whole
 
 MEBIBYTE = 1024 * 1024
 
@@ -47,7 +47,7 @@ class Limits:
         return max(1, min(self.concurrency or self.threads // 2, self.threads - 1))
 
 
-def limits_read(*, threads: int, trust_proxy: bool) -> Limits:
+def limits_read(*, threads: int) -> Limits:
     """The limits as the environment sets them. Raises BadSetting."""
     return Limits(
         threads=threads,
@@ -56,5 +56,5 @@ def limits_read(*, threads: int, trust_proxy: bool) -> Limits:
         queue=read("NOUS_TOKEN_QUEUE", whole(1, 10_000), 100),
         token_rate=read("NOUS_TOKEN_RATE", whole(0, 10_000_000), 18_000),
         address_rate=read("NOUS_ADDRESS_RATE", whole(0, 10_000_000), 6_000),
-        trust_proxy=trust_proxy,
+        trust_proxy=read("NOUS_TRUST_PROXY", flag, False),
     )

@@ -24,7 +24,7 @@ from nousweb.runtime.web_worker.admission import Admission
 from nousweb.runtime.web_worker.answers import health, refusal
 from nousweb.runtime.web_worker.callers import caller_of, network_of
 from nousweb.runtime.web_worker.connection import Connection, State
-from nousweb.runtime.web_worker.limits import Limits
+from nousweb.runtime.web_worker.limits import Limits, limits_read
 from nousweb.runtime.web_worker.request_heads import Head, Refused, head_of
 
 READ_BYTES = 256 * 1024
@@ -337,10 +337,8 @@ class FrontWorker(ThreadWorker):
 
 
 def limits_of(cfg: Any) -> Limits:
-    """The limits that nousweb/runtime/gunicorn.py has made, with what gunicorn's command line may have changed."""
-    from nousweb.runtime.gunicorn import limits
-
-    return replace(limits, threads=cfg.threads, connections=cfg.worker_connections)
+    """The limits as the environment sets them, with what gunicorn's command line may have changed."""
+    return replace(limits_read(threads=cfg.threads), connections=cfg.worker_connections)
 
 
 def _gone(raw: socket.socket) -> bool:

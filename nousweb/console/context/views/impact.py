@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from context.engine.assembly.overrides import Overrides
+from context.engine.overrides import Overrides
 from context.expectations.checking import ImpactCheck
 from context.selectors import VIEW_RUN
 from context.services.context import ASSEMBLE, context_view

@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from context.engine.assembly.overrides import Overrides
+from context.engine.overrides import Overrides
 from context.what_if.identity_delivery import IdentityDelivery
 from identity.models import Agent, IdentityVersion
 from identity.policy.sections import SECTION_POLICY, Section
