@@ -109,6 +109,11 @@ def identity_section(agent: Agent, budget: ContextBudget, as_of: datetime | None
         found = list(versions.values_list("section", "version", "content"))
     else:
         found = _VERSIONS.rows(None, agent=agent.pk)
+    return identity_shape(found, budget)
+
+
+def identity_shape(found: list[tuple[str, int, str]], budget: ContextBudget) -> FixedSection:
+    """The section of these texts, each with its name and version, in any order."""
     found.sort(key=lambda version: SECTION_NAMES.index(version[0]))
     items = [
         Item("identity", f"{section}:{version}", text, IDENTITY_PRIORITY[section])
@@ -157,6 +162,11 @@ def profile_section(
         facts = _core_facts(view, profile.excluded_kinds, scope)
         first = list(facts.filter(pk__in=pinned).values_list(*FACT_COLUMNS)) if pinned else []
         loaded = [*first, *facts.exclude(pk__in=pinned).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_READ]]
+    return profile_shape(loaded, pinned, budget)
+
+
+def profile_shape(loaded: Sequence[tuple[Any, ...]], pinned: Sequence[str], budget: ContextBudget) -> FixedSection:
+    """The section of these facts, rows of FACT_COLUMNS; `pinned` are ids of facts."""
     # Chosen by whose they are, and shown the surest first.
     shown = sorted(loaded, key=lambda row: (str(row[0]) not in pinned, *_sureness(row)))
     items = [

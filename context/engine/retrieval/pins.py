@@ -1,5 +1,6 @@
 """Pins as the engine reads them; context/services/pins.py sets and removes them."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
@@ -17,6 +18,15 @@ _PINS = CachedQuery(
     lambda shape, agent: ContextPin.objects.filter(agent_id=agent).order_by().values_list("item_type", "item_id"),
     agent=-1,
 )
+
+
+def pins_of_each(agents: Iterable[Agent]) -> dict[int, Pins]:
+    """By agent what is pinned now, in one query."""
+    found: dict[int, set[tuple[str, str]]] = {agent.pk: set() for agent in agents}
+    pinned = ContextPin.objects.filter(agent__in=found).order_by().values_list("agent", "item_type", "item_id")
+    for agent_id, item_type, item_id in pinned:
+        found[agent_id].add((item_type, item_id))
+    return {agent_id: frozenset(pins) for agent_id, pins in found.items()}
 
 
 def pins_of(agent: Agent, as_of: datetime | None = None) -> Pins:

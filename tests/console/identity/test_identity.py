@@ -134,10 +134,10 @@ class TestQueryCounts:
     @pytest.mark.parametrize(
         ("name", "queries"),
         [
-            ("agent_identity", FRAME + 10),
+            ("agent_identity", FRAME + 9),
             ("section_history", FRAME + 4),
             ("section_compare", FRAME + 3),
-            ("section_propose", FRAME + 9),
+            ("section_propose", FRAME + 8),
             ("section_rollback", FRAME + 3),
         ],
     )
@@ -176,8 +176,8 @@ class TestQueryCounts:
         self, bob: User, many_versions: int, django_assert_num_queries: DjangoAssertNumQueries
     ) -> None:
         client = as_person(bob)
-        # No frame: session, person, rights; agent and current text; seven for what of it a prompt would not hold.
-        with django_assert_num_queries(13):
+        # No frame: session, person, rights; agent and current text; six for what of it a prompt would not hold.
+        with django_assert_num_queries(12):
             assert client.post(reverse("section_preview", args=VALUES), {"content": "x"}).status_code == 200
 
 

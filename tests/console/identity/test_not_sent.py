@@ -1,10 +1,19 @@
 """What prompts leave out of an identity is said in amber wherever people read or decide about it."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from context.services.agent_settings import settings_update
+from context.services.pins import context_pin
+from context.what_if.identity_delivery import SMALLEST_FRAME, IdentityDelivery
 from identity.principal import Principal
+from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose
+from memory.services.censors import censor_create
+from memory.services.facts import fact_learn
+from tests.factories import make_principal, make_token
 from tests.http import browser, markup
 
 ASK = {"session_id": "s-1", "input": "hello there"}
@@ -92,3 +101,48 @@ def test_run_page_names_what_was_not_sent(ada, api, actor_token, alice, too_long
     page = page_of(alice, reverse("agent_context_run", args=["ada", body["id"]]))
     assert f"Not sent: {cut['tokens_left_out']:,} of {cut['tokens_whole']:,} tokens" in page
     assert "Character:" in page
+
+
+def test_pages_say_of_each_agent_what_its_prompts_leave_out(ada, bruno, api, bob, charlie):
+    """Core memory, pins, censors, excluded kinds and budgets of its own take their room there as here."""
+    admin = Principal.of_user(charlie)
+    agents = [ada, bruno, agent_create(slug="carl", name="Carl", kind="knight", by=admin)]
+    for number, agent in enumerate(agents):
+        own = make_principal(agent)
+        identity_propose(agent=agent, section="character", content="Long story. " * (1_100 + 100 * number), by=admin)
+        for step in range(10 * number):
+            fact_learn(agent=agent, content=f"The user likes tea number {step}.", category="preference", by=own)
+            censor_create(agent=agent, pattern=f"storm {step}", by=admin)
+        rule = fact_learn(agent=agent, content="Answer in English. " * 20, category="rule", by=admin).fact
+        if number:
+            context_pin(agent=agent, item_type="fact", item_id=str(rule.pk), by=admin)
+    settings_update(agent=bruno, budgets={"identity": 900, "user_profile": 50}, by=admin)
+    bruno.refresh_from_db()
+    deliveries = IdentityDelivery.load_each(agents, Principal.of_user(bob))
+    for agent in agents:
+        answer = api.as_token(make_token(agent)).post("/context", ASK | {"frame": SMALLEST_FRAME}).json()
+        cut = next(one for one in answer["truncated"] if one["key"] == "identity")
+        shortfall = deliveries[agent.pk].shortfall()
+        assert shortfall.tokens_whole == cut["tokens_whole"]
+        # What the request says as its task takes a little room too.
+        assert 0 <= cut["tokens_left_out"] - shortfall.tokens_left_out <= 12
+
+
+def test_queue_takes_the_same_statements_for_any_number_of_agents(ada, actor, bob, charlie):
+    def wish(agent, by):
+        return identity_propose(agent=agent, section="preferences", content="Tea is best.", by=by, wait=True).proposal
+
+    def statements(url):
+        with CaptureQueriesContext(connection) as captured:
+            page_of(bob, url)
+        return len(captured)
+
+    admin = Principal.of_user(charlie)
+    first = wish(ada, actor)
+    few = statements(reverse("review"))
+    alone = statements(reverse("proposal", args=[first.pk]))
+    for number in range(5):
+        agent = agent_create(slug=f"agent-{number}", kind="squire", by=admin)
+        wish(agent, make_principal(agent))
+    assert statements(reverse("review")) == few
+    assert statements(reverse("proposal", args=[first.pk])) == alone

@@ -304,15 +304,12 @@ def _proposal_page(
 
 
 def _with_shortfalls(items: list[ReviewItem], by: Principal) -> list[ReviewItem]:
-    """What prompts would leave out of the identity were each that waits approved; read once for each agent."""
-    deliveries: dict[int, IdentityDelivery] = {}
-    for item in items:
-        agent = item.proposal.agent
-        if not item.is_pending:
-            continue
-        if agent.pk not in deliveries:
-            deliveries[agent.pk] = IdentityDelivery.load(agent, by)
-        item.shortfall = deliveries[agent.pk].shortfall(proposal_overrides(item.proposal))
+    """What prompts would leave out of the identity were each that waits approved; read together for all agents."""
+    waiting = [item for item in items if item.is_pending]
+    agents = {item.proposal.agent_id: item.proposal.agent for item in waiting}
+    deliveries = IdentityDelivery.load_each(list(agents.values()), by) if agents else {}
+    for item in waiting:
+        item.shortfall = deliveries[item.proposal.agent_id].shortfall(proposal_overrides(item.proposal))
     return items
 
 
