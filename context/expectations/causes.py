@@ -35,8 +35,11 @@ RETIREMENTS: Mapping[str, frozenset[str]] = {
 }
 RETIRED_CODES = frozenset({"superseded", "retired", "invalidated", "gone"})
 """Failures that the change of the demanded memory itself explains."""
-NOT_REBUILT = frozenset({"working.changed"})
-"""Kinds of which a context of the past knows nothing."""
+NOT_REBUILT: Mapping[str, str] = {
+    "working.changed": "what the agent had in mind in its session is not kept",
+    "subject.changed": "which names meant one thing is known as of today only",
+}
+"""Kinds of change that a context of the past knows nothing of, and why."""
 SAME_MOMENT = timedelta(milliseconds=200)
 """Changes that lie so close together are of one transaction, as a rule."""
 TRANSACTION = timedelta(seconds=5)
@@ -139,7 +142,9 @@ class CauseFinder:
                 return found
         if (left := _only_possible(expectation, outcome, events)) is not None:
             return self._named(events, left)
-        note = f"One of {len(events):,} changes in between; the past cannot be rebuilt closely enough to tell which."
+        why = dict.fromkeys(NOT_REBUILT[event.kind] for event in events if _is_unknown(expectation, event))
+        note = f"One of {len(events):,} changes in between; the past cannot be rebuilt closely enough to tell which"
+        note += f", since {' and '.join(why)}." if why else "."
         return Cause(None, len(events), note)
 
     def _events(self, since: Mark) -> list[Event]:
@@ -245,9 +250,15 @@ def _only_possible(expectation: Expectation, outcome: Outcome, events: Sequence[
     about = [event for event in events if (event.object_type, event.object_id) in named]
     if len(about) == 1:
         return about[0]
-    session = expectation.request.get("session_id")
-    unknown = [event for event in events if event.kind in NOT_REBUILT and event.object_id == session]
+    unknown = [event for event in events if _is_unknown(expectation, event)]
     return unknown[0] if len(unknown) == 1 else None
+
+
+def _is_unknown(expectation: Expectation, event: Event) -> bool:
+    """Whether an event may have changed the prompt in a way that no context of the past shows."""
+    if event.kind == "working.changed":
+        return event.object_id == expectation.request.get("session_id")
+    return event.kind in NOT_REBUILT
 
 
 def _with_author(agent: Agent, event: Event) -> Event:

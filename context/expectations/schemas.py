@@ -81,7 +81,11 @@ class CauseOut(Schema):
     by: str = Field("", description="Who did it, as the audit trail has it")
     by_kind: str = ""
     among: int = Field(0, description="Changes between the last check in the other state and this one")
-    note: str = Field("", description="Why no change is named; empty where one is")
+    note: str = Field(
+        "",
+        description="Why no change is named; empty where one is. What an agent has in mind in a session is not kept, so"
+        " such a change is named only where no other one can be meant",
+    )
 
 
 class ResultOut(Schema):

@@ -33,6 +33,7 @@ from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_edit, fact_invalidate, fact_learn, fact_restore, fact_supersede
 from memory.services.indexing import embeddings_make
 from memory.services.subjects.split import subject_split
+from memory.services.working import working_clear, working_item_add
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from tests.factories import make_fact, make_principal, make_run
@@ -489,3 +490,22 @@ def test_expectation_pass_of_days_ago_is_no_pass(ada, billing, reviewer, api, bo
     with pytest.raises(SystemExit) as left:
         call_command("expectations", "list", "ada", stdout=StringIO())
     assert left.value.code == 2
+
+
+def test_expectation_says_what_of_the_past_cannot_be_rebuilt(ada, billing, reviewer, system):
+    """Working memory is not kept: a change of it is named where it is the only one that is meant, else nothing is."""
+    request = request_of(QUESTION, session_id="desk")
+    one = expect(ada, reviewer, "absent", request=request, target="text", text="a zebra crossing")
+    assert checked(one, reviewer).passed
+    agent = make_principal(ada)
+    working_item_add(agent=ada, session_id="desk", text="Mind a zebra crossing.", by=agent)
+    make_fact(ada, "A thing is painted green.", reviewer)
+    result = checked(one, reviewer)
+    assert (result.state, result.cause["kind"]) == ("failed", "working.changed")
+    working_clear(agent=ada, session_id="desk", by=agent)
+    assert checked(one, reviewer).passed
+    working_item_add(agent=ada, session_id="desk", text="Mind a zebra crossing.", by=agent)
+    working_item_add(agent=ada, session_id="desk", text="And a lion.", by=agent)
+    cause = checked(one, reviewer).cause
+    assert "kind" not in cause
+    assert "what the agent had in mind in its session is not kept" in cause["note"]

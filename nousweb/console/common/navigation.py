@@ -2,10 +2,13 @@
 
 from typing import Any
 
-from django.db.models import Count, Value
+from django.db.models import Count, QuerySet, TextField, Value
+from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.urls import reverse
 
+from context.expectations.policy import VIEW as VIEW_EXPECTATION
+from context.expectations.selectors import broken_results
 from identity.models import Agent, ChangeProposal
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
@@ -106,15 +109,15 @@ def console(request: HttpRequest) -> dict[str, Any]:
             if not right or user.has_perm(right)
         ]
 
-    general = items(GENERAL_PAGES)
-    waiting = _waiting(request.principal)  # type: ignore[attr-defined]
-    for item in general:
-        item["count"] = waiting.get(item["url"])
-    groups = [{"label": "", "items": general}]
+    groups: list[dict[str, Any]] = [{"label": "", "items": items(GENERAL_PAGES)}]
     if current:
         for label, pages in ((current.name, AGENT_PAGES), ("Context", CONTEXT_PAGES), ("Memory", MEMORY_PAGES)):
             if found := items(pages, current.slug):
                 groups.append({"label": label, "items": found})
+    waiting = _waiting(request.principal)  # type: ignore[attr-defined]
+    for group in groups:
+        for item in group["items"]:
+            item["count"] = waiting.get(item["url"])
     return {
         **shown,
         "role": role_of(user),
@@ -135,12 +138,20 @@ def console(request: HttpRequest) -> dict[str, Any]:
 
 
 def _waiting(by: Principal) -> dict[str, int]:
-    """How much that this person may see waits on each of the pages where something can wait, in one query."""
+    """How much that this person may see waits on each of the pages where something can wait, in one query. Expectations
+    that are broken wait on the page of their agent, and all of them on Home, which lists them."""
     counts = {reverse("review"): 0, reverse("memory_review"): 0}
     waiting = (ChangeProposal.objects.seen_by(by).waiting(), waiting_reviews(by.may(VIEW_SUBCONSCIOUS)))
-    queues = zip(counts, waiting, strict=True)
-    parts = [
-        rows.order_by().annotate(page=Value(url)).values("page").annotate(rows=Count("pk")).values_list("page", "rows")
-        for url, rows in queues
+    pages: list[tuple[QuerySet[Any], Any]] = [
+        (rows, Value(url, output_field=TextField())) for rows, url in zip(waiting, counts, strict=True)
     ]
-    return counts | dict(parts[0].union(parts[1], all=True))
+    if by.may(VIEW_EXPECTATION):
+        pages.append((broken_results(by), Cast("agent__slug", TextField())))
+    parts = [
+        rows.order_by().annotate(page=page).values("page").annotate(rows=Count("pk")).values_list("page", "rows")
+        for rows, page in pages
+    ]
+    found = counts | dict(parts[0].union(*parts[1:], all=True))
+    broken = {slug: found.pop(slug) for slug in found.keys() - counts.keys()}
+    of_agents = {reverse("agent_expectations", args=[slug]): number for slug, number in broken.items()}
+    return found | of_agents | {reverse("home"): sum(broken.values())}

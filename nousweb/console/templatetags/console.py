@@ -178,7 +178,8 @@ def field_aria(field: BoundField) -> SafeString:
 
 @register.simple_tag
 def waiting(nav: Mapping[str, Any] | str | None) -> int:
-    """The sum of the counts in the navigation, for the folded menu on a phone."""
+    """The sum of the counts in the navigation, for the folded menu on a phone. What is an agent's counts in the first
+    group already."""
     if not isinstance(nav, Mapping):
         return 0
-    return sum(item.get("count") or 0 for group in nav.get("groups") or () for item in group["items"])
+    return sum(item.get("count") or 0 for group in (nav.get("groups") or ())[:1] for item in group["items"])

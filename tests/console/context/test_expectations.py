@@ -1,9 +1,16 @@
 """The pages of expectations: red and green, the change that broke each, by hand and by one click."""
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
-from context.expectations.services import expectation_create, expectations_verify, request_of
+from context.expectations.services import (
+    expectation_create,
+    expectation_retire,
+    expectations_verify,
+    request_of,
+)
 from context.models import Expectation
 from identity.principal import Principal
 from memory.models import Fact
@@ -121,3 +128,25 @@ def test_expectation_from_the_page_of_a_memory_without_script(ada, billing, cons
 def test_expectation_form_shows_each_of_its_fields(ada, console):
     answer = console.get(PAGE)
     assert [name for name in answer.context["form"].fields if f'name="{name}"' not in answer.content.decode()] == []
+
+
+def test_broken_expectations_are_counted_in_the_navigation_and_on_home(ada, billing, reviewer, console):
+    def badges(path):
+        page = console.get(path)
+        counts = [item for group in page.context["nav"]["groups"] for item in group["items"]]
+        return {item["label"]: item["count"] for item in counts if item["count"]}, page
+
+    one = expectation_create(
+        agent=ada, by=reviewer, request=request_of(QUESTION), requirement="present", target="text", text="MariaDB"
+    )
+    assert badges(PAGE)[0] == {}
+    expectations_verify(agent=ada, by=reviewer)
+    with CaptureQueriesContext(connection) as asked:
+        found, _ = badges("/agents/ada/identity/")
+    assert found == {"Home": 1, "Expectations": 1}
+    counting = [query["sql"] for query in asked if "memory_memoryreview" in query["sql"]]
+    assert [sql.count("context_expectationresult") > 0 for sql in counting] == [True], "in the one statement of all"
+    home = text_of(console.get("/"))
+    assert "expectation of Ada" in home
+    expectation_retire(expectation=one, by=reviewer)
+    assert badges(PAGE)[0] == {}
