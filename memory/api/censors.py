@@ -7,7 +7,6 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.filters import CensorFilter
 from memory.schemas.censors import (
     CensorCheckIn,
     CensorCheckOut,
@@ -18,6 +17,7 @@ from memory.schemas.censors import (
     CensorPatch,
 )
 from memory.schemas.types import AnySeverity
+from memory.selectors.filters import CensorFilter
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
 from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 

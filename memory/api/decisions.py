@@ -7,9 +7,9 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.filters import DecisionFilter
 from memory.schemas.decisions import DecisionIn, DecisionOut, DecisionPage, DecisionPatch, DecisionReviewIn
 from memory.schemas.types import AnyDecisionOutcome, AnyStakes
+from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_record, decision_review, decision_update
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 from nousweb.lib.errors import Invalid

@@ -7,7 +7,6 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.filters import EpisodeFilter
 from memory.schemas.episodes import (
     AppendedOut,
     EpisodeAppendIn,
@@ -19,6 +18,7 @@ from memory.schemas.episodes import (
     EpisodeWithTranscript,
 )
 from memory.schemas.types import AnyEpisodeOutcome
+from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 

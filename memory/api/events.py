@@ -10,11 +10,11 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_for
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, list_page, principal, row_of
-from memory.filters import EventFilter
 from memory.models import EventKind
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.schemas.events import EventOut, EventPage, EventsIn, RecordedEventsOut
 from memory.schemas.types import AnyPersona
+from memory.selectors.filters import EventFilter
 from memory.services.events import events_record
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 from nousweb.lib.errors import NotAllowed

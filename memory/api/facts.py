@@ -10,7 +10,6 @@ from ninja import Query, Router, Status
 from pydantic import AwareDatetime
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.filters import FactFilter
 from memory.schemas.facts import (
     FactHistory,
     FactIn,
@@ -23,6 +22,7 @@ from memory.schemas.facts import (
     SupersedeOut,
 )
 from memory.schemas.types import AnyScope
+from memory.selectors.filters import FactFilter
 from memory.services.facts import (
     fact_confirm,
     fact_edit,

@@ -7,10 +7,10 @@ from django.http import HttpRequest
 from ninja import Query, Router
 
 from memory.api.common import REFUSALS, caller, list_page
-from memory.filters import JobFilter
 from memory.models import Job
 from memory.schemas.reviews import LifecycleOut
 from memory.schemas.types import AnyJobStatus
+from memory.selectors.filters import JobFilter
 from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 
 router = Router()

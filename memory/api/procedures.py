@@ -7,8 +7,8 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.filters import ProcedureFilter
 from memory.schemas.procedures import ProcedureIn, ProcedureOut, ProcedurePage, ProcedurePatch, ProcedureReportIn
+from memory.selectors.filters import ProcedureFilter
 from memory.services.procedures import procedure_activate, procedure_create, procedure_report, procedure_update
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, UnitInterval
 

@@ -8,7 +8,6 @@ from pydantic import AwareDatetime
 
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, principal
-from memory.embedding.query_prefetch import MAX_QUERY_CHARACTERS
 from memory.models.project_scope import ProjectScope
 from memory.persona import memory_of, scope_check
 from memory.policy import MAX_PROJECTS
@@ -17,7 +16,7 @@ from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, ItemTypeName, S
 from memory.search import SearchRequest, search
 from memory.search.index_writer import index_counts
 from memory.search.request import MAX_LIMIT
-from nousweb.lib.constrained_types import AgentSlug, ProjectKey, TaskKey, UnitInterval
+from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.schemas import answered
 
 router = Router()

@@ -7,9 +7,9 @@ from django.http import HttpRequest
 from ninja import Router
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.filters import ReviewFilter
 from memory.schemas.reviews import ReviewOut, ReviewPage, ReviewResolveIn
 from memory.schemas.types import AnyReviewKind
+from memory.selectors.filters import ReviewFilter
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo

@@ -8,7 +8,6 @@ from ninja import Query, Router, Status
 
 from identity.models import Agent
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.filters import SubjectFilter
 from memory.models import Subject, SubjectChange
 from memory.persona import PersonaMemory
 from memory.schemas.subjects import (
@@ -25,6 +24,7 @@ from memory.schemas.subjects import (
     SubjectUndoIn,
 )
 from memory.selectors import subjects_shown
+from memory.selectors.filters import SubjectFilter
 from memory.services.subjects.create import subject_create
 from memory.services.subjects.edit import subject_alias_add, subject_edit
 from memory.services.subjects.locks import CHANGE, VIEW

@@ -7,9 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from memory.embedding.protocol import Vectors
 from memory.embedding.registry import embedder_named
+from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 
-MAX_QUERY_CHARACTERS = 4_000
-"""Read of a query; the rest is left out."""
 THREADS = 16
 """As many queries are embedded at once as a web process answers; local models take turns on its cores by themselves."""
 

@@ -12,6 +12,8 @@ from nousweb.lib.cursor import MAX_CURSOR_CHARACTERS
 
 MAX_PAGE = 200
 """Rows of one page of a list."""
+MAX_QUERY_CHARACTERS = 4_000
+"""Read of a query; the rest is left out."""
 WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 MAX_TAGS = 20
 """On one memory, and of one request."""

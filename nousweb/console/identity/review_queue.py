@@ -14,11 +14,11 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from context.what_if.identity_delivery import IdentityShortfall
-from identity.filters import SORTS
 from identity.models import ChangeProposal, ChangeProposalQuerySet, IdentityVersion
 from identity.policy.sections import Risk, Section
 from identity.principal import Principal
 from identity.prompt import assemble_prompt
+from identity.selectors.filters import SORTS
 from nousweb.lib import clock
 from nousweb.lib.lookalikes import TextWarning, warnings_of
 from nousweb.lib.textdiff import TextDiff, diff_texts

@@ -4,7 +4,6 @@ from typing import Any
 
 from django import forms
 
-from memory.filters import MomentInput
 from memory.models import Censor, Decision, Episode, Scope
 from memory.policy import (
     DEFAULT_CATEGORY,
@@ -14,6 +13,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
     PROFILE_CATEGORIES,
 )
+from memory.selectors.filters import MomentInput
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
 

@@ -8,8 +8,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from memory.filters import MemoryFilter
 from memory.models import Episode, IndexStatus, Procedure, SearchItem
+from memory.selectors.filters import MemoryFilter
 from nousweb.console.common.memory_types import TYPE_PAGES
 from nousweb.console.common.pagination import query_without
 from nousweb.console.common.requests import form_refuse

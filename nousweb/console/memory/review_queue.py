@@ -12,9 +12,9 @@ from django.urls import reverse
 from identity.models import Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.filters import ReviewFilter
 from memory.models import MemoryReview
 from memory.models.reviews import MemoryReviewQuerySet
+from memory.selectors.filters import ReviewFilter
 from memory.services.reviews.records import REVIEW
 
 Kind = MemoryReview.Kind

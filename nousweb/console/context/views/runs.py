@@ -20,8 +20,8 @@ from context.feedback.references import REFERENCED_AT
 from context.models import ContextProfile, ContextRun
 from context.selectors import VIEW_RUN, run_get, runs_of
 from context.services.response import context_outcome
-from identity.filters import DateInput
 from identity.selectors import agent_get
+from identity.selectors.filters import DateInput
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.common.requests import principal_of
 from nousweb.console.context.answer_marks import answer_pieces

@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from identity.filters import AuditFilter
 from identity.models import AuditEvent
+from identity.selectors.filters import AuditFilter
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.requests import principal_of
 from nousweb.lib.errors import NotFound

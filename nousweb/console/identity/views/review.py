@@ -13,9 +13,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from context.what_if.identity_delivery import IdentityDelivery
 from context.what_if.scenarios import proposal_overrides
-from identity.filters import QueueForm
 from identity.models import AuditEvent, ChangeProposal
 from identity.principal import Principal
+from identity.selectors.filters import QueueForm
 from identity.services.four_eyes import approval_barred
 from identity.services.proposals import (
     REVIEW,

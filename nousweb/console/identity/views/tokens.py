@@ -11,10 +11,10 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from identity.filters import DateInput
 from identity.models import Agent, ApiToken, Persona
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.selectors import agent_get
+from identity.selectors.filters import DateInput
 from identity.services.tokens import token_create, token_revoke
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.lib.errors import DomainError, Invalid, NotFound

@@ -14,8 +14,8 @@ from identity.models import Persona
 from identity.selectors import agent_get
 from memory.censoring.match_highlights import marked
 from memory.censoring.semantic_matching import default_threshold
-from memory.filters import CensorFilter
 from memory.models import Censor
+from memory.selectors.filters import CensorFilter
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
 from nousweb.console.common.pagination import BoundedPaginator
 from nousweb.console.common.requests import form_refuse, principal_of

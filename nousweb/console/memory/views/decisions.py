@@ -8,8 +8,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memory.filters import DecisionFilter
 from memory.models import Decision, ItemType
+from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_review
 from nousweb.console.common.pagination import request_page
 from nousweb.console.common.requests import form_refuse

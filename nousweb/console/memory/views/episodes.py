@@ -6,8 +6,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memory.filters import EpisodeFilter
 from memory.models import Episode, ItemType
+from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_close, episode_update
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.memory.forms import EpisodeCloseForm, EpisodeForm

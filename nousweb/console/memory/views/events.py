@@ -9,11 +9,11 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from memory.filters import EventFilter
 from memory.layers.event_policy import OUTPUT_KINDS
 from memory.models import Event, EventKind, ItemType, LongTermEntry, LoopSummary
 from memory.models.events import EventQuerySet
 from memory.persona import PersonaMemory
+from memory.selectors.filters import EventFilter
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.memory.page_context import base_context, index_state
 from nousweb.console.memory.persona_scope import persona_scope

@@ -9,10 +9,10 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from identity.selectors import agent_get
-from memory.filters import FactFilter
 from memory.models import Fact, FactChange, ItemType
 from memory.policy import KNOWN_CATEGORIES, PROFILE_CATEGORIES
 from memory.selectors import fact_chain
+from memory.selectors.filters import FactFilter
 from memory.services.facts import fact_learn
 from nousweb.console.common.pagination import BoundedPaginator, query_without
 from nousweb.console.common.requests import form_refuse, principal_of

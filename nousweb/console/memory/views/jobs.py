@@ -16,11 +16,11 @@ from django_q.models import Schedule
 from identity.models import Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.filters import JobFilter
 from memory.jobs.messages import messages_waiting
 from memory.lifecycle.runner import CHANGE, job_retry
 from memory.lifecycle.schedule import PAUSED, schedule_pause, schedule_resume, schedule_run
 from memory.models import FactChange, Job, JudgeCall
+from memory.selectors.filters import JobFilter
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.undo import supersession_undo
 from nousweb.console.common.pagination import page_of, query_without, request_page

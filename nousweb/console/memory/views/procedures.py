@@ -8,8 +8,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from memory.filters import ProcedureFilter
 from memory.models import ItemType, Procedure
+from memory.selectors.filters import ProcedureFilter
 from memory.services.procedures import procedure_update
 from nousweb.console.common.pagination import BoundedPaginator
 from nousweb.console.memory.forms import ProcedureForm

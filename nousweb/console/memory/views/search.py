@@ -7,19 +7,18 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from memory.embedding.query_prefetch import MAX_QUERY_CHARACTERS
 from memory.embedding.thresholds import thresholds_of
-from memory.filters import MomentInput
 from memory.models import EmbeddingModel, ItemType
 from memory.models.project_scope import EVERYTHING, ProjectScope
 from memory.search import SearchHit, SearchRequest, SearchResult, search
+from memory.selectors.filters import MomentInput
 from memory.types import MEMORY_TYPES
 from nousweb.console.common.memory_types import memory_url
 from nousweb.console.common.pagination import query_without
 from nousweb.console.common.requests import form_refuse
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
+from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS, MAX_QUERY_CHARACTERS
 from nousweb.lib.errors import Invalid
 
 LIMIT = 25

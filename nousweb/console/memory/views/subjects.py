@@ -12,9 +12,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from identity.models import Persona
-from memory.filters import SubjectFilter
 from memory.models import Fact, Subject, SubjectAlias, SubjectChange
 from memory.selectors import subjects_shown
+from memory.selectors.filters import SubjectFilter
 from memory.services.subjects.create import subject_create
 from memory.services.subjects.edit import subject_alias_add, subject_edit
 from memory.services.subjects.locks import CHANGE, VIEW

@@ -4,8 +4,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from memory.filters import WorkingFilter
 from memory.models import WorkingMemory
+from memory.selectors.filters import WorkingFilter
 from nousweb.console.common.pagination import request_page
 from nousweb.console.memory.page_context import list_context
 from nousweb.console.memory.persona_scope import persona_scope

@@ -1,4 +1,4 @@
-"""Reads of memory that other apps use."""
+"""Reads of memory that other apps use; `filters` narrows lists for API and console."""
 
 from collections.abc import Mapping, Sequence
 

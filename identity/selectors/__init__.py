@@ -1,4 +1,4 @@
-"""Reads of identity that API and console share."""
+"""Reads of identity that API and console share; `filters` narrows lists."""
 
 from collections.abc import Iterable
 from copy import copy

@@ -11,7 +11,7 @@ import django_filters
 from django import forms
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from identity.filters import DateInput
+from identity.selectors.filters import DateInput
 from memory.models import (
     Censor,
     Decision,
