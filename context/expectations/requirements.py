@@ -132,6 +132,8 @@ def facts_in(record: ContextRecord) -> list[str]:
 
 def _memory(expectation: Expectation, record: ContextRecord, known: Surroundings) -> Outcome:
     key = (expectation.item_type, expectation.item_id)
+    if not expectation.item_id:
+        return error_outcome("It names no memory.")
     section = next((label for label, item in items_of(record) if (item["type"], item["id"]) == key), "")
     if expectation.requirement == Requirement.ABSENT:
         return _memory_absent(key, section, record, known)

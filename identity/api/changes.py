@@ -13,7 +13,7 @@ from identity.services.change_bodies import changes_json
 from identity.services.change_cursor import places_decode, places_encode
 from identity.services.change_feed import kinds_of, streams_of
 from identity.services.change_wait import changes_await
-from nousweb.lib.errors import Invalid
+from nousweb.lib.errors import Invalid, NotAllowed
 from nousweb.lib.schemas import Problem
 
 router = Router(tags=["changes"])
@@ -44,7 +44,7 @@ def changes_list(
     by.require_all_projects()
     allowed = kinds_of(by)
     if not allowed:
-        by.require("identity.view_agent", found)
+        raise NotAllowed("A reader of changes needs a scope that reads: identity, memory, context or expectations.")
     page = changes_await(
         agent=found,
         by=by,

@@ -186,7 +186,9 @@ class TestWhoLearnsWhat:
             found = page(api.as_token(secret))
             assert {item["kind"].partition(".")[0] for item in found["items"]} == expected
         _, secret = token_create(agent=ada, persona="actor", name="w", scopes=["memory:write"], by=system)
-        assert api.as_token(secret).get("/changes").status_code == 403
+        refused = api.as_token(secret).get("/changes")
+        assert refused.status_code == 403
+        assert "needs a scope that reads" in refused.json()["detail"]
 
     def test_people_by_their_rights(self, api, ada, alice, charlie):
         record(ada, "1")

@@ -342,6 +342,12 @@ def test_expectation_of_a_run_asks_what_the_run_asked(api, ada, billing, bob):
     assert (made["request"]["budget"], made["request"]["input"]) == (900, QUESTION)
 
 
+def test_expectation_that_was_stored_without_a_memory_does_not_pass(ada, billing, reviewer):
+    one = expect(ada, reviewer, "absent", **about(billing))
+    Expectation.objects.filter(pk=one.pk).update(item_type="", item_id="")
+    assert (checked(one, reviewer).state, checked(one, reviewer).detail) == ("error", "It names no memory.")
+
+
 def test_expectation_of_the_actor_asks_nothing_that_the_subconscious_was_asked(api, ada, billing, charlie):
     """Readers of the actor's expectations would read the question."""
     run = make_run(ada, make_principal(ada, persona="subconscious"), "What does nobody know?")

@@ -11,23 +11,10 @@ from context.models import ContextProfile
 from context.services.agent_settings import TOTAL, AgentSettings
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from memory.layers.event_policy import MAX_STM_WINDOW, STM_DEFAULTS
+from nousweb.console.context.labels import PROMPT_SECTIONS
 from nousweb.lib.errors import Invalid
 
-SECTION_LABELS: Mapping[str, str] = {
-    TOTAL: "The whole prompt",
-    "identity": "Identity",
-    "user_profile": "User Profile",
-    "censors": "Active Censors",
-    "frame": "Current Frame",
-    "working_memory": "Working Memory",
-    "conversation": "Recent Conversation",
-    "decisions": "Related Decisions",
-    "facts": "Relevant Facts",
-    "procedures": "Known Procedures",
-    "episodes": "Past Episodes",
-    "long_term": "Long-term Memory",
-    "short_term": "Recent Loops",
-}
+SECTION_LABELS: Mapping[str, str] = {TOTAL: "The whole prompt", **PROMPT_SECTIONS}
 STM_NUMBERS: Mapping[str, tuple[str, str]] = {
     "half_life_seconds": ("Half-life", "Seconds after which a loop counts half as recent."),
     "w_similarity": ("Weight of likeness", "0 to 1."),

@@ -17,7 +17,7 @@ from context.expectations import policy
 from context.models import ContextProfile, ContextRun, Expectation
 from identity.models import Persona
 from memory.models import ItemType
-from nousweb.console.context.labels import VERDICTS
+from nousweb.console.context.labels import VERDICTS, section_words
 from nousweb.console.context.presentation import SORTS
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
@@ -229,11 +229,6 @@ def expectation_values(expectation: Expectation) -> dict[str, Any]:
     names = ("requirement", "target", "text", "section", "reason")
     own = {"item": item, "profile_override": ContextRequest.of_json(expectation.request).profile_override}
     return {**inspector_values(expectation), **own, **{name: getattr(expectation, name) for name in names}}
-
-
-def section_words(name: str) -> str:
-    """The label of what a requirement may name as a section."""
-    return f"Identity: {policy.IDENTITY_PARTS[name]}" if name in policy.IDENTITY_PARTS else name.replace("_", " ")
 
 
 def inspector_values(run: ContextRun | Expectation) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from django.template import Context
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 
+from nousweb.console.context.labels import section_words
+
 register = template.Library()
 
 _AGES = (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60))
@@ -29,6 +31,12 @@ def ago(value: dt_module.datetime | None) -> str:
             amount = f"{int(abs(seconds) // length)} {unit}"
             return f"{amount} ago" if seconds > 0 else f"in {amount}"
     return "just now" if seconds >= 0 else "in a moment"
+
+
+@register.filter
+def section_label(name: str) -> str:
+    """The label of a section that an expectation names."""
+    return section_words(name)
 
 
 @register.filter

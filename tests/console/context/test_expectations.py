@@ -150,3 +150,12 @@ def test_broken_expectations_are_counted_in_the_navigation_and_on_home(ada, bill
     assert "expectation of Ada" in home
     expectation_retire(expectation=one, by=reviewer)
     assert badges(PAGE)[0] == {}
+
+
+def test_expectation_names_its_section_as_prompts_head_it(ada, console, reviewer):
+    expectation_create(
+        agent=ada, by=reviewer, request=request_of("?"), requirement="present", target="section", section="user_profile"
+    )
+    shown = text_of(console.get(PAGE))
+    assert "The section “User Profile” must be in the prompt." in shown
+    assert '<option value="user_profile">User Profile</option>' in shown

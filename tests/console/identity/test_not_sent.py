@@ -57,7 +57,7 @@ def test_identity_page_warns_of_the_budgets_that_requests_ask_for(ada, api, acto
     for _ in range(2):
         assert api.as_token(actor_token).post("/context", ASK | {"budget": 20}).status_code == 200
     page = page_of(alice, reverse("agent_identity", args=["ada"]))
-    assert "in a prompt of 20 tokens, as 2 of the last 2 requests asked for." in page
+    assert "in a prompt of 20 tokens, the size of 2 of the last 2 prompts." in page
 
 
 def test_proposal_and_queue_warn_before_the_approval(ada, bob, too_long, proposal):
