@@ -14,11 +14,14 @@ import fcntl
 import os
 import secrets
 import shutil
+import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 from urllib.parse import quote, urlsplit
 
 import psycopg
@@ -28,10 +31,19 @@ from psycopg import sql
 from nousweb.runtime.postgres import EmbeddedServer, PostgresProblem, check_requirements
 
 FOLDER_PREFIX = "nous-test-"
+SECRET_KEY = "only-for-tests-" + "x" * 50
+MIGRATED = "migrated"
+"""Database of a copied cluster of which the test database is a copy."""
+
+
+DATABASE = pytest.StashKey["ThrowAwayDatabase"]()
 
 
 class ThrowAwayDatabase:
-    """The folder and, unless a URL was given or nobody `asks` it, the server of one test process."""
+    """The folder and, unless a URL was given, the server of one test process.
+
+    A process that only hands tests out asks no server; it makes what the servers of the others begin with.
+    """
 
     def __init__(self, given_url: str, *, asks: bool) -> None:
         _remove_abandoned()
@@ -42,8 +54,11 @@ class ThrowAwayDatabase:
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._server: EmbeddedServer | None = None
+        self._migrated: MigratedCluster | None = None
         self._role: tuple[str, str] | None = None
         self._pid = os.getpid()
+        # The server of a process that was handed tests out begins with a copy, when it has collected them.
+        self.copied = not given_url and "PYTEST_XDIST_WORKER" in os.environ
         if given_url:
             check_requirements(given_url)
             self.owner_url = given_url
@@ -52,11 +67,24 @@ class ThrowAwayDatabase:
         else:
             self._server = EmbeddedServer(self.folder, fast_unsafe=True, say=lambda line: None)
             self.owner_url = self._server.owner_url
-            self.url = self._server.start() if asks else self._server.url
+            self.url = self._server.url
+            if not asks:
+                self._migrated = MigratedCluster(self.folder)
+                self._migrated.make()
+            elif not self.copied:
+                self._server.start()
+
+    def start_copied(self) -> None:
+        """Start the server that begins with a copy, once there is a cluster to copy; do nothing with any other."""
+        if self.copied and self._server is not None:
+            MigratedCluster(Path(os.environ["TEST_RUN_FOLDER"])).copy_to(self._server)
+            self._server.start()
 
     def remove(self) -> None:
         """Stop the server and delete the folder; a forked child does neither."""
         if os.getpid() == self._pid:
+            if self._migrated is not None:
+                self._migrated.wait()
             if self._server is not None:
                 self._server.destroy()
             if self._role is not None:
@@ -66,15 +94,90 @@ class ThrowAwayDatabase:
             _folder_remove(self.folder)
 
 
+class MigratedCluster:
+    """The stopped server of which every server of a run in several processes begins with a copy.
+
+    It has the database MIGRATED, as `migrate` leaves it. It is made while the processes import and collect.
+    """
+
+    def __init__(self, run_folder: Path) -> None:
+        self.folder = run_folder / "migrated"
+        self._lock = run_folder / "migrated.lock"
+        self._maker: threading.Thread | None = None
+
+    def exists(self) -> bool:
+        """Whether this run has one, be it not finished yet."""
+        return self.folder.exists()
+
+    def make(self) -> None:
+        """Begin to make it; who asks for it waits until then."""
+        self.folder.mkdir()
+        self.folder.chmod(0o755)
+        lock = self._lock.open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        self._maker = threading.Thread(target=self._make, args=[lock])
+        self._maker.start()
+
+    def wait(self) -> None:
+        """Let what was begun come to its end."""
+        if self._maker is not None:
+            self._maker.join()
+
+    def copy_to(self, server: EmbeddedServer) -> None:
+        """Give `server`, which has no cluster yet, a copy of this one."""
+        with self._lock.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        if not (self.folder / "done").exists():
+            raise PostgresProblem(f"The cluster of the tests was not made: {(self.folder / 'problem').read_text()}")
+        cluster_copy(EmbeddedServer(self.folder), server)
+
+    def _make(self, lock: TextIO) -> None:
+        server = EmbeddedServer(self.folder, fast_unsafe=True, say=lambda line: None)
+        try:
+            server.start()
+            try:
+                with psycopg.connect(server.owner_url, autocommit=True) as connection:
+                    connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(MIGRATED)))
+                kept = {name: value for name, value in os.environ.items() if not name.startswith("NOUS_")}
+                subprocess.run(
+                    [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+                    cwd=Path(__file__).parent.parent,
+                    env=kept
+                    | {
+                        "DATABASE_URL": _of_database(server.url, MIGRATED),
+                        "DATABASE_OWNER_URL": _of_database(server.owner_url, MIGRATED),
+                        "NOUS_DATA_DIR": str(self.folder),
+                        "NOUS_SECRET_KEY": SECRET_KEY,
+                    },
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                )
+            finally:
+                server.stop()
+            (self.folder / "done").touch()
+        except (PostgresProblem, psycopg.Error, subprocess.CalledProcessError) as problem:
+            (self.folder / "problem").write_text(f"{problem}\n{getattr(problem, 'stderr', '')}")
+        finally:
+            lock.close()
+
+
+def cluster_copy(source: EmbeddedServer, target: EmbeddedServer) -> None:
+    """Give `target`, which has no cluster yet, a copy of that of `source`, which does not run."""
+    # Unlike shutil's, this copy keeps the owner, which PostgreSQL insists on.
+    subprocess.run(["cp", "-a", source.paths.cluster, target.paths.cluster], check=True)
+
+
 def prepared_folder(run_folder: Path) -> Path:
     """Data folder of the stopped server of which every real product of this run begins with a copy."""
     return run_folder / "prepared"
 
 
 def _folder_remove(folder: Path) -> None:
-    if prepared_folder(folder).exists():
-        # Its cluster may lie elsewhere.
-        EmbeddedServer(prepared_folder(folder)).destroy()
+    for made in (prepared_folder(folder), folder / "migrated"):
+        if made.exists():
+            # Its cluster may lie elsewhere.
+            EmbeddedServer(made).destroy()
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -95,6 +198,10 @@ def _role_make(given_url: str) -> tuple[str, str] | None:
 def _as_user(url: str, user: str, password: str) -> str:
     parts = urlsplit(url)
     return parts._replace(netloc=f"{user}:{quote(password)}@{parts.netloc.rpartition('@')[2]}").geturl()
+
+
+def _of_database(url: str, name: str) -> str:
+    return urlsplit(url)._replace(path=f"/{name}").geturl()
 
 
 def _remove_abandoned() -> None:
@@ -129,6 +236,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
         database = ThrowAwayDatabase(given_url, asks=asks)
     except PostgresProblem as problem:
         raise pytest.UsageError(str(problem)) from problem
+    early_config.stash[DATABASE] = database
     early_config.add_cleanup(database.remove)
     for name in [name for name in os.environ if name.startswith("NOUS_")]:
         # What the developer has set for a server of theirs must not decide what a test sees.
@@ -139,7 +247,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     os.environ["DATABASE_URL"] = database.url
     os.environ["DATABASE_OWNER_URL"] = database.owner_url
     os.environ["NOUS_DATA_DIR"] = str(database.folder)
-    os.environ["NOUS_SECRET_KEY"] = "only-for-tests-" + "x" * 50
+    os.environ["NOUS_SECRET_KEY"] = SECRET_KEY
     # Playwright's event loop makes Django believe that every query comes from async code.
     os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
     return (yield)
@@ -152,6 +260,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
     for name in ("USER", "PASSWORD", "HOST", "PORT"):
         settings.DATABASES["default"][name] = settings.DATABASE_OWNER[name]
+    if config.stash[DATABASE].copied:
+        settings.DATABASES["default"].setdefault("TEST", {})["TEMPLATE"] = MIGRATED
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    """Start the server, if it has not been: a copy of a cluster that was made while the tests were collected."""
+    try:
+        session.config.stash[DATABASE].start_copied()
+    except PostgresProblem as problem:
+        raise pytest.UsageError(str(problem)) from problem
+    return (yield)
 
 
 @contextmanager
