@@ -12,7 +12,6 @@ from identity.models import Agent
 from memory.comparison.relation import Relation
 from memory.comparison.snapshot import FactSnapshot
 from memory.judge import Judge, JudgeFailed, JudgeUnavailable, judge_in_force
-from memory.judge.anthropic import AnthropicJudge
 from memory.judge.budget import today_start
 from memory.judge.prompts import MAX_TRANSCRIPT_CHARACTERS, PROMPT_VERSION
 from memory.models import JudgeCall
@@ -38,7 +37,10 @@ def judge(server: JudgeServer) -> Judge:
     return judge
 
 
-def _patient(server: JudgeServer, retries: int = 2, timeout: float = 10) -> AnthropicJudge:
+def _patient(server: JudgeServer, retries: int = 2, timeout: float = 10) -> Judge:
+    # The SDK takes a second of every process that only collects these tests.
+    from memory.judge.anthropic import AnthropicJudge
+
     return AnthropicJudge("m", key=KEY, base_url=server.url, timeout=timeout, retries=retries, first_pause=0.0)
 
 
