@@ -87,11 +87,11 @@ class ContextTool(MemoryTool):
     """The tool whose answer is read as a prompt, so that its text is the prompt itself and not JSON around it."""
 
     def _content(self, body: Mapping[str, Any]) -> list[types.ContentBlock]:
-        stop = f" The input is blocked: {body['censor_reason']}" if body["censor_verdict"] == "block" else ""
-        return [
-            types.TextContent(text=body["system_prompt"]),
-            types.TextContent(text=f"Context id: {body['id']}.{stop}"),
-        ]
+        note = f"Context id: {body['id']}."
+        if body["censor_verdict"] == "block":
+            reasons = [body["censor_reason"], *(censor["reason"] for censor in body["censors"])]
+            note += f" Stop: a censor blocks this input. {' '.join(filter(None, reasons))}"
+        return [types.TextContent(text=body["system_prompt"]), types.TextContent(text=note)]
 
 
 TOOLS = (

@@ -52,7 +52,7 @@ def test_censor_check(mcp, api, charlie, actor_token):
     assert api.as_person(charlie).post("/censors?agent=ada", censor).status_code == 201
     assert mcp(actor_token).answered("check_censors", text="delete production now")["verdict"] == "block"
     context = mcp(actor_token).tool("get_context", input="delete production now", session_id="s")
-    assert "blocked" in context["content"][1]["text"]
+    assert context["content"][1]["text"].endswith("Stop: a censor blocks this input. Never.")
 
 
 def test_identity_change_always_waits_for_a_person(mcp, ada, actor_token):

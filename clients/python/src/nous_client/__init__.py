@@ -1,0 +1,61 @@
+"""Python client of Nous Web: what an agent remembers, and the prompt to think with."""
+
+from nous_client.client import AsyncNous, Nous
+from nous_client.errors import (
+    Blocked,
+    Conflict,
+    Invalid,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    NousError,
+    Refused,
+    ServerError,
+    TooManyRequests,
+    Unavailable,
+    Unreachable,
+)
+from nous_client.models import (
+    Context,
+    Episode,
+    Event,
+    Fact,
+    Hit,
+    IdentityChange,
+    LearnedFact,
+    Outcome,
+    Report,
+    Section,
+)
+from nous_client.turn import AsyncTurn, Turn
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncNous",
+    "AsyncTurn",
+    "Blocked",
+    "Conflict",
+    "Context",
+    "Episode",
+    "Event",
+    "Fact",
+    "Hit",
+    "IdentityChange",
+    "Invalid",
+    "LearnedFact",
+    "NotAllowed",
+    "NotAuthenticated",
+    "NotFound",
+    "Nous",
+    "NousError",
+    "Outcome",
+    "Refused",
+    "Report",
+    "Section",
+    "ServerError",
+    "TooManyRequests",
+    "Turn",
+    "Unavailable",
+    "Unreachable",
+]

@@ -1,0 +1,139 @@
+"""The operations of the API as data, for the blocking client and the asynchronous one.
+
+A call is sent again after a lost answer only where that does no harm: reading, and writing what the server recognises
+(events by their key, facts by their sentence, reports and outcomes by their context).
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel, RootModel
+
+from nous_client.models import (
+    CensorCheck,
+    Change,
+    Context,
+    Episode,
+    Fact,
+    Hit,
+    Identity,
+    IdentityChange,
+    LearnedFact,
+    Outcome,
+    Page,
+    Report,
+    WorkingMemory,
+)
+from nous_client.models import Event as RecordedEvent
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+class Hits(BaseModel):
+    items: list[Hit]
+
+
+class RecordedEvents(BaseModel):
+    events: list[RecordedEvent]
+
+
+class Nothing(RootModel[Any]):
+    """An answer that nobody reads."""
+
+
+@dataclass(frozen=True)
+class Call(Generic[Answer]):
+    """One call: what is sent, the type of what comes back, and whether it may be sent twice."""
+
+    method: str
+    path: str
+    answer: type[Answer]
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    repeatable: bool = True
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """The values that are not None; moments as text."""
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def _part(value: object) -> str:
+    return quote(str(value), safe="")
+
+
+def context(input: str, session_id: str, options: Mapping[str, Any]) -> Call[Context]:
+    # A lost answer leaves at most one more run in the log.
+    return Call("POST", "context", Context, body={"input": input, "session_id": session_id, **_given(**options)})
+
+
+def report_answer(context_id: object, response: str) -> Call[Report]:
+    return Call("POST", f"context/{_part(context_id)}/response", Report, body={"response": response})
+
+
+def report_outcome(context_id: object, outcome: str, note: str) -> Call[Outcome]:
+    return Call("POST", f"context/{_part(context_id)}/outcome", Outcome, body={"outcome": outcome, "note": note})
+
+
+def recall(query: str, options: Mapping[str, Any]) -> Call[Hits]:
+    return Call("GET", "recall", Hits, query={"q": query, **_given(**options)})
+
+
+def learn_fact(content: str, options: Mapping[str, Any]) -> Call[LearnedFact]:
+    return Call("POST", "facts", LearnedFact, body={"content": content, **_given(**options)})
+
+
+def fact(fact_id: object) -> Call[Fact]:
+    return Call("GET", f"facts/{_part(fact_id)}", Fact)
+
+
+def facts(options: Mapping[str, Any]) -> Call[Page[Fact]]:
+    return Call("GET", "facts", Page[Fact], query=_given(**options))
+
+
+def log_events(events: Sequence[Mapping[str, Any]]) -> Call[RecordedEvents]:
+    keyed = [{"key": uuid.uuid4().hex, **_given(**event)} for event in events]
+    return Call("POST", "events", RecordedEvents, body={"events": keyed})
+
+
+def open_episode(options: Mapping[str, Any]) -> Call[Episode]:
+    return Call("POST", "episodes", Episode, body=_given(**options), repeatable=False)
+
+
+def close_episode(episode_id: object, options: Mapping[str, Any]) -> Call[Episode]:
+    path = f"episodes/{_part(episode_id)}/close"
+    return Call("POST", path, Episode, body=_given(**options), repeatable=False)
+
+
+def identity() -> Call[Identity]:
+    return Call("GET", "identity", Identity)
+
+
+def propose_identity_change(section: str, content: str, reason: str) -> Call[IdentityChange]:
+    body = {"content": content, "reason": reason, "mode": "propose"}
+    return Call("PUT", f"identity/{_part(section)}", IdentityChange, body=body)
+
+
+def check_censors(text: str, options: Mapping[str, Any]) -> Call[CensorCheck]:
+    return Call("POST", "censors/check", CensorCheck, body={"text": text, **_given(**options)}, repeatable=False)
+
+
+def working_memory(session_id: str) -> Call[WorkingMemory]:
+    return Call("GET", f"working/{_part(session_id)}", WorkingMemory)
+
+
+def keep_in_mind(session_id: str, text: str, options: Mapping[str, Any]) -> Call[Nothing]:
+    body = {"text": text, **_given(**options)}
+    return Call("POST", f"working/{_part(session_id)}/items", Nothing, body=body, repeatable=False)
+
+
+def changes(options: Mapping[str, Any]) -> Call[Page[Change]]:
+    return Call("GET", "changes", Page[Change], query=_given(**options))

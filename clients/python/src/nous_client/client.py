@@ -1,0 +1,286 @@
+"""The clients: `Nous` waits for each answer, `AsyncNous` is awaited; both have the same methods."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx2
+from pydantic import BaseModel
+
+from nous_client import calls
+from nous_client.calls import Call
+from nous_client.models import (
+    CensorCheck,
+    Change,
+    Context,
+    Episode,
+    Event,
+    Fact,
+    Hit,
+    Identity,
+    IdentityChange,
+    LearnedFact,
+    Outcome,
+    Report,
+    WorkingMemory,
+)
+from nous_client.transport import Attempts, Settings, answer_of, request_of
+from nous_client.turn import AsyncTurn, Turn
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+class Nous:
+    """The memory of one agent.
+
+    `url` and `token` are NOUS_URL and NOUS_TOKEN by default; `timeout` is in seconds, `retries` how often a call that
+    found the server away or busy is sent again; `transport` is one of httpx2, such as one with a proxy.
+
+    Every method raises Refused for what the server refuses, and Unreachable where no answer came. Further keyword
+    arguments are fields of the operation, as docs/api.md has them.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        retries: int = 3,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        self.settings = Settings.of(url, token, timeout, retries)
+        self._http = httpx2.Client(transport=transport, **self.settings.client_arguments)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def send(self, call: Call[Answer]) -> Answer:
+        """The answer to `call`, after as many tries as it takes and may."""
+        attempts = Attempts(call, self.settings.retries)
+        while True:
+            try:
+                response = self._http.request(**request_of(call))
+                wait = attempts.after_answer(response)
+            except httpx2.TransportError as error:
+                wait = attempts.after_failure(error)
+                response = None
+            if wait is None and response is not None:
+                return answer_of(call, response)
+            time.sleep(wait or 0.0)
+
+    def turn(self, session_id: str, input: str, **options: Any) -> Turn:
+        """A turn of a conversation, as a context manager: see `Turn`."""
+        return Turn(self, session_id, input, options)
+
+    def context(self, input: str, session_id: str, **options: Any) -> Context:
+        """The prompt to think with about `input`."""
+        return self.send(calls.context(input, session_id, options))
+
+    def report_answer(self, context_id: object, response: str) -> Report:
+        """Say what was answered; the server finds which memories it used, and checks it against the censors."""
+        return self.send(calls.report_answer(context_id, response))
+
+    def report_outcome(self, context_id: object, outcome: str, note: str = "") -> Outcome:
+        """Say whether the task ended in `success` or `failure`."""
+        return self.send(calls.report_outcome(context_id, outcome, note))
+
+    def recall(self, query: str, **options: Any) -> list[Hit]:
+        """Memories about `query`, best first; none when nothing is about it."""
+        return self.send(calls.recall(query, options)).items
+
+    def learn_fact(self, content: str, **options: Any) -> LearnedFact:
+        """Learn a sentence, or confirm it where it is known; what contradicts waits for people."""
+        return self.send(calls.learn_fact(content, options))
+
+    def fact(self, fact_id: object) -> Fact:
+        """One fact."""
+        return self.send(calls.fact(fact_id))
+
+    def facts(self, **filters: Any) -> Iterator[Fact]:
+        """All facts that the filters let through, page after page as they are asked for."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self.send(calls.facts({**filters, "cursor": cursor}))
+            yield from page.items
+            cursor = page.next
+
+    def log_events(self, events: Sequence[Mapping[str, Any]]) -> list[Event]:
+        """Record events; each gets a key of its own unless it has one, so that none is stored twice."""
+        return self.send(calls.log_events(events)).events
+
+    def open_episode(self, title: str = "", **options: Any) -> Episode:
+        """Begin an episode."""
+        return self.send(calls.open_episode({"title": title, **options}))
+
+    def close_episode(self, episode_id: object, **options: Any) -> Episode:
+        """End an episode, with `summary`, `outcome` and `lessons`."""
+        return self.send(calls.close_episode(episode_id, options))
+
+    def identity(self) -> Identity:
+        """Who the agent is."""
+        return self.send(calls.identity())
+
+    def propose_identity_change(self, section: str, content: str, reason: str = "") -> IdentityChange:
+        """Propose new text for a section; a person decides."""
+        return self.send(calls.propose_identity_change(section, content, reason))
+
+    def check_censors(self, text: str, **options: Any) -> CensorCheck:
+        """What `text` triggers."""
+        return self.send(calls.check_censors(text, options))
+
+    def working_memory(self, session_id: str) -> WorkingMemory:
+        """What a session has in mind."""
+        return self.send(calls.working_memory(session_id))
+
+    def keep_in_mind(self, session_id: str, text: str, **options: Any) -> None:
+        """Add to what a session has in mind."""
+        self.send(calls.keep_in_mind(session_id, text, options))
+
+    def changes(self, after: str = "", *, wait: int = 0, **filters: Any) -> Iterator[tuple[Change, str]]:
+        """Changes in order, each with the cursor to go on from after it was dealt with; ends when there is none.
+
+        `wait` is how many seconds, up to 20, the server may wait for one.
+        """
+        while True:
+            page = self.send(calls.changes({**filters, "after": after, "wait": wait}))
+            if not page.items:
+                return
+            after = page.next or after
+            for change in page.items:
+                yield change, after
+
+
+class AsyncNous:
+    """The memory of one agent, for asyncio. See `Nous`."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        retries: int = 3,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.settings = Settings.of(url, token, timeout, retries)
+        self._http = httpx2.AsyncClient(transport=transport, **self.settings.client_arguments)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def send(self, call: Call[Answer]) -> Answer:
+        """The answer to `call`, after as many tries as it takes and may."""
+        attempts = Attempts(call, self.settings.retries)
+        while True:
+            try:
+                response = await self._http.request(**request_of(call))
+                wait = attempts.after_answer(response)
+            except httpx2.TransportError as error:
+                wait = attempts.after_failure(error)
+                response = None
+            if wait is None and response is not None:
+                return answer_of(call, response)
+            await asyncio.sleep(wait or 0.0)
+
+    def turn(self, session_id: str, input: str, **options: Any) -> AsyncTurn:
+        """A turn of a conversation, as an asynchronous context manager: see `Turn`."""
+        return AsyncTurn(self, session_id, input, options)
+
+    async def context(self, input: str, session_id: str, **options: Any) -> Context:
+        """The prompt to think with about `input`."""
+        return await self.send(calls.context(input, session_id, options))
+
+    async def report_answer(self, context_id: object, response: str) -> Report:
+        """Say what was answered; the server finds which memories it used, and checks it against the censors."""
+        return await self.send(calls.report_answer(context_id, response))
+
+    async def report_outcome(self, context_id: object, outcome: str, note: str = "") -> Outcome:
+        """Say whether the task ended in `success` or `failure`."""
+        return await self.send(calls.report_outcome(context_id, outcome, note))
+
+    async def recall(self, query: str, **options: Any) -> list[Hit]:
+        """Memories about `query`, best first; none when nothing is about it."""
+        return (await self.send(calls.recall(query, options))).items
+
+    async def learn_fact(self, content: str, **options: Any) -> LearnedFact:
+        """Learn a sentence, or confirm it where it is known; what contradicts waits for people."""
+        return await self.send(calls.learn_fact(content, options))
+
+    async def fact(self, fact_id: object) -> Fact:
+        """One fact."""
+        return await self.send(calls.fact(fact_id))
+
+    async def facts(self, **filters: Any) -> AsyncIterator[Fact]:
+        """All facts that the filters let through, page after page as they are asked for."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await self.send(calls.facts({**filters, "cursor": cursor}))
+            for fact in page.items:
+                yield fact
+            cursor = page.next
+
+    async def log_events(self, events: Sequence[Mapping[str, Any]]) -> list[Event]:
+        """Record events; each gets a key of its own unless it has one, so that none is stored twice."""
+        return (await self.send(calls.log_events(events))).events
+
+    async def open_episode(self, title: str = "", **options: Any) -> Episode:
+        """Begin an episode."""
+        return await self.send(calls.open_episode({"title": title, **options}))
+
+    async def close_episode(self, episode_id: object, **options: Any) -> Episode:
+        """End an episode, with `summary`, `outcome` and `lessons`."""
+        return await self.send(calls.close_episode(episode_id, options))
+
+    async def identity(self) -> Identity:
+        """Who the agent is."""
+        return await self.send(calls.identity())
+
+    async def propose_identity_change(self, section: str, content: str, reason: str = "") -> IdentityChange:
+        """Propose new text for a section; a person decides."""
+        return await self.send(calls.propose_identity_change(section, content, reason))
+
+    async def check_censors(self, text: str, **options: Any) -> CensorCheck:
+        """What `text` triggers."""
+        return await self.send(calls.check_censors(text, options))
+
+    async def working_memory(self, session_id: str) -> WorkingMemory:
+        """What a session has in mind."""
+        return await self.send(calls.working_memory(session_id))
+
+    async def keep_in_mind(self, session_id: str, text: str, **options: Any) -> None:
+        """Add to what a session has in mind."""
+        await self.send(calls.keep_in_mind(session_id, text, options))
+
+    async def changes(self, after: str = "", *, wait: int = 0, **filters: Any) -> AsyncIterator[tuple[Change, str]]:
+        """Changes in order, each with the cursor to go on from after it was dealt with; ends when there is none.
+
+        `wait` is how many seconds, up to 20, the server may wait for one.
+        """
+        while True:
+            page = await self.send(calls.changes({**filters, "after": after, "wait": wait}))
+            if not page.items:
+                return
+            after = page.next or after
+            for change in page.items:
+                yield change, after

@@ -1,0 +1,114 @@
+"""One turn of a conversation: context, model, answer, events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from nous_client.models import Context, Report
+
+if TYPE_CHECKING:
+    from nous_client.client import AsyncNous, Nous
+
+
+class _TurnState:
+    """What a turn knows. `context` is there once it is entered, `report` once it has ended with an answer."""
+
+    def __init__(self, session_id: str, input: str, options: Mapping[str, Any]) -> None:
+        self.session_id = session_id
+        self.input = input
+        self.options = dict(options)
+        self.answer = ""
+        self.report: Report | None = None
+        self._context: Context | None = None
+
+    @property
+    def context(self) -> Context:
+        """The context of this turn. Raises RuntimeError before the turn is entered."""
+        if self._context is None:
+            raise RuntimeError("Enter the turn first: `with nous.turn(…) as turn`.")
+        return self._context
+
+    @property
+    def system_prompt(self) -> str:
+        """The prompt to give to the model as its system prompt."""
+        return self.context.system_prompt
+
+    def _events(self) -> list[dict[str, Any]]:
+        """What was said, keyed by the context, so that a turn is recorded once."""
+        place = {name: self.options[name] for name in ("project",) if self.options.get(name)}
+        shared = {"loop_id": self.session_id[:100], **place}
+        key = str(self.context.id)
+        return [
+            {"kind": "user_input", "content": self.input, "key": f"{key}:input", **shared},
+            {"kind": "actor_output", "content": self.answer, "key": f"{key}:answer", **shared},
+        ]
+
+    @property
+    def _answered(self) -> bool:
+        return bool(self.answer.strip()) and self.context.id is not None
+
+
+def text_of(message: Any) -> str:
+    """The text of a message of the anthropic SDK."""
+    return "".join(block.text for block in message.content if block.type == "text")
+
+
+class Turn(_TurnState):
+    """`with nous.turn(session_id, input) as turn`: asks for the context; at the end reports `turn.answer` and records
+    what was said.
+
+    Entering raises Blocked where a censor forbids the input. Nothing is reported when the block raises, or where
+    `answer` stays empty. `create` calls a model of the anthropic SDK and sets `answer` by itself.
+    """
+
+    def __init__(self, nous: Nous, session_id: str, input: str, options: Mapping[str, Any]) -> None:
+        super().__init__(session_id, input, options)
+        self.nous = nous
+
+    def __enter__(self) -> Self:
+        self._context = self.nous.context(self.input, self.session_id, **self.options)
+        self._context.raise_if_blocked()
+        return self
+
+    def create(self, client: Any, **arguments: Any) -> Any:
+        """The message of `client.messages.create`, with this turn's prompt and input; `messages` may be given."""
+        arguments.setdefault("messages", [{"role": "user", "content": self.input}])
+        message = client.messages.create(system=self.system_prompt, **arguments)
+        self.answer = text_of(message)
+        return message
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._answered:
+            self.report = self.nous.report_answer(self.context.id, self.answer)
+            self.nous.log_events(self._events())
+
+
+class AsyncTurn(_TurnState):
+    """`async with nous.turn(session_id, input) as turn`. See `Turn`."""
+
+    def __init__(self, nous: AsyncNous, session_id: str, input: str, options: Mapping[str, Any]) -> None:
+        super().__init__(session_id, input, options)
+        self.nous = nous
+
+    async def __aenter__(self) -> Self:
+        self._context = await self.nous.context(self.input, self.session_id, **self.options)
+        self._context.raise_if_blocked()
+        return self
+
+    async def create(self, client: Any, **arguments: Any) -> Any:
+        """The message of `client.messages.create`, with this turn's prompt and input; `messages` may be given."""
+        arguments.setdefault("messages", [{"role": "user", "content": self.input}])
+        message = await client.messages.create(system=self.system_prompt, **arguments)
+        self.answer = text_of(message)
+        return message
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._answered:
+            self.report = await self.nous.report_answer(self.context.id, self.answer)
+            await self.nous.log_events(self._events())

@@ -1,0 +1,167 @@
+"""The Python client over HTTP against the real server, blocking and asynchronous."""
+
+import asyncio
+import inspect
+import json
+from pathlib import Path
+
+import anthropic
+import pytest
+from nous_client import (
+    AsyncNous,
+    Blocked,
+    Invalid,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    Nous,
+    NousError,
+    Unreachable,
+    models,
+)
+
+from memory.models import Event, Fact
+from tests.factories import make_token
+from tests.judge_server import KEY, JudgeServer, Reply
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def nous(live_server, other_token):
+    with Nous(live_server.url, other_token, retries=0) as client:
+        yield client
+
+
+def test_turn_with_a_model_of_anthropic(nous, bruno):
+    nous.learn_fact("Tim lives in Lisbon.", subject="Tim", category="person")
+    with JudgeServer() as server:
+        text = [{"type": "text", "text": "Tim lives in Lisbon."}]
+        server.queue(Reply(content=text, stop_reason="end_turn"))
+        model = anthropic.Anthropic(api_key=KEY, base_url=server.url)
+        with nous.turn("s", "Where does Tim live?") as turn:
+            message = turn.create(model, model="claude-sonnet-5", max_tokens=200)
+        assert "Tim lives in Lisbon." in server.requests[0]["system"]
+        assert server.requests[0]["messages"] == [{"role": "user", "content": "Where does Tim live?"}]
+    assert message.content[0].text == turn.answer
+    assert [use.referenced for use in turn.report.items if use.type == "fact"] == [True]
+    assert list(Event.objects.filter(agent=bruno).order_by("id").values_list("kind", "content", "loop_id")) == [
+        ("user_input", "Where does Tim live?", "s"),
+        ("actor_output", "Tim lives in Lisbon.", "s"),
+    ]
+
+
+def test_turn_that_fails_or_says_nothing_reports_nothing(nous, bruno):
+    def breaks_off():
+        with nous.turn("s", "Hello") as turn:
+            turn.answer = "Half an ans"
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        breaks_off()
+    with nous.turn("s", "Hello"):
+        pass
+    assert not Event.objects.filter(agent=bruno).exists()
+    with pytest.raises(RuntimeError, match="Enter the turn"):
+        nous.turn("s", "Hello").system_prompt  # noqa: B018
+
+
+def test_turn_stops_at_a_censor(nous, api, charlie, bruno):
+    censor = {"pattern": "delete production", "reason": "Never.", "severity": "absolute"}
+    assert api.as_person(charlie).post("/censors?agent=bruno", censor).status_code == 201
+    with pytest.raises(Blocked, match="Never"), nous.turn("s", "delete production now"):
+        raise AssertionError
+    with pytest.raises(Blocked, match="Never"):
+        nous.check_censors("delete production").raise_if_blocked()
+
+
+def test_memory_of_each_kind(nous, bruno):
+    for number in range(5):
+        nous.learn_fact(f"Lamp {number} hangs in room {number * 7}.", category="technical", tags=["lamps"])
+    assert [len(list(nous.facts(tag="lamps", limit=limit))) for limit in (2, 5, 50)] == [5, 5, 5]
+    hits = nous.recall("Where does lamp 3 hang?", type=["fact"], limit=2)
+    assert hits[0].content == "Lamp 3 hangs in room 21."
+    assert nous.fact(hits[0].id).tags == ["lamps"]
+    events = [{"kind": "tool_call", "content": "ls"}, {"kind": "tool_result", "content": "a b", "key": "k"}]
+    assert [event.repeated for event in nous.log_events(events)] == [False, False]
+    assert [event.repeated for event in nous.log_events(events[1:])] == [True]
+    episode = nous.open_episode("Release", detail="We shipped.")
+    assert nous.close_episode(episode.id, summary="Shipped.", outcome="success").ended_at
+    nous.keep_in_mind("s", "Ask about tea.")
+    assert nous.working_memory("s").items[0]["text"] == "Ask about tea."
+    assert "Bruno" in nous.identity().prompt
+    change = nous.propose_identity_change("values", "Truth first.", "Asked for.")
+    assert change.proposal["status"] == "pending"
+    context = nous.context("Where does lamp 3 hang?", "s", budget=2000)
+    assert nous.report_outcome(context.id, "success").outcome == "success"
+    kinds = [change.kind for change, _ in nous.changes(kinds="fact.learned", limit=2)]
+    assert kinds == ["fact.learned"] * 5
+
+
+def test_refusals_are_errors_that_say_why(nous, live_server, bruno):
+    with pytest.raises(Invalid, match="content") as invalid:
+        nous.learn_fact("")
+    assert invalid.value.errors[0]["field"] == "content"
+    assert invalid.value.request_id
+    with pytest.raises(NotFound):
+        nous.fact("0b1e2f3a-0000-4000-8000-000000000000")
+    with pytest.raises(NotFound):
+        nous.fact("../identity")
+    with pytest.raises(NotAuthenticated), Nous(live_server.url, "nous_wrong") as stranger:
+        stranger.identity()
+    with (
+        pytest.raises(NotAllowed, match="scope"),
+        Nous(live_server.url, make_token(bruno, scopes=["context:read"])) as few,
+    ):
+        few.learn_fact("Tea is hot.")
+    assert not Fact.objects.exists()
+
+
+def test_asynchronous_client_does_the_same(live_server, other_token, bruno):
+    async def run():
+        async with AsyncNous(live_server.url, other_token) as nous:
+            await nous.learn_fact("Tim lives in Lisbon.", subject="Tim", category="person")
+            async with nous.turn("s", "Where does Tim live?") as turn:
+                turn.answer = "Tim lives in Lisbon."
+            found = [fact.content async for fact in nous.facts(limit=1)]
+            changes = [change.kind async for change, _ in nous.changes(kinds="fact.*")]
+            with pytest.raises(Invalid):
+                await nous.learn_fact("")
+            return turn, found, changes
+
+    turn, found, changes = asyncio.run(run())
+    assert "Tim lives in Lisbon." in turn.system_prompt
+    assert turn.report.items[0].referenced
+    assert found == ["Tim lives in Lisbon."]
+    assert changes == ["fact.learned"]
+
+
+def test_both_clients_have_the_same_methods():
+    def methods(kind):
+        found = inspect.getmembers(kind, inspect.isfunction)
+        return {name: list(inspect.signature(one).parameters) for name, one in found if not name.startswith("_")}
+
+    assert methods(Nous) == methods(AsyncNous)
+
+
+def test_without_a_token_the_client_says_what_to_do(monkeypatch):
+    monkeypatch.delenv("NOUS_TOKEN", raising=False)
+    with pytest.raises(NousError, match="NOUS_TOKEN"):
+        Nous("http://127.0.0.1:1")
+
+
+def test_server_that_is_away_is_unreachable():
+    with pytest.raises(Unreachable), Nous("http://127.0.0.1:1", "nous_x", retries=0) as nous:
+        nous.identity()
+
+
+def test_models_are_those_of_the_api():
+    schemas = json.loads(Path("docs/openapi.json").read_text())["components"]["schemas"]
+    names = {
+        "Context": "ContextOut", "Section": "SectionOut", "Report": "ResponseOut", "Use": "UseOut", "Fact": "FactOut",
+        "LearnedFact": "LearnOut", "Event": "RecordedOut", "Hit": "RecallItem", "Episode": "EpisodeOut",
+        "Identity": "IdentityOut", "IdentityChange": "ChangeOut", "CensorCheck": "CensorCheckOut",
+        "WorkingMemory": "WorkingOut", "Change": "FeedChangeOut", "Outcome": "OutcomeOut",
+    }  # fmt: skip
+    for ours, theirs in names.items():
+        assert set(getattr(models, ours).model_fields) <= set(schemas[theirs]["properties"]), ours
