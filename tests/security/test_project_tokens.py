@@ -179,6 +179,18 @@ def test_project_token_that_may_write_global_memory(api, ada, foreign):
     assert caller.post("/censors", {"pattern": "apollo", "reason": "Mine."}).status_code == 201
 
 
+def test_project_token_is_shown_nothing_that_people_found_wrong_elsewhere(api, ada, foreign):
+    """What is learned everywhere is compared with what any project knows; the answer held the other fact."""
+    reviewer = api.as_person(make_person("rita", "Reviewer"))
+    assert reviewer.post(f"/facts/{foreign['fact']}/invalidate", {}, {"agent": "ada"}).status_code == 200
+    before = Fact.objects.count()
+    caller = api.as_token(make_token(ada, name="both", projects=["apollo"], global_memory="write"))
+    answer = caller.post("/facts", {"content": f"the {SECRET} ledger uses PostgreSQL", "subject": "ledger"})
+    assert answer.status_code == 409
+    assert foreign["fact"] not in answer.content.decode()
+    assert Fact.objects.count() == before
+
+
 def test_project_token_is_made_by_people_and_audited(ada, foreign):
     charlie = browser(make_person("charlie2", "Administrator"))
     page = charlie.get("/agents/ada/tokens/").content.decode()

@@ -211,6 +211,8 @@ def fact_reconcile(
     rejected = None if fact.endorsed else rejected_like(fact, vector=precheck.vector)
     if rejected is not None:
         wrong, match = rejected
+        if not by.reads_project(wrong.project):
+            raise Conflict("People found wrong what this says, in a project that this token does not reach.")
         review = relearned_review_open(fact=fact, rejected=wrong, match=match, by=by)
         if stored:
             fact_invalidate(fact=fact, by=by, reason="It says what people found wrong.")

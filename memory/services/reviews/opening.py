@@ -125,7 +125,7 @@ def _caps_check(review: MemoryReview, by: Principal) -> None:
             raise TooMany(
                 f"{about} reviews of this word of people's wait, as many as may: learn it once they are resolved.",
                 retry_after=REVIEW_RETRY_SECONDS,
-                fact=str(review.old.pk),
+                **({"fact": str(review.old.pk)} if by.reads_project(review.old.project) else {}),
             )
     if len(_opened_at(waiting, by, MAX_WAITING_REVIEWS_PER_TOKEN)) >= MAX_WAITING_REVIEWS_PER_TOKEN:
         raise TooMany(
