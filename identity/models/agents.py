@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from nousweb.lib import clock
-from nousweb.lib.permissions import PermissionHolder
+from nousweb.lib.permission_holder import PermissionHolder
 
 
 class Persona(models.TextChoices):

@@ -7,7 +7,7 @@ from identity.models.agents import Agent, Persona
 from identity.models.author import AuthorFields
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from nousweb.lib import clock
-from nousweb.lib.permissions import PermissionHolder
+from nousweb.lib.permission_holder import PermissionHolder
 
 
 class AuditEventQuerySet(models.QuerySet["AuditEvent"]):

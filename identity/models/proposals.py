@@ -13,7 +13,7 @@ from identity.models.versions import IdentityVersion
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.sections import SECTION_POLICY, Risk, Section, SectionPolicy
 from nousweb.lib import clock
-from nousweb.lib.permissions import PermissionHolder
+from nousweb.lib.permission_holder import PermissionHolder
 
 
 class ChangeProposalQuerySet(models.QuerySet["ChangeProposal"]):

@@ -24,8 +24,8 @@ from memory.policy import (
     MAX_TITLE_CHARACTERS,
 )
 from memory.search.index_writer import index_put, index_remove
+from memory.services.endorsement import memory_bind, memory_endorse
 from memory.services.field_changes import fields_change
-from memory.services.peoples_memories import memory_bind, memory_endorse
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from nousweb.lib import clock
