@@ -19,7 +19,7 @@ Answer = TypeVar("Answer", bound=BaseModel)
 AGAIN = frozenset({429, 503})
 """The server says that nothing has changed and when to come back."""
 LONGEST_WAIT = 60.0
-"""Seconds; who is told to wait longer raises instead."""
+"""Seconds; a call that the server asks to wait longer raises instead."""
 
 
 @dataclass(frozen=True)
