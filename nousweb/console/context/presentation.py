@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from context.engine.record import ContextRecord
 from context.what_if.identity_delivery import section_label
 from nousweb.console.common.charts import stacked_bar
+from nousweb.console.context.contested_links import ContestedLink
 from nousweb.console.context.labels import (
     SCOPES,
     VERDICTS,
@@ -46,7 +47,8 @@ A_PAGE = 12
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One item as it stands in the prompt, and where it lives; `place` says which project and task it belongs to."""
+    """One item as it stands in the prompt, and where it lives; `place` says which project and task it belongs to,
+    `contested` where people decide about it."""
 
     text: str
     url: str
@@ -54,6 +56,7 @@ class Piece:
     id: str
     tokens: int
     place: str = ""
+    contested: ContestedLink | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,7 @@ class PromptView:
 
     slug: str
     record: ContextRecord
+    contested: Mapping[str, ContestedLink] = field(default_factory=dict)
 
     @property
     def share(self) -> int:
@@ -152,6 +156,7 @@ class PromptView:
                         item["id"],
                         item.get("tokens", 0),
                         "".join(f", {name} {item[name]}" for name in ("project", "task") if item.get(name)),
+                        self.contested.get(item["id"]) if item["type"] == "fact" else None,
                     )
                     for item in section["items"]
                 ),
@@ -245,6 +250,7 @@ class PromptView:
                 "word": VERDICTS.get(one["verdict"], ("", one["verdict"]))[1],
                 "url": memory_url(self.slug, one["type"], one["id"]),
                 "item_url": item_url(self.slug, one["type"], one["id"]) if one["verdict"] not in GONE else "",
+                "contested_link": self.contested.get(one["id"]) if one["type"] == "fact" else None,
                 "successor_url": memory_url(self.slug, "fact", one.get("superseded_by") or ""),
             }
             for one in found

@@ -1,15 +1,21 @@
 """The inspector's page: every state has an address, mistakes are named, and nothing is left behind."""
 
+import re
+
 import pytest
 from django.urls import reverse
 
-from context.engine.analysis.request import Message
+from context.engine.analysis.request import ContextRequest, Message
 from context.models import ContextRun
+from context.services.context import context_assemble
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from memory.services.decisions import decision_record
+from memory.services.reviews.resolve import review_resolve
+from nousweb.console.context.contested_links import contested_links
 from nousweb.console.context.forms import conversation_read, conversation_write, inspector_values
 from nousweb.lib.errors import Invalid
+from tests.context.test_contested import make_pair
 from tests.factories import EXPORT, make_fact, make_run
 from tests.http import browser, markup
 
@@ -232,3 +238,46 @@ def test_inspector_goes_on_from_a_run_with_its_own_profile(ada, ledger, actor, a
     assert "lowered in proportion to the budget" in page
     shown = text(browser(alice).get(run.get_absolute_url()))
     assert "Overridden for this call" in shown
+
+
+class TestContestedFacts:
+    """Each contested piece has a badge that leads to the question about it."""
+
+    ASKED = "Which PostgreSQL does the billing database run?"
+
+    @pytest.fixture
+    def question(self, ada, actor):
+        return make_pair(ada, actor)
+
+    def links(self, page):
+        return re.findall(r'class="piece-contested"\s+href="([^"]+)"', page)
+
+    def test_in_the_inspector_and_in_a_run(self, ada, actor, question, alice):
+        run = make_run(ada, actor, self.ASKED)
+        url = question.get_absolute_url()
+        for address in (f"{URL}?input={self.ASKED}", reverse("agent_context_run", args=["ada", run.pk])):
+            answer = browser(alice).get(address)
+            page = text(answer)
+            assert self.links(page) == [url, url]
+            assert page.count(f'<a href="{url}"') == 2, "beside both candidates"
+            assert "contested, newer" in page
+            assert "contested, older" in page
+            assert answer.context["shown"].linked
+
+    def test_in_core_memory(self, ada, actor, alice):
+        question = make_pair(ada, actor, category="preference")
+        page = text(browser(alice).get(URL, {"input": "Hello."}))
+        assert self.links(page) == [question.get_absolute_url()] * 2
+
+    def test_of_a_run_whose_question_is_decided_since(self, ada, actor, question, alice, bob):
+        run = make_run(ada, actor, self.ASKED)
+        review_resolve(review=question, resolution="replace", by=Principal.of_user(bob))
+        page = text(browser(alice).get(reverse("agent_context_run", args=["ada", run.pk])))
+        assert "contested, older, decided since" in page
+        assert self.links(page) == [question.get_absolute_url()] * 2
+        assert not self.links(text(browser(alice).get(URL, {"input": self.ASKED})))
+
+    def test_without_one_nothing_is_looked_up(self, ada, ledger, alice, django_assert_num_queries):
+        record = context_assemble(agent=ada, request=ContextRequest("s", EXPORT), by=Principal.of_user(alice))
+        with django_assert_num_queries(0):
+            assert contested_links(record, ada, Principal.of_user(alice)) == {}

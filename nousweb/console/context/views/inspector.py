@@ -21,6 +21,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.context.contested_links import contested_links
 from nousweb.console.context.forms import InspectorForm, inspector_values
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, PromptView
 from nousweb.lib.errors import Invalid, NotFound
@@ -125,7 +126,7 @@ def _preview(form: InspectorForm, agent: Agent, by: Principal) -> PromptView | N
     except Invalid as error:
         form_refuse(form, error, **FIELDS_OF_REQUEST)
         return None
-    return PromptView(agent.slug, record)
+    return PromptView(agent.slug, record, contested_links(record, agent, by))
 
 
 def _query(given: QueryDict) -> str:

@@ -25,6 +25,7 @@ from identity.selectors.filters import DateInput
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.common.requests import principal_of
 from nousweb.console.context.answer_marks import answer_pieces
+from nousweb.console.context.contested_links import contested_links
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView
 from nousweb.lib.errors import Invalid
@@ -112,7 +113,8 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     by.require(VIEW_RUN)
     agent = agent_get(slug)
     run = run_get(agent, by, pk)
-    shown = PromptView(slug, ContextRecord.of_run(run))
+    record = ContextRecord.of_run(run)
+    shown = PromptView(slug, record, contested_links(record, agent, by))
     sort = request.GET.get("sort", "")
     verdict = request.GET.get("verdict", "")
     sort = sort if sort in SORTS else "verdict"
