@@ -22,6 +22,14 @@ NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 """All of IPv6 that leads to the internet; other ranges wrap addresses of IPv4, or are of a site."""
 
+WORDS: dict[type[Exception], str] = {
+    socket.gaierror: "The name of its host cannot be found.",
+    ssl.SSLError: "Its certificate is not accepted, or it speaks no TLS.",
+    ConnectionRefusedError: "It takes no connections.",
+    TimeoutError: "It did not answer in time.",
+    http.client.HTTPException: "It ended the connection, or its answer is no HTTP.",
+}
+
 
 class NotSent(Exception):
     """The message did not reach its address; what it says is for people, and holds nothing of the message."""
@@ -85,8 +93,16 @@ def message_send(url: str, body: bytes, headers: dict[str, str]) -> Answer:
             response.read(ANSWER_BYTES)
             status = response.status
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise NotSent(f"The address cannot be reached ({type(error).__name__}).") from error
+        raise NotSent(_why(error)) from error
     return Answer(status, round((time.monotonic() - began) * 1000))
+
+
+def _why(error: Exception) -> str:
+    """What kept a message from its address, for people."""
+    for kinds, words in WORDS.items():
+        if isinstance(error, kinds):
+            return words
+    return f"The address cannot be reached ({type(error).__name__})."
 
 
 @contextmanager

@@ -300,6 +300,18 @@ def test_an_answer_drop_by_drop_is_cut(monkeypatch):
         thread.join()
 
 
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://127.0.0.1:1/", "It takes no connections."),
+        ("http://nobody.invalid/", "The name of its host cannot be found."),
+    ],
+)
+def test_what_kept_a_message_back_is_said_in_words(url, words):
+    with override_settings(WEBHOOK_ALLOW_PRIVATE=True), pytest.raises(NotSent, match=words):
+        message_send(url, b"{}", {})
+
+
 def test_a_scope_taken_away_takes_what_waits_along(ada, admin, actor, receiver):
     webhook, _ = webhook_create(agent=ada, url=receiver.url, scopes=SCOPES, bodies=True, by=admin)
     receiver.answers = [500]

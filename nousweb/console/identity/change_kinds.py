@@ -1,8 +1,9 @@
 """The kinds of change in words, and as the choices of a form."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
+from uuid import UUID
 
 from identity.policy.changes import CHANGE_KINDS
 
@@ -30,6 +31,22 @@ def kind_title(kind: str) -> str:
     """A kind in words: "Fact superseded"."""
     group, _, happened = kind.partition(".")
     return f"{_noun(group)} {happened}"
+
+
+def change_details(kind: str, details: Mapping[str, Any]) -> str:
+    """What belongs to a change of this kind in words; ids, which its link stands for, are left out."""
+    if kind == "events.recorded":
+        count = details.get("count", 1)
+        return f"{count} events" if count != 1 else ""
+    shown = {name: str(value) for name, value in details.items() if not _is_key(value)}
+    return ", ".join(f"{name.replace('_', ' ')} {value.replace('_', ' ')}" for name, value in shown.items())
+
+
+def _is_key(value: object) -> bool:
+    try:
+        return bool(UUID(str(value)))
+    except ValueError:
+        return False
 
 
 def _noun(group: str) -> str:

@@ -217,7 +217,8 @@ def test_inspector_number_of_queries_is_constant(ada, system, actor, alice, djan
     for number in (0, 40):
         for place in range(number):
             make_fact(ada, f"The ledger export failed {place} times.", system)
-        with django_assert_num_queries(23):
+        # Of so many some contest each other, whose reviews are one statement.
+        with django_assert_num_queries(24 if number else 23):
             client.get(URL, {"input": EXPORT})
 
 

@@ -13,6 +13,7 @@ from memory.services.censors import censor_create
 from memory.services.episodes import episode_open
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_learn
+from nousweb.console.identity.change_kinds import change_details
 from tests.factories import make_principal
 from tests.http import signed_in
 
@@ -125,3 +126,18 @@ def test_the_number_of_statements_stays(administrator, ada, actor, actor_token, 
         more(number)
     statements()
     assert statements()[0] == few
+
+
+@pytest.mark.parametrize(
+    ("kind", "details", "words"),
+    [
+        ("events.recorded", {"count": 1, "first_id": 7, "last_id": 7}, ""),
+        ("events.recorded", {"count": 3, "first_id": 7, "last_id": 9}, "3 events"),
+        ("loop.closed", {"closed_by": "idle"}, "closed by idle"),
+        ("fact.superseded", {"superseded_by": "0b1e0d0c-6a35-4c8e-9a4b-3f1f3c0a7d11"}, ""),
+        ("review.resolved", {"resolution": "old_wrong"}, "resolution old wrong"),
+        ("identity.changed", {"section": "values", "version": 4}, "section values, version 4"),
+    ],
+)
+def test_details_in_words(kind, details, words):
+    assert change_details(kind, details) == words

@@ -118,3 +118,15 @@ def test_webhook_secret_rotated_and_shown_once(browser, webhook):
 def test_webhook_edit_is_for_administrators(request, webhook, who):
     browser = signed_in(request.getfixturevalue(who))
     assert browser.get(reverse("agent_webhook_edit", args=["ada", webhook.pk])).status_code == 403
+
+
+def test_webhook_message_that_is_tried_again(browser, webhook):
+    waiting = WebhookDelivery(webhook=webhook, number=1, changes=[1], kinds=["fact.learned"])
+    waiting.save()
+    assert "Next try" not in browser.get(webhook.get_absolute_url()).content.decode()
+    waiting.attempts, waiting.error = 3, "The name of its host cannot be found."
+    waiting.save()
+    page = browser.get(webhook.get_absolute_url()).content.decode()
+    assert "Next try" in page
+    assert "Tried again" in page
+    assert waiting.error in page

@@ -14,7 +14,7 @@ from identity.services.change_feed import changes_latest, kinds_of, stream_publi
 from nousweb.console.common.object_links import change_links
 from nousweb.console.common.pagination import PAGE_SIZE, query_without
 from nousweb.console.common.requests import principal_of
-from nousweb.console.identity.change_kinds import kind_choices, kind_title
+from nousweb.console.identity.change_kinds import change_details, kind_choices, kind_title
 
 MAX_DIGITS = 18
 
@@ -61,7 +61,10 @@ def agent_changes(request: HttpRequest, slug: str) -> HttpResponse:
     before = _places(request.GET.get("before", ""))
     found = changes_latest(agent=agent, streams=streams, kinds=kinds, before=before, limit=PAGE_SIZE)
     links = change_links(agent, found.changes, streams)
-    rows = [(change, kind_title(change.kind), links[change.pk]) for change in found.changes]
+    rows = [
+        (change, kind_title(change.kind), links[change.pk], change_details(change.kind, change.details))
+        for change in found.changes
+    ]
     return render(
         request,
         "identity/changes.html",

@@ -110,6 +110,7 @@ def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
         found = found.filter(status=status)
     else:
         status = ""
+    waiting = webhook.deliveries.filter(status="waiting", attempts__gt=0).exists()
     page = Paginator(found, DELIVERIES_A_PAGE).get_page(request.GET.get("page"))
     tabs = [
         {"label": label, "url": f"?status={value}" if value else "?", "active": value == status}
@@ -125,10 +126,18 @@ def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
             "tabs": tabs,
             "status": status,
             "page": page,
-            "rows": [(delivery, STATUS_KINDS[delivery.status]) for delivery in page],
+            "rows": [(delivery, *_state(delivery)) for delivery in page],
+            "next_try": webhook.due_at if waiting and webhook.state == Webhook.State.ACTIVE else None,
             "dead": webhook.deliveries.filter(status="dead").count(),
         },
     )
+
+
+def _state(delivery: WebhookDelivery) -> tuple[str, str]:
+    """The badge of a message: its kind and its word."""
+    if delivery.status == WebhookDelivery.Status.WAITING and delivery.attempts:
+        return "warn", "Tried again"
+    return STATUS_KINDS[delivery.status], delivery.get_status_display()
 
 
 def _act(request: HttpRequest, by: Principal, agent: Agent, webhook: Webhook) -> HttpResponse:
