@@ -1,10 +1,11 @@
 """Assembly of the sections that are always on, as a pure function: budgets, order, and what is listed is shown."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context.engine import assembly
-from context.engine.assembly import Assembly, FixedSection, Item
+from context.engine.assembly import Assembly, FixedSection, Item, list_item
 from nousweb.lib.fencing import fence_block, fence_line
 from nousweb.lib.token_estimate import estimate_tokens
 from tests.context.engine_inputs import resolved_request
@@ -206,3 +207,16 @@ def test_code_block_cut_open_does_not_swallow_the_next_section():
     assert result.sections[0].truncated
     assert result.sections[0].text.count("```") == 2
     assert [section.label for section in result.sections] == ["Identity", "User Profile"]
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "line"),
+    [
+        ("Lives in Berlin.", "Tim", "- [Tim] Lives in Berlin."),
+        ("Tim lives in Berlin.", "tim", "- Tim lives in Berlin."),
+        ("Timothy lives in Berlin.", "Tim", "- [Tim] Timothy lives in Berlin."),
+        ("2026-05-02: the train was late.", "2026-05-02", "- 2026-05-02: the train was late."),
+    ],
+)
+def test_list_item_does_not_repeat_a_label_with_which_its_sentence_begins(text, label, line):
+    assert list_item(text, label) == line

@@ -26,8 +26,8 @@ from tests.factories import make_principal, make_token
 OLD = "The billing database runs PostgreSQL 15."
 NEW = "The billing database runs PostgreSQL 17."
 ASK = {"session_id": "s", "input": "Which PostgreSQL does the billing database run?", "explain": True}
-OLD_LINE = f"- (contested, older, since 2026-03-01) {OLD}"
-NEW_LINE = f"- (contested, newer, since 2026-05-02) {NEW}"
+OLD_LINE = f"- (contested, older, 2026-03-01) {OLD}"
+NEW_LINE = f"- (contested, newer, 2026-05-02) {NEW}"
 MARCH, MAY = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 5, 2, tzinfo=UTC)
 HEADINGS = {"facts": "## Relevant Facts", "user_profile": "## User Profile"}
 
@@ -168,8 +168,8 @@ def test_contested_facts_of_core_memory_are_marked_there(ada, actor, asked, syst
     learn(ada, "Tim prefers window seats.", actor, category="preference", confidence=0.9)
     body = asked(input="hello")
     assert lines_of(body, "user_profile")[:2] == [
-        "- (contested, newer, since 2026-05-02) Tim prefers 3 cups of tea.",
-        "- (contested, older, since 2026-03-01) Tim prefers 2 cups of tea.",
+        "- (contested, newer, 2026-05-02) Tim prefers 3 cups of tea.",
+        "- (contested, older, 2026-03-01) Tim prefers 2 cups of tea.",
     ]
     assert [item["contested"] for item in items_of(body, "user_profile")] == ["newer", "older", None]
     agent_configure(agent=ada, name=CONFIG_KEY, value="newest_only", by=system)
@@ -182,8 +182,8 @@ def test_contested_core_fact_brings_what_was_only_to_be_searched(ada, actor, ask
     for text in ("hello", "How many cups of tea does Tim drink a day?"):
         body = asked(input=text)
         assert lines_of(body, "user_profile") == [
-            "- (contested, newer, since 2026-05-02) Tim drinks 3 cups of tea a day.",
-            "- (contested, older, since 2026-03-01) Tim drinks 2 cups of tea a day.",
+            "- (contested, newer, 2026-05-02) Tim drinks 3 cups of tea a day.",
+            "- (contested, older, 2026-03-01) Tim drinks 2 cups of tea a day.",
         ]
         assert lines_of(body) == []
 
@@ -192,18 +192,18 @@ def test_contested_word_of_people_comes_first_whatever_is_newer(ada, actor, revi
     learn(ada, OLD, reviewer, valid_from=MARCH)
     learn(ada, NEW, actor, valid_from=MAY)
     assert lines_of(asked()) == [
-        f"- (contested by an agent, people's word, since 2026-03-01) {OLD}",
-        f"- (contested, an agent's word, newer, since 2026-05-02) {NEW}",
+        f"- (contested by an agent, people's word, 2026-03-01) {OLD}",
+        f"- (contested, an agent's word, newer, 2026-05-02) {NEW}",
     ]
     agent_configure(agent=ada, name=CONFIG_KEY, value="newest_only", by=system)
-    assert lines_of(asked()) == [f"- (contested by an agent, people's word, since 2026-03-01) {OLD}"]
+    assert lines_of(asked()) == [f"- (contested by an agent, people's word, 2026-03-01) {OLD}"]
 
 
 def test_contested_word_of_people_in_core_memory_brings_no_text_of_an_agent(ada, actor, reviewer, asked):
     learn(ada, "Tim drinks 2 cups of tea a day.", reviewer, valid_from=MARCH, category="preference")
     learn(ada, "Tim drinks 3 cups of tea a day.", actor, valid_from=MAY)
     assert lines_of(asked(input="hello"), "user_profile") == [
-        "- (contested by an agent, people's word, since 2026-03-01) Tim drinks 2 cups of tea a day."
+        "- (contested by an agent, people's word, 2026-03-01) Tim drinks 2 cups of tea a day."
     ]
 
 
@@ -242,7 +242,7 @@ def test_contested_older_is_never_told_where_the_newer_has_no_room(ada, actor, a
     longer = "The billing database runs PostgreSQL 17, " + "which was moved to the new cluster last week " * 6
     known, other = learn(ada, OLD, actor), learn(ada, longer, actor)
     make_review(known.fact, other.fact)
-    body = asked(budgets={"facts": 60})
+    body = asked(budgets={"facts": 56})
     assert [line for line in lines_of(body) if OLD in line] == []
     assert "has no room" in next(one["reason"] for one in body["candidates"] if one["text"] == OLD)
 

@@ -181,7 +181,7 @@ class Contests:
 
     def _mark(self, one: ContestedCandidate, age: str, partners: Sequence[str]) -> str:
         by_people = {self.facts[key].endorsed for key in partners}
-        date = f"{'from' if one.since > self._now else 'since'} {one.since.astimezone(UTC):%Y-%m-%d}"
+        date = f"{'from ' if one.since > self._now else ''}{one.since.astimezone(UTC):%Y-%m-%d}"
         if one.endorsed and True not in by_people:
             return f"contested by an agent, people's word, {date}"
         whose = ", an agent's word" if not one.endorsed and True in by_people else ""

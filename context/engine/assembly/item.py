@@ -56,9 +56,11 @@ class Item:
 def list_item(text: str, label: str = "", mark: str = "") -> str:
     """A memory as one line of a prompt, which it cannot leave; `label` says whom or when it is about.
 
-    `mark` is ours, in front of all, and no text can pass for one.
+    A line that begins with those words says so itself. `mark` is ours, in front of all, and no text can pass for one.
     """
     line = fence_line(text)
+    said, rest = line[: len(label)].casefold() == label.casefold(), line[len(label) : len(label) + 1]
+    label = "" if said and not rest.isalnum() else label
     if line.casefold().startswith(_MARK_START):
         line = f"\\{line}"
     words = [f"({mark})" if mark else "", fence_label(label) if label else "", line]
