@@ -80,8 +80,8 @@ def material_load(
     """
     watch = _Stopwatch()
     request = resolved.request
-    pins = pins_of(view.agent, request.as_of)
-    censors = censors_in_force(view, request.as_of)
+    pins = pins_of(view.agent, request.as_of, resolved.rows)
+    censors = censors_in_force(view, request.as_of, resolved.rows)
     fixed = fixed_sections(view, resolved, pins, censors)
     watch.lap("sections")
     failed: list[tuple[str, str]] = []

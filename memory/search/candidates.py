@@ -20,7 +20,7 @@ from memory.policy import PROFILE_CATEGORIES
 from memory.search.query_context import Counts
 from memory.search.request import SearchRequest
 from memory.search.scoring import Candidates, Flags, rarity
-from nousweb.lib.prepared_statements import rows_prepared
+from nousweb.lib.prepared_statements import array_text, rows_prepared
 
 LEAST_HITS, MOST_HITS = 30, 50
 """Candidates of each of the two searches, before neighbours: three for each item asked for, within these bounds."""
@@ -105,7 +105,7 @@ SELECT
     (SELECT json_agg(json_build_array(said, also)) FROM spelled)
 """  # noqa: S608
     [(model, held, df, every, asked, spelled)] = rows_prepared(
-        statement, {"query": query, "personas": list(view.personas)}
+        statement, {"query": query, "personas": array_text(view.personas)}
     )
     if held:
         items = sum(row[0] for row in held)
@@ -227,7 +227,7 @@ def _fetch_statement(
         **known_values,
         **wanted_values,
         **lexeme_values(lexemes, counts.spellings),
-        "lexical": list(lexical),
+        "lexical": array_text(lexical),
     }
     found = "SELECT unnest(%(lexical)s::bigint[])"
     cosine = "NULL::double precision"
@@ -256,10 +256,11 @@ WITH hits AS MATERIALIZED (
 ), every AS MATERIALIZED (
     SELECT true AS hit, {FETCHED} FROM hits
     UNION ALL SELECT false, near.* FROM hits AS hit CROSS JOIN LATERAL (
-        SELECT {columns} FROM {beside} AS b WHERE b.position < hit.position ORDER BY b.position DESC LIMIT {NEIGHBOURS}
-    ) AS near
-    UNION ALL SELECT false, near.* FROM hits AS hit CROSS JOIN LATERAL (
-        SELECT {columns} FROM {beside} AS b WHERE b.position > hit.position ORDER BY b.position LIMIT {NEIGHBOURS}
+        SELECT {columns} FROM (
+            (SELECT * FROM {beside} AS b WHERE b.position < hit.position ORDER BY b.position DESC LIMIT {NEIGHBOURS})
+            UNION ALL
+            (SELECT * FROM {beside} AS b WHERE b.position > hit.position ORDER BY b.position LIMIT {NEIGHBOURS})
+        ) AS sides
     ) AS near
 )
 SELECT DISTINCT ON (id) {FETCHED}, hit FROM every ORDER BY id, hit DESC

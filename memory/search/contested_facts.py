@@ -4,6 +4,7 @@ Two facts are contested while a review of them has no resolution, also when it e
 either, and while both are held to be true.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,7 +106,7 @@ _READ = _FACT.replace("id,", f"{_NAME}, fact.id::text,", 1)
 _STATEMENT = (
     "WITH RECURSIVE reached (id) AS (SELECT unnest(%(ids)s::uuid[]) UNION"  # noqa: S608
     f" SELECT partner.id FROM reached CROSS JOIN LATERAL ({_pairs_of('reached.id', '{other} AS id')}) AS partner)"
-    f" SELECT contest.pairs, {_READ} FROM reached"
+    f" SELECT contest.pairs::text, {_READ} FROM reached"
     f" CROSS JOIN LATERAL (SELECT json_agg(pair) AS pairs FROM ({_pairs_of('reached.id', _ABOUT)}) AS each) AS contest"
     f" CROSS JOIN LATERAL (SELECT {_FACT}, subject_alias_id FROM {Fact._meta.db_table} AS own WHERE own.id = reached.id"
     " AND own.agent_id = %(agent)s::bigint AND own.persona = ANY(%(personas)s::text[]) AND own.active AND "
@@ -136,7 +137,7 @@ def contested_facts(
         fact = _of_row(*columns)
         found[fact.hit.id] = fact
         pairs[fact.hit.id] = [
-            (other, kind, _codes(reasons), relation or "") for other, kind, reasons, relation in about
+            (other, kind, _codes(reasons), relation or "") for other, kind, reasons, relation in json.loads(about)
         ]
     return _made(found, pairs)
 

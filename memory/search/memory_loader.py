@@ -13,7 +13,7 @@ from memory.search.as_of import memories_as_of
 from memory.search.candidates import source_of
 from memory.search.result import HIT_COLUMNS
 from memory.types import MEMORY_TYPES
-from nousweb.lib.prepared_statements import rows_prepared
+from nousweb.lib.prepared_statements import array_text, rows_prepared
 
 TextAndMetadata = tuple[str, Mapping[str, Any]]
 
@@ -80,7 +80,7 @@ def hits_load(
         f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)} LIMIT 1) AS own (content, metadata, subject_name)"
     )
     names = ("content", "metadata", "subject_name", "type", "id", *HIT_COLUMNS)
-    rows = rows_prepared(statement, {"ids": list(items)}, binary=True)
+    rows = rows_prepared(statement, {"ids": array_text(items)}, binary=True)
     found = {key: dict(zip(names, row, strict=True)) for key, *row in rows}
     for hit in found.values():
         hit["tags"] = hit["tags"] or []

@@ -20,6 +20,7 @@ _LINE_MARKS = "".join(_QUOTES) + "*+-＊﹡＋﹢－﹣"
 _RULE = re.compile(r"[=＝]+|-+")
 _LIST_MARK = re.compile(r"[-+*](?=\s|$)")
 _LIST_NUMBER = re.compile(r"(\d{1,9})([.)](?=\s|$))")
+_PLAIN_START = re.compile(r"[A-Za-z]|[0-9](?!\d*[.)])")
 _CODE_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)")
 _DEEPEST = 6
 # Letters and symbols that show as nothing.
@@ -32,7 +33,7 @@ def fence_line(text: str) -> str:
     No mark of a chat template and no tag is left in it. Fencing it twice changes nothing more.
     """
     line = escape_markup(" ".join(plain_text(text).split()))
-    if _begins_with_letter(line):
+    if _begins_plainly(line):
         return line
     start = _first_ink(line)
     if (
@@ -73,7 +74,7 @@ def truncate_block(text: str, budget: int) -> str:
 
 
 def _fence_heading(line: str, level: int) -> str:
-    if _begins_with_letter(line):
+    if _begins_plainly(line):
         return line
     underline = _first_ink(line, passing="".join(_QUOTES))
     if _RULE.fullmatch("".join(char for char in line[underline:] if not _unseen(char))):
@@ -87,9 +88,9 @@ def _fence_heading(line: str, level: int) -> str:
     return line[:start] + "#" * min(depth + level - 2, _DEEPEST) + line[start + depth :]
 
 
-def _begins_with_letter(line: str) -> bool:
-    """Whether no mark of a heading, list, quote or rule can come before the text of `line`."""
-    return "A" <= line[:1] <= "Z" or "a" <= line[:1] <= "z"
+def _begins_plainly(line: str) -> bool:
+    """Whether `line` surely has no mark of a heading, list, quote or rule before its text: fast, for most lines."""
+    return _PLAIN_START.match(line) is not None
 
 
 def _heading_start(line: str) -> int:

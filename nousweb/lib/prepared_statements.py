@@ -1,12 +1,13 @@
 """Statements that every request sends again: bound by the server, so that a connection need not plan them each time."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db.backends.utils import CursorWrapper
 from django.db.models import AutoField, Field, JSONField, Model, QuerySet
 from psycopg import Cursor
 from psycopg.pq import Format
@@ -14,10 +15,10 @@ from psycopg.sql import quote
 from pydantic_core import to_json
 
 Row = TypeVar("Row", bound=Model)
+Rows = list[tuple[Any, ...]]
 
 
-@contextmanager
-def prepared_cursor(*, binary: bool = False) -> Iterator[Any]:
+def prepared_cursor(*, binary: bool = False) -> CursorWrapper:
     """A cursor whose statements are prepared from their second use on a connection on (NOUS_DB_PREPARE).
 
     Their text must not hold what changes from call to call, and each parameter needs a cast where its type is not
@@ -31,8 +32,8 @@ def prepared_cursor(*, binary: bool = False) -> Iterator[Any]:
     logged = own.queries_logged
     raw = own.create_cursor() if logged else Cursor(own.connection)
     raw.format = Format.BINARY if binary and not logged else Format.TEXT
-    with own._prepare_cursor(raw) as cursor:
-        yield cursor
+    cursor: CursorWrapper = own._prepare_cursor(raw)
+    return cursor
 
 
 def array_text(values: Iterable[int | str]) -> str:
@@ -127,9 +128,17 @@ class CachedQuery:
 
     def rows(self, shape: Any, **values: Any) -> list[tuple[Any, ...]]:
         """The rows for these values; all that have a stand-in must be given."""
+        return rows_prepared(self.text(shape), values)
+
+    def bound(self, shape: Any, **values: Any) -> "BoundQuery":
+        """The query for these values, to be asked for together with others."""
+        return BoundQuery(self, shape, values)
+
+    def text(self, shape: Any) -> str:
+        """The statement for a shape."""
         if shape not in self._made:
             self._made[shape] = self._written(shape)
-        return rows_prepared(self._made[shape], values)
+        return self._made[shape]
 
     def _written(self, shape: Any) -> str:
         text, parameters = self._build(shape, **self._stand_ins).query.sql_with_params()
@@ -146,6 +155,35 @@ class CachedQuery:
             return quote(value, connection.connection).replace("%", "%%")
 
         return re.sub("%%|%s", placed, text)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """A cached query with the values that it is asked for. Values of one name are the same in all that are asked for
+    together; columns come as JSON has them: keys and moments as text, JSONB as Python's values."""
+
+    query: CachedQuery
+    shape: Any
+    values: Mapping[str, Any]
+
+    def rows(self) -> Rows:
+        """Its rows, by themselves."""
+        return rows_together({"rows": self})["rows"]
+
+
+def rows_together(queries: Mapping[str, BoundQuery]) -> dict[str, Rows]:
+    """The rows of several queries, by their names, in one statement: a few short ones cost more in sending than in
+    reading. None is answered where one fails."""
+    statement = _together(tuple((one.query, one.shape) for one in queries.values()))
+    values = {name: value for one in queries.values() for name, value in one.values.items()}
+    [found] = rows_prepared(statement, values)
+    return {name: [tuple(row.values()) for row in rows or ()] for name, rows in zip(queries, found, strict=True)}
+
+
+@lru_cache(maxsize=256)
+def _together(queries: tuple[tuple[CachedQuery, Any], ...]) -> str:
+    parts = (f"(SELECT json_agg(to_json(part)) FROM ({query.text(shape)}) AS part)" for query, shape in queries)  # noqa: S608
+    return f"SELECT {', '.join(parts)}"
 
 
 def columns_of(model: type[Model], alias: str) -> str:
@@ -176,9 +214,10 @@ def session_tuned(name: str, settings: Mapping[str, str]) -> None:
 
     `name` says what has been set, and is remembered with the connection.
     """
-    connection.ensure_connection()
-    raw = connection.connection
-    local = connection.in_atomic_block
+    own = connections[DEFAULT_DB_ALIAS]
+    own.ensure_connection()
+    raw: Any = own.connection
+    local = own.in_atomic_block
     if not local and name in getattr(raw, "nous_tuned", ()):
         return
     asked = ", ".join(f"set_config('{key}', '{value}', {str(local).lower()})" for key, value in settings.items())

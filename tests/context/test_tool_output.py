@@ -81,7 +81,7 @@ def test_tool_output_stays_within_its_budget(client, knight, actor):
 def test_tool_output_takes_one_statement_more(client, knight, actor, django_assert_max_num_queries):
     make_events(knight, actor, "12 passed", kind="tool_result", loop_id="fix-7")
     client.post("/context", ASK)
-    with django_assert_max_num_queries(17):
+    with django_assert_max_num_queries(13):
         client.post("/context", ASK)
 
 

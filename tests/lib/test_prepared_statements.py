@@ -13,6 +13,7 @@ from nousweb.lib.prepared_statements import (
     instance_insert,
     instance_of,
     rows_prepared,
+    rows_together,
     session_tuned,
 )
 from tests.database import as_the_owner
@@ -61,6 +62,16 @@ def test_prepared_queryset_gives_its_rows_for_every_shape_and_value(system):
         assert BY_KIND.rows(("kay", "it's 5 %s"), agent=0, kind="peasant") == [("lou", made["lou"])]
         assert BY_KIND.rows((), agent=made["max"], kind="royalty") == [("max", made["max"])]
         assert BY_KIND.rows((), agent=made["max"] + 1, kind="royalty") == []
+
+
+@pytest.mark.django_db
+def test_queries_together_give_the_rows_of_each(system):
+    kay = agent_create(slug="kay", name="Kay", kind="peasant", prompt="I am.", by=system).pk
+    one, none = BY_KIND.bound((), agent=0, kind="peasant"), BY_KIND.bound(("kay",), agent=0, kind="peasant")
+    with CaptureQueriesContext(connection) as captured:
+        assert rows_together({"one": one, "none": none}) == {"one": [("kay", kay)], "none": []}
+    assert len(captured.captured_queries) == 1
+    assert one.rows() == [("kay", kay)]
 
 
 @pytest.mark.django_db

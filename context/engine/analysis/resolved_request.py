@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from context.engine.analysis.agent_rows import AgentRows, agent_rows, profile_query
 from context.engine.analysis.budget import ContextBudget, budget_for
 from context.engine.analysis.contested_policy import ContestedPolicy
 from context.engine.analysis.frames import FrameSelection, frame_select
 from context.engine.analysis.intent import IntentSignals, intent_read
 from context.engine.analysis.plan import RetrievalPlan, plan_retrieval
-from context.engine.analysis.profile_in_force import profile_in_force
+from context.engine.analysis.profile_in_force import profile_in_force, profile_named
 from context.engine.analysis.profiles import TOOL_OUTPUT, Profile, compression_of, profile_overridden, tier_weights
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.session_state import NO_SESSION, SessionState, session_load
@@ -46,7 +47,8 @@ class ResolvedRequest:
     `now` is the moment that ages count from, the past one of a context of the past. `thresholds_divisor` is how many
     times lower than usual the thresholds are, 1 unless the request says `fill`. `scale` is how many times the usual
     number of items the budget asks for, 1 or more; `limits` are items by type, `weights` shares by scope. `embedding`
-    is the vector of the input on its way, None where nothing is searched.
+    is the vector of the input on its way, None where nothing is searched. `rows` are what was read of the agent on the
+    way, None where that has to be read by itself.
     """
 
     request: ContextRequest
@@ -63,6 +65,7 @@ class ResolvedRequest:
     session: SessionState = NO_SESSION
     contested: ContestedPolicy = field(default_factory=ContestedPolicy)
     embedding: EmbeddingAhead | None = None
+    rows: AgentRows | None = None
 
     @property
     def compression(self) -> float:
@@ -141,11 +144,16 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
     analysis = query_analyse(request)
     # The model computes while the database is asked for all that needs no search.
     embedding = EmbeddingAhead(analysis.plan.text) if analysis.plan.queries else None
-    session = session_load(view, request)
+    rows = None
+    if request.as_of:
+        agent = agent_as_of(agent, request.as_of)
+    else:
+        wanted = profile_query(profile_named(agent, request.profile), agent.kind)
+        rows = agent_rows(view, request.session_id, wanted)
+    session = session_load(view, request, rows)
     if session.frame:
         analysis = query_analyse(request, session)
-    agent = agent_as_of(agent, request.as_of) if request.as_of else agent
-    profile, version = profile_in_force(agent, request.profile, request.as_of)
+    profile, version = profile_in_force(agent, request.profile, request.as_of, rows)
     profile = profile_overridden(profile, request.profile_override)
     scale = max(1.0, request.budget / TOKENS_PER_SCALE) if request.budget else 1.0
     budget = budget_for(
@@ -169,6 +177,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
         session=session,
         contested=ContestedPolicy.of_config(agent.config),
         embedding=embedding,
+        rows=rows,
     )
 
 

@@ -1,28 +1,16 @@
 """What an agent has in mind in a session: read before the frame is chosen, since it may name one."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 from django.db import DatabaseError
 
+from context.engine.analysis.agent_rows import AgentRows, session_query
 from context.engine.analysis.request import ContextRequest
-from identity.models import Agent
 from memory.persona import PersonaMemory
-from nousweb.lib.prepared_statements import CachedQuery
 
 logger = structlog.get_logger(__name__)
-
-_WORKING = CachedQuery(
-    lambda view, agent, session: (
-        view(Agent(pk=agent))
-        .working.filter(session_id=session, persona=view.persona)
-        .values_list("task", "frame", "items", "open_threads", "project", "task_key")[:1]
-    ),
-    agent=-1,
-    session="?",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +27,21 @@ class SessionState:
 NO_SESSION = SessionState()
 
 
-def session_load(view: PersonaMemory, request: ContextRequest) -> SessionState:
+def session_load(view: PersonaMemory, request: ContextRequest, rows: AgentRows | None = None) -> SessionState:
     """The state of the request's session, of the persona's own; none while it works on another project or task.
 
-    Nothing is kept of what was in mind in the past.
+    Nothing is kept of what was in mind in the past. `rows` are what has been read of the agent already.
     """
     if request.as_of is not None:
         return NO_SESSION
     try:
-        found = _WORKING.rows(type(view), agent=view.agent.pk, session=request.session_id)
+        found = rows.session if rows else session_query(view, request.session_id).rows()
         if not found:
             return NO_SESSION
         task, frame, items, threads, *keys = found[0]
         if not request.scope.shows(*keys):
             return NO_SESSION
-        return SessionState(task, frame, tuple(json.loads(items)), tuple(json.loads(threads)))
+        return SessionState(task, frame, tuple(items), tuple(threads))
     except (DatabaseError, ValueError, TypeError):
         logger.exception("context.section_failed", section="working_memory")
         return SessionState(failed=True)

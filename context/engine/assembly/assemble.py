@@ -7,7 +7,13 @@ from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import Candidate
 from context.engine.assembly.contested import ContestedCandidate, Contests, contested_arrange
 from context.engine.assembly.filters import candidates_judge
-from context.engine.assembly.fixed_fill import fixed_fill, session_grow, truncations_of
+from context.engine.assembly.fixed_fill import (
+    fixed_fill,
+    promised_length,
+    sections_length,
+    session_grow,
+    truncations_of,
+)
 from context.engine.assembly.section import SECTION_BREAK, FixedSection, SearchedSection, Section, Truncation
 from context.engine.assembly.select import select
 from context.engine.assembly.verdict import Verdict
@@ -51,12 +57,12 @@ def assemble(
     arranged = contested_arrange(fixed, passed, refused, contests)
     fixed = arranged.fixed
     filled = fixed_fill(fixed, total)
-    taken = _length(filled)
+    taken = sections_length(filled)
     # Shares are of what the promises leave, so that what grows takes nothing from a scope while the total has room.
-    promised = min(taken, _length(fixed_fill(fixed, total, grows=False)))
+    promised = promised_length(fixed, total, filled)
     built, chosen, ratio = select(arranged.passed, searched, resolved, fixed_length=taken, promised_length=promised)
     if any(section is None or section.truncated for section in filled):
-        unused = total * CHARACTERS_PER_TOKEN - _length([*filled, *built])
+        unused = total * CHARACTERS_PER_TOKEN - sections_length([*filled, *built])
         filled = session_grow(fixed, filled, unused)
     sections = (*(section for section in filled if section is not None), *built)
     truncations = (
@@ -67,9 +73,3 @@ def assemble(
     judged = {verdict.candidate.key for verdict in chosen}
     left_out = [verdict for verdict in (*arranged.core, *arranged.refused) if verdict.candidate.key not in judged]
     return Assembly(prompt, sections, (*chosen, *left_out), ratio, truncations)
-
-
-def _length(sections: Sequence[Section | None]) -> int:
-    """Characters of these sections as a prompt."""
-    texts = [len(section.text) for section in sections if section is not None]
-    return sum(texts) + len(SECTION_BREAK) * max(0, len(texts) - 1)

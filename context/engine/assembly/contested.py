@@ -237,7 +237,7 @@ def _core_arranged(given: Arranged, group: Sequence[str], contests: Contests) ->
     if section is None:
         return _searched_arranged(given, group, contests)
     own = {item.id: item for item in section.items if item.type == "fact" and item.id in group}
-    found = {entry.candidate.hit.id: entry for entry in given.passed if _is_of(entry, group)}
+    found = _of_group(given.passed, group)
     wanted = contests.wanted([*own, *found], [key for key in group if key not in contests.excluded])
     if not wanted:
         return given
@@ -251,7 +251,7 @@ def _core_arranged(given: Arranged, group: Sequence[str], contests: Contests) ->
     ]
     return Arranged(
         [replace(one, items=items) if one is section else one for one in given.fixed],
-        [entry for entry in given.passed if not _is_of(entry, group)],
+        [entry for entry in given.passed if entry.candidate.hit.id not in found],
         given.refused,
         [*given.core, *core],
         given.core_shown | {*shown},
@@ -291,10 +291,10 @@ def _core_items(items: Sequence[Item], found: Sequence[str], shown: Sequence[str
 
 
 def _searched_arranged(given: Arranged, group: Sequence[str], contests: Contests) -> Arranged:
-    found = {entry.candidate.hit.id: entry for entry in given.passed if _is_of(entry, group)}
+    found = _of_group(given.passed, group)
     if not found:
         return given
-    refused = {entry.candidate.hit.id: entry for entry in given.refused if _is_of(entry, group)}
+    refused = _of_group(given.refused, group)
     possible = [
         key
         for key in group
@@ -307,10 +307,10 @@ def _searched_arranged(given: Arranged, group: Sequence[str], contests: Contests
     brought = [_brought(key, refused.get(key), best, contests, shown) for key in shown if key not in found]
     passed = [
         replace(entry, candidate=replace(entry.candidate, contest=contests.contest(entry.candidate.hit.id, shown)))
-        if _is_of(entry, group)
+        if entry.candidate.hit.id in found
         else entry
         for entry in given.passed
-        if not (_is_of(entry, group) and entry.candidate.hit.id in hidden)
+        if not (entry.candidate.hit.id in found and entry.candidate.hit.id in hidden)
     ]
     left_out = [
         found[key].refusal(VerdictCode.CONTESTED, _hidden_reason(contests, key, shown), _HINT)
@@ -327,9 +327,10 @@ def _brought(key: str, refused: Verdict | None, score: float, contests: Contests
     return Verdict(replace(candidate, contest=contest), score, refused.factors if refused else ())
 
 
-def _is_of(entry: Verdict, group: Sequence[str]) -> bool:
-    hit = entry.candidate.hit
-    return hit.type == "fact" and hit.id in group and not hit.retirement
+def _of_group(entries: Sequence[Verdict], group: Sequence[str]) -> dict[str, Verdict]:
+    """The verdicts on facts of a group that are not retired, by their ids."""
+    hits = ((entry, entry.candidate.hit) for entry in entries)
+    return {hit.id: entry for entry, hit in hits if hit.type == "fact" and hit.id in group and not hit.retirement}
 
 
 _HINT = "An answer to the question about the two, or another policy for contested facts."

@@ -50,6 +50,21 @@ def fixed_fill(fixed: Sequence[FixedSection], total: int, *, grows: bool = True)
     return filled
 
 
+def promised_length(fixed: Sequence[FixedSection], total: int, filled: Sequence[Section | None]) -> int:
+    """Characters that the sections have within their budgets, of which those that are `filled` have more or as many."""
+    characters = max(0, total) * CHARACTERS_PER_TOKEN
+    taken = sections_length(filled)
+    if _rooms(fixed, characters, grows=True) == _rooms(fixed, characters, grows=False):
+        return taken
+    return min(taken, sections_length(fixed_fill(fixed, total, grows=False)))
+
+
+def sections_length(sections: Sequence[Section | None]) -> int:
+    """Characters of these sections as a prompt."""
+    texts = [len(section.text) for section in sections if section is not None]
+    return sum(texts) + len(SECTION_BREAK) * max(0, len(texts) - 1)
+
+
 def session_grow(fixed: Sequence[FixedSection], filled: Sequence[Section | None], unused: int) -> list[Section | None]:
     """The same sections, those of tier 2 grown into `unused` characters of the prompt, in its order."""
     grown: list[Section | None] = []

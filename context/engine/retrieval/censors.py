@@ -9,16 +9,16 @@ import structlog
 from django.db import DatabaseError
 from django.db.models import Q
 
+from context.engine.analysis.agent_rows import CENSOR_COLUMNS, AgentRows, censors_query
 from context.engine.analysis.budget import ContextBudget
 from context.engine.assembly import FixedSection, Item
-from identity.models import Agent, AuditEvent, AuthorFields
+from identity.models import AuditEvent, AuthorFields
 from memory.censoring.matching import ALLOW, BLOCK, VERDICTS, Outcome, Rule, text_match
 from memory.censoring.semantic_matching import semantic_similarities
 from memory.models import Censor
 from memory.persona import PersonaMemory
 from memory.search.as_of import rows_as_of
 from nousweb.lib.fencing import fence_line
-from nousweb.lib.prepared_statements import CachedQuery
 
 logger = structlog.get_logger(__name__)
 
@@ -30,7 +30,6 @@ PEOPLES_OWN, AGENTS_OWN = 0, 1
 NOT_LOADED = "It could not be loaded."
 UNCHECKED = "unchecked"
 """The verdict on a text whose writer wants no check."""
-ANYONE = -1
 
 
 class CensorInForce(NamedTuple):
@@ -56,18 +55,20 @@ class CensorInForce(NamedTuple):
         return Rule(str(self.id), self.pattern, self.severity, semantic, self.similarity_threshold, self.binding)
 
 
-_CENSORS = CachedQuery(
-    lambda view, agent: view(Agent(pk=agent)).censors.active().binding_first().values_list(*CensorInForce._fields),
-    agent=ANYONE,
-)
+assert CensorInForce._fields == CENSOR_COLUMNS  # noqa: S101
 
 
-def censors_in_force(view: PersonaMemory, as_of: datetime | None = None) -> list[CensorInForce] | None:
-    """People's and the product's first, the strictest of each first; None when they cannot be loaded."""
+def censors_in_force(
+    view: PersonaMemory, as_of: datetime | None = None, rows: AgentRows | None = None
+) -> list[CensorInForce] | None:
+    """People's and the product's first, the strictest of each first; None when they cannot be loaded.
+
+    `rows` are what has been read of the agent already.
+    """
     try:
         if as_of:
             return _censors_as_of(view, as_of)
-        return [CensorInForce(*row) for row in _CENSORS.rows(type(view), agent=view.agent.pk)]
+        return [CensorInForce(*row) for row in (rows.censors if rows else censors_query(view).rows())]
     except (DatabaseError, ValueError, KeyError, TypeError, AttributeError):
         logger.exception("context.section_failed", section="censors")
         return None

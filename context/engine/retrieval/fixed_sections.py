@@ -9,13 +9,14 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import Q
 
+from context.engine.analysis.agent_rows import ANYONE, AgentRows, identity_query
 from context.engine.analysis.budget import ContextBudget
 from context.engine.analysis.frames import FRAMES, Frame
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item
-from context.engine.retrieval.censors import ANYONE, NOT_LOADED, CensorInForce, censor_section
+from context.engine.retrieval.censors import NOT_LOADED, CensorInForce, censor_section
 from context.engine.retrieval.pins import Pins
 from identity.models import Agent, IdentityVersion
 from identity.policy.sections import SECTION_NAMES
@@ -69,12 +70,6 @@ IDENTITY_PRIORITY: dict[str, int] = {
 }
 """What an identity keeps when its budget is short: its limits first, since they protect others."""
 
-_VERSIONS = CachedQuery(
-    lambda shape, agent: (
-        IdentityVersion.objects.filter(agent_id=agent).current().order_by().values_list("section", "version", "content")
-    ),
-    agent=ANYONE,
-)
 _FACTS = CachedQuery(
     lambda shape, agent, project, task: _core_facts(shape[0](Agent(pk=agent)), shape[1], shape[2]).values_list(
         *FACT_COLUMNS
@@ -91,9 +86,9 @@ def fixed_sections(
 
     `censors` are those in force, None where they could not be loaded.
     """
-    request, profile, budget = resolved.request, resolved.profile, resolved.budget
+    request, profile, budget, rows = resolved.request, resolved.profile, resolved.budget, resolved.rows
     return [
-        _guarded("identity", "Identity", 1, lambda: identity_section(view.agent, budget, request.as_of)),
+        _guarded("identity", "Identity", 1, lambda: identity_section(view.agent, budget, request.as_of, rows)),
         _guarded("user_profile", "User Profile", 1, lambda: profile_section(view, profile, budget, request, pins)),
         censor_section(censors, budget),
         frame_section(resolved.analysis.frame.frame, budget),
@@ -102,13 +97,18 @@ def fixed_sections(
     ]
 
 
-def identity_section(agent: Agent, budget: ContextBudget, as_of: datetime | None = None) -> FixedSection:
-    """Tier 1: who the agent is, a piece a section; the environment's prompt while there is no identity."""
+def identity_section(
+    agent: Agent, budget: ContextBudget, as_of: datetime | None = None, rows: AgentRows | None = None
+) -> FixedSection:
+    """Tier 1: who the agent is, a piece a section; the environment's prompt while there is no identity.
+
+    `rows` are what has been read of the agent already.
+    """
     if as_of:
         versions = IdentityVersion.objects.filter(agent=agent).as_of(as_of)
         found = list(versions.values_list("section", "version", "content"))
     else:
-        found = _VERSIONS.rows(None, agent=agent.pk)
+        found = [*(rows.identity if rows else identity_query(agent).rows())]
     return identity_shape(found, budget)
 
 

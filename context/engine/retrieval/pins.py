@@ -4,20 +4,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
+from context.engine.analysis.agent_rows import AgentRows, pins_query
 from context.models import ContextPin
 from identity.models import Agent, AuditEvent
 from memory.models import ItemType
 from memory.search.as_of import recorded
-from nousweb.lib.prepared_statements import CachedQuery
 
 Pins = frozenset[tuple[str, str]]
 """Type and id of each pinned memory."""
-
-
-_PINS = CachedQuery(
-    lambda shape, agent: ContextPin.objects.filter(agent_id=agent).order_by().values_list("item_type", "item_id"),
-    agent=-1,
-)
 
 
 def pins_of_each(agents: Iterable[Agent]) -> dict[int, Pins]:
@@ -29,10 +23,13 @@ def pins_of_each(agents: Iterable[Agent]) -> dict[int, Pins]:
     return {agent_id: frozenset(pins) for agent_id, pins in found.items()}
 
 
-def pins_of(agent: Agent, as_of: datetime | None = None) -> Pins:
-    """What is pinned for an agent; with `as_of`, what was pinned then, also what is not any more."""
+def pins_of(agent: Agent, as_of: datetime | None = None, rows: AgentRows | None = None) -> Pins:
+    """What is pinned for an agent; with `as_of`, what was pinned then, also what is not any more.
+
+    `rows` are what has been read of the agent already.
+    """
     if as_of is None:
-        return frozenset(_PINS.rows(None, agent=agent.pk))
+        return frozenset((kind, key) for kind, key in (rows.pins if rows else pins_query(agent).rows()))
     # A pin that is removed leaves its row for the audit trail; what never was removed has been there since it was set.
     pinned = ContextPin.objects.filter(agent=agent, created_at__lte=as_of)
     held = set(pinned.values_list("item_type", "item_id"))

@@ -1,0 +1,111 @@
+"""What each context reads of its agent, whatever is asked: one statement, as long as all of its tables can be read."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from django.db import DatabaseError
+from django.db.models import QuerySet
+
+from context.models import ContextPin, ContextProfileVersion
+from identity.models import Agent, IdentityVersion
+from memory.persona import PersonaMemory
+from nousweb.lib.prepared_statements import BoundQuery, CachedQuery, Rows, rows_together
+
+logger = structlog.get_logger(__name__)
+
+ANYONE = -1
+"""Stands in for the agent in a query that is written once."""
+CENSOR_COLUMNS = (
+    "id", "severity", "pattern", "reason", "author_kind", "endorsed", "match", "similarity_threshold",
+)  # fmt: skip
+PROFILE_COLUMNS = ("version", "values", "profile__slug", "profile__base")
+
+
+def _current_profile(lookup: str, wanted: int | str) -> QuerySet[ContextProfileVersion, Any]:
+    current = ContextProfileVersion.objects.filter(is_current=True, **{lookup: wanted}).order_by("pk")
+    return current.values_list(*PROFILE_COLUMNS)[:1]
+
+
+_WORKING = CachedQuery(
+    lambda view, agent, session: (
+        view(Agent(pk=agent))
+        .working.filter(session_id=session, persona=view.persona)
+        .values_list("task", "frame", "items", "open_threads", "project", "task_key")[:1]
+    ),
+    agent=ANYONE,
+    session="?session",
+)
+_PROFILE = CachedQuery(_current_profile, wanted="?wanted")
+_PROFILE_BY_KEY = CachedQuery(_current_profile, wanted=-1)
+_PINS = CachedQuery(
+    lambda shape, agent: ContextPin.objects.filter(agent_id=agent).order_by().values_list("item_type", "item_id"),
+    agent=ANYONE,
+)
+_IDENTITY = CachedQuery(
+    lambda shape, agent: (
+        IdentityVersion.objects.filter(agent_id=agent).current().order_by().values_list("section", "version", "content")
+    ),
+    agent=ANYONE,
+)
+_CENSORS = CachedQuery(
+    lambda view, agent: view(Agent(pk=agent)).censors.active().binding_first().values_list(*CENSOR_COLUMNS),
+    agent=ANYONE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRows:
+    """The session's working memory, the profile, and what is pinned, said of the agent and censored now."""
+
+    session: Rows
+    profile: Rows
+    pins: Rows
+    identity: Rows
+    censors: Rows
+
+
+def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery) -> AgentRows | None:
+    """All of them as they are now; None where one cannot be read, so that each is asked for, and fails, by itself."""
+    questions = {
+        "session": session_query(view, session_id),
+        "profile": profile,
+        "pins": pins_query(view.agent),
+        "identity": identity_query(view.agent),
+        "censors": censors_query(view),
+    }
+    try:
+        return AgentRows(**rows_together(questions))
+    except DatabaseError:
+        logger.exception("context.agent_rows_failed")
+        return None
+
+
+def session_query(view: PersonaMemory, session_id: str) -> BoundQuery:
+    """What the persona has in mind in a session: task, frame, items, open threads, and the keys of what it is for."""
+    return _WORKING.bound(type(view), agent=view.agent.pk, session=session_id)
+
+
+def profile_query(named: str, kind: str) -> BoundQuery:
+    """The current version of the profile with the slug `named`, else of that of a kind of agent: PROFILE_COLUMNS."""
+    return _PROFILE.bound("profile__slug" if named else "profile__kind", wanted=named or kind)
+
+
+def base_profile_query(key: int) -> BoundQuery:
+    """The same of the profile with this primary key, which another one inherits from."""
+    return _PROFILE_BY_KEY.bound("profile__pk", wanted=key)
+
+
+def pins_query(agent: Agent) -> BoundQuery:
+    """Type and id of what is pinned."""
+    return _PINS.bound(None, agent=agent.pk)
+
+
+def identity_query(agent: Agent) -> BoundQuery:
+    """Section, version and content of the identity."""
+    return _IDENTITY.bound(None, agent=agent.pk)
+
+
+def censors_query(view: PersonaMemory) -> BoundQuery:
+    """The censors in force, people's first: CENSOR_COLUMNS."""
+    return _CENSORS.bound(type(view), agent=view.agent.pk)
