@@ -9,7 +9,8 @@ from memory.services.erasure import Erasure
 
 def expectations_erase(erasure: Erasure) -> Mapping[str, int]:
     """Delete the expectations that quote an erased fact in their question, conversation, text or reason, with their
-    results. One that names it by its id alone stays, and says from then on that it was erased."""
+    results, and those that ask for an erased project: they would pass for want of it. One that names a fact by its id
+    alone stays, and says from then on that it was erased."""
     if erasure.of_agent:
         return {}
     ids = set(map(str, erasure.fact_ids))
@@ -19,9 +20,15 @@ def expectations_erase(erasure: Erasure) -> Mapping[str, int]:
         row.pk
         for row in rows
         if any(needle in _words(text) for text in (row.request, row.text, row.reason) for needle in needles)
+        or _asks_for(row, erasure.project)
     ]
     Expectation.objects.filter(agent=erasure.agent, pk__in=quoting).delete()
     return {"expectation": len(quoting)}
+
+
+def _asks_for(row: Expectation, project: str) -> bool:
+    """Whether an expectation asks for a project; "" is none."""
+    return bool(project) and project in (row.request.get("project"), *(row.request.get("include_projects") or ()))
 
 
 def _words(value: object) -> str:

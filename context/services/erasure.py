@@ -1,18 +1,41 @@
 """Erasing what was shown to agents."""
 
+import json
 from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import Q
 
 from context.models import ContextPin, ContextRun, MemoryUsage
 from memory.services.erasure import Erasure, quoting_keys
 
 
 def context_erase(erasure: Erasure) -> Mapping[str, int]:
-    """Delete the logged contexts that showed an erased fact, and its pin. Those of an erased agent go with it."""
+    """Delete the logged contexts that showed an erased fact, and its pin; of a project those that asked for it or
+    showed anything of it, too. Those of an erased agent go with it."""
     if erasure.of_agent:
         return {}
-    quoting_ids = quoting_keys(ContextRun, erasure)
+    quoting_ids = quoting_keys(ContextRun, erasure) if erasure.fact_ids else []
+    if erasure.project:
+        quoting_ids = [*{*quoting_ids, *_runs_of_project(erasure)}]
     ContextRun.objects.filter(pk__in=quoting_ids).delete()
     ids = [str(fact_id) for fact_id in erasure.fact_ids]
     MemoryUsage.objects.filter(agent=erasure.agent, item_type="fact", item_id__in=ids).delete()
     pins, _ = ContextPin.objects.filter(agent=erasure.agent, item_type="fact", item_id__in=ids).delete()
     return {"contextrun": len(quoting_ids), "contextpin": pins}
+
+
+def _runs_of_project(erasure: Erasure) -> list[Any]:
+    """Runs whose request names the project, or asks for all, or whose log has something that carries its key."""
+    key = json.dumps(erasure.project)
+    shown = f"$[*].items[*] ? (@.project == {key})", f"$[*] ? (@.project == {key})"
+    asked = (
+        Q(request__project=erasure.project)
+        | Q(request__include_projects__contains=[erasure.project])
+        | Q(request__all_projects=True)
+    )
+    rows = ContextRun.objects.filter(agent=erasure.agent).filter(asked)
+    carrying = ContextRun.objects.filter(agent=erasure.agent).extra(
+        where=["sections @? %s::jsonpath OR candidates @? %s::jsonpath"], params=list(shown)
+    )
+    return [*rows.values_list("pk", flat=True), *carrying.values_list("pk", flat=True)]

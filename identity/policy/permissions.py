@@ -46,7 +46,7 @@ DEFAULT_SCOPES = ("identity:read", "identity:propose", "memory:read", "memory:wr
 VIEW_SUBCONSCIOUS = "memory.view_subconscious"
 """The right of people to see what belongs to an agent's subconscious, in records, lists and counts too."""
 
-ACTIONS_OF_BOTH_PERSONAS = frozenset({"agent.erase", "agent.import", "subject.erase", "index.retry"})
+ACTIONS_OF_BOTH_PERSONAS = frozenset({"agent.erase", "agent.import", "subject.erase", "project.erase", "index.retry"})
 """Actions whose audit records count rows of both personas: everybody may know of them, not everybody of the figures."""
 
 PEOPLE_ONLY_PERMISSIONS = frozenset(

@@ -2,6 +2,7 @@
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import Q
 from django.urls import reverse
 
 from memory.models.base import UNIT_INTERVAL, Memory, ProjectKeyFields
@@ -47,7 +48,14 @@ class Decision(ProjectKeyFields, Memory):
 
     class Meta:
         ordering = ["-created_at", "-id"]
-        indexes = [models.Index(fields=["agent", "persona", "-created_at", "-id"])]
+        indexes = [
+            models.Index(fields=["agent", "persona", "-created_at", "-id"]),
+            models.Index(
+                fields=["agent", "persona", "project", "-created_at", "-id"],
+                condition=~Q(project=""),
+                name="decision_of_project",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.description if len(self.description) <= 80 else f"{self.description[:79]}…"

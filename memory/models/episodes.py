@@ -61,7 +61,14 @@ class Episode(ProjectKeyFields, Memory):
                 name="episode_ends_after_its_start",
             )
         ]
-        indexes = [models.Index(fields=["agent", "persona", "-started_at", "-id"])]
+        indexes = [
+            models.Index(fields=["agent", "persona", "-started_at", "-id"]),
+            models.Index(
+                fields=["agent", "persona", "project", "-started_at", "-id"],
+                condition=~Q(project=""),
+                name="episode_of_project",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.title or f"Episode of {self.started_at:%Y-%m-%d %H:%M}"

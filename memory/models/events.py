@@ -77,6 +77,9 @@ class Event(ProjectKeyFields):
         ]
         indexes = [
             models.Index(fields=["agent", "persona", "-id"]),
+            models.Index(
+                fields=["agent", "persona", "project", "-id"], condition=~Q(project=""), name="event_of_project"
+            ),
             models.Index(fields=["agent", "persona", "ts", "id"]),
             models.Index(fields=["agent", "persona", "loop_id", "ts", "id"]),
             models.Index(fields=["recorded_at"], include=["agent", "persona"], name="event_figures"),
@@ -150,6 +153,11 @@ class LoopSummary(ProjectKeyFields):
         constraints = [models.UniqueConstraint(fields=["agent", "persona", "loop_id"], name="one_summary_per_loop")]
         indexes = [
             models.Index(fields=["agent", "persona", "-last_event_at", "-id"]),
+            models.Index(
+                fields=["agent", "persona", "project", "-last_event_at", "-id"],
+                condition=~Q(project=""),
+                name="loop_of_project",
+            ),
             models.Index(fields=["last_event_at"], condition=Q(closed_at__isnull=True), name="open_loops"),
             models.Index(
                 fields=["closed_at"],

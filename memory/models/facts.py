@@ -162,6 +162,11 @@ class Fact(ProjectKeyFields):
         indexes = [
             models.Index(fields=["agent", "persona", "-recorded_at", "-id"]),
             models.Index(
+                fields=["agent", "persona", "project", "-recorded_at", "-id"],
+                condition=~Q(project=""),
+                name="fact_of_project",
+            ),
+            models.Index(
                 fields=["agent", "persona", "category", "-confidence", "-importance", "-recorded_at"],
                 condition=Q(active=True),
                 name="fact_profile",

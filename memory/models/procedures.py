@@ -2,6 +2,7 @@
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Cast, NullIf
 from django.urls import reverse
 
@@ -35,7 +36,14 @@ class Procedure(ProjectKeyFields, Memory):
 
     class Meta:
         ordering = ["name", "id"]
-        indexes = [models.Index(fields=["agent", "persona", "name", "id"])]
+        indexes = [
+            models.Index(fields=["agent", "persona", "name", "id"]),
+            models.Index(
+                fields=["agent", "persona", "project", "name", "id"],
+                condition=~Q(project=""),
+                name="procedure_of_project",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

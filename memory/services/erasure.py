@@ -1,4 +1,4 @@
-"""Erasing for good: a fact, everything about a subject, or a whole agent.
+"""Erasing for good: a fact, everything about a subject, everything of a project, or a whole agent.
 
 What is erased is gone from every table, and from what the audit trail quotes; a receipt stays there that says
 what kind of thing, how many rows, who and why, and not what it said. What only grows is out of the running product's
@@ -20,19 +20,26 @@ from uuid import UUID
 from django.apps import apps
 from django.db import connection, models, transaction
 
-from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion, Persona
+from identity.models import Agent, AuditEvent, Change, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
 from identity.services.agent_lock import agent_erasing
 from identity.services.change_feed import change_draft, changes_record
-from memory.models import Fact, FactChange, ItemType, SubjectAlias, WorkingMemory
+from memory.models import Fact, FactChange, ItemType, LoopSummary, SearchItem, SubjectAlias, WorkingMemory
+from memory.models.project_scope import key_check
 from memory.search.index_writer import index_remove
 from memory.services.facts.locks import facts_lock
-from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, facts_delete, receipt_describe
+from memory.services.owner_erasure import (
+    OWNERS_TO_DELETE,
+    agent_delete,
+    facts_delete,
+    project_delete,
+    receipt_describe,
+)
 from memory.services.subjects.registry import alias_find
 from memory.types import MEMORY_TYPES
 from nousweb.lib.characters import plain_text
 from nousweb.lib.chatmarks import escape_markup
-from nousweb.lib.errors import NotFound
+from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.fencing import fence_line
 from nousweb.lib.retrying import transaction_retried
 from nousweb.lib.validation import text_check, visible_text_check
@@ -46,7 +53,7 @@ SHORTEST_NEEDLE = 8
 
 The audit trail is blanked by longer texts only, which the owner of the tables decides.
 """
-RECEIPTS = ("fact.erase", "subject.erase", "agent.erase")
+RECEIPTS = ("fact.erase", "subject.erase", "project.erase", "agent.erase")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +70,18 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What is being erased: facts of an agent with the texts they ever held, or with no facts the whole agent."""
+    """What is being erased: facts of an agent with the texts they ever held, those of a `project` with all else that
+    carries its key, or with neither the whole agent."""
 
     agent: Agent
     fact_ids: tuple[UUID, ...] = ()
     texts: tuple[str, ...] = ()
     looked: Looked | None = None
+    project: str = ""
 
     @property
     def of_agent(self) -> bool:
-        return not self.fact_ids
+        return not self.fact_ids and not self.project
 
     @property
     def needles(self) -> list[str]:
@@ -170,6 +179,61 @@ def subject_erase(*, agent: Agent, subject: str, by: Principal, reason: str) -> 
 
 
 @erasing
+def project_erase(*, agent: Agent, project: str, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
+    """Erase everything of an agent that carries the key of a project, its tasks too, in both personas: memories of all
+    types, events with their loops, working memories, and the contexts and expectations that asked for it. What other
+    memories tell of it stays; the receipt does not name it.
+
+    Raises NotAllowed, Invalid, or NotFound when nothing carries the key.
+    """
+    by.require(ERASE, agent)
+    reason = reason_check(reason)
+    project = key_check("project", project)
+    if not project:
+        raise Invalid("Name the project.", field="project")
+    looked = _look(agent, list(_facts_of_project(agent, project)))
+    agent = agent_erasing(agent)
+    found = list(_facts_of_project(agent, project))
+    if not found and not project_counts(agent, project):
+        raise NotFound("There is nothing of this project.")
+    entry = receipt_describe(by=by, action="project.erase", target=agent, agent=agent, reason=reason, label="A project")
+    rows: dict[str, int] = {}
+    erasure = Erasure(agent, project=project)
+    if found:
+        receipt, erasure = _erase_facts(agent, found, looked, entry, project)
+        rows = receipt.rows
+    else:
+        rows |= _erasers_run(erasure)
+    rows["change"] = _named_changes(agent, project).delete()[0]
+    rest = {"searchitem": SearchItem.objects.filter(agent=agent, project=project).delete()[0]}
+    for name, count in project_delete(agent=agent, project=project, entry=entry, rows=rest).items():
+        rows[name] = rows.get(name, 0) + count
+    return Receipt(rows), erasure
+
+
+def project_counts(agent: Agent, project: str) -> dict[str, int]:
+    """How many rows carry the key of a project, by the names of the models; only those of which there are any."""
+    kept: tuple[type[models.Model], ...] = (*(one.model for one in MEMORY_TYPES.values()), LoopSummary, WorkingMemory)
+    counts = {
+        model._meta.model_name or "": model._default_manager.filter(agent=agent, project=project).count()
+        for model in kept
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def _named_changes(agent: Agent, project: str) -> models.QuerySet[Change]:
+    """The changes of loops and sessions of a project, which the feed calls by names of the writer."""
+    loops = LoopSummary.objects.filter(agent=agent, project=project).values("loop_id")
+    sessions = WorkingMemory.objects.filter(agent=agent, project=project).values("session_id")
+    named = models.Q(object_type="loopsummary", object_id__in=loops)
+    return Change.objects.filter(named | models.Q(object_type="workingmemory", object_id__in=sessions), agent=agent)
+
+
+def _facts_of_project(agent: Agent, project: str) -> models.QuerySet[Any, UUID]:
+    return Fact.objects.filter(agent=agent, project=project).order_by("pk").values_list("pk", flat=True)
+
+
+@erasing
 def agent_erase(*, agent: Agent, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
     """Erase an agent with everything of it: log, memories, index, contexts, identity, proposals, tokens.
 
@@ -214,12 +278,12 @@ def _erasers_run(erasure: Erasure) -> dict[str, int]:
 # Facts
 
 
-def _erasure_of(agent: Agent, facts: Sequence[Fact], looked: Looked | None = None) -> Erasure:
+def _erasure_of(agent: Agent, facts: Sequence[Fact], looked: Looked | None = None, project: str = "") -> Erasure:
     # Whatever an edit replaced was content too.
     texts = {fact.content for fact in facts}
     changes = FactChange.objects.filter(fact__in=facts)
     texts |= {change.before["content"] for change in changes if isinstance(change.before.get("content"), str)}
-    return Erasure(agent, tuple(fact.pk for fact in facts), tuple(sorted(texts)), looked)
+    return Erasure(agent, tuple(fact.pk for fact in facts), tuple(sorted(texts)), looked, project)
 
 
 def _look(agent: Agent, fact_ids: Sequence[UUID]) -> Looked:
@@ -233,10 +297,10 @@ def _look(agent: Agent, fact_ids: Sequence[UUID]) -> Looked:
 
 
 def _erase_facts(
-    agent: Agent, fact_ids: Sequence[UUID], looked: Looked, entry: Mapping[str, object]
+    agent: Agent, fact_ids: Sequence[UUID], looked: Looked, entry: Mapping[str, object], project: str = ""
 ) -> tuple[Receipt, Erasure]:
     facts = list(facts_lock(fact_ids).values())
-    erasure = _erasure_of(agent, facts, looked)
+    erasure = _erasure_of(agent, facts, looked, project)
     rows = _erasers_run(erasure)
     _unlink(facts)
     changes_record(change_draft("fact.erased", agent, fact.persona, "fact", fact.pk) for fact in facts)

@@ -14,7 +14,7 @@ def questions_erase(erasure: Erasure) -> Mapping[str, int]:
     The reviews themselves go with the fact, together with what the audit trail says of them: what somebody or a
     judge answered may tell of the fact in other words.
     """
-    if erasure.of_agent:
+    if not erasure.fact_ids:
         return {}
     keys = list(erasure.fact_ids)
     reviews = MemoryReview.objects.filter(Q(old__in=keys) | Q(new__in=keys) | Q(facts__overlap=keys))

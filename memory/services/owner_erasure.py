@@ -51,6 +51,15 @@ def facts_delete(
     )
 
 
+def project_delete(
+    *, agent: Agent, project: str, entry: Mapping[str, object], rows: Mapping[str, int]
+) -> dict[str, int]:
+    """Delete whatever carries the key of a project, whose facts are gone already, and blank what the audit trail says
+    of it. Returns the rows by table, `rows` among them."""
+    receipt = json.dumps({**entry, "rows": rows})
+    return _called("SELECT nous_erase_project(%s, %s, %s::jsonb)", [agent.pk, project, receipt])
+
+
 def agent_delete(*, agent: Agent, entry: Mapping[str, object], rows: Mapping[str, int]) -> dict[str, int]:
     """Delete an agent of which only append-only rows and facts are left, and blank its audit trail; rows by table."""
     return _called("SELECT nous_erase_agent(%s, %s::jsonb)", [agent.pk, json.dumps({**entry, "rows": rows})])

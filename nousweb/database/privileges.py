@@ -30,7 +30,13 @@ KEPT_FOR_A_TIME = {
 
 READ_ONLY = frozenset({"django_migrations"})
 
-OWNERS_FUNCTIONS = ("nous_erase_facts", "nous_erase_agent", "nous_changes_publish", "nous_changes_purge")
+OWNERS_FUNCTIONS = (
+    "nous_erase_facts",
+    "nous_erase_project",
+    "nous_erase_agent",
+    "nous_changes_publish",
+    "nous_changes_purge",
+)
 """Functions that run with the owner's rights; nobody but the product may call them."""
 
 WITNESS = "identity_auditevent"

@@ -17,7 +17,8 @@ from tests.product import PROJECT, Product, product_running, until
 
 RECEIPT = (
     '{"author_kind": "person", "author_id": "1", "author_name": "mallory", "agent_slug": "ada", "persona": "both",'
-    ' "object_type": "agent", "object_id": "1", "object_label": "x", "request_id": "", "message": "%s", "action": "%s"}'
+    ' "object_type": "agent", "object_id": "1", "object_label": "x", "request_id": "", "channel": "", "message": "%s",'
+    ' "action": "%s"}'
 )
 WITH_IDENTITY = """
 import os, django

@@ -79,6 +79,7 @@ TYPE_PAGES: Mapping[str, TypePages] = MappingProxyType(
                     "agent_fact_change",
                     "agent_fact_erase",
                     "agent_subject_erase",
+                    "agent_project_erase",
                 ),
             ),
             TypePages(

@@ -72,4 +72,5 @@ urlpatterns = [
     path(f"{AGENT}index/retry/", index.agent_index_retry, name="agent_index_retry"),
     path(f"{AGENT}erase/", erasure.agent_erase_all, name="agent_erase"),
     path(f"{AGENT}erase/subject/", erasure.agent_subject_erase, name="agent_subject_erase"),
+    path(f"{AGENT}erase/project/", erasure.agent_project_erase, name="agent_project_erase"),
 ]

@@ -22,6 +22,8 @@ from memory.services.erasure import (
     agent_erase,
     fact_erase,
     facts_about,
+    project_counts,
+    project_erase,
     subject_erase,
 )
 from nousweb.console.common.memory_types import TYPE_PAGES
@@ -31,6 +33,15 @@ from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Invalid, NotFound
 
 Goes = list[tuple[int, str]]
+NOUNS = {
+    "fact": "facts",
+    "event": "events",
+    "loopsummary": "loops",
+    "episode": "episodes",
+    "decision": "decisions",
+    "procedure": "procedures",
+    "workingmemory": "sessions of working memory",
+}
 
 
 class EraseForm(forms.Form):
@@ -99,6 +110,31 @@ def agent_subject_erase(request: HttpRequest, slug: str) -> HttpResponse:
         back=reverse("agent_facts", args=[slug]),
         receipt={"action": "subject.erase", "agent": slug},
         run=lambda reason: subject_erase(agent=agent, subject=subject, by=by, reason=reason),
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_project_erase(request: HttpRequest, slug: str) -> HttpResponse:
+    """Erase everything of an agent that carries the key ?project=, in both personas."""
+    by = principal_of(request)
+    agent = agent_get(slug)
+    by.require(ERASE, agent)
+    project = request.GET.get("project", "").strip()
+    counts = project_counts(agent, project) if project else {}
+    if not counts:
+        raise NotFound("There is nothing of this project.")
+    return _page(
+        request,
+        {"agent": agent},
+        title=f"Erase the project {project[:80]}",
+        meaning="This cannot be undone. It reaches both personas, all tasks of the project, and the expectations that "
+        "ask for it. What global memory or other projects tell of it stays.",
+        quote="",
+        expected=project,
+        goes=lambda: [(count, f"{NOUNS.get(name, name)} of {project}") for name, count in counts.items()],
+        back=reverse("agent_facts", args=[slug]),
+        receipt={"action": "project.erase", "agent": slug},
+        run=lambda reason: project_erase(agent=agent, project=project, by=by, reason=reason),
     )
 
 
