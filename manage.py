@@ -1,55 +1,7 @@
 #!/usr/bin/env python
-"""Django's command line, on the embedded PostgreSQL unless DATABASE_URL names another."""
+"""Django's command line in a clone; an installed package has the command `nous`."""
 
-import gc
-import os
-import sys
-
-# Where a database that cannot work must be noticed, rather than in the middle of a migration.
-CHECKED = frozenset({"migrate", "serve"})
-WITHOUT_DATABASE = frozenset({"check", "collectstatic", "diffsettings", "help", "version", "--help", "--version", "-h"})
-
-
-def main() -> None:
-    # Imports leave no garbage, and to look for it among all that they bring takes a fifth of a program's start.
-    gc.disable()
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
-    from django.core.exceptions import ImproperlyConfigured
-    from django.core.management import execute_from_command_line
-
-    from nousweb.lib.env import BadSetting
-    from nousweb.runtime import postgres
-
-    command = sys.argv[1] if len(sys.argv) > 1 else "help"
-    try:
-        if command not in WITHOUT_DATABASE or "--database" in sys.argv:
-            embedded = not os.environ.get("DATABASE_URL")
-            understand(command)
-            gc.freeze()
-            gc.enable()
-            url = postgres.ensure_database_url()
-            if embedded:
-                from nousweb.database.roles import addresses_read
-
-                addresses_read()
-            if command in CHECKED:
-                postgres.check_requirements(url)
-        execute_from_command_line(sys.argv)
-    except (postgres.PostgresProblem, BadSetting, ImproperlyConfigured) as problem:
-        sys.exit(f"nous: {problem}")
-
-
-def understand(command: str) -> None:
-    """Answer a call for help, and end at a mistake, before there is a database or a data folder."""
-    import django
-    from django.core.management import ManagementUtility
-
-    django.setup()
-    found = ManagementUtility(sys.argv).fetch_command(command)
-    # Otherwise a mistake would be an exception for a caller instead of a message for a person.
-    found._called_from_command_line = True  # type: ignore[attr-defined]
-    found.create_parser(os.path.basename(sys.argv[0]), command).parse_args(sys.argv[2:])
-
+from nousweb.runtime.command_line import main
 
 if __name__ == "__main__":
     main()

@@ -10,15 +10,13 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from nousweb.lib.env import BadSetting, broker, flag, http_url, one_of, read, shown_text, whole, words
+from nousweb.lib.installation import RESOURCES, default_data_folder
 from nousweb.lib.secret import KeptSecret
-
-BASE_DIR = Path(__file__).resolve().parent.parent
-
 
 try:
     PRODUCTION = read("NOUS_PRODUCTION", flag, False)
     DEBUG = read("NOUS_DEBUG", flag, False)
-    DATA_DIR = read("NOUS_DATA_DIR", lambda raw: Path(raw).expanduser().resolve(), BASE_DIR / "var")
+    DATA_DIR = read("NOUS_DATA_DIR", lambda raw: Path(raw).expanduser().resolve(), default_data_folder())
     HOST = read("NOUS_HOST", str, "127.0.0.1")
     PORT = read("NOUS_PORT", whole(1, 65535), 8000)
     SECRET_KEY = read("NOUS_SECRET_KEY", str, "") or KeptSecret(DATA_DIR / "secret_key")
@@ -157,7 +155,7 @@ FILE_LOADERS = ["nousweb.console.template_loader.Loader", "django.template.loade
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [RESOURCES / "templates"],
         "OPTIONS": {
             "builtins": ["nousweb.console.templatetags.visible"],
             "loaders": [("django.template.loaders.cached.Loader", FILE_LOADERS)],
@@ -186,7 +184,7 @@ CACHES = {
 }
 
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [RESOURCES / "static"]
 STATIC_ROOT = DATA_DIR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

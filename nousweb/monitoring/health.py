@@ -43,7 +43,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
                 checks["database"] = "read-only"
                 failing.append("database")
         checks["database_role"] = _database_role()
-        waiting = _unapplied_migrations()
+        waiting = unapplied_migrations()
         if waiting:
             checks["migrations"] = f"{waiting} not applied"
             failing.append("migrations")
@@ -52,7 +52,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
         log.warning("readyz_database_failed", error=str(error))
         checks |= {"database": "unreachable", "migrations": "unknown"}
         failing.append("database")
-    checks["worker"] = _worker_state()
+    checks["worker"] = worker_state()
     if failing:
         return JsonResponse({"status": "unavailable", "failing": failing, "checks": checks}, status=503)
     return JsonResponse({"status": "ok", "checks": checks})
@@ -69,7 +69,7 @@ def _database_role() -> str:
     return _role
 
 
-def _unapplied_migrations() -> int:
+def unapplied_migrations() -> int:
     """How many migrations wait. Once none does, that is remembered: this process's code will not change."""
     global _migrated
     if _migrated:
@@ -80,13 +80,13 @@ def _unapplied_migrations() -> int:
     return waiting
 
 
-def _worker_state() -> str:
+def worker_state() -> str:
     """The state that the background worker last reported, or "not seen" after seconds of silence."""
     try:
         from django_q.status import Stat
 
         states = sorted({str(stat.status).lower() for stat in Stat.get_all()})
     except Exception as error:  # This is information only and must not turn a ready answer into an error.
-        log.warning("readyz_worker_state_failed", error=str(error))
+        log.warning("readyzworker_state_failed", error=str(error))
         return "unknown"
     return ", ".join(states) or "not seen"

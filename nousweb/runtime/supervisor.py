@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-PROJECT = Path(__file__).resolve().parents[2]
+CODE = Path(__file__).resolve().parents[2]
+"""Where programs find the package, also in a clone that nobody installed."""
 READY_SECONDS = 60.0
 STOP_SECONDS = 9.0
 POLL_SECONDS = 0.1
@@ -44,7 +45,7 @@ class Child:
         """Start the program in a session of its own, so that Ctrl-C reaches only the supervisor."""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "nousweb.runtime.parent_death_signal", str(os.getpid()), *self.command],
-            cwd=PROJECT,
+            cwd=CODE,
             env=os.environ | self.environment,
             stdin=subprocess.DEVNULL,
             start_new_session=True,

@@ -20,7 +20,7 @@ from nousweb.database.roles import product_role_weakness
 from nousweb.demo.load import DemoInProduction, demo_check, demo_wanted
 from nousweb.lib.env import BadSetting, whole
 from nousweb.runtime.postgres import PostgresProblem, revive
-from nousweb.runtime.supervisor import PROJECT, Child, LaunchProblem, Supervisor, answers
+from nousweb.runtime.supervisor import Child, LaunchProblem, Supervisor, answers
 from nousweb.runtime.vector_index_keeper import index_keeper_start
 
 
@@ -166,7 +166,7 @@ def _children() -> list[Child]:
         ),
         Child(
             "background worker",
-            [sys.executable, str(PROJECT / "manage.py"), "qcluster"],
+            [sys.executable, "-m", "nousweb", "qcluster"],
             vital=False,
             environment=shared | {"NOUS_DB_KEEP_SECONDS": ""},
         ),

@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nousweb.lib.env import read
+from nousweb.lib.installation import default_data_folder
 from nousweb.runtime.postgres.problem import PostgresProblem
 from nousweb.runtime.postgres.server import EmbeddedServer
 
 MOST_REVIVALS = 5
 REVIVAL_SECONDS = 600.0
 """A server that dies more often than so many times in so many seconds is not started again."""
-PROJECT = Path(__file__).resolve().parents[3]
 
 _membership: "Lease | None" = None
 
@@ -52,7 +52,7 @@ def revive() -> bool:
 
 def data_dir() -> Path:
     """The data folder, as the settings read it; these cannot be loaded before the database has an address."""
-    return read("NOUS_DATA_DIR", lambda raw: Path(raw).expanduser().resolve(), PROJECT / "var")
+    return read("NOUS_DATA_DIR", lambda raw: Path(raw).expanduser().resolve(), default_data_folder())
 
 
 class Lease:

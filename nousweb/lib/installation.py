@@ -1,0 +1,19 @@
+"""Where this installation has its files: beside the code in a clone, inside the package when it was installed."""
+
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+CLONE = PACKAGE.parent
+CLONED = (CLONE / "manage.py").is_file()
+
+RESOURCES = CLONE if CLONED else PACKAGE / "resources"
+"""The folder that holds `templates` and `static`."""
+
+
+def default_data_folder() -> Path:
+    """`var` in a clone; else the user's own data folder, as the platform has it."""
+    if CLONED:
+        return CLONE / "var"
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("nous-web", appauthor=False))

@@ -1,0 +1,151 @@
+"""Checks everything that the product needs, and says what to do about what is missing."""
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand
+from django.db import connection
+
+from identity.models import Agent
+from memory.embedding.registry import configured_name, embedder_named
+from nousweb import __version__
+from nousweb.database.roles import product_role_weakness
+from nousweb.lib.installation import CLONED
+from nousweb.monitoring.disk_space import ELSEWHERE, OK, disks_checked
+from nousweb.monitoring.health import unapplied_migrations, worker_state
+
+NOUS = "manage.py" if CLONED else "nous"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of one thing; `remedy` says what to do, and is empty where all is well.
+
+    `grave` tells what keeps the product from working from what is only worth knowing.
+    """
+
+    about: str
+    state: str
+    remedy: str = ""
+    grave: bool = True
+
+
+class Command(BaseCommand):
+    help = (
+        "Check this installation: database, disks, embedder, worker, web server, agents. Exit code 1 if one is wrong."
+    )
+    requires_system_checks: list[str] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        wrong = 0
+        for check in CHECKS:
+            for finding in _found(check):
+                wrong += bool(finding.remedy and finding.grave)
+                mark = "ok   " if not finding.remedy else "WRONG" if finding.grave else "note "
+                self.stdout.write(f"{mark}  {finding.about}: {finding.state}")
+                if finding.remedy:
+                    self.stdout.write(f"       {finding.remedy}")
+        self.stdout.write("\nEverything that is needed works." if not wrong else f"\n{wrong} wrong.")
+        if wrong:
+            raise SystemExit(1)
+
+
+Check = Callable[[], Iterator[Finding]]
+
+
+def _found(check: Check) -> Iterator[Finding]:
+    """What a check finds; one that breaks is a finding too, so that the others still run."""
+    try:
+        yield from check()
+    except Exception as error:
+        name = check.__name__.strip("_").replace("_", " ").capitalize()
+        yield Finding(name, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", "See docs/operations.md.")
+
+
+def _installation() -> Iterator[Finding]:
+    yield Finding("Version", f"{__version__}, {'a clone' if CLONED else 'an installed package'}")
+    yield Finding("Data folder", str(settings.DATA_DIR))
+
+
+def _disks() -> Iterator[Finding]:
+    words = {"data_disk": "Disk of the data folder", "database_disk": "Disk of the database"}
+    for name, state in disks_checked().items():
+        well = state in (OK, ELSEWHERE)
+        shown = "on another server" if state == ELSEWHERE else "room enough, and writable" if well else state
+        yield Finding(words[name], shown, "" if well else "Free some space, or choose another folder (NOUS_DATA_DIR).")
+
+
+def _database() -> Iterator[Finding]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('server_version'), current_setting('transaction_read_only'),"
+            " (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
+        )
+        version, read_only, vector = cursor.fetchone()
+    writable = read_only == "off"
+    remedy = "" if writable else "It only reads: name the primary in DATABASE_URL."
+    yield Finding("Database", f"PostgreSQL {version}, pgvector {vector or 'not yet there'}", remedy)
+    waiting = unapplied_migrations()
+    state = f"{waiting} not applied" if waiting else "all applied"
+    yield Finding("Migrations", state, f"Run `{NOUS} migrate`; `{NOUS} serve` does it too." if waiting else "")
+    if weakness := product_role_weakness():
+        remedy = "See docs/operations.md, 'A PostgreSQL of your own'."
+        yield Finding("Database role", weakness, remedy, grave=False)
+
+
+def _embedder() -> Iterator[Finding]:
+    name = configured_name()
+    started = time.perf_counter()
+    vector = embedder_named(name).embed_query("How does a doctor test an embedder?")
+    milliseconds = round((time.perf_counter() - started) * 1000)
+    yield Finding("Embedder", f"{name}, {vector.size} dimensions, first text in {milliseconds} ms")
+
+
+def _background_worker() -> Iterator[Finding]:
+    state = worker_state()
+    remedy = f"It is part of `{NOUS} serve`; without it new memories are not found by meaning."
+    yield Finding("Background worker", state, remedy if state in ("not seen", "unknown") else "", grave=False)
+
+
+def _web_server() -> Iterator[Finding]:
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(settings.HOST, settings.HOST)  # noqa: S104
+    address = f"http://{host}:{settings.PORT}/readyz"
+    try:
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            yield Finding("Web server", f"answers at {address} with {answer.status}")
+    except urllib.error.HTTPError as error:
+        yield Finding(
+            "Web server", f"answers at {address} with {error.code}", "Open that address: it names what fails."
+        )
+    except OSError as error:
+        reason = f"no answer at {address} ({error})"
+        yield Finding("Web server", reason, f"Start it: `{NOUS} serve`. Or set NOUS_PORT as it has it.", grave=False)
+
+
+def _people_and_agents() -> Iterator[Finding]:
+    if unapplied_migrations():
+        return
+    agents, people = Agent.objects.count(), get_user_model().objects.filter(is_active=True).count()
+    create = "agent create NAME" if NOUS == "nous" else "createagent NAME"
+    remedy = "" if agents else f"Make one: `{NOUS} {create}`."
+    yield Finding("Agents", str(agents), remedy, grave=False)
+    create = "user create" if NOUS == "nous" else "createsuperuser"
+    remedy = "" if people else f"Make one: `{NOUS} {create}`. Only people can approve."
+    yield Finding("People", str(people), remedy, grave=False)
+
+
+CHECKS: tuple[Check, ...] = (
+    _installation,
+    _disks,
+    _database,
+    _embedder,
+    _background_worker,
+    _web_server,
+    _people_and_agents,
+)
