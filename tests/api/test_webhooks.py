@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 import uuid
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,12 +15,13 @@ from django.test import override_settings
 from django.utils import timezone
 
 from identity.models import AuditEvent, Change, Webhook, WebhookDelivery
-from identity.policy.webhooks import CHANGES_IN_A_MESSAGE, CHANGES_WITH_BODIES, DELIVERY, DISABLED_AFTER
+from identity.policy.webhooks import AT_ONCE, CHANGES_IN_A_MESSAGE, CHANGES_WITH_BODIES, DELIVERY, DISABLED_AFTER
 from identity.principal import Principal
 from identity.services.agents import agent_update
 from identity.services.change_feed import change_draft, change_record, changes_record, streams_publish
 from identity.services.webhook_address import NotSent, message_send, url_check
 from identity.services.webhook_delivery import signature_of, webhook_serve, webhooks_due
+from identity.services.webhook_runner import webhooks_look
 from identity.services.webhooks import deliveries_replay, webhook_create, webhook_delete, webhook_update
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn
@@ -268,6 +270,35 @@ def test_webhooks_take_turns(ada, bruno, admin, receiver, monkeypatch):
         served.append(webhooks_due()[0])
         assert webhook_serve(served[-1]) == 1
     assert sorted(served[:4]) == sorted(served[4:]) == sorted(webhooks)
+
+
+def test_slow_receivers_keep_no_other_from_its_turn(ada, admin, receiver):
+    """While as many are sent to as may be, the others wait; a place that is free goes to one that had none yet."""
+
+    class Held(Executor):
+        """Begins nothing: its work is under way for as long as the test wants."""
+
+        def submit(self, work, key):
+            return Future()
+
+    webhooks = {
+        webhook_create(agent=ada, url=f"{receiver.url}&of={number}", scopes=SCOPES, by=admin)[0].pk
+        for number in range(AT_ONCE + 2)
+    }
+    record(ada, "1")
+    busy, pool = {}, Held()
+    webhooks_look(busy, pool)
+    first = set(busy)
+    assert len(first) == AT_ONCE
+    webhooks_look(busy, pool)
+    assert set(busy) == first
+    record(ada, "2")
+    for key in list(busy)[:2]:
+        webhook_serve(key)
+        record(ada, "3")
+        busy[key].set_result(None)
+    webhooks_look(busy, pool)
+    assert webhooks - first <= set(busy)
 
 
 def test_looking_for_what_is_due_takes_the_same_statements_for_any_number(ada, admin, django_assert_num_queries):
