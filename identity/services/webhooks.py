@@ -126,16 +126,13 @@ def webhook_delete(*, webhook: Webhook, by: Principal) -> None:
 
 @agent_transaction(of="webhook")
 def deliveries_replay(*, webhook: Webhook, by: Principal, delivery: WebhookDelivery | None = None) -> int:
-    """Send one message again, delivered or given up, or without one all that were given up; returns how many."""
+    """Send one message again, or without one all that were given up; returns how many. One that waits is tried now."""
     webhook = _lock(webhook, by)
     found = WebhookDelivery.objects.filter(webhook=webhook)
-    if delivery is not None:
-        found = found.filter(pk=delivery.pk).exclude(status=Status.WAITING)
-    else:
-        found = found.filter(status=Status.DEAD)
-    count = found.update(status=Status.WAITING, attempts=0, finished_at=None, error="")
-    if delivery is not None and not count:
-        raise Conflict("This message waits already.")
+    found = found.filter(status=Status.DEAD) if delivery is None else found.filter(pk=delivery.pk)
+    waiting = found.filter(status=Status.WAITING).count()
+    again = found.exclude(status=Status.WAITING)
+    count = waiting + again.update(status=Status.WAITING, attempts=0, finished_at=None, error="")
     if count:
         Webhook.objects.filter(pk=webhook.pk).update(due_at=clock.now(), failures=0)
         after = {"deliveries": count, "delivery": str(delivery.pk) if delivery else None}

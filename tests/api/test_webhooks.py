@@ -155,6 +155,19 @@ def test_given_up_then_replayed(ada, admin, receiver):
     assert serve(webhook) == 1
 
 
+def test_a_message_that_waits_is_tried_now_when_a_person_says_so(ada, admin, receiver):
+    webhook, _ = webhook_create(agent=ada, url=receiver.url, scopes=SCOPES, by=admin)
+    receiver.answers = [500]
+    record(ada, "1")
+    serve(webhook)
+    Webhook.objects.update(due_at=timezone.now() + timedelta(minutes=5))
+    assert serve(webhook, now=False) == 0
+    assert deliveries_replay(webhook=webhook, by=admin, delivery=WebhookDelivery.objects.get()) == 1
+    assert WebhookDelivery.objects.get().attempts == 1
+    assert serve(webhook, now=False) == 1
+    assert AuditEvent.objects.filter(action="delivery.replay").count() == 1
+
+
 def test_disabled_when_nothing_arrives(ada, admin, receiver):
     webhook, _ = webhook_create(agent=ada, url=receiver.url, scopes=SCOPES, by=admin)
     for number in range(DISABLED_AFTER):

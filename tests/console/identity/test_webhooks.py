@@ -129,4 +129,5 @@ def test_webhook_message_that_is_tried_again(browser, webhook):
     page = browser.get(webhook.get_absolute_url()).content.decode()
     assert "Next try" in page
     assert "Tried again" in page
+    assert 'aria-label="Try now: message 1"' in page
     assert waiting.error in page

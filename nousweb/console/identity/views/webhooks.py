@@ -133,24 +133,21 @@ def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
     )
 
 
-def _state(delivery: WebhookDelivery) -> tuple[str, str]:
-    """The badge of a message: its kind and its word."""
+def _state(delivery: WebhookDelivery) -> tuple[str, str, str]:
+    """The badge of a message, its kind and its word, and what its button says."""
     if delivery.status == WebhookDelivery.Status.WAITING and delivery.attempts:
-        return "warn", "Tried again"
-    return STATUS_KINDS[delivery.status], delivery.get_status_display()
+        return "warn", "Tried again", "Try now"
+    return STATUS_KINDS[delivery.status], delivery.get_status_display(), "Send again"
 
 
 def _act(request: HttpRequest, by: Principal, agent: Agent, webhook: Webhook) -> HttpResponse:
     action = request.POST.get("action", "")
-    try:
-        if action in ("pause", "resume"):
-            webhook_update(webhook=webhook, active=action == "resume", by=by)
-            messages.success(request, "It goes on." if action == "resume" else "Paused. What comes waits for it.")
-        elif action == "replay":
-            count = deliveries_replay(webhook=webhook, by=by, delivery=_delivery(webhook, request.POST.get("delivery")))
-            messages.success(request, f"{count} sent again as soon as the worker comes to it.")
-    except Conflict as error:
-        messages.warning(request, error.detail)
+    if action in ("pause", "resume"):
+        webhook_update(webhook=webhook, active=action == "resume", by=by)
+        messages.success(request, "It goes on." if action == "resume" else "Paused. What comes waits for it.")
+    elif action == "replay":
+        count = deliveries_replay(webhook=webhook, by=by, delivery=_delivery(webhook, request.POST.get("delivery")))
+        messages.success(request, f"{count} sent again as soon as the worker comes to it.")
     return redirect("agent_webhook", slug=agent.slug, pk=webhook.pk)
 
 
