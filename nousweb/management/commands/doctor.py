@@ -25,14 +25,14 @@ NOUS = "manage.py" if CLONED else "nous"
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one thing; `remedy` says what to do, and is empty where all is well.
+    """What was found of one thing; `advice` says what to do, and is empty where all is well.
 
     `grave` tells what keeps the product from working from what is only worth knowing.
     """
 
     about: str
     state: str
-    remedy: str = ""
+    advice: str = ""
     grave: bool = True
 
 
@@ -46,11 +46,11 @@ class Command(BaseCommand):
         wrong = 0
         for check in CHECKS:
             for finding in _found(check):
-                wrong += bool(finding.remedy and finding.grave)
-                mark = "ok   " if not finding.remedy else "WRONG" if finding.grave else "note "
+                wrong += bool(finding.advice and finding.grave)
+                mark = "ok   " if not finding.advice else "WRONG" if finding.grave else "note "
                 self.stdout.write(f"{mark}  {finding.about}: {finding.state}")
-                if finding.remedy:
-                    self.stdout.write(f"       {finding.remedy}")
+                if finding.advice:
+                    self.stdout.write(f"       {finding.advice}")
         self.stdout.write("\nEverything that is needed works." if not wrong else f"\n{wrong} wrong.")
         if wrong:
             raise SystemExit(1)
@@ -89,14 +89,14 @@ def _database() -> Iterator[Finding]:
         )
         version, read_only, vector = cursor.fetchone()
     writable = read_only == "off"
-    remedy = "" if writable else "It only reads: name the primary in DATABASE_URL."
-    yield Finding("Database", f"PostgreSQL {version}, pgvector {vector or 'not yet there'}", remedy)
+    advice = "" if writable else "It only reads: name the primary in DATABASE_URL."
+    yield Finding("Database", f"PostgreSQL {version}, pgvector {vector or 'not yet there'}", advice)
     waiting = unapplied_migrations()
     state = f"{waiting} not applied" if waiting else "all applied"
     yield Finding("Migrations", state, f"Run `{NOUS} migrate`; `{NOUS} serve` does it too." if waiting else "")
     if weakness := product_role_weakness():
-        remedy = "See docs/operations.md, 'A PostgreSQL of your own'."
-        yield Finding("Database role", weakness, remedy, grave=False)
+        advice = "See docs/operations.md, 'A PostgreSQL of your own'."
+        yield Finding("Database role", weakness, advice, grave=False)
 
 
 def _embedder() -> Iterator[Finding]:
@@ -109,8 +109,8 @@ def _embedder() -> Iterator[Finding]:
 
 def _background_worker() -> Iterator[Finding]:
     state = worker_state()
-    remedy = f"It is part of `{NOUS} serve`; without it new memories are not found by meaning."
-    yield Finding("Background worker", state, remedy if state in ("not seen", "unknown") else "", grave=False)
+    advice = f"It is part of `{NOUS} serve`; without it new memories are not found by meaning."
+    yield Finding("Background worker", state, advice if state in ("not seen", "unknown") else "", grave=False)
 
 
 def _web_server() -> Iterator[Finding]:
@@ -133,11 +133,11 @@ def _people_and_agents() -> Iterator[Finding]:
         return
     agents, people = Agent.objects.count(), get_user_model().objects.filter(is_active=True).count()
     create = "agent create NAME" if NOUS == "nous" else "createagent NAME"
-    remedy = "" if agents else f"Make one: `{NOUS} {create}`."
-    yield Finding("Agents", str(agents), remedy, grave=False)
+    advice = "" if agents else f"Make one: `{NOUS} {create}`."
+    yield Finding("Agents", str(agents), advice, grave=False)
     create = "user create" if NOUS == "nous" else "createsuperuser"
-    remedy = "" if people else f"Make one: `{NOUS} {create}`. Only people can approve."
-    yield Finding("People", str(people), remedy, grave=False)
+    advice = "" if people else f"Make one: `{NOUS} {create}`. Only people can approve."
+    yield Finding("People", str(people), advice, grave=False)
 
 
 CHECKS: tuple[Check, ...] = (
