@@ -46,12 +46,13 @@ check: ## Lint, types, dependency direction, migrations, deployment settings
 	NOUS_PRODUCTION=1 NOUS_ALLOWED_HOSTS=nous.example.org .venv/bin/python manage.py check --deploy --fail-level WARNING
 
 LOCOMO ?=
-bench: ## Measure retrieval on LoCoMo (LOCOMO=file in its format) and speed beside its peers (SIZES=1000,10000)
+bench: ## Measure retrieval on LoCoMo (LOCOMO=file in its format) and BEAM (BEAM=folder of chats), and speed beside its peers (SIZES=1000,10000)
 	$(call bootstrap,--dev)
 	@test -x .venv-bench/bin/python || .venv/bin/python -m venv .venv-bench
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt \
 		|| echo 'THE PEERS COULD NOT BE INSTALLED: they are skipped.' >&2
 	.venv/bin/python -m benchmarks.locomo $(LOCOMO)
+	.venv/bin/python -m benchmarks.beam $(BEAM)
 	.venv/bin/python -m benchmarks.latency --sizes $(or $(SIZES),1000$(comma)10000)
 
 bench-context: ## Measure prompts: evidence by budget (LOCOMO=file), speed (SIZES=10000), mixed load (MINUTES=10)

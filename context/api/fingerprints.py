@@ -5,13 +5,13 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Query, Router, Schema
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from context.feedback.fingerprint_stats import SHOWN, fingerprints
 from context.selectors import outcomes_view_check
 from identity.principal import Principal
 from identity.selectors import agent_for
-from nousweb.lib.constrained_types import AgentSlug, Moment, UnitInterval
+from nousweb.lib.constrained_types import AgentSlug, UnitInterval
 from nousweb.lib.schemas import Problem
 from nousweb.lib.validation import moment_check
 
@@ -41,7 +41,7 @@ class FingerprintsOut(Schema):
 def fingerprints_get(
     request: HttpRequest,
     agent: AgentSlug = "",
-    since: Moment | None = Query(None, description="Only runs of then or later"),
+    since: AwareDatetime | None = Query(None, description="Only runs of then or later"),
 ) -> Any:
     """Outcomes by the fingerprint of the context, over the logged runs of the caller's persona.
 

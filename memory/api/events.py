@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from django.http import HttpRequest
 from ninja import Query, Router, Status
+from pydantic import AwareDatetime
 
 from identity.models import Agent
 from identity.principal import Principal
@@ -15,7 +16,7 @@ from memory.schemas.events import EventOut, EventPage, EventsIn, RecordedEventsO
 from memory.schemas.types import AnyPersona
 from memory.selectors.filters import EventFilter
 from memory.services.events import events_record
-from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, Moment, PageCursor, PageLimit
+from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 from nousweb.lib.errors import NotAllowed
 from nousweb.lib.validation import choice_check, moment_check, text_check
 
@@ -75,8 +76,8 @@ def events_get(
     loop_id: str = "",
     project: AnyProject = "",
     task: AnyTask = "",
-    since: Moment | None = Query(None, alias="from", description="Happened then or later"),
-    until: Moment | None = Query(None, alias="to", description="Happened before"),
+    since: AwareDatetime | None = Query(None, alias="from", description="Happened then or later"),
+    until: AwareDatetime | None = Query(None, alias="to", description="Happened before"),
     q: str = Query("", max_length=200, description="Only events whose content holds this text"),
     order: Literal["latest", "earliest"] = "latest",
     limit: PageLimit = 50,

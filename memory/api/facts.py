@@ -7,6 +7,7 @@ from django.db.models import Window
 from django.db.models.functions import RowNumber
 from django.http import HttpRequest
 from ninja import Query, Router, Status
+from pydantic import AwareDatetime
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
 from memory.schemas.facts import (
@@ -30,7 +31,7 @@ from memory.services.facts import (
     fact_replace,
     fact_restore,
 )
-from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, Moment, PageCursor, PageLimit
+from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 from nousweb.lib.validation import moment_check
 
 router = Router()
@@ -58,9 +59,9 @@ def facts_get(
     task: AnyTask = "",
     scope: AnyScope = "",
     state: Literal["active", "retired", "all"] = "active",
-    as_of: Moment | None = Query(None, description="Known then and, by what is known today, true then"),
-    recorded_as_of: Moment | None = Query(None, description="Held to be true by the agent then, right or wrong"),
-    valid_at: Moment | None = Query(None, description="True in the world then, by what is known today"),
+    as_of: AwareDatetime | None = Query(None, description="Known then and, by what is known today, true then"),
+    recorded_as_of: AwareDatetime | None = Query(None, description="Held to be true by the agent then, right or wrong"),
+    valid_at: AwareDatetime | None = Query(None, description="True in the world then, by what is known today"),
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:

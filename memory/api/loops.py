@@ -6,6 +6,7 @@ from django.db.models import Value
 from django.db.models.functions import MD5, Concat
 from django.http import HttpRequest
 from ninja import Query, Router
+from pydantic import AwareDatetime
 
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, list_page, principal
@@ -21,16 +22,7 @@ from memory.schemas.loops import LoopOut, LoopPage, LoopWithEvents, StmOut
 from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, AnyPersona
 from memory.services.loops import loop_close
 from nousweb.lib import clock
-from nousweb.lib.constrained_types import (
-    AgentSlug,
-    AnyProject,
-    AnyTask,
-    Moment,
-    PageCursor,
-    PageLimit,
-    ProjectKey,
-    TaskKey,
-)
+from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, ProjectKey, TaskKey
 from nousweb.lib.errors import NotFound
 from nousweb.lib.validation import moment_check, text_check
 
@@ -48,8 +40,8 @@ def loops_get(
     state: Literal["all", "open", "closed"] = "all",
     project: AnyProject = "",
     task: AnyTask = "",
-    since: Moment | None = Query(None, alias="from", description="Last event then or later"),
-    until: Moment | None = Query(None, alias="to", description="Last event before"),
+    since: AwareDatetime | None = Query(None, alias="from", description="Last event then or later"),
+    until: AwareDatetime | None = Query(None, alias="to", description="Last event before"),
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Query, Router
+from pydantic import AwareDatetime
 
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, principal
@@ -15,7 +16,7 @@ from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, ItemTypeName, S
 from memory.search import SearchRequest, search
 from memory.search.index_writer import index_counts
 from memory.search.request import MAX_LIMIT
-from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, Moment, ProjectKey, TaskKey, UnitInterval
+from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.schemas import answered
 
 router = Router()
@@ -31,7 +32,7 @@ def recall_get(
     agent: AgentSlug = "",
     type: list[ItemTypeName] = Query([], description="May repeat; all types by default"),
     limit: int = Query(10, ge=1, le=MAX_LIMIT),
-    as_of: Moment | None = Query(None, description="Search what was known at this moment"),
+    as_of: AwareDatetime | None = Query(None, description="Search what was known at this moment"),
     min_score: UnitInterval | None = Query(
         None, description="The model's threshold by default; 0 for everything, ranked"
     ),

@@ -33,6 +33,18 @@ def compact(content: str, *, kind: str, metadata: Mapping[str, Any]) -> str:
         text = _cut_middle(fold_lines(content))
     else:
         text = cut_at_sentence(fold(content), MAX_PROSE_CHARACTERS)
+    return _with_speaker(text, metadata)
+
+
+def indexed_text(content: str, compacted: str, *, kind: str, metadata: Mapping[str, Any]) -> str:
+    """What the index reads of an event: all of its lines, where `compact` keeps the beginning of its prose only."""
+    output = kind in OUTPUT_KINDS or STACK_TRACE.search(content[:_TRACE_SEARCH_CHARACTERS])
+    if output or len(content) <= MAX_PROSE_CHARACTERS or len(fold(content)) <= MAX_PROSE_CHARACTERS:
+        return compacted
+    return _with_speaker(fold_lines(content), metadata)
+
+
+def _with_speaker(text: str, metadata: Mapping[str, Any]) -> str:
     speaker = metadata.get("speaker")
     if not isinstance(speaker, str):
         return text

@@ -29,6 +29,8 @@ class SearchItem(ProjectKeyFields):
     `position` orders the items of one loop, so that a hit can ask its neighbours. `retired_at` closes the span in
     which the item was known, for searches as of a moment. `words` counts the terms with their repeats. A pending row
     is tried at `due_at` or, without one, at once. `next_embedding` is of the model that the index is moving to.
+    `passages` counts those of the text that have vectors of their own; None before it is known. `standing` says whether
+    the text is to be kept to from then on (memory.types.standing).
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
@@ -58,12 +60,38 @@ class SearchItem(ProjectKeyFields):
     due_at = models.DateTimeField(null=True)
     next_embedding = HalfVectorField(null=True)
     next_model = models.CharField(max_length=100, blank=True)
+    passages = models.PositiveSmallIntegerField(null=True)
+    standing = models.CharField(max_length=20, blank=True, default="", db_default="")
 
     class Meta:
         db_table = "memory_searchitem"
 
     def __str__(self) -> str:
         return f"{self.item_type} {self.item_id}"
+
+
+class SearchPassage(models.Model):
+    """A passage of a long text, from the character `begins` to before `ends`, with the vector of `model`.
+
+    `row_id` is the row of the index whose text it is; it counts while that row has a vector of the same model. It goes
+    with its row. The table is partitioned by persona like the index.
+    """
+
+    pk = models.CompositePrimaryKey("row_id", "model", "place", "persona", "agent")
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
+    persona = models.CharField(max_length=20, choices=Persona)
+    row_id = models.BigIntegerField()
+    model = models.CharField(max_length=100)
+    place = models.PositiveSmallIntegerField()
+    begins = models.PositiveIntegerField()
+    ends = models.PositiveIntegerField()
+    embedding = HalfVectorField()
+
+    class Meta:
+        db_table = "memory_searchpassage"
+
+    def __str__(self) -> str:
+        return f"{self.row_id}/{self.place}"
 
 
 class EmbeddingModel(models.Model):

@@ -14,6 +14,7 @@ class RecallItem(Schema):
     id: str
     type: ItemTypeName
     content: str
+    excerpt: str = Field(description="Of a long text the passage nearest to the question; empty for a short one")
     metadata: dict[str, Any] = Field(description="Of an event as it was posted; of other types what describes them")
     score: float = Field(description="Fused relevance, 0 to 1")
     cosine: float = Field(description="Of the embedding model; 0 while the item waits for its vector")

@@ -137,6 +137,7 @@ class Changed:
             rows.held.copy(),
             rows.length.copy(),
         )
+        passage, second, excerpts = rows.passage.copy(), rows.second.copy(), given.excerpts.copy()
         reworded: dict[int, str] = {}
         for place, key in enumerate(given.ids):
             then = self.then.get(key)
@@ -145,7 +146,8 @@ class Changed:
             wanted[place] = _passes(self.request, then.entry)
             if then.entry.text != self.texts[key]:
                 reworded[place] = then.entry.text
-                cosine[place] = np.nan
+                cosine[place] = passage[place] = second[place] = np.nan
+                excerpts[place] = np.nan
         for place, mask, words in _read(reworded, lexemes, spellings):
             held[place], length[place] = bits_read([mask], lexemes)[0], words
         changed = replace(
@@ -159,6 +161,11 @@ class Changed:
             position=rows.position[kept],
             hit=rows.hit[kept],
             says_time=rows.says_time[kept],
+            passage=passage[kept],
+            second=second[kept],
+            speaker=rows.speaker[kept],
+            standing=rows.standing[kept],
+            asks=rows.asks[kept],
         )
         places = np.flatnonzero(kept).tolist()
         return CandidateSet(
@@ -166,6 +173,7 @@ class Changed:
             [given.types[place] for place in places],
             wanted[kept],
             changed,
+            excerpts[kept],
         )
 
 

@@ -14,12 +14,13 @@ import numpy as np
 from django.db import connection
 
 from memory.embedding.protocol import Vectors
-from memory.models import ItemType, Scope
+from memory.models import EventKind, ItemType, Scope
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.query_context import Counts
 from memory.search.request import SearchRequest
-from memory.search.scoring import Candidates, Flags, rarity
+from memory.search.scoring import SAID_BY_AGENT, SAID_BY_PERSON, Candidates, Flags, Values, rarity
+from memory.types.standing import INSTRUCTION, PREFERENCE
 from nousweb.lib.prepared_statements import array_text, rows_prepared
 
 LEAST_HITS, MOST_HITS = 30, 50
@@ -27,11 +28,19 @@ LEAST_HITS, MOST_HITS = 30, 50
 NEIGHBOURS = 2
 """Items on each side of a hit that come along; the scoring's window is as wide."""
 ITEM_COLUMNS = (
-    "id, persona, loop_id, position, words, names, says_time, terms, embedding, model,"
+    "id, persona, loop_id, position, words, names, says_time, terms, embedding, model, passages, standing, text,"
     " item_type, item_id, kind, category, scope, project, task, tags, importance"
 )
-FETCHED = "id, item_type, loop, position, words, nameless, says_time, wanted, cosine, held, named"
-"""What is fetched of each candidate, besides whether it is a hit."""
+FETCHED = (
+    "id, item_type, loop, position, words, nameless, says_time, wanted, cosine, held, named, persona, passages,"
+    " speaker, standing, asks"
+)
+"""What is fetched of each candidate, besides whether it is a hit and its nearest passages."""
+PASSAGES = 2
+"""Of each candidate so many of the nearest passages are read."""
+STANDING_HITS = 20
+"""So many instructions and preferences are candidates, the nearest, whatever their words and however many others are
+nearer."""
 LEXICAL_ROWS = 1_500
 """About as many rows as the lexical search ranks; the commonest words are left out when there would be more."""
 PAIRED = 4
@@ -48,6 +57,15 @@ PERSONA_OF_TABLE = {
     "memory_searchitem_actor": "actor",
     "memory_searchitem_subconscious": "subconscious",
 }
+PASSAGES_OF_TABLE = {
+    "memory_searchitem_actor": "memory_searchpassage_actor",
+    "memory_searchitem_subconscious": "memory_searchpassage_subconscious",
+}
+
+SPEAKER_OF_KIND = {EventKind.USER_INPUT.value: SAID_BY_PERSON, EventKind.ACTOR_OUTPUT.value: SAID_BY_AGENT}
+STANDING_LEVEL = {PREFERENCE: 1, INSTRUCTION: 2}
+_LEVELS = " ".join(f"WHEN '{said}' THEN {level}" for said, level in STANDING_LEVEL.items())
+_SPEAKERS = " ".join(f"WHEN '{kind}' THEN {speaker}" for kind, speaker in SPEAKER_OF_KIND.items())
 
 
 def source_of(view: PersonaMemory, columns: str, condition: str, *, agent: str = "agent_id") -> str:
@@ -130,13 +148,15 @@ SELECT
 class CandidateSet:
     """Candidates with what leads to them: their ids in the index, their types, and whether the filters let each pass.
 
-    `cosine` is the model's own. Neighbours of hits need not pass the filters.
+    `cosine` is the model's own. Neighbours of hits need not pass the filters. `excerpts` are where the passage nearest
+    to the query begins and ends in the text of the index, NaN for a text that has none.
     """
 
     ids: Sequence[int]
     types: Sequence[str]
     wanted: Flags
     columns: Candidates
+    excerpts: Values
 
 
 def _hits(request: SearchRequest) -> int:
@@ -160,9 +180,14 @@ def candidates_fetch(
 ) -> CandidateSet:
     """Hits of the dense and the `lexical` search and their neighbours, one statement for all types of items."""
     rows = rows_prepared(*_fetch_statement(view, request, counts, lexemes, lexical, vector), binary=True)
-    ids, types, loops, positions, words, nameless, says_time, wanted, cosines, held, named, hits = (
-        zip(*rows, strict=True) if rows else ((),) * 12
-    )
+    (
+        ids, types, loops, positions, words, nameless, says_time, wanted, cosines, held, named, _, _, speaker, standing,
+        asks, hits, passages,
+    ) = zip(*rows, strict=True) if rows else ((),) * 18  # fmt: skip
+    nearest = np.full((len(ids), PASSAGES, 3), np.nan)
+    for place, found in enumerate(passages):
+        if found:
+            nearest[place, : len(found) // 3] = np.reshape(found, (-1, 3))
     number = {loop: place for place, loop in enumerate(dict.fromkeys(loops))} | {"": -1}
     return CandidateSet(
         ids,
@@ -178,7 +203,13 @@ def candidates_fetch(
             position=np.array(positions, np.int64),
             hit=np.array(hits, bool),
             says_time=np.array(says_time, bool),
+            passage=nearest[:, 0, 0],
+            second=nearest[:, 1, 0],
+            speaker=np.array(speaker, np.int64),
+            standing=np.array(standing, np.int64),
+            asks=np.array(asks, bool),
         ),
+        nearest[:, 0, 1:],
     )
 
 
@@ -231,28 +262,30 @@ def _fetch_statement(
     }
     found = "SELECT unnest(%(lexical)s::bigint[])"
     cosine = "NULL::double precision"
+    nearest = "NULL::double precision[]"
     if vector is not None:
         values["vector"] = vector_text(vector)
         # Only a constant lets the planner see that the index of this model's vectors applies.
         model = "'" + counts.model.replace("'", "''").replace("%", "%%") + "'"
         distance = distance_of(vector)
-        found += (
-            f" UNION (SELECT id FROM {source_of(view, 'id, embedding', f'model = {model} AND {known} AND {wanted}')}"  # noqa: S608
-            f" AS dense ORDER BY {distance} LIMIT {_hits(request)})"
-        )
+        nearby = f"model = {model} AND {known} AND {wanted}"
+        found += _dense(view, nearby, distance, hits=_hits(request))
+        found += _dense_passages(view, model, nearby, distance, hits=_hits(request))
         cosine = f"CASE WHEN model = {model} THEN -({distance}) END"
+        nearest = _nearest_passages(view, model, distance)
     held, named = masks_of(lexemes, counts.spellings)
     columns = (
         "id, item_type, CASE WHEN loop_id = '' THEN '' ELSE persona || loop_id END AS loop, position, words,"
         f" names = '{{}}' AS nameless, says_time, ({wanted}) AS wanted, {cosine} AS cosine, {held} AS held,"
-        f" {named} AS named"
+        f" {named} AS named, persona, passages, CASE kind {_SPEAKERS} ELSE 0 END AS speaker,"
+        f" CASE standing {_LEVELS} ELSE 0 END AS standing, right(text, 1) = '?' AS asks"
     )
     beside = source_of(
         view, ITEM_COLUMNS, f"loop_id <> '' AND loop_id = hit.loop_id AND persona = hit.persona AND {known}"
     )
     statement = f"""
 WITH hits AS MATERIALIZED (
-    SELECT persona, loop_id, {columns} FROM {source_of(view, ITEM_COLUMNS, f"id IN ({found})")} AS chosen
+    SELECT loop_id, {columns} FROM {source_of(view, ITEM_COLUMNS, f"id IN ({found})")} AS chosen
 ), every AS MATERIALIZED (
     SELECT true AS hit, {FETCHED} FROM hits
     UNION ALL SELECT false, near.* FROM hits AS hit CROSS JOIN LATERAL (
@@ -262,10 +295,54 @@ WITH hits AS MATERIALIZED (
             (SELECT * FROM {beside} AS b WHERE b.position > hit.position ORDER BY b.position LIMIT {NEIGHBOURS})
         ) AS sides
     ) AS near
+), one AS MATERIALIZED (
+    SELECT DISTINCT ON (id) {FETCHED}, hit FROM every ORDER BY id, hit DESC
 )
-SELECT DISTINCT ON (id) {FETCHED}, hit FROM every ORDER BY id, hit DESC
+SELECT one.*, {nearest} FROM one ORDER BY id
 """  # noqa: S608
     return statement, values
+
+
+def _dense(view: PersonaMemory, condition: str, distance: str, *, hits: int) -> str:
+    """The nearest items, and the nearest of those that are to be kept to: continues a UNION of ids."""
+    every = source_of(view, "id, embedding", condition)
+    kept_to = source_of(view, "id, embedding", f"standing <> '' AND {condition}")
+    return (
+        f" UNION (SELECT id FROM {every} AS dense ORDER BY {distance} LIMIT {hits})"  # noqa: S608
+        # Sorted apart: an approximate index would be read to its end for so few.
+        f" UNION (SELECT id FROM (SELECT * FROM {kept_to} AS kept OFFSET 0) AS kept"
+        f" ORDER BY {distance} LIMIT {STANDING_HITS})"
+    )
+
+
+def _dense_passages(view: PersonaMemory, model: str, condition: str, distance: str, *, hits: int) -> str:
+    """The items of the nearest passages: continues a UNION of ids. A passage counts while its item's vector does."""
+    agent = int(view.agent.pk)
+    parts = (
+        f" UNION (SELECT row_id FROM {PASSAGES_OF_TABLE[table]} AS passage"  # noqa: S608
+        f" WHERE persona = '{PERSONA_OF_TABLE[table]}' AND agent_id = {agent} AND model = {model}"
+        f" AND EXISTS (SELECT 1 FROM {table} WHERE id = passage.row_id AND persona = passage.persona"
+        f" AND agent_id = {agent} AND {condition}) ORDER BY {distance} LIMIT {PASSAGES * hits})"
+        for table in view.search_tables
+    )
+    return "".join(parts)
+
+
+def _nearest_passages(view: PersonaMemory, model: str, distance: str) -> str:
+    """Of a candidate called `one` the nearest passages, each as its cosine, beginning and end, in one array.
+
+    A text that changed has passages of the one before until it has a vector again.
+    """
+    passages = " UNION ALL ".join(
+        f"SELECT embedding, begins, ends FROM {PASSAGES_OF_TABLE[table]} WHERE row_id = one.id AND model = {model}"  # noqa: S608
+        f" AND persona = one.persona AND persona = '{PERSONA_OF_TABLE[table]}' AND agent_id = {int(view.agent.pk)}"
+        for table in view.search_tables
+    )
+    return (
+        "CASE WHEN passages > 0 AND cosine IS NOT NULL THEN ARRAY("  # noqa: S608
+        f"SELECT unnest(ARRAY[-({distance}), begins, ends]) FROM"
+        f" (SELECT * FROM ({passages}) AS own ORDER BY {distance} LIMIT {PASSAGES}) AS passage) END"
+    )
 
 
 def vector_text(vector: Vectors) -> str:

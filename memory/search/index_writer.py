@@ -34,6 +34,7 @@ ON CONFLICT (persona, item_type, item_id) DO UPDATE SET
     due_at = CASE WHEN memory_searchitem.text = excluded.text THEN memory_searchitem.due_at END,
     embedding = CASE WHEN memory_searchitem.text = excluded.text THEN memory_searchitem.embedding END,
     model = CASE WHEN memory_searchitem.text = excluded.text THEN memory_searchitem.model ELSE '' END,
+    passages = CASE WHEN memory_searchitem.text = excluded.text THEN memory_searchitem.passages END,
     next_embedding = CASE WHEN memory_searchitem.text = excluded.text THEN memory_searchitem.next_embedding END,
     next_model = CASE WHEN memory_searchitem.text = excluded.text THEN memory_searchitem.next_model ELSE '' END
 """  # noqa: S608  (names come from the dataclass above)

@@ -5,6 +5,7 @@ The index may be behind by a moment; what the view does not show, or what is ret
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from memory.models.facts import SUBJECT_NAME
@@ -52,12 +53,17 @@ _ITEM = ", ".join(("item_type", "item_id", *HIT_COLUMNS))
 
 
 def hits_load(
-    view: PersonaMemory, items: Mapping[int, str], as_of: datetime | None = None, *, metadata: bool = True
+    view: PersonaMemory,
+    items: Mapping[int, str],
+    as_of: datetime | None = None,
+    *,
+    metadata: bool = True,
+    excerpts: Mapping[int, tuple[int, int]] = MappingProxyType({}),
 ) -> dict[int, dict[str, Any]]:
     """What hits say besides their scores, by id in the index, in one statement; what may not be shown is missing.
 
-    `items` are types by id in the index. Content and metadata are those of `memories_load`; of the metadata no more
-    than the source without `metadata`.
+    `items` are types by id in the index, `excerpts` where a passage of the text there begins and ends. Content and
+    metadata are those of `memories_load`; of the metadata no more than the source without `metadata`.
     """
     parts = []
     for item_type in sorted(set(items.values())):
@@ -74,16 +80,26 @@ def hits_load(
     columns = ", ".join(f"item.{name}" for name in _ITEM.split(", "))
     columns = columns.replace("item.tags", "CASE WHEN item.tags <> '[]' THEN item.tags::json END")
     statement = (
-        f"SELECT item.id, own.content, own.metadata, own.subject_name, {columns}"  # noqa: S608
-        f" FROM {source_of(view, f'id, {_ITEM}', 'id = ANY(%(ids)s::bigint[])')} AS item"
+        "SELECT item.id, own.content, own.metadata, own.subject_name,"  # noqa: S608
+        " coalesce(substr(item.text, part.begins + 1, part.ends - part.begins), ''),"
+        f" {columns} FROM {source_of(view, f'id, text, {_ITEM}', 'id = ANY(%(ids)s::bigint[])')} AS item"
+        " LEFT JOIN unnest(%(parts)s::bigint[], %(begins)s::integer[], %(ends)s::integer[])"
+        " AS part (id, begins, ends) ON part.id = item.id"
         # One row is all there is; told so, the planner looks each up by its key, also in a table it knows nothing of.
         f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)} LIMIT 1) AS own (content, metadata, subject_name)"
     )
-    names = ("content", "metadata", "subject_name", "type", "id", *HIT_COLUMNS)
-    rows = rows_prepared(statement, {"ids": array_text(items)}, binary=True)
+    names = ("content", "metadata", "subject_name", "excerpt", "type", "id", *HIT_COLUMNS)
+    values = {
+        "ids": array_text(items),
+        "parts": array_text(excerpts),
+        "begins": array_text(begin for begin, _ in excerpts.values()),
+        "ends": array_text(end for _, end in excerpts.values()),
+    }
+    rows = rows_prepared(statement, values, binary=True)
     found = {key: dict(zip(names, row, strict=True)) for key, *row in rows}
     for hit in found.values():
         hit["tags"] = hit["tags"] or []
+        hit["excerpt"] = hit["excerpt"].strip()
         hit["subject_name"] = hit["subject_name"] or hit["subject"]
         if not metadata:
             hit["metadata"] = {"source": hit["metadata"]}

@@ -34,7 +34,8 @@ class SearchHit:
     `score` is the fused relevance in [0, 1]; of one that is retired, what it would be, had it been alone. `cosine` is
     the model's own, 0 while the item has no vector and None where no vectors were compared; `lexical` the share of the
     query's rare words that the item holds, in [0, 1]. `metadata` is of an event as it was posted, and of other types
-    what describes them. `subject` is as it was written, `subject_name` what the registry calls the thing now.
+    what describes them. `subject` is as it was written, `subject_name` what the registry calls the thing now. `excerpt`
+    is the passage of a long text that is nearest to the query, empty for a short one.
     """
 
     type: str
@@ -58,6 +59,7 @@ class SearchHit:
     project: str = ""
     task: str = ""
     subject_name: str = ""
+    excerpt: str = ""
 
 
 HIT_COLUMNS = (

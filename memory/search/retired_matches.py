@@ -13,6 +13,8 @@ from memory.models.project_scope import EVERYTHING
 from memory.persona import PersonaMemory
 from memory.search.candidates import (
     LEXICAL_ROWS,
+    SPEAKER_OF_KIND,
+    STANDING_LEVEL,
     bits_read,
     distance_of,
     lexeme_values,
@@ -24,9 +26,10 @@ from memory.search.candidates import (
     wanted_of,
 )
 from memory.search.query_context import QueryContext
+from memory.search.ranking_features import query_of
 from memory.search.result import HIT_COLUMNS, Retirement, SearchHit
-from memory.search.scoring import Candidates, Query, score
-from memory.search.search import ASKS_TIME, calibrated
+from memory.search.scoring import Candidates, score
+from memory.search.search import calibrated
 
 RETIRED_ROWS = 30
 """So many retired rows are scored for an explanation, the likeliest by meaning and by words."""
@@ -53,8 +56,13 @@ def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit
         position=alone,
         hit=np.ones(len(rows), bool),
         says_time=np.array([row["says_time"] for row in rows], bool),
+        passage=np.full(len(rows), np.nan),
+        second=np.full(len(rows), np.nan),
+        speaker=np.array([SPEAKER_OF_KIND.get(row["kind"], 0) for row in rows], np.int64),
+        standing=np.array([STANDING_LEVEL.get(row["standing"], 0) for row in rows], np.int64),
+        asks=np.array([row["text"].endswith("?") for row in rows], bool),
     )
-    query = Query(context.lexemes, bool(ASKS_TIME.search(context.request.query)))
+    query = query_of(context.request.query, context.lexemes)
     ranking = score(query, candidates, counts.statistics)
     return [
         _hit(rows[place], float(ranking.relevance[place]), float(ranking.lexical[place])) for place in ranking.order
@@ -97,7 +105,7 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
         cosine = f"CASE WHEN model = %(model)s THEN -({distance_of(vector)}) END"
     columns = f"""
         id, item_type, item_id, persona, kind, category, scope, project, task, subject, loop_id, tags::json AS tags,
-        importance, happened_at, recorded_at, {beyond} AS beyond, retired_at, text, words, names, says_time,
+        importance, happened_at, recorded_at, {beyond} AS beyond, retired_at, text, standing, words, names, says_time,
         {cosine} AS cosine, {held} AS held, {named} AS named"""
     last = source_of(view, "id, retired_at", f"{retired} AND {wanted}")
     likely = f"(SELECT id FROM {last} AS last ORDER BY retired_at DESC NULLS LAST LIMIT {LATEST})"  # noqa: S608

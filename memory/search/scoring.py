@@ -24,6 +24,8 @@ Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Places = NDArray[np.int64]
 
+SAID_BY_PERSON, SAID_BY_AGENT = 1, 2
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -32,6 +34,7 @@ class Recipe:
     # Lexical evidence.
     k1: float = 1.2  # BM25's usual value; 0.3 to 2.0 move recall@10 by less than .01.
     b: float = 0.4  # Memories are short: normalise length less than the usual .75.
+    long_words: float = 100.0  # A text of so many words more says a word by chance: it counts half.
     prior_items: float = 100.0  # Pretend 100 more items without the term: the idf of 5 items is noise.
     max_terms: int = 32  # A pasted log is no query: keep the rarest terms.
     # (distance, share): a term in the item just before counts in full, for an answer follows its question.
@@ -45,6 +48,8 @@ class Recipe:
     w_loop: float = 6.8  # The conversation around it is about the topic,
     loop_top: int = 3  # measured by its three closest items.
     w_time: float = 2.2  # The query asks when, the item says when.
+    w_agent: float = -2.5  # What the agent recited counts less than what it was told,
+    w_standing: float = 0.0  # and what is to be kept to counts more.
     # Gate: is there anything about this at all?
     g_cosine: float = 15.2
     g_lexical: float = 10.1
@@ -62,10 +67,15 @@ RECIPE = Recipe()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as PostgreSQL sees it: its `lexemes` without repeats, of a long one the rarest."""
+    """A query as PostgreSQL sees it: its `lexemes` without repeats, of a long one the rarest.
+
+    The flags say what its words want: a time, what the agent itself has said, many pieces.
+    """
 
     lexemes: Sequence[str]
     asks_time: bool = False
+    asks_agent: bool = False
+    wants_many: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,9 @@ class Candidates:
     holds it, and whether its speaker or subject is called so; `nameless` items have neither. `length` counts all
     words. `loop` is a number for each conversation and -1 for none; items of one loop are in order of `position`, and
     next to each other there wherever a `hit` lies at most two places off, for hits bring their neighbours along.
+    `passage` and `second` are cosines of the two passages of a long text that are nearest to the query, else NaN;
+    `speaker` is SAID_BY_PERSON, SAID_BY_AGENT or 0, `standing` 2 for an instruction, 1 for a preference, else 0, and
+    `asks` whether it ends as a question.
     """
 
     cosine: Values
@@ -87,6 +100,11 @@ class Candidates:
     position: Places
     hit: Flags
     says_time: Flags
+    passage: Values
+    second: Values
+    speaker: Places
+    standing: Places
+    asks: Flags
 
     def __len__(self) -> int:
         return len(self.cosine)
@@ -113,15 +131,25 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What rank and gate look at: a value for each candidate, in input order."""
+    """What rank and gate look at: a value for each candidate, in input order.
+
+    `closeness` is the mean cosine of the text as a whole and of its nearest passage, `closest` the larger of the two.
+    `own` is what the item itself says of the query's words, `lexical` with what its neighbours say. `recited` is 1 for
+    what the agent itself said where the query does not ask for that.
+    """
 
     cosine: Values
+    closeness: Values
+    closest: Values
     lexical: Values
+    own: Values
     coverage: Values
     name: Values
     length: Values
     loop: Values
     time: Values
+    recited: Values
+    standing: Values
 
 
 def rarity(df: float, items: int, recipe: Recipe = RECIPE) -> float:
@@ -145,15 +173,24 @@ def features(query: Query, rows: Candidates, stats: Statistics, recipe: Recipe =
     cosine = np.where(np.isnan(rows.cosine), guess, rows.cosine)
     relative = rows.length / max(stats.mean_length, 1.0)
     # A word that occurs again in an item changes nothing measurable, so only its presence is asked.
-    own = rows.held / (1 + recipe.k1 * (1 - recipe.b + recipe.b * relative))[:, None]
+    saturation = 1 + recipe.k1 * (1 - recipe.b + recipe.b * relative)
+    long = 1 + np.maximum(rows.length - recipe.long_words, 0) / recipe.long_words
+    own = rows.held / (saturation * long)[:, None]
+    passage = np.where(np.isnan(rows.passage), cosine, rows.passage)
+    closeness = (cosine + passage) / 2
     return Features(
         cosine=cosine,
+        closeness=closeness,
+        closest=np.maximum(cosine, passage),
         lexical=_with_neighbours(rows, own, recipe) @ idf / math.sqrt(mass) if mass else np.zeros(len(rows)),
+        own=own @ idf / math.sqrt(mass) if mass else np.zeros(len(rows)),
         coverage=coverage,
         name=_named(rows),
         length=np.log1p(np.minimum(rows.length, recipe.length_cap)),
-        loop=_around(rows, cosine, recipe),
+        loop=around(rows, closeness, recipe),
         time=(rows.says_time & query.asks_time).astype(float),
+        recited=((rows.speaker == SAID_BY_AGENT) & (not query.asks_agent)).astype(float),
+        standing=rows.standing.astype(float),
     )
 
 
@@ -186,7 +223,7 @@ def _joined(rows: Candidates, order: Places) -> Flags:
     return inner
 
 
-def _around(rows: Candidates, cosine: Values, recipe: Recipe) -> Values:
+def around(rows: Candidates, cosine: Values, recipe: Recipe = RECIPE) -> Values:
     """How close the loop of each candidate comes to the query; its own cosine where it has no loop."""
     order = np.lexsort((-cosine, rows.loop))
     begins = np.r_[True, np.diff(rows.loop[order]) != 0]
@@ -208,12 +245,14 @@ def _named(rows: Candidates) -> Values:
 def rank(f: Features, recipe: Recipe = RECIPE) -> Values:
     """How well each candidate answers, against the other candidates of the same query."""
     value: Values = (
-        recipe.w_cosine * f.cosine
+        recipe.w_cosine * f.closeness
         + recipe.w_lexical * f.lexical
         + recipe.w_name * f.name
         + recipe.w_length * f.length
         + recipe.w_loop * f.loop
         + recipe.w_time * f.time
+        + recipe.w_agent * f.recited
+        + recipe.w_standing * f.standing
     )
     return value
 
@@ -221,7 +260,7 @@ def rank(f: Features, recipe: Recipe = RECIPE) -> Values:
 def gate(f: Features, items: int, recipe: Recipe = RECIPE) -> float:
     """Log-odds that the collection holds anything about the query."""
     return (
-        recipe.g_cosine * float(f.cosine.max())
+        recipe.g_cosine * float(f.closest.max())
         + recipe.g_lexical * float(f.lexical.max())
         + recipe.g_size * math.sqrt(2 * math.log(max(items, 1)))
         + recipe.g_bias
@@ -242,5 +281,5 @@ def score(query: Query, rows: Candidates, stats: Statistics, recipe: Recipe = RE
     f = features(query, rows, stats, recipe)
     ranks = rank(f, recipe)
     value = relevance(ranks, gate(f, stats.items, recipe), recipe)
-    order = np.lexsort((np.arange(len(rows)), -f.cosine, -ranks))
+    order = np.lexsort((np.arange(len(rows)), -f.closeness, -ranks))
     return Ranking(order, value, np.minimum(f.coverage, 1.0))

@@ -1,6 +1,5 @@
 """Searching memory: one call for every type of item. docs/search.md explains the scores."""
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,14 +17,13 @@ from memory.search.as_of import changed_since
 from memory.search.candidates import TUNING, CandidateSet, candidates_fetch, counts_read, lexical_fetch
 from memory.search.memory_loader import hits_load
 from memory.search.query_context import Counts, QueryContext
+from memory.search.ranking_features import query_of
 from memory.search.request import MAX_LIMIT, SearchRequest
 from memory.search.result import SearchHit, SearchResult
-from memory.search.scoring import Query, Ranking, Values, rarest, score
+from memory.search.scoring import Ranking, Values, rarest, score
 from nousweb.lib.prepared_statements import session_tuned
 
 log = structlog.get_logger(__name__)
-
-ASKS_TIME = re.compile(r"\bwhen\b|\bhow (?:long|recently)\b|\b(?:what|which) (?:date|day|month|year|time)\b", re.I)
 
 
 def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhead | None = None) -> SearchResult:
@@ -63,8 +61,14 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     watch.lap("candidates")
     thresholds = thresholds_of(counts.model)
     threshold = thresholds.relevance if request.min_score is None else request.min_score
-    query = Query(lexemes, bool(ASKS_TIME.search(text)))
-    alike = replace(candidate_set.columns, cosine=calibrated(candidate_set.columns.cosine, thresholds))
+    query = query_of(text, lexemes)
+    rows = candidate_set.columns
+    alike = replace(
+        rows,
+        cosine=calibrated(rows.cosine, thresholds),
+        passage=calibrated(rows.passage, thresholds),
+        second=calibrated(rows.second, thresholds),
+    )
     ranking = score(query, alike, counts.statistics)
     chosen = _chosen(candidate_set, ranking, threshold, request)
     watch.lap("scoring")
@@ -118,7 +122,13 @@ def _loaded(
     for begin in range(0, len(chosen), request.limit):
         part = chosen[begin : begin + request.limit]
         items = {candidate_set.ids[place]: candidate_set.types[place] for place in part}
-        found = hits_load(view, items, request.as_of, metadata=request.metadata)
+        excerpts = {
+            candidate_set.ids[place]: (int(begin), int(end))
+            for place in part
+            for begin, end in candidate_set.excerpts[place : place + 1]
+            if begin == begin
+        }
+        found = hits_load(view, items, request.as_of, metadata=request.metadata, excerpts=excerpts)
         for place in part:
             memory = found.get(candidate_set.ids[place])
             if memory is None or len(hits) == request.limit or not _in_scope(view, memory, request):

@@ -6,10 +6,11 @@ from django.db import connection
 from psycopg import sql
 
 from memory.models import EmbeddingModel, SearchStatistics
-from memory.search.candidates import PERSONA_OF_TABLE
+from memory.search.candidates import PASSAGES_OF_TABLE, PERSONA_OF_TABLE
 
 INDEX_FROM = 5_000
-"""Items from which a collection gets an approximate index. Below, reading all its vectors is quick, and exact."""
+"""Items, or passages of a counted collection, from which they get an approximate index. Below, reading all vectors is
+quick, and exact."""
 MAX_INDEXED_DIMENSION = 4_000
 """Of pgvector's halfvec."""
 
@@ -33,7 +34,10 @@ def vector_indexes_keep() -> int:
             return 0
         try:
             active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).first()
-            return sum(_keep(table, persona, active) for table, persona in PERSONA_OF_TABLE.items())
+            return sum(
+                _keep(table, persona, active) + _keep_passages(PASSAGES_OF_TABLE[table], persona, active)
+                for table, persona in PERSONA_OF_TABLE.items()
+            )
         finally:
             cursor.execute("SELECT pg_advisory_unlock(hashtext('nous.search.indexes'))")
 
@@ -55,6 +59,37 @@ def _keep(table: str, persona: str, active: EmbeddingModel | None) -> int:
                 SearchStatistics.objects.filter(pk=row.pk).update(vector_index_model=model)
                 changed += 1
     return changed + _drop_others(table, wanted)
+
+
+def _keep_passages(table: str, persona: str, active: EmbeddingModel | None) -> int:
+    """The same for the passages of the collections that are counted."""
+    wanted, changed = set(), 0
+    if active is not None and active.dimension <= MAX_INDEXED_DIMENSION:
+        for agent_id in SearchStatistics.objects.filter(persona=persona).values_list("agent_id", flat=True):
+            if _has_many(table, agent_id, active.name):
+                name = _name(table, agent_id, active.name)
+                wanted.add(name)
+                if not _is_valid(name):
+                    _make(name, table, persona, agent_id, active)
+                    changed += 1
+    return changed + _drop_others(table, wanted)
+
+
+def _has_many(table: str, agent_id: int, model: str) -> bool:
+    with connection.cursor() as cursor:
+        # Counted no further than need be, in an index.
+        cursor.execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE agent_id = %s AND model = %s LIMIT %s) AS few",  # noqa: S608
+            [agent_id, model, INDEX_FROM],
+        )
+        return bool(cursor.fetchone()[0] >= INDEX_FROM)
+
+
+def _is_valid(name: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [name])
+        found = cursor.fetchone()
+        return bool(found and found[0])
 
 
 def _make(name: str, table: str, persona: str, agent_id: int, model: EmbeddingModel) -> None:

@@ -21,6 +21,7 @@ from memory.embedding.registry import configured_name
 from memory.jobs.messages import message_send
 from memory.jobs.retry_policy import EMBEDDING_LEASE
 from memory.models import EmbeddingModel, IndexStatus, SearchItem
+from memory.search.passages import MOST_CHARACTERS, passages_of
 from nousweb.lib import clock
 from nousweb.lib.retrying import transaction_retried
 
@@ -132,18 +133,26 @@ def _give_up() -> None:
 
 
 def requeue_stale_embeddings() -> int:
-    """Let rows with a vector of another model than the index's, if any, wait for one of this; returns how many."""
+    """Let rows with a vector of another model than the index's, if any, wait for one of this, and long texts that were
+    embedded before there were passages for theirs; returns how many."""
     active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
     if not active:
         return 0
     strangers = SearchItem.objects.filter(status=IndexStatus.READY).exclude(model=active)
-    return strangers.update(status=IndexStatus.PENDING, attempts=0, due_at=None)
+    waiting = strangers.update(status=IndexStatus.PENDING, attempts=0, due_at=None)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE memory_searchitem SET status = 'pending', attempts = 0, due_at = NULL"
+            " WHERE passages IS NULL AND status = 'ready' AND length(text) > %s",
+            [MOST_CHARACTERS],
+        )
+        return waiting + cursor.rowcount
 
 
 def _embed(claimed: Sequence[Claimed], embedder: Embedder) -> tuple[int, bool]:
     """Embed a batch; when the model refuses it, row by row. Returns rows made ready, and whether it was reachable."""
     try:
-        return _write_back(claimed, embedder.embed_documents([row.text for row in claimed]), embedder), True
+        return _write_back(claimed, embedded_texts(claimed, embedder), embedder), True
     except EmbeddingRefused as error:
         if len(claimed) == 1:
             _refuse(claimed[0], error)
@@ -160,21 +169,44 @@ def _embed(claimed: Sequence[Claimed], embedder: Embedder) -> tuple[int, bool]:
     return made, True
 
 
+@dataclass(frozen=True, slots=True)
+class EmbeddedText:
+    """Vectors of a text as a whole and, if it is long, of its passages: where each begins and ends, and its vector."""
+
+    whole: Vectors
+    passages: Sequence[tuple[int, int, Vectors]]
+
+
+def embedded_texts(claimed: Sequence[Claimed], embedder: Embedder) -> list[EmbeddedText]:
+    """The vectors of each row's text. Raises EmbeddingFailed."""
+    spans = [passages_of(row.text) for row in claimed]
+    parts = [row.text[begin:end] for row, found in zip(claimed, spans, strict=True) for begin, end in found]
+    vectors = embedder.embed_documents([*(row.text for row in claimed), *parts])
+    rest = iter(vectors[len(claimed) :])
+    return [
+        EmbeddedText(whole, [(begin, end, next(rest)) for begin, end in found])
+        for whole, found in zip(vectors, spans, strict=False)
+    ]
+
+
 _WRITE_BACK = """
 UPDATE memory_searchitem AS item
-SET embedding = new.vector::halfvec, model = %s, status = 'ready', error = '', due_at = NULL
-FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) AS new (persona, id, text, vector)
+SET embedding = new.vector::halfvec, model = %s, status = 'ready', error = '', due_at = NULL, passages = new.passages
+FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::smallint[])
+    AS new (persona, id, text, vector, passages)
 WHERE item.persona = new.persona AND item.id = new.id AND item.text = new.text AND item.status = 'pending'
   AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = %s)
+RETURNING item.persona, item.id
 """
 
 
-def _write_back(claimed: Sequence[Claimed], vectors: Vectors, embedder: Embedder) -> int:
+def _write_back(claimed: Sequence[Claimed], embedded: Sequence[EmbeddedText], embedder: Embedder) -> int:
     # Whoever changes several of these memories at this moment may take their rows in another order.
-    return transaction_retried(partial(_written_back, claimed, vectors, embedder))
+    return transaction_retried(partial(_written_back, claimed, embedded, embedder))
 
 
-def _written_back(claimed: Sequence[Claimed], vectors: Vectors, embedder: Embedder) -> int:
+@transaction.atomic
+def _written_back(claimed: Sequence[Claimed], embedded: Sequence[EmbeddedText], embedder: Embedder) -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             _WRITE_BACK,
@@ -183,11 +215,43 @@ def _written_back(claimed: Sequence[Claimed], vectors: Vectors, embedder: Embedd
                 [row.persona for row in claimed],
                 [row.id for row in claimed],
                 [row.text for row in claimed],
-                [vector_literal(vector) for vector in vectors],
+                [vector_literal(each.whole) for each in embedded],
+                [len(each.passages) for each in embedded],
                 embedder.name,
             ],
         )
-        return cursor.rowcount
+        written = {(persona, row_id) for persona, row_id in cursor.fetchall()}
+    kept = [
+        (row, each.passages) for row, each in zip(claimed, embedded, strict=True) if (row.persona, row.id) in written
+    ]
+    passages_write(kept, embedder.name)
+    return len(written)
+
+
+_PASSAGES = """
+INSERT INTO memory_searchpassage (agent_id, persona, row_id, model, place, begins, ends, embedding)
+SELECT item.agent_id, item.persona, item.id, %s, new.place, new.begins, new.ends, new.vector::halfvec
+FROM unnest(%s::text[], %s::bigint[], %s::smallint[], %s::integer[], %s::integer[], %s::text[])
+    AS new (persona, id, place, begins, ends, vector)
+JOIN memory_searchitem AS item ON item.persona = new.persona AND item.id = new.id
+"""
+
+
+def passages_write(rows: Sequence[tuple[Claimed, Sequence[tuple[int, int, Vectors]]]], model: str) -> None:
+    """Let these be the passages of each row by the model called `model`, in place of those that it had."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM memory_searchpassage AS passage USING unnest(%s::text[], %s::bigint[]) AS held (persona, id)"
+            " WHERE passage.persona = held.persona AND passage.row_id = held.id AND passage.model = %s",
+            [[row.persona for row, _ in rows], [row.id for row, _ in rows], model],
+        )
+        parts = [
+            (row.persona, row.id, place, begin, end, vector_literal(vector))
+            for row, passages in rows
+            for place, (begin, end, vector) in enumerate(passages)
+        ]
+        if parts:
+            cursor.execute(_PASSAGES, [model, *map(list, zip(*parts, strict=True))])
 
 
 def vector_literal(vector: Vectors) -> str:

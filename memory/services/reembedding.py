@@ -9,10 +9,18 @@ from django.db import IntegrityError, connection, transaction
 
 from identity.principal import Principal
 from memory.embedding import Embedder, EmbeddingRefused, embedder_named, full_name
-from memory.embedding.protocol import Vectors
 from memory.jobs.messages import message_send
-from memory.models import EmbeddingModel, IndexStatus, SearchItem
-from memory.services.indexing import BATCH, RUN_SECONDS, Claimed, active_model, vector_literal
+from memory.models import EmbeddingModel, IndexStatus, SearchItem, SearchPassage
+from memory.services.indexing import (
+    BATCH,
+    RUN_SECONDS,
+    Claimed,
+    EmbeddedText,
+    active_model,
+    embedded_texts,
+    passages_write,
+    vector_literal,
+)
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 
@@ -60,9 +68,12 @@ def reembed_cancel(*, by: Principal) -> bool:
     """Stop moving; what was embedded for the other model is dropped. Returns whether there was anything to stop."""
     by.require("memory.change_searchitem")
     with transaction.atomic():
-        stopped = EmbeddingModel.objects.filter(state=EmbeddingModel.State.BUILDING).delete()[0] > 0
+        building = EmbeddingModel.objects.filter(state=EmbeddingModel.State.BUILDING).select_for_update().first()
+        if building is not None:
+            building.delete()
+            SearchPassage.objects.filter(model=building.name).delete()
         SearchItem.objects.exclude(next_model="").update(next_model="", next_embedding=None)
-    return stopped
+    return building is not None
 
 
 def reembed_continue(
@@ -107,35 +118,40 @@ def _reembed(seconds: float, progress: Callable[[ReembedProgress], None]) -> Ree
     return None
 
 
-def _embed_for_next(batch: Sequence[Claimed], embedder: Embedder) -> tuple[list[Vectors], set[int]]:
+def _embed_for_next(batch: Sequence[Claimed], embedder: Embedder) -> tuple[list[EmbeddedText], set[int]]:
     try:
-        return list(embedder.embed_documents([row.text for row in batch])), set()
+        return embedded_texts(batch, embedder), set()
     except EmbeddingRefused:
-        vectors: list[Vectors] = []
+        vectors: list[EmbeddedText] = []
         refused: set[int] = set()
         for row in batch:
             try:
-                vectors.append(embedder.embed_documents([row.text])[0])
+                vectors += embedded_texts([row], embedder)
             except EmbeddingRefused as error:
                 log.warning("embedding_refused", row=row.id, error=str(error))
                 refused.add(row.id)
         return vectors, refused
 
 
-def _write_next(batch: Sequence[Claimed], vectors: Sequence[Vectors], model: str) -> None:
+@transaction.atomic
+def _write_next(batch: Sequence[Claimed], embedded: Sequence[EmbeddedText], model: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE memory_searchitem AS item SET next_embedding = new.vector::halfvec, next_model = %s"
-            " FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) AS new (persona, id, text, vector)"
+            "UPDATE memory_searchitem AS item SET next_embedding = new.vector::halfvec, next_model = %s,"
+            " passages = new.passages"
+            " FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::smallint[])"
+            " AS new (persona, id, text, vector, passages)"
             " WHERE item.persona = new.persona AND item.id = new.id AND item.text = new.text",
             [
                 model,
                 [row.persona for row in batch],
                 [row.id for row in batch],
                 [row.text for row in batch],
-                [vector_literal(vector) for vector in vectors],
+                [vector_literal(each.whole) for each in embedded],
+                [len(each.passages) for each in embedded],
             ],
         )
+    passages_write([(row, each.passages) for row, each in zip(batch, embedded, strict=True)], model)
 
 
 @transaction.atomic
@@ -161,6 +177,7 @@ def _switch(building: EmbeddingModel) -> ReembedProgress:
         next_embedding=None,
         next_model="",
     )
+    SearchPassage.objects.exclude(model=building.name).delete()
     EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).delete()
     building.state = EmbeddingModel.State.ACTIVE
     building.since = clock.now()

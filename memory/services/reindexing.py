@@ -6,7 +6,9 @@ from typing import Any
 from django.db import connection, transaction
 
 from identity.models import Agent
+from memory.jobs.messages import message_send
 from memory.search.index_writer import index_put
+from memory.services.indexing import requeue_stale_embeddings
 from memory.types import MEMORY_TYPES, entry_of
 
 REBUILD_BATCH = 500
@@ -16,7 +18,8 @@ def index_rebuild(*, agent: Agent | None = None, progress: Callable[[int, int], 
     """Rebuild every row of the index from the primary rows, and delete rows that have none.
 
     Into place, in batches of their own transactions: searches go on answering from what is there, and vectors of
-    unchanged texts are kept. `progress` is called with (done, all). Returns "written" and "deleted".
+    unchanged texts are kept; long texts without passages get theirs from the worker. `progress` is called with
+    (done, all). Returns "written" and "deleted".
     """
     total = sum(rows.count() for rows in _primary(agent))
     done = 0
@@ -29,7 +32,10 @@ def index_rebuild(*, agent: Agent | None = None, progress: Callable[[int, int], 
             done += len(batch)
             if progress:
                 progress(done, total)
-    return {"written": done, "deleted": _delete_orphans(agent)}
+    deleted = _delete_orphans(agent)
+    if requeue_stale_embeddings():
+        message_send("memory.tasks.embed_pending")
+    return {"written": done, "deleted": deleted}
 
 
 def _primary(agent: Agent | None) -> list[Any]:

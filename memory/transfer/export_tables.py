@@ -69,6 +69,7 @@ LEFT_OUT = frozenset(
         "Job",
         "MemoryReview",
         "SearchItem",
+        "SearchPassage",
         "SearchStatistics",
         "Webhook",
         "WebhookDelivery",

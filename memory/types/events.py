@@ -4,22 +4,25 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from memory.models import Event, ItemType, LongTermEntry, LoopSummary, Scope
+from memory.layers.compaction import indexed_text
+from memory.models import Event, EventKind, ItemType, LongTermEntry, LoopSummary, Scope
 from memory.models.project_scope import tier_of
 from memory.types.index_entry import IndexEntry
 from memory.types.memory_type import MemoryType
+from memory.types.standing import standing_of
 
 _SPEAKER = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
 
 
 def _entry(entry: LongTermEntry) -> IndexEntry:
     event = entry.event
+    text = indexed_text(event.content, entry.text, kind=event.kind, metadata=event.metadata)
     return IndexEntry(
         agent_id=entry.agent_id,
         persona=entry.persona,
         item_type=ItemType.EVENT,
         item_id=str(event.pk),
-        text=entry.text,
+        text=text,
         happened_at=event.ts,
         recorded_at=event.recorded_at,
         kind=event.kind,
@@ -30,6 +33,7 @@ def _entry(entry: LongTermEntry) -> IndexEntry:
         loop_id=entry.loop_id,
         position=event.pk,
         importance=entry.importance,
+        standing=standing_of(text) if event.kind == EventKind.USER_INPUT else "",
     )
 
 

@@ -4,6 +4,7 @@ from memory.models import Fact, ItemType
 from memory.models.project_scope import tier_of
 from memory.types.index_entry import IndexEntry
 from memory.types.memory_type import MemoryType
+from memory.types.standing import standing_of
 
 
 def _entry(fact: Fact) -> IndexEntry:
@@ -25,6 +26,7 @@ def _entry(fact: Fact) -> IndexEntry:
         importance=fact.importance,
         active=fact.active,
         retired_at=fact.retired_at,
+        standing=standing_of(fact.content),
     )
 
 

@@ -13,7 +13,8 @@ MAX_TEXT_CHARACTERS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One row of the index, before its embedding. `text` is what is searched and embedded."""
+    """One row of the index, before its embedding. `text` is what is searched and embedded, `standing` whether it is
+    to be kept to (memory.types.standing)."""
 
     agent_id: int
     persona: str
@@ -34,6 +35,7 @@ class IndexEntry:
     importance: float = 0.5
     active: bool = True
     retired_at: datetime | None = None
+    standing: str = ""
 
 
 def store_entry(memory: Any, item_type: ItemType, text: str, **own: Any) -> IndexEntry:

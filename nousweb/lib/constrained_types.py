@@ -5,15 +5,7 @@ import re
 import unicodedata
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    AwareDatetime,
-    BeforeValidator,
-    Field,
-    GetCoreSchemaHandler,
-    StringConstraints,
-    WithJsonSchema,
-)
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, StringConstraints, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 from nousweb.lib.cursor import MAX_CURSOR_CHARACTERS
@@ -25,7 +17,6 @@ MAX_QUERY_CHARACTERS = 4_000
 WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 MAX_TAGS = 20
 """On one memory, and of one request."""
-_YEAR = re.compile(r"\d{4}-")
 MAX_KEY_CHARACTERS = 100
 """Of the key by which writers name a project or a task."""
 
@@ -73,15 +64,6 @@ def key_text(value: str) -> str:
     return value
 
 
-def moment_text(value: object) -> object:
-    """`value` if it is no text, or the text of a moment. Raises ValueError for a number, which Pydantic reads as
-    seconds since 1970."""
-    if isinstance(value, str) and not _YEAR.match(value):
-        raise ValueError("A moment is text with a time zone, such as 2026-01-31T09:00:00Z.")
-    return value
-
-
-Moment = Annotated[AwareDatetime, BeforeValidator(moment_text)]
 UnitInterval = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Word = Annotated[str, AfterValidator(_word), WithJsonSchema({"type": "string", "pattern": f"^{WORD.pattern}$"})]
 OptionalWord = Annotated[

@@ -11,7 +11,6 @@ from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import to_json
 
-from nousweb.lib.constrained_types import moment_text
 from nousweb.lib.text import first_unstorable
 
 MOMENTS = {datetime, AwareDatetime}
@@ -71,11 +70,8 @@ def _other_entry(types: frozenset[Any], value: Any) -> str:
 
 def _other_type(types: frozenset[Any], value: str | float) -> str:
     """Why a value is not what the field takes though Pydantic would read it so; "" otherwise."""
-    if types & MOMENTS:
-        try:
-            moment_text(str(value))
-        except ValueError as error:
-            return str(error)
+    if types & MOMENTS and (not isinstance(value, str) or not set(value) & set("-:")):
+        return "A moment is text with a time zone, such as 2026-01-31T09:00:00Z."
     if types & {int, float} and (isinstance(value, bool) or (isinstance(value, str) and str not in types)):
         return "Input should be a number, not true, false or text."
     if bool in types and not isinstance(value, bool) and not types & {int, float, str}:

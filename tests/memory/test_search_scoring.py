@@ -26,6 +26,10 @@ class Row:
     hit: bool = True
     names: frozenset = frozenset()
     says_time: bool = False
+    passage: float | None = None
+    speaker: int = 0
+    standing: int = 0
+    asks: bool = False
 
 
 def columns(lexemes, rows):
@@ -42,6 +46,11 @@ def columns(lexemes, rows):
         position=np.array([row.position for row in rows], np.int64),
         hit=np.array([row.hit for row in rows], bool),
         says_time=np.array([row.says_time for row in rows], bool),
+        passage=np.array([math.nan if row.passage is None else row.passage for row in rows], float),
+        second=np.array([math.nan if row.passage is None else row.passage - 0.1 for row in rows], float),
+        speaker=np.array([row.speaker for row in rows], np.int64),
+        standing=np.array([row.standing for row in rows], np.int64),
+        asks=np.array([row.asks for row in rows], bool),
     )
 
 
@@ -62,6 +71,10 @@ candidates = st.lists(
         hit=st.booleans(),
         names=st.frozensets(st.sampled_from(WORDS[:2])),
         says_time=st.booleans(),
+        passage=st.none() | st.floats(-1, 1),
+        speaker=st.integers(0, 2),
+        standing=st.integers(0, 2),
+        asks=st.booleans(),
     ),
     max_size=12,
 )

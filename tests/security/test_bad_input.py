@@ -324,24 +324,3 @@ def test_entries_of_a_mapping_are_of_their_type_too(api, ada, charlie, actor_tok
     asked = {"session_id": "s", "input": "Hello", "budgets": {"identity": value}}
     assert_problem(api.as_token(actor_token).post("/context", asked), 422, "invalid")
     assert AuditEvent.objects.count() == before
-
-
-@pytest.mark.parametrize("number", ["0", "-1", "5", "1767225600", "1e9"])
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/facts?as_of={}",
-        "/facts?valid_at={}",
-        "/events?from={}",
-        "/loops?to={}",
-        "/recall?q=x&as_of={}",
-        "/fingerprints?since={}",
-    ],
-)
-def test_number_is_no_moment_in_an_address(api, actor_token, path, number):
-    assert_problem(api.as_token(actor_token).get(path.format(number)), 422, "invalid")
-
-
-@pytest.mark.parametrize("number", ["-1", "1767225600", 5])
-def test_number_is_no_moment_in_a_body(api, actor_token, number):
-    assert_problem(api.as_token(actor_token).post("/facts", {"content": "x", "valid_from": number}), 422, "invalid")

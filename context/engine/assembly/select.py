@@ -179,6 +179,9 @@ class _Choice:
             short = compress(
                 candidate.hit.content, self.resolved.request.input, max_tokens=most, least_share=least_share
             )
+            if short is None and candidate.hit.excerpt:
+                # Its telling sentences are too small a share of it: what it says about the input.
+                short = f"… {candidate.hit.excerpt} …"
             if short is None or not ledger.fits(candidate.section, line := candidate.line(short), share):
                 return False
             compressed = True

@@ -59,7 +59,7 @@ class Verdict:
         return {
             "type": hit.type,
             "id": hit.id,
-            "text": hit.content[:LOGGED_CHARACTERS],
+            "text": (f"… {hit.excerpt}" if hit.excerpt else hit.content)[:LOGGED_CHARACTERS],
             "label": candidate.label,
             "section": candidate.section,
             "scope": hit.scope,
