@@ -61,3 +61,14 @@ def test_reviews_impossible_resolution_changes_nothing(questions, bob, answer):
 def test_reviews_resolution_is_refused_to_viewers(questions, alice):
     assert post(alice, questions, "both").status_code == 403
     assert MemoryReview.objects.pending().count() == 3
+
+
+def test_question_says_whose_word_each_fact_is_and_where_it_holds(ada, actor, reviewer, bob):
+    """An answer by one key is given to what stands there: people's word looked like an agent's."""
+    fact_learn(agent=ada, content="The gate closes at 9.", subject="gate", by=reviewer)
+    fact_learn(agent=ada, content="The gate closes at 10.", subject="gate", project="apollo", by=actor)
+    review = MemoryReview.objects.get()
+    page = " ".join(browser(bob).get(f"/review/memory/{review.pk}/").content.decode().split())
+    told = re.findall(r"<dt>Whose word</dt> <dd>([^<]+)</dd>", page)
+    assert told == ["people&#x27;s", "the agent&#x27;s"]
+    assert "apollo" in page
