@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from identity.models import AuditEvent
+from memory.services.loops import derived_backfill
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
 from tests.http import browser, markup
@@ -164,3 +165,20 @@ def test_settings_page_saves_shows_history_and_restores(ada, charlie, bob):
     assert admin.post(restore).status_code == 302
     ada.refresh_from_db()
     assert ada.config["budgets"] == {"identity": 600}
+
+
+def test_settings_of_short_term_search_hold_from_the_next_search_on(api, admin, actor_token):
+    caller = api.as_token(actor_token)
+    for loop in ("one", "two", "three"):
+        caller.post("/events", {"events": [{"kind": "user_input", "content": f"Sail {loop}.", "loop_id": loop}]})
+        assert caller.post(f"/loops/{loop}/close").status_code == 200
+    derived_backfill()
+
+    def found():
+        return [item["loop"]["loop_id"] for item in caller.get("/stm", {"q": "sail"}).json()["items"]]
+
+    assert sorted(found()) == ["one", "three", "two"]
+    settings_put(admin, stm={"window": 1}, reason="Only the last.")
+    assert found() == ["three"]
+    record = AuditEvent.objects.get(action="agent.configure")
+    assert (record.author_name, record.message, record.after["stm"]) == ("charlie", "Only the last.", {"window": 1})
