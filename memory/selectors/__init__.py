@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from django.db import connection
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from identity.models import Agent, Persona
 from memory.models import Fact, MemoryReview, Subject
@@ -70,5 +71,7 @@ def subjects_shown(memory: PersonaMemory, *, merged: bool = False) -> QuerySet[S
     With `merged`, those that another one has taken up are among them.
     """
     rows = memory.rows(Subject) if merged else memory.rows(Subject).filter(merged_into__isnull=True)
-    held = Count("aliases__facts", filter=Q(aliases__facts__active=True))
-    return rows.select_related("agent").annotate(facts=held).prefetch_related("aliases")
+    # Counted for each row that is shown, and not for all subjects before the first page of them.
+    about = Fact.objects.active().filter(agent=OuterRef("agent"), subject_alias__subject=OuterRef("pk")).order_by()
+    held = about.values("subject_alias__subject").annotate(number=Count("pk")).values("number")
+    return rows.select_related("agent").annotate(facts=Coalesce(Subquery(held), 0)).prefetch_related("aliases")

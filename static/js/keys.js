@@ -130,7 +130,12 @@ document.addEventListener("keydown", (event) => {
     // A held key must not decide one row after another.
     if (event.repeat) return;
     if (declared.matches("input:not([type=checkbox], [type=radio], [type=submit], [type=button]), textarea, select")) declared.focus();
-    else if (!arriving()) declared.click();
+    else if (!arriving()) {
+      declared.click();
+      // What a key unfolds is for typing, as a rule.
+      const unfolded = declared.matches("summary") && declared.parentElement.open && declared.parentElement;
+      if (unfolded) $$("input:not([type=hidden]), textarea, select", unfolded).find(visible)?.focus();
+    }
   } else if (key === "?") {
     showHelp();
   } else if (key === "j" || key === "k") {

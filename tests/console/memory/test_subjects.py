@@ -1,0 +1,65 @@
+"""The pages of subjects follow the registry: one thing, whatever its facts call it."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from memory.models import Fact, Subject
+from memory.services.subjects.merge import subject_merge
+from memory.services.subjects.undo import subject_change_undo
+from tests.factories import make_fact
+from tests.http import browser
+
+PAGE = "/agents/ada/subjects/"
+
+
+@pytest.fixture
+def two(ada, system):
+    make_fact(ada, "Tim lives in Rome.", system, subject="Tim")
+    make_fact(ada, "The captain owns two boats.", system, subject="the captain")
+    return [Subject.objects.select_related("agent").get(name=name) for name in ("Tim", "the captain")]
+
+
+def text_of(answer):
+    return " ".join(answer.content.decode().split())
+
+
+def test_subject_pages_follow_spellings(ada, two, reviewer, bob):
+    person = browser(bob)
+    tim, captain = two
+    assert "owns two boats" not in text_of(person.get(f"{PAGE}Tim/"))
+    change = subject_merge(subject=captain, into=tim, by=reviewer)
+    for name in ("Tim", "the captain", "THE CAPTAIN"):
+        page = text_of(person.get(f"{PAGE}{name}/"))
+        assert "lives in Rome" in page, name
+        assert "owns two boats" in page, name
+    moved = person.get(f"{PAGE}{captain.pk}/")
+    assert (moved.status_code, str(tim.pk) in moved["Location"]) == (302, True)
+    rows = person.get(PAGE).context["rows"]
+    assert [(row.name, row.facts) for row in rows] == [("Tim", 2)]
+    assert "owns two boats" in text_of(person.get("/agents/ada/facts/?subject=Tim"))
+    subject_change_undo(change=change, by=reviewer)
+    assert "owns two boats" not in text_of(person.get(f"{PAGE}Tim/"))
+    assert {row.name for row in person.get(PAGE).context["rows"]} == {"Tim", "the captain"}
+
+
+def test_subject_pages_number_of_queries_is_constant(ada, two, system, bob):
+    person = browser(bob)
+    tim, _ = two
+
+    def counted(path):
+        with CaptureQueriesContext(connection) as asked:
+            assert person.get(path).status_code == 200
+        return len(asked)
+
+    counted(PAGE)
+    before = counted(PAGE), counted(f"{PAGE}{tim.pk}/")
+    for number in range(12):
+        make_fact(
+            ada,
+            f"Number {number} is green, {number} doors down.",
+            system,
+            subject=f"house {number}a",
+        )
+        Fact.objects.create(agent=ada, content=f"He knows {number}.", subject="Tim", subject_alias=tim.aliases.get())
+    assert (counted(PAGE), counted(f"{PAGE}{tim.pk}/")) == before
