@@ -32,7 +32,6 @@ from memory.models.events import EventQuerySet, LoopSummaryQuerySet
 from memory.models.facts import FactQuerySet
 from memory.models.jobs import JobQuerySet
 from memory.models.procedures import ProcedureQuerySet
-from memory.models.project_scope import ProjectScope
 from memory.models.reviews import MemoryReviewQuerySet
 from nousweb.lib.errors import NotAllowed, NotFound
 
@@ -145,17 +144,6 @@ def memory_of(agent: Agent, by: Principal) -> PersonaMemory:
     People read the actor's memory here; `subconscious_memory_of` is for those with the right to more.
     """
     return VIEWS[by.persona](agent, by.projects)
-
-
-def scope_check(scope: ProjectScope, by: Principal) -> ProjectScope:
-    """The scope that `by` asks for. Raises NotAllowed where it is more than a token's projects."""
-    if by.projects is None:
-        return scope
-    if scope.all_projects:
-        by.require_all_projects()
-    if foreign := [key for key in scope.projects if not by.reads_project(key)]:
-        raise NotAllowed(f"This token does not read the project {foreign[0]!r}.", field="project")
-    return scope
 
 
 def subconscious_memory_of(agent: Agent, by: Principal) -> SubconsciousMemory:

@@ -19,6 +19,7 @@ from context.api.schemas import (
     ResponseOut,
     TriggeredCensorOut,
 )
+from context.engine.record import ContextRecord
 from context.engine.retrieval.censors import effective_triggers
 from context.models import ContextRun
 from context.selectors import run_in_reach
@@ -30,7 +31,7 @@ from identity.principal import Principal
 from identity.selectors import agent_for
 from nousweb.lib.constrained_types import AgentSlug
 from nousweb.lib.errors import NotFound
-from nousweb.lib.schemas import Problem, answered, part_of
+from nousweb.lib.schemas import Problem, part_of, raw_json_response
 
 router = Router(tags=["context"])
 
@@ -50,28 +51,7 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = ""
     """
     by = _principal(request)
     record = context_assemble(payload.as_request(), agent=agent_for(by, agent), by=by)
-    return answered(
-        {
-            "id": record.id,
-            "system_prompt": record.system_prompt,
-            "tokens": record.tokens,
-            "sections": [
-                {**section, "items": [part_of(ItemOut, {**ITEM_DEFAULTS, **item}) for item in section["items"]]}
-                for section in record.sections
-            ],
-            "truncated": record.truncated,
-            "budget": record.budget_tokens,
-            "frame": record.decisions["frame"],
-            "profile": record.profile_id,
-            "fingerprint": record.fingerprint,
-            "failed": record.failed_sections,
-            "degraded": record.degraded,
-            "timings": record.timings,
-            **_check(record.censors["input"]),
-            "explanation": record.decisions if payload.explain else None,
-            "candidates": [part_of(CandidateOut, one) for one in record.candidates] if payload.explain else None,
-        }
-    )
+    return raw_json_response(_prompt(record, explain=payload.explain))
 
 
 @router.post(
@@ -93,6 +73,30 @@ def context_outcome_post(request: HttpRequest, run_id: UUID, payload: OutcomeIn)
     by = _principal(request)
     run = context_outcome(run=_run(by, run_id), outcome=payload.outcome, note=payload.note, by=by)
     return {"id": run.pk, "outcome": run.outcome, "note": run.outcome_note}
+
+
+def _prompt(record: ContextRecord, *, explain: bool) -> dict[str, Any]:
+    """What `ContextOut` takes, from the record of a context."""
+    return {
+        "id": record.id,
+        "system_prompt": record.system_prompt,
+        "tokens": record.tokens,
+        "sections": [
+            {**section, "items": [part_of(ItemOut, {**ITEM_DEFAULTS, **item}) for item in section["items"]]}
+            for section in record.sections
+        ],
+        "truncated": record.truncated,
+        "budget": record.budget_tokens,
+        "frame": record.decisions["frame"],
+        "profile": record.profile_id,
+        "fingerprint": record.fingerprint,
+        "failed": record.failed_sections,
+        "degraded": record.degraded,
+        "timings": record.timings,
+        **_check(record.censors["input"]),
+        "explanation": record.decisions if explain else None,
+        "candidates": [part_of(CandidateOut, one) for one in record.candidates] if explain else None,
+    }
 
 
 def _check(check: Mapping[str, Any]) -> dict[str, Any]:

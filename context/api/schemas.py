@@ -8,8 +8,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, Field
 
-from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.plan import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.profiles import MODE_WEIGHTS, ItemCount, Labels, Layers
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
 from context.engine.assembly.section import LOGGED_LEFT_OUT

@@ -19,7 +19,8 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_again, agent_held
 from identity.services.change_feed import change_draft
-from memory.persona import PersonaMemory, memory_of, scope_check, subconscious_memory_of
+from memory.models.project_scope import scope_check
+from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import instance_insert
 from nousweb.lib.retrying import transaction_retried

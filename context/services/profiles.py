@@ -1,4 +1,4 @@
-"""Making, copying and changing profiles; context/engine/analysis/profile_in_force.py finds the one in force."""
+"""Making, copying and changing profiles; context/engine/analysis/profiles.py finds the one in force."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from context.engine.analysis.profile_in_force import MAX_DEPTH
-from context.engine.analysis.profiles import BUILT_IN, Profile, profile_check, profile_values
+from context.engine.analysis.profiles import BUILT_IN, MAX_DEPTH, Profile, profile_check, profile_values
 from context.models import ContextProfile, ContextProfileVersion
 from identity.models import Agent
 from identity.principal import Principal

@@ -15,8 +15,7 @@ from memory.layers.event_policy import MAX_LOOP_ID_CHARACTERS, MAX_STM_WINDOW
 from memory.layers.short_term_scoring import StmConfig
 from memory.layers.short_term_search import stm_search
 from memory.models import LoopSummary
-from memory.models.project_scope import ProjectScope
-from memory.persona import scope_check
+from memory.models.project_scope import ProjectScope, scope_check
 from memory.policy import MAX_PROJECTS
 from memory.schemas.loops import LoopOut, LoopPage, LoopWithEvents, StmOut
 from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, AnyPersona

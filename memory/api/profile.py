@@ -11,8 +11,7 @@ from identity.models import IdentityVersion
 from identity.policy.sections import Section
 from memory.api.common import REFUSALS, caller
 from memory.models import Fact
-from memory.models.project_scope import ProjectScope
-from memory.persona import scope_check
+from memory.models.project_scope import ProjectScope, scope_check
 from memory.schemas.profile import UserProfileOut
 from nousweb.lib.constrained_types import AgentSlug, PageLimit, ProjectKey, TaskKey
 

@@ -8,8 +8,8 @@ from pydantic import AwareDatetime
 
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, principal
-from memory.models.project_scope import ProjectScope
-from memory.persona import memory_of, scope_check
+from memory.models.project_scope import ProjectScope, scope_check
+from memory.persona import memory_of
 from memory.policy import MAX_PROJECTS
 from memory.schemas.recall import IndexOut, RecallItem, RecallOut
 from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, ItemTypeName, ScopeName
@@ -17,7 +17,7 @@ from memory.search import SearchRequest, search
 from memory.search.index_writer import index_counts
 from memory.search.request import MAX_LIMIT
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
-from nousweb.lib.schemas import answered
+from nousweb.lib.schemas import raw_json_response
 
 router = Router()
 
@@ -73,7 +73,7 @@ def recall_get(
         ),
     )
     items = [{name: getattr(hit, name) for name in RecallItem.model_fields} for hit in result.items]
-    return answered({"items": items, "threshold": result.threshold, "degraded": result.degraded})
+    return raw_json_response({"items": items, "threshold": result.threshold, "degraded": result.degraded})
 
 
 @router.get("/index", response={200: IndexOut, **REFUSALS}, summary="State of the search index")

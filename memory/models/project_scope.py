@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 from django.db.models import Q
 
+from identity.principal import Principal
 from memory.models.base import Scope
 from memory.policy import MAX_PROJECTS
 from nousweb.lib.constrained_types import key_text
-from nousweb.lib.errors import Invalid
+from nousweb.lib.errors import Invalid, NotAllowed
 from nousweb.lib.validation import choice_check
 
 
@@ -124,6 +125,17 @@ EVERYTHING = ProjectScope(all_projects=True)
 STAND_INS = {"project": "?project", "task": "?task"}
 OWN = ProjectScope(STAND_INS["project"], STAND_INS["task"])
 """The pattern of all that name a project or a task."""
+
+
+def scope_check(scope: ProjectScope, by: Principal) -> ProjectScope:
+    """The scope that `by` asks for. Raises NotAllowed where it is more than a token's projects."""
+    if by.projects is None:
+        return scope
+    if scope.all_projects:
+        by.require_all_projects()
+    if foreign := [key for key in scope.projects if not by.reads_project(key)]:
+        raise NotAllowed(f"This token does not read the project {foreign[0]!r}.", field="project")
+    return scope
 
 
 def tier_of(scope: str, project: str, task: str) -> str:

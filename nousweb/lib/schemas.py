@@ -107,8 +107,8 @@ def _names(schema: type[Schema]) -> tuple[str, ...]:
     return tuple(schema.model_fields)
 
 
-def answered(body: Any) -> HttpResponse:
-    """An answer of values that need no check any more, for endpoints that are called all the time.
+def raw_json_response(body: Any) -> HttpResponse:
+    """An answer of values that need no check any more, for what is called all the time.
 
     Whoever uses it has a test that the endpoint's schema reads the answer and gives it back unchanged.
     """

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from context.engine.analysis.budget import ContextBudget
+from context.engine.analysis.plan import ContextBudget
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest, query_analyse

@@ -2,10 +2,9 @@
 
 import pytest
 
-from context.engine.analysis.budget import budget_for
 from context.engine.analysis.frames import DEFAULT_FRAME, FRAMES, frame_select
 from context.engine.analysis.intent import intent_read
-from context.engine.analysis.plan import plan_retrieval
+from context.engine.analysis.plan import budget_for, plan_retrieval
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 
 from context.models import ContextPin, ContextProfileVersion
 from identity.models import Agent, IdentityVersion
+from memory.models.project_scope import ProjectScope
 from memory.persona import PersonaMemory
 from nousweb.lib.prepared_statements import BoundQuery, CachedQuery, Rows, rows_together
 
@@ -109,3 +110,37 @@ def identity_query(agent: Agent) -> BoundQuery:
 def censors_query(view: PersonaMemory) -> BoundQuery:
     """The censors in force, people's first: CENSOR_COLUMNS."""
     return _CENSORS.bound(type(view), agent=view.agent.pk)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """Task, frame, items and open threads of working memory; `failed` when they could not be read."""
+
+    task: str = ""
+    frame: str = ""
+    items: tuple[dict[str, Any], ...] = ()
+    threads: tuple[dict[str, Any], ...] = ()
+    failed: bool = False
+
+
+NO_SESSION = SessionState()
+
+
+def session_load(
+    view: PersonaMemory, session_id: str, scope: ProjectScope, rows: AgentRows | None = None
+) -> SessionState:
+    """What the persona has in mind in a session now; nothing while it works on another project or task.
+
+    `rows` are what has been read of the agent already.
+    """
+    try:
+        found = rows.session if rows else session_query(view, session_id).rows()
+        if not found:
+            return NO_SESSION
+        task, frame, items, threads, *keys = found[0]
+        if not scope.shows(*keys):
+            return NO_SESSION
+        return SessionState(task, frame, tuple(items), tuple(threads))
+    except (DatabaseError, ValueError, TypeError):
+        logger.exception("context.section_failed", section="working_memory")
+        return SessionState(failed=True)

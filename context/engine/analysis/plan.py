@@ -1,4 +1,7 @@
-"""What to retrieve for an intent, as data that a person can read. Source: seed 005.1, D2."""
+"""What to retrieve for an intent, and how many tokens each section may use, as data that a person can read.
+
+Sources: seed 005.1, D2 and for_frame; seed 008, B4.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +14,20 @@ from context.engine.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
 DEFAULT_LIMIT = 5
 DOMINANT_LIMIT = 8
 OTHER_LIMIT = 3
+SECTION_BUDGETS: Mapping[str, int] = MappingProxyType(
+    {
+        "identity": 300,
+        "user_profile": 200,
+        "censors": 200,
+        "frame": 150,
+        "working_memory": 200,
+        "conversation": 400,
+        **{one.key: one.budget for one in MEMORY_SECTIONS.values()},
+    }
+)
+SEARCHED_SECTIONS = tuple(one.key for one in MEMORY_SECTIONS.values())
+MAX_TOTAL = 200_000
+DEFAULT_TOTAL = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +66,19 @@ class RetrievalPlan:
         return most
 
 
+@dataclass(frozen=True, slots=True)
+class ContextBudget:
+    """Tokens by section and in total; the total is enforced whatever the sections add up to."""
+
+    total: int = DEFAULT_TOTAL
+    sections: Mapping[str, int] = field(default_factory=lambda: SECTION_BUDGETS)
+    window: int = 5
+
+    def of(self, section: str) -> int:
+        """Tokens of one section."""
+        return min(self.sections.get(section, 0), self.total)
+
+
 def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = True) -> RetrievalPlan:
     """Map signals to a plan. The whole sentence is the query: keywords alone would lose what it says.
 
@@ -75,4 +105,30 @@ def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = T
         budget_overrides=FRAMES[signals.frame_id].budget_overrides if frame_is_sure else {},
         days_back=signals.days_back if dominant == "episode" else None,
         reason=f"Asks for {dominant}s most." if dominant else "Asks for no kind of memory in particular.",
+    )
+
+
+def budget_for(
+    frame_id: str,
+    *,
+    plan_overrides: Mapping[str, int] | None = None,
+    operator_overrides: Mapping[str, int] | None = None,
+    total: int | None = None,
+) -> ContextBudget:
+    """The total and window of a frame, with sections as changed by the plan and then by the operator, who has
+    the last word.
+
+    With an explicit `total` the searched sections may share whatever the always-on ones leave: a section that the
+    plan or the operator closed (0) stays closed.
+    """
+    frame = FRAMES[frame_id]
+    operator = dict(operator_overrides or {})
+    sections = {**SECTION_BUDGETS, **(plan_overrides or {})}
+    if total is not None:
+        sections.update({name: total for name in SEARCHED_SECTIONS if sections[name]})
+    sections.update(operator)
+    return ContextBudget(
+        total=operator.get("total", frame.total) if total is None else total,
+        sections=MappingProxyType({name: max(0, tokens) for name, tokens in sections.items() if name != "total"}),
+        window=frame.window,
     )

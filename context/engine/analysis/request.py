@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Self
 
-from context.engine.analysis.budget import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.plan import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.profiles import MODE_WEIGHTS, override_check
 from memory.models.project_scope import ProjectScope
 from memory.policy import MAX_SESSION_CHARACTERS

@@ -5,16 +5,28 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from context.engine.analysis.agent_rows import AgentRows, agent_rows, profile_query
-from context.engine.analysis.budget import ContextBudget, budget_for
+from context.engine.analysis.agent_rows import (
+    NO_SESSION,
+    AgentRows,
+    SessionState,
+    agent_rows,
+    profile_query,
+    session_load,
+)
 from context.engine.analysis.contested_policy import ContestedPolicy
 from context.engine.analysis.frames import FrameSelection, frame_select
 from context.engine.analysis.intent import IntentSignals, intent_read
-from context.engine.analysis.plan import RetrievalPlan, plan_retrieval
-from context.engine.analysis.profile_in_force import profile_in_force, profile_named
-from context.engine.analysis.profiles import TOOL_OUTPUT, Profile, compression_of, profile_overridden, tier_weights
+from context.engine.analysis.plan import ContextBudget, RetrievalPlan, budget_for, plan_retrieval
+from context.engine.analysis.profiles import (
+    TOOL_OUTPUT,
+    Profile,
+    compression_of,
+    profile_in_force,
+    profile_named,
+    profile_overridden,
+    tier_weights,
+)
 from context.engine.analysis.request import ContextRequest
-from context.engine.analysis.session_state import NO_SESSION, SessionState, session_load
 from context.engine.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
 from identity.models import Agent
 from identity.selectors import agent_as_of
@@ -150,7 +162,9 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
     else:
         wanted = profile_query(profile_named(agent, request.profile), agent.kind)
         rows = agent_rows(view, request.session_id, wanted)
-    session = session_load(view, request, rows)
+    # Nothing is kept of what was in mind in the past.
+    past = request.as_of is not None
+    session = NO_SESSION if past else session_load(view, request.session_id, request.scope, rows)
     if session.frame:
         analysis = query_analyse(request, session)
     profile, version = profile_in_force(agent, request.profile, request.as_of, rows)

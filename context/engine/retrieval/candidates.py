@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Q
 
-from context.engine.analysis.budget import ContextBudget
+from context.engine.analysis.plan import ContextBudget
 from context.engine.analysis.profiles import TOOL_OUTPUT
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import TOOL_OUTPUTS, ResolvedRequest

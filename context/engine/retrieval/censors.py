@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from django.db.models import Q
 
 from context.engine.analysis.agent_rows import CENSOR_COLUMNS, AgentRows, censors_query
-from context.engine.analysis.budget import ContextBudget
+from context.engine.analysis.plan import ContextBudget
 from context.engine.assembly import FixedSection, Item
 from identity.models import AuditEvent, AuthorFields
 from memory.censoring.matching import ALLOW, BLOCK, VERDICTS, Outcome, Rule, text_match

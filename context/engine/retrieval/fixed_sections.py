@@ -10,8 +10,8 @@ from django.db import DatabaseError
 from django.db.models import Q
 
 from context.engine.analysis.agent_rows import ANYONE, AgentRows, identity_query
-from context.engine.analysis.budget import ContextBudget
 from context.engine.analysis.frames import FRAMES, Frame
+from context.engine.analysis.plan import ContextBudget
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest

@@ -9,8 +9,8 @@ from django import forms
 from django.forms.fields import InvalidJSONInput
 from django.utils import timezone
 
-from context.engine.analysis.budget import MAX_TOTAL
 from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.plan import MAX_TOTAL
 from context.engine.analysis.profiles import MODE_WEIGHTS
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, ContextRequest, Message
 from context.expectations import policy
