@@ -48,7 +48,7 @@ class Recipe:
     w_loop: float = 6.8  # The conversation around it is about the topic,
     loop_top: int = 3  # measured by its three closest items.
     w_time: float = 2.2  # The query asks when, the item says when.
-    w_agent: float = -2.5  # What the agent recited counts less than what it was told,
+    w_agent: float = -2.5  # What the agent recited counts less than what it heard,
     w_standing: float = 0.0  # and what is to be kept to counts more.
     # Gate: is there anything about this at all?
     g_cosine: float = 15.2
