@@ -106,9 +106,12 @@ def _chosen(candidate_set: CandidateSet, ranking: Ranking, threshold: float, req
         if relevance < threshold and len(chosen) >= request.min_results:
             break
         kind = candidate_set.types[place]
-        (chosen if room[kind] > 0 else beyond).append(place)
-        room[kind] -= 1
-    return chosen + beyond if request.include_overflow else chosen
+        if room[kind] > 0:
+            room[kind] -= 1
+            chosen.append(place)
+        elif request.include_overflow:
+            beyond.append(place)
+    return chosen + beyond
 
 
 def _loaded(

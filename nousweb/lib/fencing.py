@@ -21,6 +21,8 @@ _RULE = re.compile(r"[=＝]+|-+")
 _LIST_MARK = re.compile(r"[-+*](?=\s|$)")
 _LIST_NUMBER = re.compile(r"(\d{1,9})([.)](?=\s|$))")
 _PLAIN_START = re.compile(r"[A-Za-z]|[0-9](?!\d*[.)])")
+_DATE = re.compile(r"[0-9]+(?:-[0-9]+)*")
+"""A label without anything that could be a mark; many are dates."""
 _CODE_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)")
 _DEEPEST = 6
 # Letters and symbols that show as nothing.
@@ -61,6 +63,8 @@ def fence_block(text: str, *, level: int) -> str:
 
 def fence_label(text: str) -> str:
     """`text` in brackets before a line, fenced; the brackets are part of what is made harmless."""
+    if _DATE.fullmatch(text):
+        return f"[{text}]"
     return escape_markup(f"[{fence_line(text)}]")
 
 

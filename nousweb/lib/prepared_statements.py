@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.utils import CursorWrapper
-from django.db.models import AutoField, Field, JSONField, Model, QuerySet
+from django.db.models import AutoField, CharField, Field, JSONField, Model, QuerySet, TextField
 from psycopg import Cursor
 from psycopg.pq import Format
 from psycopg.sql import quote
@@ -102,9 +102,12 @@ def _values(row: Model, prefix: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for field in _fields(type(row), row.pk is None):
         value = field.pre_save(row, True)
-        # The largest of what is inserted, and written several times as fast as by Python's own encoder.
-        is_text = value is not None and _is_json(field)
-        values[f"{prefix}{field.column}"] = to_json(value).decode() if is_text else field.get_db_prep_save(value, own)
+        if value is not None and _is_json(field):
+            # The largest of what is inserted, and written several times as fast as by Python's own encoder.
+            value = to_json(value).decode()
+        elif type(value) is not str or not isinstance(field, (CharField, TextField)):
+            value = field.get_db_prep_save(value, own)
+        values[f"{prefix}{field.column}"] = value
     return values
 
 

@@ -61,7 +61,11 @@ def list_item(text: str, label: str = "", mark: str = "") -> str:
     line = fence_line(text)
     said, rest = line[: len(label)].casefold() == label.casefold(), line[len(label) : len(label) + 1]
     label = "" if said and not rest.isalnum() else label
-    if line.casefold().startswith(_MARK_START):
+    if line[:1] == _MARK_START[0] and line.casefold().startswith(_MARK_START):
         line = f"\\{line}"
-    words = [f"({mark})" if mark else "", fence_label(label) if label else "", line]
-    return f"- {' '.join(word for word in words if word)}" if mark or label else f"- {line}"
+    words = [f"({mark})"] if mark else []
+    if label:
+        words.append(fence_label(label))
+    if line:
+        words.append(line)
+    return f"- {' '.join(words)}"

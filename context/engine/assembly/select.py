@@ -105,7 +105,9 @@ def select(
     places = _places(passed, resolved)
     limited, over_limit = _limited(passed, places, resolved)
 
-    lines = {entry.candidate.key: entry.candidate.line() for entry in passed}
+    beneath = {("fact", entry.candidate.contest.beneath) for entry in passed if entry.candidate.contest}
+    over = {entry.candidate.key for entry in over_limit} - beneath
+    lines = {key: entry.candidate.line() for entry in passed if (key := entry.candidate.key) not in over}
     order = sorted(limited, key=lambda entry: (_ORDER[places[entry.candidate.key]], -_worth(entry, lines)))
     choice = _Choice(ledger, resolved, {entry.candidate.key: entry for entry in passed}, places, lines)
     waiting: list[Verdict] = []
@@ -132,7 +134,7 @@ CONTESTED = "contested"
 class _Choice:
     """What has been chosen so far; a contested fact is taken together with whoever stands above it, or not at all.
 
-    `lines` are those of all that passed, whole.
+    `lines` are those of all that may be taken, whole.
     """
 
     ledger: Ledger
