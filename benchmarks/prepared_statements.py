@@ -86,18 +86,21 @@ def way(name: str) -> Iterator[None]:
     if name == "plain":
         asked["prepare_threshold"] = None
     patches: list[Any] = [patch.dict(connection.settings_dict, {"OPTIONS": asked})]
-    cursor, rows, insert = (
+    cursor, rows, together, text_of, insert = (
         patch.object(prepared, "prepared_cursor", django_cursor),
         patch.object(prepared.CachedQuery, "rows", rows_of_queryset),
+        patch.object(prepared, "_together", prepared._together.__wrapped__),
+        patch.object(prepared.CachedQuery, "text", prepared.CachedQuery._written),
         patch("context.services.context.instance_insert", saved),
     )
+    uncached = [rows, together, text_of]
     by_hand = prepared.prepared_cursor
     text = patch.object(prepared, "prepared_cursor", lambda *, binary=False: by_hand())
     patches += {
-        "plain": [cursor, rows, insert],
-        "server_side_binding": [cursor, rows, insert],
+        "plain": [cursor, *uncached, insert],
+        "server_side_binding": [cursor, *uncached, insert],
         "by hand": [],
-        "no cached querysets": [rows],
+        "no cached querysets": uncached,
         "one insert": [insert],
         "text": [text],
     }[name]

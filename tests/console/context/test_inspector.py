@@ -218,7 +218,7 @@ def test_inspector_number_of_queries_is_constant(ada, system, actor, alice, djan
         for place in range(number):
             make_fact(ada, f"The ledger export failed {place} times.", system)
         # Of so many some contest each other, whose reviews are one statement.
-        with django_assert_num_queries(24 if number else 23):
+        with django_assert_num_queries(20 if number else 19):
             client.get(URL, {"input": EXPORT})
 
 
