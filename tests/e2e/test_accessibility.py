@@ -123,6 +123,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "fact, restore": ("agent_fact_change", memory(Fact, "restore", active=False), ""),
     "erase fact": ("agent_fact_erase", memory(Fact, active=True), ""),
     "erase subject": ("agent_subject_erase", of_ada(), "?subject=Ms+Lind"),
+    "erase project": ("agent_project_erase", of_ada(), "?project=regatta"),
     "erase agent": ("agent_erase", of_ada(), ""),
     "events": ("agent_events", of_ada(), ""),
     "events, each": ("agent_events", of_ada(), "?view=events"),
@@ -264,6 +265,7 @@ def remember(ada: Agent, actor: Principal, by: Principal) -> None:
     learn = {"agent": ada, "subject": "harbour", "by": actor}
     fact_learn(content="The harbour never closes at night.", **learn)
     fact_learn(content="The harbour sometimes closes at night.", **learn)
+    fact_learn(agent=ada, content="The regatta begins at noon.", project="regatta", by=actor)
     censor = censor_create(agent=ada, pattern="harbour master", by=actor)
     escalation_announce(censor=censor, by=Principal.of_system("lifecycle"))
     given_up = job_queue("fact_check", agent=ada, persona="actor", subject=ada)
