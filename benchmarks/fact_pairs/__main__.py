@@ -1,4 +1,4 @@
-"""What becomes of each labelled pair without a judge: `python -m benchmarks.fact_pairs [--split dev|test] [--all]`.
+"""What becomes of each labelled pair without a judge: `python -m benchmarks.fact_pairs [--split NAME] [--all]`.
 
 The cosine is of the local embedder, the second fact is learned a day after the first one. No database is needed.
 `--file` reads other pairs of the same form: one JSON object a line with label, old and new, and a split if any.
@@ -12,7 +12,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-LABELS = ("paraphrase", "update", "contradiction", "refinement", "unrelated")
+LABELS = ("paraphrase", "update", "contradiction", "refinement", "compatible", "unrelated")
 PAIRS = Path(__file__).with_name("pairs.jsonl")
 
 

@@ -1,19 +1,18 @@
 """Whether a new fact says the same as an old one, changes it, or differs in something that matters.
 
-Pure and deterministic; no model is asked. The cosine finds candidates and is never the verdict: with the local embedder
-16 of 40 changed facts score above 0.95 and only 5 of 30 paraphrases do. So "same" is proven by words alone: each that
-is not known to be harmless has to be there on both sides, in the same role. Source: seed 009.1, deduplication.
+Pure and deterministic; no model is asked. The cosine finds candidates and is never the verdict: many changes score
+above 0.95. So "same" is proven by words alone: each that is not known to be harmless has to be there on both sides, in
+the same role. Source: seed 009.1, deduplication.
 """
 
 import enum
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import product
 
-from rapidfuzz.distance import Postfix, Prefix
-
+from memory.comparison import differences as d
 from memory.comparison import lexicon as w
 from memory.comparison.canonical import canonical
 from memory.comparison.snapshot import FactSnapshot
@@ -22,7 +21,8 @@ from memory.comparison.tokenizer import Token, base_form, number_free
 from memory.embedding.thresholds import Thresholds
 from memory.subjects.mentions import subjects_clash
 
-_MAX_OPPOSED_WORDS, _MAX_BRIEF_WORDS, _MAX_SLOT_WORDS, _MIN_SHARED_WORDS, _MIN_OVERLAP = 150, 4, 3, 2, 0.5
+_MAX_OPPOSED_WORDS, _MAX_BRIEF_WORDS, _MIN_SHARED_WORDS, _MIN_OVERLAP = 150, 4, 2, 0.5
+_TURNED, _COUNTED, _VALUED = -0.28, -0.15, -0.1
 _ENDING = re.compile(r"\bno longer |\bnot (.*?) ?\bany more\b")
 
 Kind = enum.StrEnum("Kind", ["SAME", "CHANGED", "DIFFERS", "CLOSE", "UNRELATED"])
@@ -34,15 +34,11 @@ Outcome = enum.StrEnum("Outcome", ["CONFIRMED", "SUPERSEDED", "QUEUED", "STORED"
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One thing that differs. `code` is for machines, `words` for people; `old` and `new` quote the evidence."""
+    """One thing that differs. `code` is for machines, REASONS for people; `old` and `new` quote the evidence."""
 
     code: str
     old: str = ""
     new: str = ""
-
-    @property
-    def words(self) -> str:
-        return REASONS[self.code]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +93,37 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
         reason = Reason(change[0], *change[2:])
         return Comparison(Kind.CHANGED, cosine, overlap, (reason,), *change[1:], later)
     codes = {reason.code for reason in found}
+    texts, many = (old.texts, new.texts), d.is_beside(old.texts, new.texts)
+    near = overlap >= _MIN_OVERLAP and shared >= _MIN_SHARED_WORDS
     # Two opposites among a few words about the same thing must meet.
     brief = old.texts[:1] == new.texts[:1] and max(len(old.content_words), len(new.content_words)) <= _MAX_BRIEF_WORDS
-    near = overlap >= _MIN_OVERLAP and shared >= _MIN_SHARED_WORDS
     competing = (near and codes & OPPOSING) or (brief and "antonym" in codes)
-    # Where only the value of something that can have many differs, both are true.
-    many = len(old.texts) > 2 and old.texts[:2] == new.texts[:2] and base_form(old.texts[1]) in w.MANY_VALUED
-    beside = many and codes <= {"value", "name"} and old.texts[2] != new.texts[2]
     competing = competing and (not many or codes & {"number", "negation"})
+    competing = competing or _may_change(old, new, codes - {"value" * many}, cosine - thresholds.check)
     unlike = cosine < thresholds.check and not equal and not competing
-    if beside or unlike or (not subjects_clash(old, new) and _refined(old.texts, new.texts)):
+    if not unlike and not subjects_clash(old, new):
+        names = {token.text for token in new.tokens if token.name}
+        added = d.adds(*texts, names) or d.is_more_exact(*texts) or d.is_of_another(*texts)
+        unlike = (added and "roles" not in codes) or (many and codes <= {"value", "name"})
+    if unlike:
         return Comparison(Kind.UNRELATED, cosine, overlap, tuple(found), later=later)
     kind = Kind.DIFFERS if codes - {"wording", "detail"} else Kind.CLOSE
     return Comparison(kind, cosine, overlap, tuple(found), later=later)
+
+
+def _may_change(old: FactSnapshot, new: FactSnapshot, codes: Set[str], margin: float) -> bool:
+    """Whether `new` may end what is said of the same subject, so far (`margin`) above the threshold for its cosine."""
+    keys = {each.key for each in new.statements if each.update} & {each.key for each in old.statements}
+    subject = d.subject_of(old.texts) or d.subject_of(new.texts)
+    ends = [fact.texts[len(subject) :][:1] for fact in (old, new) if fact.texts[: len(subject)] == subject]
+    unsure = d.subject_of(new.texts) not in (subject, ()) or ("'s",) in ends or not (subject or old.subject.strip())
+    if keys or unsure or len(ends) < 2:
+        return bool(keys)
+    units = {token.text for token in old.tokens if token.number and token.text.isalpha()}
+    counted = "number" in codes and not units.isdisjoint(token.text for token in new.tokens)
+    counted = counted or ("value" in codes and ends[0] == ends[1] and not {*ends[0]} & (w.MODALS | {"be"}))
+    valued, turned = codes & {"value", "negation", "antonym"} or ends[0] != ends[1], d.turns(old.texts, new.texts)
+    return bool((margin >= _COUNTED and counted) or (margin >= _VALUED and valued) or (margin >= _TURNED and turned))
 
 
 def _change(old: FactSnapshot, new: FactSnapshot) -> tuple[str, str, str, str] | None:
@@ -140,7 +154,7 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
     def quote(chosen: Callable[[Token], object] = bool) -> list[str]:
         return [_quote(filter(chosen, fact.tokens), each) for fact, each in zip((old, new), only, strict=True)]
 
-    bases, quotes, slot = [sorted({*map(base_form, each)}) for each in only], quote(), _one_slot(old.texts, new.texts)
+    bases, quotes, slot = [sorted({*map(base_form, each)}) for each in only], quote(), d.one_slot(old.texts, new.texts)
     pairs = product(bases[0][:_MAX_OPPOSED_WORDS], bases[1][:_MAX_OPPOSED_WORDS])
     tenses = [{text.rpartition("+")[2] for text in each} & {"ed", "ing"} for each in only]
     evidence: dict[str, Sequence[str]] = {
@@ -163,22 +177,6 @@ def _opposite(one: str, other: str) -> bool:
     shorter, longer = sorted((one, other), key=len)
     negated = len(shorter) > 2 and longer.endswith(shorter) and longer.removesuffix(shorter) in w.NEGATIVE_PREFIXES
     return negated or frozenset({one, other}) in w.ANTONYMS
-
-
-def _one_slot(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
-    """The one place, of at most three words on either side, in which two texts differ; () for any other difference."""
-    start = Prefix.similarity(old, new)
-    end = Postfix.similarity(old[start:], new[start:])
-    one, other = old[start : len(old) - end], new[start : len(new) - end]
-    short = one and other and max(len(one), len(other)) <= _MAX_SLOT_WORDS and not set(one) & set(other)
-    return (" ".join(one), " ".join(other)) if short else ()
-
-
-def _refined(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
-    """Whether a plain statement is repeated with more behind it; more words can take back what forbids or counts."""
-    added = [text for text in new[len(old) :] if text != ","] if new[: len(old)] == old and len(old) > 2 else []
-    numbered = len(added) == 1 and added[0][0].isdigit() and not old[-1][0].isdigit()
-    return bool(added) and (added[0] in w.REFINEMENTS or numbered) and not w.RESTRICTIONS & {*map(base_form, new)}
 
 
 def _quote(tokens: Iterable[Token], only: Container[str] | None = None) -> str:

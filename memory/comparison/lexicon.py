@@ -1,7 +1,6 @@
 """What the comparison of facts knows of English, as data. Whatever is not listed here counts as a difference.
 
-A synonym or a filler here can confirm a fact, so each must hold in every sentence; a missing one only asks a person.
-docs/benchmarks.md says what each list decides.
+A synonym or filler can confirm a fact, so each must hold in every sentence. docs/benchmarks.md: what each list decides.
 """
 
 
@@ -25,10 +24,10 @@ REWRITES = (
 )  # fmt: skip
 """What is read otherwise before the words are: openings that say nothing, contractions, dashes, hours with a name."""
 ARTICLES = words("a an the")
-FILLERS = words("please kindly currently presently indeed actually fyi")
+FILLERS = words("located please kindly currently presently indeed actually fyi")
 NEGATIONS = words("""not never no none nobody nothing nowhere neither nor without cannot hardly barely rarely seldom
     except unless stop stopped fail failed refuse refused lack lacks cease ceased quit avoid avoids false untrue non
-    longer""")
+    longer nicht kein keine keinen nie ohne pas jamais sans nunca tampoco mai senza não niet geen ikke inte nie""")
 QUANTIFIERS = words("""all some any every each most many few several none both either half only always sometimes never
     usually often occasionally rarely seldom everyone everybody someone nobody everything something nothing least more
     less fewer exactly about approximately roughly almost nearly just mostly partly entirely fully multiple single
@@ -42,9 +41,11 @@ PREPOSITIONS = words("""in on at by for from to with of into onto over under thr
     toward towards like""")
 CLAUSE_WORDS = words("""who whom whose which that and but or if because when while whenever unless although though so
     then where before after until since only except whether than , | ?""")
-REFINEMENTS = words("in on at for from with to as via near because call+ed named")
-"""What begins words that say more about a statement, instead of narrowing it."""
-RESTRICTIONS = NEGATIONS | QUANTIFIERS | MODALS | (CLAUSE_WORDS - {"because", "and", ","})
+REFINEMENTS = words("in on at for from with to as via near by before after since and because call+ed named")
+PRIVATIVES = words("""former ex alleged supposed fake false semi quasi half deputy vice acting assistant honorary future
+    potential substitute old previous original initial wrong other another second planned draft temporary""")
+"""What begins words that say more about a statement; PRIVATIVES: what takes back the word behind it."""
+RESTRICTIONS = (NEGATIONS | QUANTIFIERS | MODALS | PRIVATIVES | CLAUSE_WORDS) - REFINEMENTS - words(", need want")
 PRONOUNS = words("i me my we us our you your he him his she her they them it its this that these those")
 NUMBER_WORDS = mapping("""zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11
     twelve=12 thirteen=13 fourteen=14 fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30
@@ -59,26 +60,27 @@ UNITS = mapping("""%/percent=% ms/millisecond/milliseconds/msec=ms s/sec/secs/se
     £/gbp=£ person/people=person time/times=time degree/degrees=degree""")
 REGULAR_VERBS = words("""live reside work employ prefer like love hate enjoy use manage lead own walk talk cook play
     study learn teach need require want plan start finish launch deploy migrate move relocate switch change rename
-    upgrade install configure enable disable increase decrease improve regress raise reduce expand shrink add remove
-    create delete open close approve reject accept decline support block allow deny permit forbid report review merge
-    release restart host serve store backup monitor maintain handle process call visit travel marry date hire fire join
-    retire attend order cost pay save cancel schedule expect believe think say tell ask answer help assist train test
-    build fix break fail pass crash depend include exclude contain follow purchase sell buy rent drive fly swim run go
-    come leave arrive return write read speak understand know see meet make take give get keep hold send receive drink
-    eat sleep bring choose begin end win lose spend avoid stop smoke contact design owe lend borrow replace stay cover
-    limit expire cache log page rise fall grow gain resolve weigh become draw stand find ship""")
+    upgrade install configure enable disable increase decrease improve regress raise reduce expand add remove create
+    delete open close approve reject accept decline support block allow deny permit forbid report review merge release
+    restart host serve store backup monitor maintain handle process call visit travel marry date hire fire join retire
+    attend order cost pay save cancel schedule expect believe think say tell ask answer help assist train test build fix
+    break fail pass crash depend include exclude contain follow purchase sell buy rent drive fly swim run go come leave
+    arrive return write read speak understand know see meet make take give get keep hold send receive drink eat sleep
+    bring choose begin end win lose spend avoid stop smoke contact design owe lend borrow replace stay cover limit
+    expire cache log page postpone delay promote repair divorce resign withdraw extend lower reopen fill collect watch
+    export import invite measure show deliver rise fall grow gain resolve weigh become draw stand find ship""")
 IRREGULAR_PASTS = mapping("""broke/broken=break built=build bought=buy sold=sell drove/driven=drive ran=run went/gone=go
     came=come left=leave wrote/written=write spoke/spoken=speak understood=understand knew/known=know saw/seen=see
     met=meet made=make took/taken=take gave/given=give got/gotten=get kept=keep held=hold sent=send drank/drunk=drink
     ate/eaten=eat brought=bring chose/chosen=choose began/begun=begin won=win lost=lose spent=spend taught=teach
     thought=think said=say rose/risen=rise fell/fallen=fall grew/grown=grow became=become stood=stand found=find
-    told=tell paid=pay led=lead lent=lend""")
-SYNONYMS = mapping("""reside=live utilize=use begin=start purchase=buy assist=help require=need physician=doctor
-    automobile=car repo=repository db=database config=configuration postgres=postgresql k8s=kubernetes javascript=js
-    typescript=ts prod=production coworker=colleague kids=children kid=child each=every colour=color favourite=favorite
-    nyc=new_york_city till=until mum/mom=mother dad=father info=information docs=documentation weekly=every_week
-    daily=every_day monthly=every_month anymore=any_more yearly/annually=every_year hourly=every_hour 1st=first
-    2nd=second 3rd=third 4th=fourth 5th=fifth 6th=sixth 7th=seventh 8th=eighth 9th=ninth 10th=tenth""")
+    told=tell paid=pay led=lead lent=lend withdrew/withdrawn=withdraw""")
+SYNONYMS = mapping("""reside=live relocate=move utilize=use begin=start purchase=buy assist=help require=need
+    physician=doctor automobile=car repo=repository db=database config=configuration postgres=postgresql k8s=kubernetes
+    javascript=js typescript=ts prod=production coworker=colleague kids=children kid=child each=every colour=color
+    favourite=favorite nyc=new_york_city till=until mum/mom=mother dad=father info=information docs=documentation
+    weekly=every_week daily=every_day monthly=every_month anymore=any_more yearly/annually=every_year hourly=every_hour
+    1st=first 2nd=second 3rd=third 4th=fourth 5th=fifth 6th=sixth 7th=seventh 8th=eighth 9th=ninth 10th=tenth""")
 _OPPOSITES = words("""increase/decrease increase/reduce raise/lower improve/regress like/hate love/hate enjoy/hate
     enable/disable before/after above/below over/under start/stop start/finish start/end open/close add/remove
     create/delete approve/reject accept/reject allow/deny allow/forbid allow/block pass/fail win/lose buy/sell gain/lose
@@ -106,6 +108,10 @@ ATTRIBUTE_NOUNS = words("""age deadline status name birthday budget price salary
     owner ceo cto lead director timeout limit quota port region phase priority title address email password username
     hostname weight height capacity size time_zone due_date phone_number on-call default_branch go_live""")
 """`S's N is V` and `the N of S is V`, one value each."""
-MANY_VALUED = words("""like love enjoy hate speak know visit have own play study drink eat collect include support
-    contain cover""")
-"""Verbs of which a subject can have many objects at once: another one is no change."""
+MANY_VALUED = words("""like love enjoy hate speak know visit have own play study learn drink eat collect include support
+    contain cover read write teach report call buy order send meet attend watch cook grow handle accept export import
+    store show serve sell invite need measure review fix approve take allergic afraid interested good""")
+"""Words of which a subject can have many objects at once: another one is no change."""
+TURNS = words("""move switch migrate change replace rename cancel postpone promote sell stop merge close finish resolve
+    repair fix marry divorce retire resign withdraw extend raise lower reduce upgrade pay fill deliver reopen""")
+"""Verbs by whose past a sentence says that its subject is otherwise now."""

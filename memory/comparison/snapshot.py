@@ -19,11 +19,8 @@ _SMALL_WORDS = w.PREPOSITIONS | w.CLAUSE_WORDS | {"be", "have", "'s", "not", "no
 
 @dataclass(frozen=True)
 class FactSnapshot:
-    """What comparison and judge know of a fact. `moment`: since when it is true, else when it was learned.
-
-    `known_subject` is what its subject means, where that is known: sentences that call it otherwise are read as if they
-    had its name. Its words are read once, with however many others it is compared.
-    """
+    """What comparison and judge know of a fact. `moment`: since when it is true, else when it was learned. What calls
+    the `known_subject` otherwise is read as its name. Words are read once, with however many they are compared."""
 
     content: str
     subject: str = ""

@@ -96,7 +96,7 @@ def exclusive(old: Statement, new: Statement) -> bool:
     if closed or excluding:
         return excluding
     names = all(token.raw[:1].isupper() for token in (*old.value, *new.value))
-    return (names or new.update) and not {*olds, *news} & w.REGIONS and not _alike(olds, news)
+    return (names or new.update) and not {*olds, *news} & w.REGIONS and not alike(olds, news)
 
 
 def _numbers_exclude(one: str, other: str) -> bool:
@@ -109,7 +109,7 @@ def _numbers_exclude(one: str, other: str) -> bool:
     return bool(versions) and longer != shorter and not longer.startswith(f"{shorter}.")
 
 
-def _alike(olds: list[str], news: list[str]) -> bool:
+def alike(olds: list[str], news: list[str]) -> bool:
     """Whether two names may mean the same: an abbreviation, another spelling."""
     (one, one_letters), (other, other_letters) = (("".join(each), "".join(t[0] for t in each)) for each in (olds, news))
     spelled = min(len(one), len(other)) <= 2 or one in other or other in one or fuzz.ratio(one, other) >= 70

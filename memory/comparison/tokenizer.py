@@ -135,7 +135,7 @@ def _read_word(raw: str, found: list[Token], fresh: bool) -> None:
         raw = raw[: possessive.start()]
     lower, last = raw.casefold(), found[-1] if found else Token("", "")
     number = _NUMBER.fullmatch(raw)
-    unit = lower in w.UNITS
+    unit, brief = lower in w.UNITS, raw.isalpha() and len(raw) <= 3 and lower not in VERB_FORMS
     if raw.startswith(_TIME_TOKENS):
         _add(found, Token(raw, raw, number=True))
     elif set("/\\_") & set(raw) or (raw == "A" and not fresh) or (raw.isupper() and len(raw) > 1 and lower in _SMALL):
@@ -151,7 +151,7 @@ def _read_word(raw: str, found: list[Token], fresh: bool) -> None:
             _add(found, Token(_unit(written), raw, number=True))
     elif lower in w.NUMBER_WORDS:
         _add(found, Token(w.NUMBER_WORDS[lower], raw, number=True))
-    elif last.number and last.text[-1:].isdigit() and (unit or (raw.isalpha() and len(raw) <= 3)):
+    elif last.number and last.text[-1:].isdigit() and (unit or brief):
         _add(found, Token(_unit(raw), raw, name=raw[:1].isupper() and not unit, number=unit))
     else:
         # A name is nobody's synonym: "Will Mark" must not become a verb. The first word may be no name.

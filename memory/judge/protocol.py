@@ -11,8 +11,8 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from identity.models import Agent
-from memory.comparison.relation import Relation
 from memory.comparison.snapshot import FactSnapshot
+from memory.models.relation import Relation
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, KNOWN_CATEGORIES, MAX_CONTENT_CHARACTERS
 from nousweb.lib.text import unstorable_reason
 

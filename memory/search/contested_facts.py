@@ -15,9 +15,9 @@ from uuid import UUID
 from django.db.models import Q
 
 from identity.models import AuditEvent
-from memory.comparison.relation import Relation
 from memory.models import Fact, ItemType, MemoryReview, Subject, SubjectAlias
 from memory.models.project_scope import ProjectScope, tier_of
+from memory.models.relation import Relation
 from memory.persona import PersonaMemory
 from memory.search.as_of import facts_as_of
 from memory.search.result import SearchHit, hit_of_entry

@@ -8,10 +8,10 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.comparison.compare import compare_facts
-from memory.comparison.resolution import auto_resolution
 from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN
 from memory.judge import Judged, JudgeFailed, JudgeUnavailable, RelationVerdict, judge_in_force
+from memory.judge.resolution import auto_resolution
 from memory.lifecycle.handler import Defer, Handler
 from memory.models import Job, MemoryReview
 from memory.services.reviews.resolve import verdict_apply

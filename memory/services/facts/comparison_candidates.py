@@ -13,9 +13,9 @@ from django.db import connection
 
 from identity.models import Agent
 from memory.comparison.compare import OPPOSING, Comparison, Kind, compare_facts
-from memory.comparison.resolution import FactMatch
 from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
+from memory.judge.resolution import FactMatch
 from memory.models import Fact
 from memory.models.project_scope import covers, covers_sql, meet, meets_sql, same_keys
 from memory.persona import VIEWS

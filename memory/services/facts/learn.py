@@ -20,10 +20,10 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.comparison.compare import Comparison
-from memory.comparison.resolution import FactMatch, reasons_of, resolve
+from memory.comparison.compare import REASONS, Comparison
 from memory.jobs.queue import job_queue
 from memory.judge import Judged, RelationVerdict
+from memory.judge.resolution import FactMatch, reasons_of, resolve
 from memory.models import Episode, Fact, FactChange, ItemType, MemoryReview, Scope
 from memory.models.project_scope import carried_keys, key_check, tier_of
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
@@ -277,7 +277,7 @@ def _resolve_pair(
     if resolution is Resolution.SAME:
         reason = "Known already."
     else:
-        reason = judged.value.reason if judged else match.comparison.reasons[0].words
+        reason = judged.value.reason if judged else REASONS[match.comparison.reasons[0].code]
     return resolution_apply(
         resolution=resolution,
         old=old,

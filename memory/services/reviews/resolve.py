@@ -10,10 +10,10 @@ from uuid import UUID
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.comparison.compare import Kind as ComparisonKind
-from memory.comparison.relation import Relation
 from memory.judge import Judged, RelationVerdict
 from memory.models import Censor, Fact, MemoryReview, Subject
 from memory.models.project_scope import same_keys
+from memory.models.relation import Relation
 from memory.policy import ESCALATES_TO, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.services.censors import censor_update
 from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from memory.comparison.compare import Comparison, Kind
-from memory.comparison.relation import Relation, RelationOpinion
+from memory.comparison.compare import REASONS, Comparison, Kind
+from memory.models.relation import Relation, RelationOpinion
 
 MAX_QUESTIONS = 5
 """Old facts that one new fact is questioned against. Source: seed 009.1, "limit=5"."""
@@ -97,4 +97,7 @@ def auto_resolution(comparison: Comparison, verdict: RelationOpinion | None) -> 
 
 
 def reasons_of(comparison: Comparison) -> list[dict[str, str]]:
-    return [{"code": each.code, "words": each.words, "old": each.old, "new": each.new} for each in comparison.reasons]
+    return [
+        {"code": each.code, "words": REASONS[each.code], "old": each.old, "new": each.new}
+        for each in comparison.reasons
+    ]
