@@ -1,14 +1,18 @@
 """One line of a prompt, which is all that a memory can be there, with the mark of a contested fact."""
 
+import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory.models.project_scope import carried_keys
 from nousweb.lib.fencing import fence_label, fence_line
+from nousweb.lib.lookalikes import lookalike_fold
 from nousweb.lib.token_estimate import estimate_tokens
 
-_MARK_START = "(contested"
+_MARK_START = re.compile(r"[^\w\\]+(?:contested|people's word|an agent's word)\b", re.IGNORECASE)
 """How the mark of a contested fact begins, with which no text of a memory may."""
+_LONGEST_START = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,12 @@ class Item:
         return {**shown, "contested": self.contest.contested, "contested_with": list(self.contest.contested_with)}
 
 
+def _reads_like_mark(line: str) -> bool:
+    """Whether a line begins as a mark does, in whatever letters and brackets that look like its own."""
+    start = lookalike_fold(unicodedata.normalize("NFKC", line[:_LONGEST_START])).replace("’", "'")
+    return _MARK_START.match(start) is not None
+
+
 def list_item(text: str, label: str = "", mark: str = "") -> str:
     """A memory as one line of a prompt, which it cannot leave; `label` says whom or when it is about.
 
@@ -61,7 +71,7 @@ def list_item(text: str, label: str = "", mark: str = "") -> str:
     line = fence_line(text)
     said, rest = line[: len(label)].casefold() == label.casefold(), line[len(label) : len(label) + 1]
     label = "" if said and not rest.isalnum() else label
-    if line[:1] == _MARK_START[0] and line.casefold().startswith(_MARK_START):
+    if not line[:1].isalnum() and _reads_like_mark(line):
         line = f"\\{line}"
     words = [f"({mark})"] if mark else []
     if label:
