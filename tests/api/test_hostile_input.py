@@ -5,7 +5,9 @@ import json
 import pytest
 
 from context.models import ContextRun
+from identity.services.agents import agent_create
 from tests.api.problems import assert_problem, rows
+from tests.factories import SYSTEM, make_person
 
 CHANGE = ("PUT", "/identity/preferences", {"content": "Prefers tea."})
 FACT = ("POST", "/facts", {"content": "Paris is in France."})
@@ -13,6 +15,17 @@ CONTEXT = ("POST", "/context", {"session_id": "s", "input": "hello"})
 REINITIATE = ("POST", "/reinitiate", {"reason": "anew"})
 WITH_BODY = [pytest.param(*call, id=call[1]) for call in (CHANGE, FACT, CONTEXT, REINITIATE)]
 OPTIONAL_BODY = ("/reinitiate",)
+
+
+@pytest.fixture(scope="module")
+def ada(module_db):
+    """Made once: what a test changes of her is undone after it."""
+    return agent_create(slug="ada", name="Ada", kind="knight", prompt="You are Ada, calm and exact.", by=SYSTEM)
+
+
+@pytest.fixture(scope="module")
+def charlie(module_db):
+    return make_person("charlie", "Administrator")
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from django.utils import timezone
 from context.expectations.services import expectation_create, request_of
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
+from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose
 from memory.models import (
     Censor,
@@ -41,7 +42,7 @@ from memory.transfer.export_tables import AUDIT_TABLE, LEFT_OUT, TABLES, columns
 from memory.transfer.exporting import agent_export
 from memory.types import MEMORY_TYPES, entry_of
 from nousweb.lib.errors import NotAllowed
-from tests.factories import make_principal
+from tests.factories import SYSTEM, make_principal
 from tests.security.scale import scaled
 
 HARD = 'Zoë said "no"\\n\n\ttab — \u2028 \U0001f600'
@@ -59,9 +60,13 @@ def other_stores(agent):
             yield store.objects.create(agent=agent, **texts)
 
 
-@pytest.fixture
-def full(ada, actor, bruno, system):
-    """Ada with rows of every table and of both personas."""
+@pytest.fixture(scope="module")
+def stored(module_db):
+    """The key of Ada, with rows of every table and of both personas, and her actor; made once for all tests."""
+    system = SYSTEM
+    ada = agent_create(slug="ada", name="Ada", kind="knight", prompt="You are Ada, calm and exact.", by=system)
+    bruno = agent_create(slug="bruno", name="Bruno", prompt="You are Bruno, quick and loud.", by=system)
+    actor = make_principal(ada)
     # Events of somebody else first, so that ids differ when hers come back.
     events_record(agent=bruno, events=[{"kind": "error", "content": "x"}] * 3, by=system)
     subconscious = make_principal(ada, "subconscious", name="s")
@@ -109,8 +114,18 @@ def full(ada, actor, bruno, system):
             item_id=str(item.pk), by=system,
         )  # fmt: skip
     Agent.objects.filter(pk=ada.pk).update(config={"stm": {"window": 9}})
-    ada.refresh_from_db()
-    return ada
+    return ada.pk, actor
+
+
+@pytest.fixture
+def full(db, stored):
+    """Ada as she was stored, whatever another test did to its own."""
+    return Agent.objects.get(pk=stored[0])
+
+
+@pytest.fixture
+def actor(stored):
+    return stored[1]
 
 
 def state(agent, *, audit=False):
