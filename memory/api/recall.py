@@ -11,11 +11,13 @@ from memory.api.common import REFUSALS, principal
 from memory.models.project_scope import ProjectScope, scope_check
 from memory.persona import memory_of
 from memory.policy import MAX_PROJECTS
-from memory.schemas.recall import IndexOut, RecallItem, RecallOut
+from memory.schemas.recall import ExpansionOut, IndexOut, RecallItem, RecallOut
 from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, ItemTypeName, ScopeName
 from memory.search import SearchRequest, search
 from memory.search.index_writer import index_counts
 from memory.search.request import MAX_LIMIT
+from memory.selectors.expansion import memory_expand
+from memory.types import MEMORY_TYPES
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.schemas import raw_json_response
 
@@ -74,6 +76,28 @@ def recall_get(
     )
     items = [{name: getattr(hit, name) for name in RecallItem.model_fields} for hit in result.items]
     return raw_json_response({"items": items, "threshold": result.threshold, "degraded": result.degraded})
+
+
+@router.get(
+    "/recall/{type}/{memory_id}", response={200: ExpansionOut, **REFUSALS}, summary="A memory with what is around it"
+)
+def recall_expand(
+    request: HttpRequest,
+    type: ItemTypeName,
+    memory_id: str,
+    agent: AgentSlug = "",
+    around: int = Query(3, ge=0, le=50, description="Events of the loop before, and after, an event"),
+) -> Any:
+    """One memory whole, and what belongs to it in the same project and task.
+
+    Of an event its neighbours in the loop and its episode; of an episode its events; of a fact its source, what it
+    replaced and what has replaced it. Answers 404 for one that the caller's persona may not read.
+    """
+    by = principal(request)
+    found = agent_for(by, agent)
+    by.require("memory.view_searchitem", found)
+    by.require(MEMORY_TYPES[type].permission("view"), found)
+    return memory_expand(memory_of(found, by), type, memory_id, around=around)
 
 
 @router.get("/index", response={200: IndexOut, **REFUSALS}, summary="State of the search index")

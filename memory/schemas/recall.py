@@ -1,7 +1,7 @@
 """What searching over HTTP gives."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from ninja import Schema
 from pydantic import Field
@@ -37,6 +37,27 @@ class RecallOut(Schema):
     items: list[RecallItem] = Field(description="Best first")
     threshold: float = Field(description="The score from which items were returned")
     degraded: str = Field(description="Empty, or why the search went by words alone")
+
+
+class MemoryDetailOut(Schema):
+    type: ItemTypeName
+    id: str
+    relation: Literal["", "before", "after", "part", "episode", "source", "replaces", "replaced_by"] = Field(
+        description="What it is to the memory that was asked for; empty for that one itself"
+    )
+    content: str = Field(description="Whole, not shortened")
+    kind: str
+    active: bool = Field(description="False of what was replaced or retired")
+    project: str
+    task: str
+    happened_at: datetime
+    metadata: dict[str, Any]
+
+
+class ExpansionOut(Schema):
+    item: MemoryDetailOut
+    related: list[MemoryDetailOut] = Field(description="Events in the order in which they happened")
+    more: bool = Field(description="Whether there is more of it than was given")
 
 
 class IndexOut(Schema):

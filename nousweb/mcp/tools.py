@@ -110,6 +110,13 @@ TOOLS = (
         read_only=True,
     ),
     MemoryTool(
+        "expand",
+        "Expand a memory",
+        Operation("GET", "recall/{type}/{memory_id}"),
+        "Use this on a memory that recall found: all of it, with what was said around it, or where it comes from.",
+        read_only=True,
+    ),
+    MemoryTool(
         "learn_fact",
         "Learn a fact",
         Operation("POST", "facts"),

@@ -79,6 +79,7 @@ GET    /api/loops/{loop_id}                 401 200 200 200 200 200 404 401 401
 POST   /api/loops/{loop_id}/close           401 403 403 403 200 200 404 401 401
 GET    /api/stm                             401 200 200 200 200 200 404 401 401
 GET    /api/recall                          401 200 200 200 200 200 404 401 401
+GET    /api/recall/{type}/{memory_id}       401 200 200 200 200 200 404 401 401
 GET    /api/index                           401 200 200 200 200 200 404 401 401
 POST   /api/episodes                        401 403 201 201 201 201 404 401 401
 GET    /api/episodes                        401 200 200 200 200 200 404 401 401
@@ -406,7 +407,11 @@ class World:
 
     def path(self, template):
         filled = template.removeprefix("/api").replace("{section}", "protocols")
-        filled = filled.replace("{fact_id}", str(self.fact.pk)).replace("{proposal_id}", str(self.pending.pk))
+        filled = (
+            filled.replace("{type}/{memory_id}", f"fact/{self.fact.pk}")
+            .replace("{fact_id}", str(self.fact.pk))
+            .replace("{proposal_id}", str(self.pending.pk))
+        )
         filled = filled.replace("{event_id}", self.event).replace("{loop_id}", "loop-1").replace("{run_id}", self.run)
         for name, key in self.keys.items():
             filled = filled.replace(f"{{{name}}}", str(key))

@@ -81,6 +81,7 @@ def test_memory_of_each_kind(nous, bruno):
     assert [len(list(nous.facts(tag="lamps", limit=limit))) for limit in (2, 5, 50)] == [5, 5, 5]
     hits = nous.recall("Where does lamp 3 hang?", type=["fact"], limit=2)
     assert hits[0].content == "Lamp 3 hangs in room 21."
+    assert nous.expand(hits[0].type, hits[0].id).item.content == hits[0].content
     assert nous.fact(hits[0].id).tags == ["lamps"]
     events = [{"kind": "tool_call", "content": "ls"}, {"kind": "tool_result", "content": "a b", "key": "k"}]
     assert [event.repeated for event in nous.log_events(events)] == [False, False]
@@ -161,7 +162,8 @@ def test_models_are_those_of_the_api():
         "Context": "ContextOut", "Section": "SectionOut", "Report": "ResponseOut", "Use": "UseOut", "Fact": "FactOut",
         "LearnedFact": "LearnOut", "Event": "RecordedOut", "Hit": "RecallItem", "Episode": "EpisodeOut",
         "Identity": "IdentityOut", "IdentityChange": "ChangeOut", "CensorCheck": "CensorCheckOut",
-        "WorkingMemory": "WorkingOut", "Change": "FeedChangeOut", "Outcome": "OutcomeOut",
+        "WorkingMemory": "WorkingOut", "Change": "FeedChangeOut", "Outcome": "OutcomeOut", "Expansion": "ExpansionOut",
+        "Detail": "MemoryDetailOut",
     }  # fmt: skip
     for ours, theirs in names.items():
         assert set(getattr(models, ours).model_fields) <= set(schemas[theirs]["properties"]), ours

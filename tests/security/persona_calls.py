@@ -181,6 +181,7 @@ MAKERS: dict[str, Maker] = {
     "POST /api/loops/{loop_id}/close": lambda rng, known: ({}, None),
     "GET /api/stm": lambda rng, known: ({"q": text(rng)}, None),
     "GET /api/recall": lambda rng, known: ({"q": text(rng), "min_score": rng.choice([0, 0.2])}, None),
+    "GET /api/recall/{type}/{memory_id}": lambda rng, known: ({"around": rng.choice([0, 3])}, None),
     "GET /api/index": lambda rng, known: ({}, None),
     "GET /api/lifecycle": lambda rng, known: (page(rng), None),
     "GET /api/reviews": lambda rng, known: (page(rng, status="all"), None),
@@ -270,7 +271,10 @@ def call_make(operation: str, rng: Random, known: Known) -> Call:
     """A call of an operation of the document, with ids that the caller has been given."""
     method, path = operation.split(" ")
     query, body = MAKERS[operation](rng, known)
+    type_ = rng.choice(["fact", "event", "episode", "decision", "procedure"])
     places = {
+        "type": type_,
+        "memory_id": known.one(type_, rng),
         "section": section_of(rng),
         "loop_id": rng.choice(LOOPS),
         "session_id": rng.choice(SESSIONS),

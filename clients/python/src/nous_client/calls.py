@@ -18,6 +18,7 @@ from nous_client.models import (
     Change,
     Context,
     Episode,
+    Expansion,
     Fact,
     Hit,
     Identity,
@@ -85,6 +86,10 @@ def report_outcome(context_id: object, outcome: str, note: str) -> Call[Outcome]
 
 def recall(query: str, options: Mapping[str, Any]) -> Call[Hits]:
     return Call("GET", "recall", Hits, query={"q": query, **_given(**options)})
+
+
+def expand(type: str, item_id: object, around: int) -> Call[Expansion]:
+    return Call("GET", f"recall/{_part(type)}/{_part(item_id)}", Expansion, query={"around": around})
 
 
 def learn_fact(content: str, options: Mapping[str, Any]) -> Call[LearnedFact]:

@@ -17,6 +17,7 @@ from nous_client.models import (
     Context,
     Episode,
     Event,
+    Expansion,
     Fact,
     Hit,
     Identity,
@@ -99,6 +100,10 @@ class Nous:
     def recall(self, query: str, **options: Any) -> list[Hit]:
         """Memories about `query`, best first; none when nothing is about it."""
         return self.send(calls.recall(query, options)).items
+
+    def expand(self, type: str, item_id: object, around: int = 3) -> Expansion:
+        """A memory that was found, whole, with what is around it: `around` events before and after an event."""
+        return self.send(calls.expand(type, item_id, around))
 
     def learn_fact(self, content: str, **options: Any) -> LearnedFact:
         """Learn a sentence, or confirm it where it is known; what contradicts waits for people."""
@@ -222,6 +227,10 @@ class AsyncNous:
     async def recall(self, query: str, **options: Any) -> list[Hit]:
         """Memories about `query`, best first; none when nothing is about it."""
         return (await self.send(calls.recall(query, options))).items
+
+    async def expand(self, type: str, item_id: object, around: int = 3) -> Expansion:
+        """A memory that was found, whole, with what is around it: `around` events before and after an event."""
+        return await self.send(calls.expand(type, item_id, around))
 
     async def learn_fact(self, content: str, **options: Any) -> LearnedFact:
         """Learn a sentence, or confirm it where it is known; what contradicts waits for people."""

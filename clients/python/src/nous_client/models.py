@@ -123,6 +123,26 @@ class Hit(Model):
     happened_at: datetime
 
 
+class Detail(Model):
+    """A memory whole; `relation` says what it is to the one that was expanded, "" for that one."""
+
+    type: str
+    id: str
+    relation: str
+    content: str
+    active: bool
+    happened_at: datetime
+    metadata: dict[str, Any]
+
+
+class Expansion(Model):
+    """A memory with what is around it."""
+
+    item: Detail
+    related: list[Detail]
+    more: bool
+
+
 class Episode(Model):
     id: UUID
     title: str

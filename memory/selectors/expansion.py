@@ -1,0 +1,127 @@
+"""What stands around a memory that a search found: the whole of it, and what came before, after, from and to it.
+
+Source: seed 005.1, D6 (the on-demand `recall_context`, which extends `expand`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from django.db.models import Model, Q, QuerySet
+
+from memory.models import Episode, EpisodeEvent, Event, Fact, ItemType
+from memory.persona import PersonaMemory
+from memory.types import MEMORY_TYPES, text_of
+from memory.types.memory_type import MemoryType
+from nousweb.lib.errors import NotFound
+
+Relation = Literal["before", "after", "part", "episode", "source", "replaces", "replaced_by"]
+MOST_PARTS = 200
+"""Events of an episode that are given."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDetail:
+    """A memory as its table has it; `relation` says what it is to the one that is expanded, "" for that one itself."""
+
+    type: str
+    id: str
+    relation: Relation | Literal[""]
+    content: str
+    kind: str
+    active: bool
+    project: str
+    task: str
+    happened_at: datetime
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """A memory, what stands around it, and whether there is more of that than is given."""
+
+    item: MemoryDetail
+    related: list[MemoryDetail]
+    more: bool
+
+
+def memory_expand(memory: PersonaMemory, type_name: str, memory_id: str, *, around: int) -> Expansion:
+    """The memory `memory_id` with what is related to it in `memory`, and no project or task but its own and none.
+
+    Of an event `around` events of its loop before and after it, and its episode; of an episode its events; of a fact
+    where it comes from, what it replaced and what has replaced it. Raises NotFound.
+    """
+    type_ = MEMORY_TYPES[type_name]
+    found = _row(memory, type_, memory_id)
+    related: list[MemoryDetail] = []
+    more = False
+    if isinstance(found, Event):
+        related, more = _around_event(memory, found, around)
+    elif isinstance(found, Episode):
+        events = list(memory.transcript(found)[: MOST_PARTS + 1])
+        related, more = [_detail(one, "part") for one in events[:MOST_PARTS]], len(events) > MOST_PARTS
+    elif isinstance(found, Fact):
+        related = list(_around_fact(memory, found))
+    return Expansion(_detail(found, ""), related, more)
+
+
+def _row(memory: PersonaMemory, type_: MemoryType, memory_id: str) -> Any:
+    key = type_.model._meta.pk
+    try:
+        value = key.to_python(memory_id) if key else None
+    except Exception as error:
+        raise NotFound(f"There is no such {type_.name}.") from error
+    if isinstance(value, int) and not 0 <= value < 2**63:
+        raise NotFound(f"There is no such {type_.name}.")
+    rows: QuerySet[Model] = memory.rows(type_.model)
+    found = rows.filter(pk=value).first()
+    if found is None:
+        raise NotFound(f"There is no such {type_.name}.")
+    return found
+
+
+def _around_event(memory: PersonaMemory, event: Event, around: int) -> tuple[list[MemoryDetail], bool]:
+    same_keys = Q(project__in=("", event.project), task__in=("", event.task))
+    loop = memory.events.filter(same_keys, loop_id=event.loop_id, persona=event.persona)
+    earlier = Q(ts__lt=event.ts) | Q(ts=event.ts, pk__lt=event.pk)
+    later = Q(ts__gt=event.ts) | Q(ts=event.ts, pk__gt=event.pk)
+    before = list(loop.filter(earlier).order_by("-ts", "-pk")[: around + 1])
+    after = list(loop.filter(later).order_by("ts", "pk")[: around + 1])
+    episodes = memory.episodes.filter(pk__in=EpisodeEvent.objects.filter(event=event).values("episode"))
+    related = [
+        *(_detail(one, "before") for one in reversed(before[:around])),
+        *(_detail(one, "after") for one in after[:around]),
+        *(_detail(one, "episode") for one in episodes.order_by("started_at")),
+    ]
+    return related, max(len(before), len(after)) > around
+
+
+def _around_fact(memory: PersonaMemory, fact: Fact) -> Iterator[MemoryDetail]:
+    if fact.source_event_id is not None:
+        yield from (_detail(one, "source") for one in memory.events.filter(pk=fact.source_event_id))
+    if fact.source_episode_id is not None:
+        yield from (_detail(one, "source") for one in memory.episodes.filter(pk=fact.source_episode_id))
+    yield from (_detail(one, "replaces") for one in memory.facts.filter(superseded_by=fact).order_by("recorded_at"))
+    if fact.superseded_by_id is not None:
+        yield from (_detail(one, "replaced_by") for one in memory.facts.filter(pk=fact.superseded_by_id))
+
+
+def _detail(row: Any, relation: Relation | Literal[""]) -> MemoryDetail:
+    type_ = next(one for one in MEMORY_TYPES.values() if one.model is type(row))
+    content = text_of(row)
+    if type_.key == ItemType.EPISODE and not relation and row.detail and row.summary:
+        content = f"{content}\n\n{row.detail}"
+    moments = (getattr(row, name, None) for name in ("ts", "started_at", "valid_from", "recorded_at", "created_at"))
+    return MemoryDetail(
+        type=type_.key.value,
+        id=str(row.pk),
+        relation=relation,
+        content=content,
+        kind=getattr(row, "kind", ""),
+        active=getattr(row, "active", True),
+        project=row.project,
+        task=row.task,
+        happened_at=next(moment for moment in moments if moment is not None),
+        metadata=dict(type_.metadata(row)),
+    )
