@@ -26,9 +26,10 @@ from memory.search.candidates import (
     wanted_of,
 )
 from memory.search.query_context import QueryContext
+from memory.search.ranking import score
 from memory.search.ranking_features import query_of
 from memory.search.result import HIT_COLUMNS, Retirement, SearchHit
-from memory.search.scoring import Candidates, score
+from memory.search.scoring import Candidates
 from memory.search.search import calibrated
 
 RETIRED_ROWS = 30

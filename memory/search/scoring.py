@@ -1,8 +1,7 @@
 """Hybrid relevance: dense and lexical evidence about a bounded set of candidates, fused into one absolute score.
 
 Pure functions over plain rows (no database, no model): SQL delivers candidates and counts, this module ranks them
-and says how far each may be believed. The same input always gives the same output: ties go by cosine, then by
-input order. docs/search.md tells how the constants were found.
+and says how far each may be believed. docs/search.md tells how the constants were found.
 
 Sources of the formulas:
 
@@ -49,14 +48,12 @@ class Recipe:
     loop_top: int = 3  # measured by its three closest items.
     w_time: float = 2.2  # The query asks when, the item says when.
     w_agent: float = -2.5  # What the agent recited counts less than what it heard,
-    w_standing: float = 0.0  # and what is to be kept to counts more.
+    w_standing: float = 0.7  # and what is to be kept to counts more.
     # Gate: is there anything about this at all?
     g_cosine: float = 15.2
     g_lexical: float = 10.1
     g_size: float = -2.5  # The best of N unrelated items grows like sqrt(2 ln N), the maximum of N normal draws.
     g_bias: float = -3.1
-    # Score.
-    half_gap: float = 3.5  # A candidate that ranks this far behind the best one is worth half its score.
     # Without a vector the cosine is guessed from the coverage of the query's words.
     blind_cosine: float = 0.1
     blind_coverage: float = 0.5
@@ -267,19 +264,8 @@ def gate(f: Features, items: int, recipe: Recipe = RECIPE) -> float:
     )
 
 
-def relevance(ranks: Values, log_odds: float, recipe: Recipe = RECIPE) -> Values:
+def relevance(ranks: Values, log_odds: float, half_gap: float) -> Values:
     """Chance that the collection holds an answer, halved for every `half_gap` behind the best candidate."""
     chance = 1 / (1 + math.exp(-max(-60.0, min(60.0, log_odds))))
-    faded: Values = chance * np.exp2((ranks - ranks.max()) / recipe.half_gap)
+    faded: Values = chance * np.exp2((ranks - ranks.max()) / half_gap)
     return faded
-
-
-def score(query: Query, rows: Candidates, stats: Statistics, recipe: Recipe = RECIPE) -> Ranking:
-    """All candidates, ranked and valued."""
-    if not len(rows):
-        return Ranking(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-    f = features(query, rows, stats, recipe)
-    ranks = rank(f, recipe)
-    value = relevance(ranks, gate(f, stats.items, recipe), recipe)
-    order = np.lexsort((np.arange(len(rows)), -f.closeness, -ranks))
-    return Ranking(order, value, np.minimum(f.coverage, 1.0))

@@ -17,10 +17,11 @@ from memory.search.as_of import changed_since
 from memory.search.candidates import TUNING, CandidateSet, candidates_fetch, counts_read, lexical_fetch
 from memory.search.memory_loader import hits_load
 from memory.search.query_context import Counts, QueryContext
+from memory.search.ranking import score
 from memory.search.ranking_features import query_of
 from memory.search.request import MAX_LIMIT, SearchRequest
 from memory.search.result import SearchHit, SearchResult
-from memory.search.scoring import Ranking, Values, rarest, score
+from memory.search.scoring import Ranking, Values, rarest
 from nousweb.lib.prepared_statements import session_tuned
 
 log = structlog.get_logger(__name__)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.embedding.thresholds import DEFAULT_MODEL, THRESHOLDS, thresholds_of
-from memory.search.scoring import Candidates, Query, Statistics, features, rarest, rarity, score
+from memory.search.ranking import score
+from memory.search.scoring import Candidates, Query, Statistics, features, rarest, rarity
 from memory.search.search import calibrated
 
 WORDS = [f"w{n}" for n in range(8)]

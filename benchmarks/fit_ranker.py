@@ -1,0 +1,284 @@
+"""Fit the ranker of the search and write memory/search/ranker.json: python -m benchmarks.fit_ranker LOCOMO BEAM
+
+LOCOMO is a file in LoCoMo's format, BEAM a folder of chats in BEAM's (benchmarks.locomo, benchmarks.beam). Every
+question with evidence is one list: the candidates that the product's own statements fetch for it, and whether each is
+evidence. LoCoMo's questions are asked of the turns alone and of turns and observations together. Needs lightgbm
+(benchmarks/requirements.txt), which the product does not. `--check` fits without the conversation that is
+measured, then without its corpus, and writes nothing.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import beam, context_curve, locomo
+from benchmarks.system import PROJECT, System, system
+from benchmarks.vector_cache import vectors_keep
+
+TARGET = PROJECT / "memory" / "search" / "ranker.json"
+LINEAR = 0.6
+"""Share of the linear score (memory.search.scoring.rank) that the trees correct."""
+TREES = 70
+HALF_GAP = 3.0
+"""Of a first ranker: docs/benchmarks.md says how it is chosen."""
+RISING = {
+    "cosine", "passage", "second", "close", "close_behind", "close_apart", "lexical", "lexical_behind", "own",
+    "own_behind", "name", "loop", "loop_behind", "time", "before", "after", "linear", "linear_behind", "standing",
+}  # fmt: skip
+FALLING = {"close_place", "words"}
+"""More of the first never counts against a candidate, more of the others never for it: so the unseen stays sensible."""
+PARAMETERS = {
+    "objective": "lambdarank",
+    "lambdarank_truncation_level": 30,
+    "num_leaves": 7,
+    "max_depth": 3,
+    "learning_rate": 0.12,
+    "min_data_in_leaf": 40,
+    "lambda_l2": 5,
+    "feature_fraction": 0.7,
+    "max_bin": 63,
+    "seed": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "num_threads": 2,
+    "verbosity": -1,
+}
+LIST_WEIGHT = {"locomo": 400.0, "mixed": 700.0, "beam": 1000.0}
+"""Of all questions of a corpus together."""
+FEW, CHANCE = 35, 0.1
+"""Of a list the best so many by words and by meaning are learned from, all evidence, and others by this chance."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """One question: its corpus and conversation, a row of features for each candidate, and what each stands for."""
+
+    corpus: str
+    conversation: str
+    kind: str
+    evidence: frozenset[Any]
+    matrix: Any
+    keys: list[frozenset[Any]]
+
+    @property
+    def right(self) -> Any:
+        return np.array([bool(key & self.evidence) for key in self.keys])
+
+
+def asked_all(running: System, locomo_file: Path, beam_folder: Path) -> list[Asked]:
+    """Every question of both corpora with what the product fetches for it."""
+    found: list[Asked] = []
+    memories = [context_curve.remembered(running, sample) for sample in json.loads(locomo_file.read_text())]
+    chats = {chat: _chat(running, chat) for chat in beam.chats_of(beam_folder)}
+    running.embed_all()
+    for memory in memories:
+        turns = {key: frozenset(value) for key, value in memory.turns.items()}
+        for question in memory.questions:
+            kind = locomo.CATEGORIES[question["category"]]
+            for corpus, types in (("locomo", ("event",)), ("mixed", ("event", "fact"))):
+                matrix, keys = _fetched(memory.name, question["question"], types)
+                held = [turns.get(key, frozenset()) for key in keys]
+                found.append(Asked(corpus, memory.name, kind, frozenset(question["evidence"]), matrix, held))
+    for chat, (name, messages) in chats.items():
+        for question in beam.questions_of(chat, set(messages.values())):
+            if question["evidence"]:
+                matrix, keys = _fetched(name, question["question"], ("event",))
+                held = [frozenset([messages[key[1]]]) for key in keys]
+                evidence = frozenset(question["evidence"])
+                found.append(Asked("beam", name, question["kind"], evidence, matrix, held))
+    return found
+
+
+def _chat(running: System, chat: Path) -> tuple[str, dict[str, int]]:
+    name = f"chat-{chat.name}"
+    client, events, messages = running.agent(name), beam.messages_of(chat), {}
+    for begin in range(0, len(events), 200):
+        part = events[begin : begin + 200]
+        for event, stored in zip(part, client.post("/events", {"events": part})["events"], strict=True):
+            messages[str(stored["id"])] = event["metadata"]["message"]
+    return name, messages
+
+
+def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[tuple[str, str]]]:
+    """What the ranker sees of a question's candidates, and the type and id of each."""
+    from identity.models import Agent
+    from memory.embedding import embedder_named
+    from memory.models import SearchItem
+    from memory.models.project_scope import GLOBAL
+    from memory.persona import ActorMemory
+    from memory.search import SearchRequest
+    from memory.search.candidates import candidates_fetch, counts_read, lexical_fetch
+    from memory.search.ranking_features import query_of, ranking_features
+    from memory.search.scoring import features, rarest
+
+    view = ActorMemory(Agent.objects.get(slug=slug))
+    request = SearchRequest(question, GLOBAL, types=types, limit=100, min_score=0.0)
+    counts = counts_read(view, question)
+    lexemes = rarest(counts.df, counts.statistics)
+    lexical = lexical_fetch(view, request, counts, lexemes)
+    vector = embedder_named(counts.model).embed_query(question)
+    candidates = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
+    query = query_of(question, lexemes)
+    rows = candidates.columns
+    matrix = ranking_features(query, rows, features(query, rows, counts.statistics))[candidates.wanted]
+    shown = [key for key, wanted in zip(candidates.ids, candidates.wanted, strict=True) if wanted]
+    held = {
+        row_id: (item_type, item_id)
+        for row_id, item_type, item_id in SearchItem.objects.filter(agent=view.agent, id__in=shown).values_list(
+            "id", "item_type", "item_id"
+        )
+    }
+    return matrix, [held[key] for key in shown]
+
+
+def fitted(questions: Sequence[Asked]) -> dict[str, Any]:
+    """Trees over the questions, as the product reads them."""
+    import lightgbm
+
+    from memory.search.ranking_features import NAMES
+
+    random = np.random.default_rng(1)
+    linear, close = NAMES.index("linear"), NAMES.index("close")
+    corpora = [one.corpus for one in questions]
+    rows, labels, groups, weights, begins = [], [], [], [], []
+    for one in questions:
+        right = one.right
+        if not right.any():
+            continue
+        kept = right | (random.random(len(right)) < CHANCE)
+        for column in (linear, close):
+            kept[np.argsort(-one.matrix[:, column], kind="stable")[:FEW]] = True
+        rows.append(one.matrix[kept])
+        labels.append(right[kept].astype(int))
+        groups.append(int(kept.sum()))
+        weights.append(np.full(kept.sum(), LIST_WEIGHT[one.corpus] / corpora.count(one.corpus)))
+        begins.append(LINEAR * one.matrix[kept][:, linear])
+    directions = [1 if name in RISING else -1 if name in FALLING else 0 for name in NAMES]
+    parameters = PARAMETERS | {"monotone_constraints": directions}
+    data = lightgbm.Dataset(
+        np.vstack(rows),
+        np.concatenate(labels),
+        group=groups,
+        weight=np.concatenate(weights),
+        init_score=np.concatenate(begins),
+        params=parameters,
+    )
+    model = lightgbm.train(parameters, data, num_boost_round=TREES)
+    return {"names": list(NAMES), "linear": LINEAR, "trees": [_tree(one) for one in model.dump_model()["tree_info"]]}
+
+
+def _tree(info: dict[str, Any]) -> dict[str, list[float]]:
+    """One tree as memory.search.ranker reads it: complete, so that where it ends early both ways lead to one value."""
+    from memory.search.ranker import DEPTH, LEAVES, NODES
+
+    features, thresholds, leaves = [0] * NODES, [0.0] * NODES, [0.0] * LEAVES
+
+    def walk(part: dict[str, Any], node: int, depth: int) -> None:
+        ends = "leaf_value" in part
+        if depth == DEPTH:
+            leaves[node - NODES] = round(part["leaf_value"], 4)
+            return
+        if not ends:
+            features[node], thresholds[node] = part["split_feature"], round(part["threshold"], 4)
+        walk(part if ends else part["left_child"], 2 * node + 1, depth + 1)
+        walk(part if ends else part["right_child"], 2 * node + 2, depth + 1)
+
+    walk(info["tree_structure"], 0, 0)
+    return {"features": features, "thresholds": thresholds, "leaves": leaves}
+
+
+def scored(model: dict[str, Any], one: Asked) -> Any:
+    """The product's score of each candidate."""
+    from memory.search.ranker import ranker_of
+
+    return ranker_of(model | {"half_gap": 1.0}).scores(one.matrix)
+
+
+def recalls(one: Asked, scores: Any, ks: Sequence[int] = (5, 10, 20, 50)) -> list[float]:
+    order = np.argsort(-scores, kind="stable")
+    found = []
+    for k in ks:
+        seen = frozenset().union(*(one.keys[place] for place in order[:k]))
+        found.append(len(seen & one.evidence) / len(one.evidence))
+    return found
+
+
+def check(questions: Sequence[Asked]) -> dict[str, Any]:
+    """Recall @5, @10, @20, @50 by corpus and kind: of simple scores, and fitted without what is measured."""
+    from memory.search.ranking_features import NAMES
+
+    linear, cosine = NAMES.index("linear"), NAMES.index("cosine")
+    found: dict[str, Any] = {
+        "cosine": _measured(questions, lambda one: one.matrix[:, cosine]),
+        "linear alone": _measured(questions, lambda one: one.matrix[:, linear]),
+    }
+    by_fold: dict[str, dict[str, Any]] = {"conversation": {}, "corpus": {}}
+    for name in {one.conversation for one in questions}:
+        by_fold["conversation"][name] = fitted([one for one in questions if one.conversation != name])
+    for name in ("locomo", "beam"):
+        kin = {"locomo", "mixed"} if name == "locomo" else {"beam"}
+        by_fold["corpus"] |= dict.fromkeys(kin, fitted([one for one in questions if one.corpus not in kin]))
+    found["without the conversation"] = _measured(
+        questions, lambda one: scored(by_fold["conversation"][one.conversation], one)
+    )
+    found["without the corpus"] = _measured(questions, lambda one: scored(by_fold["corpus"][one.corpus], one))
+    return found
+
+
+def _measured(questions: Sequence[Asked], score: Callable[[Asked], Any]) -> dict[str, list[float]]:
+    groups: dict[str, list[list[float]]] = {}
+    for one in questions:
+        for group in (one.corpus, f"{one.corpus}: {one.kind}"):
+            groups.setdefault(group, []).append(recalls(one, score(one)))
+    return {group: np.mean(values, axis=0).round(4).tolist() for group, values in sorted(groups.items())}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("locomo", type=Path, nargs="?", default=locomo.DEFAULT_FILE)
+    parser.add_argument("beam", type=Path, nargs="?", default=beam.DEFAULT_FOLDER)
+    parser.add_argument("--check", action="store_true", help="measure without what is measured; write nothing")
+    parser.add_argument("--vectors", type=Path, help="a file that keeps vectors for the next time")
+    options = parser.parse_args()
+    with system() as running:
+        if options.vectors:
+            vectors_keep(options.vectors)
+        questions = asked_all(running, options.locomo, options.beam)
+    if options.check:
+        for label, found in check(questions).items():
+            print(label)
+            for group, values in found.items():
+                print(f"  {group:34}" + "".join(f"{value:>8.4f}" for value in values))
+        return 0
+    model = fitted(questions)
+    held = json.loads(TARGET.read_text()) if TARGET.exists() else {"half_gap": HALF_GAP}
+    card = {
+        "card": {
+            "about": "Which candidates of a search answer it: LambdaMART trees over memory.search.ranking_features",
+            "made by": "benchmarks/fit_ranker.py",
+            "on": datetime.now(UTC).date().isoformat(),
+            "from": [
+                f"LoCoMo (snap-research/locomo, CC BY-NC 4.0), {options.locomo.name}",
+                f"BEAM (mohammadtavakoli78/BEAM), {options.beam.name}",
+            ],
+            "questions": len(questions),
+            "holds": "numbers fitted on those conversations, none of their text",
+        },
+        "half_gap": held["half_gap"],
+    }
+    parts = [f'"{key}": {json.dumps(value)}' for key, value in (card | model).items() if key != "trees"]
+    trees = ",\n".join(json.dumps(tree, separators=(",", ":")) for tree in model["trees"])
+    TARGET.write_text("{" + ",\n".join(parts) + ',\n"trees": [\n' + trees + "\n]}\n")
+    print(f"{TARGET}: {len(model['trees'])} trees, {TARGET.stat().st_size:,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
