@@ -16,6 +16,7 @@ import pytest
 
 from nousweb.runtime.postgres import EmbeddedServer, Lease, PostgresProblem, check_requirements
 from nousweb.runtime.postgres.paths import LONGEST_SOCKET_PATH, SOCKET_NAME
+from nousweb.runtime.postgres.server import STOP_SECONDS
 from nousweb.runtime.postgres.sharing import MOST_REVIVALS
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
@@ -189,7 +190,9 @@ class TestSharing:
         die()
         with pytest.raises(PostgresProblem, match=r"has died 6 times within 10 minutes"):
             member.revive()
+        began = time.monotonic()
         member.leave()
+        assert time.monotonic() - began < STOP_SECONDS / 2, "nobody waits for the end of what is dead"
 
     def test_revival_does_not_replace_a_lost_database_by_an_empty_one(self, server: EmbeddedServer) -> None:
         member = Lease(server)

@@ -119,6 +119,9 @@ class EmbeddedServer:
 
     def stop(self) -> None:
         """Stop the server, closing its connections; do nothing when it does not run."""
+        if self._process is not None and self._process.poll() is not None:
+            # Until it was asked for, a child that has died looks to pg_ctl like one that does not end.
+            self._process = None
         if (self.paths.cluster / "postmaster.pid").exists():
             for mode in ("fast", "immediate"):
                 finished = self._run("pg_ctl", "-D", self.paths.cluster, "-m", mode, "-w", "-t", STOP_SECONDS, "stop")
