@@ -34,7 +34,11 @@ class Program(NamedTuple):
 
 
 PROGRAMS = (
-    Program(("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"), "chromium", "the browser tests"),
+    Program(
+        ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "google-chrome-stable"),
+        "chromium",
+        "the browser tests",
+    ),
     Program(("redis-server",), "redis-server", "the tests of Redis as broker"),
 )
 
