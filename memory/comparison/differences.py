@@ -87,7 +87,7 @@ def is_beside(old: Texts, new: Texts) -> bool:
 def turns(old: Texts, new: Texts) -> bool:
     """Whether `new` tells that something has turned out otherwise."""
     told = [text for before, text in pairwise(new) if before != "be" and text.endswith("+ed") and text not in old]
-    return any(base_form(text) in w.TURNS for text in told)
+    return any(base_form(text) in w.CHANGE_VERBS for text in told)
 
 
 def _places(old: Texts, new: Texts) -> list[tuple[int, Texts, Texts]]:
