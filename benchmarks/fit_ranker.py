@@ -57,7 +57,7 @@ FEW, CHANCE = 35, 0.1
 
 
 @dataclass(slots=True)
-class Asked:
+class QuestionRun:
     """One question: its corpus and conversation, a row of features for each candidate, and what each stands for."""
 
     corpus: str
@@ -72,9 +72,9 @@ class Asked:
         return np.array([bool(key & self.evidence) for key in self.keys])
 
 
-def asked_all(running: System, locomo_file: Path, beam_folder: Path) -> list[Asked]:
+def asked_all(running: System, locomo_file: Path, beam_folder: Path) -> list[QuestionRun]:
     """Every question of both corpora with what the product fetches for it."""
-    found: list[Asked] = []
+    found: list[QuestionRun] = []
     memories = [context_curve.remembered(running, sample) for sample in json.loads(locomo_file.read_text())]
     chats = {chat: _chat(running, chat) for chat in beam.chats_of(beam_folder)}
     running.embed_all()
@@ -85,14 +85,14 @@ def asked_all(running: System, locomo_file: Path, beam_folder: Path) -> list[Ask
             for corpus, types in (("locomo", ("event",)), ("mixed", ("event", "fact"))):
                 matrix, keys = _fetched(memory.name, question["question"], types)
                 held = [turns.get(key, frozenset()) for key in keys]
-                found.append(Asked(corpus, memory.name, kind, frozenset(question["evidence"]), matrix, held))
+                found.append(QuestionRun(corpus, memory.name, kind, frozenset(question["evidence"]), matrix, held))
     for chat, (name, messages) in chats.items():
         for question in beam.questions_of(chat, set(messages.values())):
             if question["evidence"]:
                 matrix, keys = _fetched(name, question["question"], ("event",))
                 held = [frozenset([messages[key[1]]]) for key in keys]
                 evidence = frozenset(question["evidence"])
-                found.append(Asked("beam", name, question["kind"], evidence, matrix, held))
+                found.append(QuestionRun("beam", name, question["kind"], evidence, matrix, held))
     return found
 
 
@@ -138,7 +138,7 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
     return matrix, [held[key] for key in shown]
 
 
-def fitted(questions: Sequence[Asked]) -> dict[str, Any]:
+def fitted(questions: Sequence[QuestionRun]) -> dict[str, Any]:
     """Trees over the questions, as the product reads them."""
     import lightgbm
 
@@ -194,14 +194,14 @@ def _tree(info: dict[str, Any]) -> dict[str, list[float]]:
     return {"features": features, "thresholds": thresholds, "leaves": leaves}
 
 
-def scored(model: dict[str, Any], one: Asked) -> Any:
+def scored(model: dict[str, Any], one: QuestionRun) -> Any:
     """The product's score of each candidate."""
     from memory.search.ranker import ranker_of
 
     return ranker_of(model | {"half_gap": 1.0}).scores(one.matrix)
 
 
-def recalls(one: Asked, scores: Any, ks: Sequence[int] = (5, 10, 20, 50)) -> list[float]:
+def recalls(one: QuestionRun, scores: Any, ks: Sequence[int] = (5, 10, 20, 50)) -> list[float]:
     order = np.argsort(-scores, kind="stable")
     found = []
     for k in ks:
@@ -210,7 +210,7 @@ def recalls(one: Asked, scores: Any, ks: Sequence[int] = (5, 10, 20, 50)) -> lis
     return found
 
 
-def check(questions: Sequence[Asked]) -> dict[str, Any]:
+def check(questions: Sequence[QuestionRun]) -> dict[str, Any]:
     """Recall @5, @10, @20, @50 by corpus and kind: of simple scores, and fitted without what is measured."""
     from memory.search.ranking_features import NAMES
 
@@ -232,7 +232,7 @@ def check(questions: Sequence[Asked]) -> dict[str, Any]:
     return found
 
 
-def _measured(questions: Sequence[Asked], score: Callable[[Asked], Any]) -> dict[str, list[float]]:
+def _measured(questions: Sequence[QuestionRun], score: Callable[[QuestionRun], Any]) -> dict[str, list[float]]:
     groups: dict[str, list[list[float]]] = {}
     for one in questions:
         for group in (one.corpus, f"{one.corpus}: {one.kind}"):
