@@ -1,0 +1,64 @@
+"""An agent with thousands of subjects: whatever is asked about one of them is looked up, and nothing reads them all."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from memory.models import Fact, Subject
+from memory.persona import ActorMemory
+from memory.selectors import subjects_shown
+from memory.services.facts import fact_learn
+from memory.services.reindexing import index_rebuild
+from memory.services.subjects.merge import subject_merge
+from memory.services.subjects.proposals import candidates_of
+from memory.services.subjects.registry import alias_find
+from memory.subjects.filling import registry_fill
+from tests.http import browser
+
+COUNT = 2_000
+TABLES = ("memory_subject", "memory_subjectalias", "memory_fact", "memory_memoryreview")
+
+
+@pytest.fixture
+def many(ada):
+    names = [f"{word} {number:04}" for number in range(COUNT // 4) for word in ("house", "ship", "tower", "bridge")]
+    Fact.objects.bulk_create(Fact(agent=ada, subject=name, content=f"The {name} is painted.") for name in names)
+    registry_fill(ada.pk)
+    index_rebuild(agent=ada)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return names
+
+
+def read_whole(work):
+    """Tables of subjects that a statement of `work` reads from one end to the other, with the statement."""
+    with CaptureQueriesContext(connection) as asked:
+        work()
+    found = []
+    for query in asked:
+        if not query["sql"].lstrip("( ").startswith(("SELECT", "WITH")):
+            continue
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN {query['sql']}")
+            plan = "\n".join(row[0] for row in cursor.fetchall())
+        found += [(table, query["sql"][:300], plan) for table in TABLES if f"Seq Scan on {table} " in plan]
+    return found
+
+
+def test_no_statement_about_a_subject_reads_all_of_them(ada, many, system, bob):
+    learn = {"agent": ada, "by": system}
+    thing = alias_find(agent=ada, persona="actor", spelling="ship 0100").subject
+    works = {
+        "learn of a new one": lambda: fact_learn(content="The new palace is grey.", subject="new palace", **learn),
+        "learn of a known one": lambda: fact_learn(content="The ship 0007 is grey.", subject="ship 0007", **learn),
+        "find": lambda: alias_find(agent=ada, persona="actor", spelling="Ship-0042"),
+        "alike": lambda: candidates_of(thing, "shp 0100"),
+        "first page of the list": lambda: list(subjects_shown(ActorMemory(ada)).order_by("-created_at", "-id")[:50]),
+        "page": lambda: browser(bob).get(f"/agents/ada/subjects/{thing.pk}/"),
+        "merge": lambda: subject_merge(
+            subject=alias_find(agent=ada, persona="actor", spelling="tower 0001").subject, into=thing, by=system
+        ),
+    }
+    fact_learn(content="Something else is known.", subject="warm up", **learn)
+    assert {name: found for name, work in works.items() if (found := read_whole(work))} == {}
+    assert Subject.objects.standing().filter(agent=ada).count() == COUNT + 1
