@@ -99,7 +99,7 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
     brief = old.texts[:1] == new.texts[:1] and max(len(old.content_words), len(new.content_words)) <= _MAX_BRIEF_WORDS
     competing = (near and codes & OPPOSING) or (brief and "antonym" in codes)
     competing = competing and (not many or codes & {"number", "negation"})
-    competing = competing or _may_change(old, new, codes - {"value" * many}, cosine - thresholds.check)
+    competing = competing or _may_change(old, new, codes - {"value" * many}, cosine - thresholds.check, brief)
     unlike = cosine < thresholds.check and not equal and not competing
     if not unlike and not subjects_clash(old, new):
         names = {token.text for token in new.tokens if token.name}
@@ -111,7 +111,7 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
     return Comparison(kind, cosine, overlap, tuple(found), later=later)
 
 
-def _may_change(old: FactSnapshot, new: FactSnapshot, codes: Set[str], margin: float) -> bool:
+def _may_change(old: FactSnapshot, new: FactSnapshot, codes: Set[str], margin: float, brief: bool) -> bool:
     """Whether `new` may end what is said of the same subject, so far (`margin`) above the threshold for its cosine."""
     keys = {each.key for each in new.statements if each.update} & {each.key for each in old.statements}
     subject = d.subject_of(old.texts) or d.subject_of(new.texts)
@@ -122,8 +122,9 @@ def _may_change(old: FactSnapshot, new: FactSnapshot, codes: Set[str], margin: f
     units = {token.text for token in old.tokens if token.number and token.text.isalpha()}
     counted = "number" in codes and not units.isdisjoint(token.text for token in new.tokens)
     counted = counted or ("value" in codes and ends[0] == ends[1] and not {*ends[0]} & (w.MODALS | {"be"}))
-    valued, turned = codes & {"value", "negation", "antonym"} or ends[0] != ends[1], d.turns(old.texts, new.texts)
-    return bool((margin >= _COUNTED and counted) or (margin >= _VALUED and valued) or (margin >= _TURNED and turned))
+    valued = brief and (ends[0] != ends[1] or codes & {"value", "negation", "antonym"})
+    turned = margin >= _TURNED and d.turns(old.texts, new.texts)
+    return turned or bool((margin >= _COUNTED and counted) or (margin >= _VALUED and valued))
 
 
 def _change(old: FactSnapshot, new: FactSnapshot) -> tuple[str, str, str, str] | None:
