@@ -122,9 +122,8 @@ def _may_change(old: FactSnapshot, new: FactSnapshot, codes: Set[str], margin: f
     units = {token.text for token in old.tokens if token.number and token.text.isalpha()}
     counted = "number" in codes and not units.isdisjoint(token.text for token in new.tokens)
     counted = counted or ("value" in codes and ends[0] == ends[1] and not {*ends[0]} & (w.MODALS | {"be"}))
-    valued = brief and (ends[0] != ends[1] or codes & {"value", "negation", "antonym"})
-    turned = margin >= _TURNED and d.turns(old.texts, new.texts)
-    return turned or bool((margin >= _COUNTED and counted) or (margin >= _VALUED and valued))
+    valued = margin >= _VALUED and brief and (ends[0] != ends[1] or codes & {"value", "negation", "antonym"})
+    return bool(valued or (margin >= _COUNTED and counted) or (margin >= _TURNED and d.turns(old.texts, new.texts)))
 
 
 def _change(old: FactSnapshot, new: FactSnapshot) -> tuple[str, str, str, str] | None:
