@@ -7,6 +7,8 @@ those who hold the right to it, here as everywhere.
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
@@ -37,6 +39,13 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         """The first words decide: each asks every searched column again, and thousands would take minutes."""
         words = search_term.split()[:MAX_SEARCH_WORDS]
         return super().get_search_results(request, queryset, " ".join(words))
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """A year that no calendar has is refused as other lookups are that mean nothing."""
+        try:
+            return super().get_changelist_instance(request)
+        except OverflowError as error:
+            raise IncorrectLookupParameters("No such moment.") from error
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

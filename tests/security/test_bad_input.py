@@ -324,3 +324,9 @@ def test_entries_of_a_mapping_are_of_their_type_too(api, ada, charlie, actor_tok
     asked = {"session_id": "s", "input": "Hello", "budgets": {"identity": value}}
     assert_problem(api.as_token(actor_token).post("/context", asked), 422, "invalid")
     assert AuditEvent.objects.count() == before
+
+
+def test_year_beyond_every_calendar_is_refused_by_the_stock_admin(admin_client):
+    for path, field in (("contextrun", "created_at"), ("auditevent", "at")):
+        app = "context" if path == "contextrun" else "identity"
+        assert admin_client.get(f"/admin/{app}/{path}/", {f"{field}__year": "1" + "0" * 200}).status_code < 500
