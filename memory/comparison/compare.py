@@ -1,8 +1,7 @@
 """Whether a new fact says the same as an old one, changes it, or differs in something that matters.
 
-Pure and deterministic; no model is asked. The cosine finds candidates and is never the verdict: many changes score
-above 0.95. So "same" is proven by words alone: each that is not known to be harmless has to be there on both sides, in
-the same role. Source: seed 009.1, deduplication.
+Pure. The cosine finds candidates and is never the verdict: many changes score above 0.95. "Same" is proven by words:
+each not known to be harmless has to be on both sides, in the same role. Source: seed 009.1, deduplication.
 """
 
 import enum
