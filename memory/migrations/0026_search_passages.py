@@ -6,6 +6,8 @@ import django.db.models.deletion
 import pgvector.django.halfvec
 from django.db import migrations, models
 
+from memory.migration_operations import erasure_blanks
+
 FORWARD = """
 CREATE TABLE memory_searchpassage (
     agent_id bigint NOT NULL REFERENCES identity_agent (id) ON DELETE CASCADE,
@@ -65,4 +67,5 @@ class Migration(migrations.Migration):
                 ),
             ],
         ),
+        erasure_blanks("searchpassage"),
     ]

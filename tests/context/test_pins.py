@@ -48,7 +48,9 @@ def test_pin_comes_before_the_best_match(ada, system, reviewer):
 
 def test_pin_of_a_profile_fact_is_first_of_its_section(ada, system, reviewer):
     for number in range(120):
-        make_fact(ada, f"Likes number {number} very much indeed, and says so.", system, category="preference")
+        make_fact(
+            ada, f"Likes number {number} very much indeed, and says so to whoever asks.", system, category="preference"
+        )
     last = make_fact(ada, "Likes tea.", system, category="preference", confidence=0.1)
     assert "Likes tea." not in ask(ada, system).system_prompt
     context_pin(agent=ada, item_type="fact", item_id=str(last.pk), by=reviewer)

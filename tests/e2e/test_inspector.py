@@ -76,8 +76,11 @@ def test_inspector_candidates_are_filtered_ordered_and_paged(
 ) -> None:
     for number in range(20):
         make_fact(ada, f"Export number {number} of the ledger failed at noon.", system)
+    # Of exports that failed some may contradict it: then only people let another fact take its place.
     _, new = fact_supersede(
-        old=ledger, new=make_fact(ada, "The ledger export failed at a full disk.", system), by=system
+        old=ledger,
+        new=make_fact(ada, "The ledger export failed at a full disk.", system),
+        by=Principal.of_user(charlie),
     )
     page = log_in(charlie)
     page.goto(reverse("agent_context", args=["ada"]))

@@ -50,7 +50,9 @@ def test_no_statement_about_a_subject_reads_all_of_them(ada, many, system, bob):
     thing = alias_find(agent=ada, persona="actor", spelling="ship 0100").subject
     works = {
         "learn of a new one": lambda: fact_learn(content="The new palace is grey.", subject="new palace", **learn),
-        "learn of a known one": lambda: fact_learn(content="The ship 0007 is grey.", subject="ship 0007", **learn),
+        "learn of a known one": lambda: fact_learn(
+            content="The ship 0007 has two masts.", subject="ship 0007", **learn
+        ),
         "find": lambda: alias_find(agent=ada, persona="actor", spelling="Ship-0042"),
         "alike": lambda: candidates_of(thing, "shp 0100"),
         "first page of the list": lambda: list(subjects_shown(ActorMemory(ada)).order_by("-created_at", "-id")[:50]),
