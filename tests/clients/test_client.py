@@ -1,6 +1,5 @@
 """The Python client over HTTP against the real server, blocking and asynchronous."""
 
-import asyncio
 import inspect
 import json
 from pathlib import Path
@@ -21,6 +20,7 @@ from nous_client import (
 )
 
 from memory.models import Event, Fact
+from tests.event_loops import to_its_end
 from tests.factories import make_token
 from tests.judge_server import KEY, JudgeServer, Reply
 
@@ -130,7 +130,7 @@ def test_asynchronous_client_does_the_same(live_server, other_token, bruno):
                 await nous.learn_fact("")
             return turn, found, changes
 
-    turn, found, changes = asyncio.run(run())
+    turn, found, changes = to_its_end(run())
     assert "Tim lives in Lisbon." in turn.system_prompt
     assert turn.report.items[0].referenced
     assert found == ["Tim lives in Lisbon."]

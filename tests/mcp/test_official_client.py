@@ -1,6 +1,5 @@
 """The official client of the protocol against the real server, over HTTP in both eras and over standard input."""
 
-import asyncio
 import os
 import sys
 
@@ -12,6 +11,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.event_loops import to_its_end
 from tests.factories import make_token
 from tests.product import PROJECT
 
@@ -46,7 +46,7 @@ def test_turn_over_http(live_server, other_token, mode, version):
             async with Client(transport, mode=mode) as client:
                 return await a_turn(client)
 
-    negotiated, prompt = asyncio.run(run())
+    negotiated, prompt = to_its_end(run())
     assert negotiated == version
     assert "Tim lives in Lisbon." in prompt
 
@@ -61,4 +61,4 @@ def test_turn_over_standard_input(bruno):
         async with Client(stdio_client(server)) as client:
             return await a_turn(client)
 
-    assert "Tim lives in Lisbon." in asyncio.run(run())[1]
+    assert "Tim lives in Lisbon." in to_its_end(run())[1]

@@ -25,13 +25,14 @@ def many(ada):
     Fact.objects.bulk_create(Fact(agent=ada, subject=name, content=f"The {name} is painted.") for name in names)
     registry_fill(ada.pk)
     index_rebuild(agent=ada)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
     return names
 
 
 def read_whole(work):
-    """Tables of subjects that a statement of `work` reads from one end to the other, with the statement."""
+    """Tables of subjects that a statement of `work` reads from one end to the other, with the statement.
+
+    Only where it cannot do otherwise: what is the cheaper way for so few rows depends on statistics of the moment.
+    """
     with CaptureQueriesContext(connection) as asked:
         work()
     found = []
@@ -39,8 +40,10 @@ def read_whole(work):
         if not query["sql"].lstrip("( ").startswith(("SELECT", "WITH")):
             continue
         with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
             cursor.execute(f"EXPLAIN {query['sql']}")
             plan = "\n".join(row[0] for row in cursor.fetchall())
+            cursor.execute("SET LOCAL enable_seqscan = on")
         found += [(table, query["sql"][:300], plan) for table in TABLES if f"Seq Scan on {table} " in plan]
     return found
 

@@ -145,8 +145,6 @@ def test_lists_of_a_project_read_its_index(api, ada, actor_token):
         keyed = {"loop_id": "concat('l', n)"} if model is LoopSummary else {}
         changed = {"id": "900000 + n"} if model in (Event, LoopSummary) else {}
         make_copies(row, 3_000, project="CASE WHEN mod(n, 300) = 0 THEN 'hera' ELSE '' END", **changed, **keyed)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
     caller = api.as_token(actor_token)
     for path, name in LISTS.items():
         with CaptureQueriesContext(connection) as asked:
