@@ -9,7 +9,11 @@ import contextlib
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
+
+PATIENCE = 30.0
+"""Seconds for which what the others leave behind is removed."""
 
 
 def main(folder: Path) -> None:
@@ -24,7 +28,11 @@ def main(folder: Path) -> None:
         continue
     with contextlib.suppress(PostgresProblem):
         EmbeddedServer(folder, say=lambda line: None).destroy()
-    shutil.rmtree(folder, ignore_errors=True)
+    # Programs that die with the benchmark may still write a last heartbeat, and make the folder again for it.
+    deadline = time.monotonic() + PATIENCE
+    while folder.exists() and time.monotonic() < deadline:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.5)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from memory.services.subjects.merge import subject_merge
 from memory.services.subjects.proposals import candidates_of
 from memory.services.subjects.registry import alias_find
 from memory.subjects.filling import registry_fill
+from tests.database import as_the_owner
 from tests.http import browser
 
 COUNT = 2_000
@@ -25,6 +26,9 @@ def many(ada):
     Fact.objects.bulk_create(Fact(agent=ada, subject=name, content=f"The {name} is painted.") for name in names)
     registry_fill(ada.pk)
     index_rebuild(agent=ada)
+    # As autovacuum does after a load.
+    with as_the_owner(), connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
     return names
 
 
