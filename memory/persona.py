@@ -14,6 +14,7 @@ from identity.principal import Principal
 from memory.models import (
     Censor,
     Decision,
+    Document,
     Episode,
     EpisodeEvent,
     Event,
@@ -27,6 +28,7 @@ from memory.models import (
 )
 from memory.models.censors import CensorQuerySet
 from memory.models.decisions import DecisionQuerySet
+from memory.models.documents import DocumentQuerySet
 from memory.models.episodes import EpisodeQuerySet
 from memory.models.events import EventQuerySet, LoopSummaryQuerySet
 from memory.models.facts import FactQuerySet
@@ -97,6 +99,10 @@ class PersonaMemory:
     @property
     def decisions(self) -> DecisionQuerySet:
         return cast("DecisionQuerySet", self.rows(Decision))
+
+    @property
+    def documents(self) -> DocumentQuerySet:
+        return cast("DocumentQuerySet", self.rows(Document))
 
     @property
     def procedures(self) -> ProcedureQuerySet:

@@ -76,6 +76,14 @@ MEMORY_SECTIONS: Mapping[str, MemorySection] = MappingProxyType(
                 kind_aliases=frozenset({"summary"}),
             ),
             MemorySection(
+                "document",
+                "documents",
+                "Documents",
+                300,
+                hints=(r"documents?", r"notes?", r"wrote down|written down", r"saved"),
+                item_label="subject",
+            ),
+            MemorySection(
                 "event",
                 "long_term",
                 "Long-term Memory",

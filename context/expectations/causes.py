@@ -32,6 +32,7 @@ RETIREMENTS: Mapping[str, frozenset[str]] = {
     "episode": frozenset({"episode.updated"}),
     "decision": frozenset({"decision.updated"}),
     "procedure": frozenset({"procedure.updated"}),
+    "document": frozenset({"document.superseded", "document.retired"}),
 }
 RETIRED_CODES = frozenset({"superseded", "retired", "invalidated", "gone"})
 """Failures that the change of the demanded memory itself explains."""

@@ -23,6 +23,7 @@ class ChangeKind:
 VERSION, PROPOSAL = "identity.view_identityversion", "identity.view_changeproposal"
 FACT, EPISODE, REVIEW = "memory.view_fact", "memory.view_episode", "memory.view_memoryreview"
 CENSOR, PROCEDURE, DECISION = "memory.view_censor", "memory.view_procedure", "memory.view_decision"
+DOCUMENT = "memory.view_document"
 EVENT, WORKING, CONTEXT = "memory.view_event", "memory.view_workingmemory", "context.assemble_context"
 EXPECTATION = "context.view_expectation"
 
@@ -62,6 +63,10 @@ CHANGE_KINDS: dict[str, ChangeKind] = {
     "decision.reviewed": ChangeKind(DECISION, ("decision.review",), ("outcome",)),
     "decision.updated": ChangeKind(DECISION, ("decision.update",)),
     "decision.linked": ChangeKind(DECISION, ("decision.link",), ("episode",)),
+    "document.stored": ChangeKind(DOCUMENT, ("document.put", "document.restore"), ("version",)),
+    "document.superseded": ChangeKind(DOCUMENT, ("document.supersede",), ("superseded_by",)),
+    "document.retired": ChangeKind(DOCUMENT, ("document.retire",)),
+    "document.updated": ChangeKind(DOCUMENT, ("document.update",)),
     "procedure.created": ChangeKind(PROCEDURE, ("procedure.create",)),
     "procedure.updated": ChangeKind(PROCEDURE, ("procedure.update",)),
     "procedure.used": ChangeKind(PROCEDURE, ("procedure.activate", "procedure.report")),

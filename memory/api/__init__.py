@@ -4,6 +4,7 @@ from ninja import Router
 
 from memory.api.censors import router as censors_router
 from memory.api.decisions import router as decisions_router
+from memory.api.documents import router as documents_router
 from memory.api.episodes import router as episodes_router
 from memory.api.events import router as events_router
 from memory.api.facts import router as facts_router
@@ -27,6 +28,7 @@ router.add_router("", censors_router)
 router.add_router("", decisions_router)
 router.add_router("", episodes_router)
 router.add_router("", procedures_router)
+router.add_router("", documents_router)
 router.add_router("", working_router)
 router.add_router("", reviews_router)
 router.add_router("", lifecycle_router)

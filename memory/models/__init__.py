@@ -3,6 +3,7 @@
 from memory.models.base import UNIT_INTERVAL, Memory, Scope
 from memory.models.censors import Censor
 from memory.models.decisions import Decision
+from memory.models.documents import Document
 from memory.models.episodes import Episode, EpisodeEvent
 from memory.models.events import Event, EventKind, EventSequence, LongTermEntry, LoopSummary
 from memory.models.facts import Fact, FactChange
@@ -18,6 +19,7 @@ __all__ = [
     "UNIT_INTERVAL",
     "Censor",
     "Decision",
+    "Document",
     "EmbeddingModel",
     "Episode",
     "EpisodeEvent",

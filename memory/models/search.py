@@ -15,6 +15,7 @@ class ItemType(models.TextChoices):
     EPISODE = "episode", "Episode"
     PROCEDURE = "procedure", "Procedure"
     DECISION = "decision", "Decision"
+    DOCUMENT = "document", "Document"
 
 
 class IndexStatus(models.TextChoices):

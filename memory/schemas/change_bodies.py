@@ -7,9 +7,10 @@ from ninja import Schema
 
 from identity.models import Agent
 from identity.services.change_bodies import Bodies, BodyLoader
-from memory.models import Censor, Decision, Episode, Fact, MemoryReview, Procedure
+from memory.models import Censor, Decision, Document, Episode, Fact, MemoryReview, Procedure
 from memory.schemas.censors import CensorOut
 from memory.schemas.decisions import DecisionOut
+from memory.schemas.documents import DocumentOut
 from memory.schemas.episodes import EpisodeOut
 from memory.schemas.facts import FactOut
 from memory.schemas.procedures import ProcedureOut
@@ -28,6 +29,7 @@ MEMORY_BODIES: dict[str, BodyLoader] = {
     "fact": _loader(Fact.objects.all, FactOut),
     "episode": _loader(Episode.objects.all, EpisodeOut),
     "decision": _loader(Decision.objects.all, DecisionOut),
+    "document": _loader(Document.objects.all, DocumentOut),
     "procedure": _loader(Procedure.objects.all, ProcedureOut),
     "censor": _loader(Censor.objects.all, CensorOut),
     "memoryreview": _loader(lambda: MemoryReview.objects.select_related("agent", "old", "new", "censor"), ReviewOut),

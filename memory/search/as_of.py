@@ -262,6 +262,7 @@ def _passes(request: SearchRequest, entry: IndexEntry) -> bool:
         and entry.category not in request.exclude_categories
         and (not request.tags or bool(set(request.tags) & set(entry.tags)))
         and entry.importance >= request.min_importance
+        and (not request.item_ids or entry.item_id in request.item_ids)
     )
 
 

@@ -491,6 +491,9 @@ def wanted_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
     if request.tags:
         conditions.append("tags ?| %(f_tags)s::text[]")
         values["f_tags"] = list(request.tags)
+    if request.item_ids:
+        conditions.append("item_id = ANY(%(f_items)s::text[])")
+        values["f_items"] = list(request.item_ids)
     if request.min_importance:
         conditions.append("importance >= %(f_importance)s::float8")
         values["f_importance"] = request.min_importance

@@ -21,6 +21,7 @@ class SearchRequest:
     `min_results` hits are returned whatever their score, within the limit. Of each type in `max_per_type` no more than
     that many are; with `include_overflow` the others follow at the end, as far as the limit goes. Without `metadata`
     hits have of it no more than the source.
+    `item_ids` are the only memories that are searched, when there are any.
     `force_include` are ids of facts that are searched whatever their category, project and task.
     `as_of` asks for what was known, and by what is recorded true, at that moment. Raises Invalid, naming the field.
     """
@@ -42,6 +43,7 @@ class SearchRequest:
     scopes: Sequence[str] = ()
     tags: Sequence[str] = ()
     min_importance: float = 0.0
+    item_ids: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if reason := unstorable_reason(self.query):

@@ -15,6 +15,7 @@ from identity.selectors.filters import DateInput
 from memory.models import (
     Censor,
     Decision,
+    Document,
     Episode,
     Event,
     EventKind,
@@ -27,6 +28,7 @@ from memory.models import (
     SubjectAlias,
     WorkingMemory,
 )
+from memory.models.documents import DocumentQuerySet
 from memory.models.facts import FactQuerySet
 from memory.models.procedures import ProcedureQuerySet
 from memory.policy import PROFILE_CATEGORIES
@@ -289,6 +291,49 @@ class ProcedureFilter(KeyedFilter):
     class Meta:
         model = Procedure
         fields: list[str] = []
+
+
+DOCUMENT_STATES = {"active": "Active", "retired": "Retired", "superseded": "Earlier versions", "all": "All"}
+
+
+def _of_version(queryset: QuerySet[Document], name: str, value: str) -> QuerySet[Document]:
+    if value == "superseded":
+        return queryset.filter(superseded_by__isnull=False)
+    if value == "retired":
+        return queryset.filter(active=False, superseded_by__isnull=True)
+    return _in_use(queryset, name, value)
+
+
+def _of_path(queryset: QuerySet[Document], name: str, value: str) -> QuerySet[Document]:
+    return cast(DocumentQuerySet, queryset).within([label.strip() for label in value.split("/") if label.strip()])
+
+
+class DocumentFilter(KeyedFilter):
+    """Which documents are shown. Retired ones and earlier versions are shown only when asked for."""
+
+    q = django_filters.CharFilter(method=_words("key", "text"), label="Words")
+    namespace = django_filters.CharFilter(method=_of_path, label="Namespace (a / b)")
+    tag = django_filters.CharFilter(method=_tagged, label="Tag")
+    state = django_filters.ChoiceFilter(
+        method=_of_version, choices=list(DOCUMENT_STATES.items()), empty_label=None, label="State"
+    )
+
+    class Meta:
+        model = Document
+        fields: list[str] = []
+
+    def __init__(self, data: Any, **kwargs: Any) -> None:
+        data = data.copy()
+        data.setdefault("state", "active")
+        super().__init__(data, **kwargs)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether anything is left out beside what is out of use."""
+        return bool(
+            self.form.is_valid()
+            and any(value for name, value in self.form.cleaned_data.items() if (name, value) != ("state", "active"))
+        )
 
 
 class CensorFilter(MemoryFilter):

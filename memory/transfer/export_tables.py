@@ -10,6 +10,7 @@ from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from memory.models import (
     Censor,
     Decision,
+    Document,
     Episode,
     EpisodeEvent,
     Event,
@@ -93,13 +94,21 @@ LATER: dict[tuple[type[models.Model], str], Any] = {
 }
 """Columns that files written before there were any lack, with what they are read as."""
 
-DERIVED = frozenset({(SubjectAlias, "key"), (SubjectAlias, "meaning"), (SubjectAlias, "blocks")})
+DERIVED = frozenset(
+    {
+        (SubjectAlias, "key"),
+        (SubjectAlias, "meaning"),
+        (SubjectAlias, "blocks"),
+        (Document, "address"),
+        (Document, "text"),
+    }
+)
 """Columns that an import works out again."""
 
 AGENT_FIELDS = ("slug", "name", "kind", "config", "initiated_at", "created_at")
 
-VERBATIM = frozenset({(Event, "metadata")})
-"""JSON columns in which nothing is looked for: the log is kept word for word."""
+VERBATIM = frozenset({(Event, "metadata"), (Document, "value")})
+"""JSON columns in which nothing is looked for: the log and what agents keep by key stay word for word."""
 
 
 def table_name(model: type[models.Model]) -> str:

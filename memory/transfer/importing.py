@@ -11,8 +11,9 @@ from django.db import DatabaseError, DataError, IntegrityError, connection, mode
 from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, Persona, validate_slug
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.models import Event, Fact, LongTermEntry, LoopSummary, SubjectAlias
+from memory.models import Document, Event, Fact, LongTermEntry, LoopSummary, SubjectAlias
 from memory.models.base import ProjectKeyFields
+from memory.models.documents import document_address
 from memory.search.index_writer import index_put
 from memory.services.event_ids import event_ids_reserve
 from memory.subjects.filling import registry_fill
@@ -32,6 +33,7 @@ from memory.transfer.export_tables import (
 from memory.transfer.json_reader import BadJson, json_read
 from memory.transfer.value_validation import BadLine, column_value, is_uuid
 from memory.types import MEMORY_TYPES, MemoryType, entry_of
+from memory.types.documents import document_text
 from nousweb.lib.constrained_types import key_text
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.text import unapprovable_reason
@@ -261,6 +263,9 @@ class _Storing:
             spelling = values["spelling"]
             values |= {"key": key_of(spelling), "meaning": meaning_of(spelling)}
             values["blocks"] = blocks_offered(self.agent.pk, values["persona"], spelling)
+        if model is Document:
+            values["address"] = document_address(*(values[name] for name in ("namespace", "key", "project", "task")))
+            values["text"] = document_text(values["value"], values["index_fields"])
         _approvable_check(number, model, values)
         return model(**values)
 

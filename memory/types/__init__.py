@@ -12,6 +12,7 @@ from typing import Any
 
 from memory.models import ItemType
 from memory.types.decisions import DECISION
+from memory.types.documents import DOCUMENT
 from memory.types.episodes import EPISODE
 from memory.types.events import EVENT
 from memory.types.facts import FACT
@@ -20,7 +21,7 @@ from memory.types.memory_type import MemoryType
 from memory.types.procedures import PROCEDURE
 
 MEMORY_TYPES: Mapping[str, MemoryType] = MappingProxyType(
-    {one.key.value: one for one in (EVENT, FACT, EPISODE, PROCEDURE, DECISION)}
+    {one.key.value: one for one in (EVENT, FACT, EPISODE, PROCEDURE, DECISION, DOCUMENT)}
 )
 """By key, in the order of `ItemType`."""
 assert list(MEMORY_TYPES) == ItemType.values  # noqa: S101

@@ -23,6 +23,7 @@ from memory.jobs.queue import job_queue
 from memory.models import FactChange, Subject
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
+from memory.services.documents import document_put
 from memory.services.episodes import episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create
@@ -92,6 +93,16 @@ GET    /api/decisions                       401 200 200 200 200 200 404 401 401
 GET    /api/decisions/{decision_id}         401 200 200 200 200 200 404 401 401
 PATCH  /api/decisions/{decision_id}         401 403 200 200 200 200 404 401 401
 POST   /api/decisions/{decision_id}/review  401 403 200 200 200 200 404 401 401
+PUT    /api/documents                       401 403 200 200 200 200 404 401 401
+GET    /api/documents                       401 200 200 200 200 200 404 401 401
+GET    /api/documents/item                  401 200 200 200 200 200 404 401 401
+DELETE /api/documents/item                  401 403 200 200 200 200 404 401 401
+POST   /api/documents/search                401 200 200 200 200 200 404 401 401
+GET    /api/documents/namespaces            401 200 200 200 200 200 404 401 401
+GET    /api/documents/{document_id}         401 200 200 200 200 200 404 401 401
+GET    /api/documents/{document_id}/versions 401 200 200 200 200 200 404 401 401
+POST   /api/documents/{document_id}/restore 401 403 409 409 403 403 404 401 401
+POST   /api/documents/{document_id}/release 401 403 409 409 403 403 404 401 401
 POST   /api/procedures                      401 403 201 201 201 201 404 401 401
 GET    /api/procedures                      401 200 200 200 200 200 404 401 401
 GET    /api/procedures/{procedure_id}       401 200 200 200 200 200 404 401 401
@@ -157,6 +168,8 @@ BODIES = {
     "POST /api/episodes/{episode_id}/events": {"text": "Tim sails."},
     "POST /api/decisions": {"description": "Sail."},
     "POST /api/decisions/{decision_id}/review": {"outcome": "success"},
+    "PUT /api/documents": {"namespace": ["notes"], "key": "sea", "value": {"text": "Sail."}},
+    "POST /api/documents/search": {"query": "sail"},
     "POST /api/procedures": {"name": "Sail"},
     "POST /api/procedures/{procedure_id}/report": {"success": True},
     "POST /api/censors": {"pattern": "sail"},
@@ -168,6 +181,7 @@ QUERIES = {
     "/api/identity/{section}/diff": {"from": "1", "to": "1"},
     "/api/stm": {"q": "hello"},
     "/api/recall": {"q": "hello"},
+    "/api/documents/item": {"namespace": "notes", "key": "sea"},
 }
 
 # Pages by who looks: "in", "login" (sent to the login page), "no" (403), "405". A bearer token is nobody here.
@@ -227,6 +241,8 @@ GET    agent_episodes        login in    in    in    login login login login log
 GET    agent_episode         login in    in    in    login login login login login
 GET    agent_decisions       login in    in    in    login login login login login
 GET    agent_decision        login in    in    in    login login login login login
+GET    agent_documents       login in    in    in    login login login login login
+GET    agent_document        login in    in    in    login login login login login
 GET    agent_procedures      login in    in    in    login login login login login
 GET    agent_procedure       login in    in    in    login login login login login
 GET    agent_censors         login in    in    in    login login login login login
@@ -236,6 +252,7 @@ GET    agent_working         login in    in    in    login login login login log
 GET    agent_index           login in    in    in    login login login login login
 POST   agent_censor_bench    login in    in    in    login login login login login
 POST   agent_decision        login no    in    in    login login login login login
+POST   agent_document_change login no    in    in    login login login login login
 GET    agent_fact_change     login no    in    in    login login login login login
 GET    agent_censor_add      login no    in    in    login login login login login
 GET    agent_censor_edit     login no    in    in    login login login login login
@@ -382,6 +399,9 @@ class World:
         self.keys = {
             "episode_id": episode_open(agent=ada, by=by).pk,
             "decision_id": decision_record(agent=ada, description="Sail.", by=by).pk,
+            "document_id": document_put(
+                agent=ada, namespace=["notes"], key="sea", value={"text": "Sail."}, by=by
+            ).document.pk,
             "procedure_id": procedure_create(agent=ada, name="Sail", by=by).pk,
             "censor_id": censor_create(agent=ada, pattern="sail", by=by).pk,
             "review_id": self.review,

@@ -18,9 +18,22 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from identity.services.webhooks import webhook_create
 from memory.jobs.queue import job_queue
-from memory.models import Censor, Decision, Episode, Event, Fact, Job, MemoryReview, Procedure, SearchItem, Subject
+from memory.models import (
+    Censor,
+    Decision,
+    Document,
+    Episode,
+    Event,
+    Fact,
+    Job,
+    MemoryReview,
+    Procedure,
+    SearchItem,
+    Subject,
+)
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
+from memory.services.documents import document_put
 from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
@@ -133,6 +146,8 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "episode": ("agent_episode", memory(Episode), ""),
     "decisions": ("agent_decisions", of_ada(), ""),
     "decision": ("agent_decision", memory(Decision), ""),
+    "documents": ("agent_documents", of_ada(), ""),
+    "document": ("agent_document", memory(Document), ""),
     "episode, edit": ("agent_episode_edit", memory(Episode), ""),
     "episode, close": ("agent_episode_close", memory(Episode), ""),
     "procedure, edit": ("agent_procedure_edit", memory(Procedure), ""),
@@ -212,6 +227,7 @@ NO_PAGES = {
     "proposal_preview",
     "proposal_undo",
     "section_preview",
+    "agent_document_change",
 }
 """Addresses that answer a form or a part of a page."""
 
@@ -258,6 +274,8 @@ def remember(ada: Agent, actor: Principal, by: Principal) -> None:
     episode_append(episode=episode, event_ids=[each.event.pk for each in recorded], by=actor)
     episode_close(episode=episode, outcome="partial", summary="It went well.", lessons=["Look twice."], by=actor)
     decision_record(agent=ada, description="Wait.", reasons=["Safe."], stakes="critical", episode=episode, by=actor)
+    for said in ("One.", "One.\nTwo."):
+        document_put(agent=ada, namespace=["memories"], key="/memories/notes.md", value={"content": said}, by=actor)
     procedure_create(agent=ada, name="Wait well", steps=["Sit.", "Wait."], by=actor)
     censor_create(agent=ada, pattern="drop (the )?table", severity="block", reason="No.", by=by)
     working_item_add(agent=ada, session_id="s", text="It rains.", by=actor)

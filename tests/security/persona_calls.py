@@ -67,6 +67,7 @@ MARKS: dict[str, set[str]] = {
     "event": {"id", "ts", "loop_id"},
     "episode": {"id", "summary_kind"},
     "decision": {"id", "stakes"},
+    "document": {"id", "namespace", "first_created_at"},
     "procedure": {"id", "activation_count", "steps"},
     "censor": {"id", "escalation_threshold"},
     "review": {"id", "resolution"},
@@ -219,6 +220,27 @@ MAKERS: dict[str, Maker] = {
         {"text": text(rng), "event_ids": [int(known.one("event", rng))]},
     ),
     "POST /api/episodes/{episode_id}/close": lambda rng, known: ({}, {"outcome": "success"}),
+    "PUT /api/documents": lambda rng, known: (
+        {},
+        {
+            "namespace": ["notes"],
+            "key": rng.choice(WORDS),
+            "value": {"text": text(rng)},
+            "base_version": rng.choice([None, None, 0, 1]),
+        },
+    ),
+    "GET /api/documents": lambda rng, known: (page(rng, state="all"), None),
+    "GET /api/documents/item": lambda rng, known: ({"namespace": ["notes"], "key": rng.choice(WORDS)}, None),
+    "DELETE /api/documents/item": lambda rng, known: ({"namespace": ["notes"], "key": rng.choice(WORDS)}, None),
+    "POST /api/documents/search": lambda rng, known: (
+        {},
+        {"namespace": ["notes"], "query": rng.choice(["", text(rng)])},
+    ),
+    "GET /api/documents/namespaces": lambda rng, known: ({}, None),
+    "GET /api/documents/{document_id}": lambda rng, known: ({}, None),
+    "GET /api/documents/{document_id}/versions": lambda rng, known: (page(rng), None),
+    "POST /api/documents/{document_id}/restore": lambda rng, known: ({}, {}),
+    "POST /api/documents/{document_id}/release": lambda rng, known: ({}, None),
     "POST /api/procedures": lambda rng, known: ({}, {"name": text(rng), "steps": [text(rng)]}),
     "GET /api/procedures": lambda rng, known: (page(rng), None),
     "GET /api/procedures/{procedure_id}": lambda rng, known: ({}, None),
@@ -271,7 +293,7 @@ def call_make(operation: str, rng: Random, known: Known) -> Call:
     """A call of an operation of the document, with ids that the caller has been given."""
     method, path = operation.split(" ")
     query, body = MAKERS[operation](rng, known)
-    type_ = rng.choice(["fact", "event", "episode", "decision", "procedure"])
+    type_ = rng.choice(["fact", "event", "episode", "decision", "procedure", "document"])
     places = {
         "type": type_,
         "memory_id": known.one(type_, rng),

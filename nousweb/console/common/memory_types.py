@@ -108,6 +108,15 @@ TYPE_PAGES: Mapping[str, TypePages] = MappingProxyType(
                 ),
             ),
             TypePages(ItemType.PROCEDURE, "Procedures"),
+            TypePages(
+                ItemType.DOCUMENT,
+                "Documents",
+                states=(
+                    ("active", "seg-1", Q(active=True)),
+                    ("superseded", "seg-8", Q(superseded_by__isnull=False)),
+                    ("retired", "seg-6", Q()),
+                ),
+            ),
         )
     }
 )

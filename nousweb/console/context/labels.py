@@ -35,6 +35,7 @@ PROMPT_SECTIONS: Mapping[str, str] = {
     "facts": "Relevant Facts",
     "procedures": "Known Procedures",
     "episodes": "Past Episodes",
+    "documents": "Documents",
     "long_term": "Long-term Memory",
     "short_term": "Recent Loops",
 }

@@ -5,6 +5,7 @@ from django.urls import path
 from nousweb.console.memory.views import (
     censors,
     decisions,
+    documents,
     episodes,
     erasure,
     events,
@@ -53,6 +54,9 @@ urlpatterns = [
     path(f"{AGENT}episodes/<uuid:pk>/close/", episodes.agent_episode_close, name="agent_episode_close"),
     path(f"{AGENT}decisions/", decisions.agent_decisions, name="agent_decisions"),
     path(f"{AGENT}decisions/<uuid:pk>/", decisions.agent_decision, name="agent_decision"),
+    path(f"{AGENT}documents/", documents.agent_documents, name="agent_documents"),
+    path(f"{AGENT}documents/<uuid:pk>/", documents.agent_document, name="agent_document"),
+    path(f"{AGENT}documents/<uuid:pk>/<slug:change>/", documents.agent_document_change, name="agent_document_change"),
     path(f"{AGENT}procedures/", procedures.agent_procedures, name="agent_procedures"),
     path(f"{AGENT}procedures/<uuid:pk>/", procedures.agent_procedure, name="agent_procedure"),
     path(f"{AGENT}procedures/<uuid:pk>/edit/", procedures.agent_procedure_edit, name="agent_procedure_edit"),

@@ -14,7 +14,18 @@ from identity.policy.sections import Section
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create
-from memory.models import Censor, Decision, Episode, Event, Fact, LoopSummary, MemoryReview, Procedure, WorkingMemory
+from memory.models import (
+    Censor,
+    Decision,
+    Document,
+    Episode,
+    Event,
+    Fact,
+    LoopSummary,
+    MemoryReview,
+    Procedure,
+    WorkingMemory,
+)
 from memory.services.facts import fact_learn
 from nousweb.demo.load import demo_load
 from tests.http import signed_in
@@ -79,6 +90,7 @@ def ids_of(agent: Agent) -> dict[str, list[str]]:
     entries = [entry["id"] for row in working for entry in (*row.items, *row.open_threads)] or ["x"]
     uuids = {
         "fact": keys(Fact), "episode": keys(Episode), "decision": keys(Decision), "procedure": keys(Procedure),
+        "document": keys(Document),
         "censor": keys(Censor), "proposal": keys(ChangeProposal), "review": keys(MemoryReview), "run": keys(ContextRun),
     }  # fmt: skip
     return {
@@ -96,7 +108,7 @@ def ids_of(agent: Agent) -> dict[str, list[str]]:
         "audit": keys(AuditEvent),
         "persona": list(Persona.values),
         "profile_slug": ["squire", "knight", "royalty"],
-        "item_type": ["fact", "episode", "decision", "procedure", "censor", "event"],
-        "change": ["supersede", "invalidate", "restore", "confirm", "edit"],
+        "item_type": ["fact", "episode", "decision", "procedure", "document", "censor", "event"],
+        "change": ["supersede", "invalidate", "restore", "confirm", "edit", "retire", "release"],
         "batch": uuids["proposal"],
     }

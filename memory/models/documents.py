@@ -1,0 +1,92 @@
+"""What an agent keeps under a key: a JSON value in a namespace, of which each change is a version."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import Q
+from django.urls import reverse
+
+from identity.models import AuthorFields
+from memory.models.base import Memory, ProjectKeyFields
+from memory.policy import MAX_DOCUMENT_KEY_CHARACTERS, MAX_NAMESPACE_CHARACTERS
+from nousweb.lib import clock
+
+
+class DocumentQuerySet(models.QuerySet["Document"]):
+    def active(self) -> "DocumentQuerySet":
+        return self.filter(active=True)
+
+    def within(self, prefix: Sequence[str]) -> "DocumentQuerySet":
+        """Documents whose namespace begins with these labels."""
+        if not prefix:
+            return self.all()
+        # To hold the labels is what an index answers.
+        return self.filter(namespace__contains=list(prefix), **{f"namespace__0_{len(prefix)}": list(prefix)})
+
+
+class Document(ProjectKeyFields, AuthorFields, Memory):
+    """One version of what is kept under a key; only its last version can be active, and none is ever rewritten.
+
+    `address` stands for namespace, key, project and task in constraints. `index_fields` name the parts of the value
+    that search reads: None for all of it, none of them for a document that is not searched. `text` is what they say.
+    `first_created_at` is when the key was last given its first value.
+    """
+
+    namespace = ArrayField(models.CharField(max_length=MAX_NAMESPACE_CHARACTERS))
+    key = models.CharField(max_length=MAX_DOCUMENT_KEY_CHARACTERS)
+    address = models.CharField(max_length=64, editable=False)
+    value = models.JSONField(default=dict)
+    index_fields = ArrayField(models.CharField(max_length=200), null=True, blank=True)
+    text = models.TextField(blank=True)
+    version = models.PositiveIntegerField(default=1)
+    superseded_by = models.OneToOneField(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="supersedes"
+    )
+    first_created_at = models.DateTimeField(default=clock.now, editable=False)
+    retired_by = models.CharField(max_length=200, blank=True)
+
+    objects = DocumentQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "persona", "address"], condition=Q(active=True), name="document_one_active"
+            ),
+            models.UniqueConstraint(fields=["agent", "persona", "address", "version"], name="document_versions"),
+            models.CheckConstraint(
+                condition=Q(active=True, retired_at__isnull=True, superseded_by__isnull=True)
+                | Q(active=False, retired_at__isnull=False),
+                name="document_active_until_retired",
+            ),
+        ]
+        indexes = [
+            GinIndex(fields=["namespace"], condition=Q(active=True), name="document_of_namespace"),
+            models.Index(fields=["agent", "persona", "-created_at", "-id"], name="document_latest"),
+            models.Index(
+                fields=["agent", "persona", "project", "-created_at", "-id"],
+                condition=~Q(project=""),
+                name="document_of_project",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        name = " / ".join((*self.namespace, self.key))
+        return name if len(name) <= 80 else f"{name[:79]}…"
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_document", args=[self.agent.slug, self.pk])
+
+    @property
+    def state(self) -> str:
+        """Active, superseded by a later version, or retired."""
+        return "active" if self.active else "superseded" if self.superseded_by_id else "retired"
+
+
+def document_address(namespace: Sequence[str], key: str, project: str = "", task: str = "") -> str:
+    """What stands for a key and where it belongs, of one length whatever they are."""
+    return hashlib.sha256(json.dumps([project, task, list(namespace), key]).encode()).hexdigest()

@@ -1,0 +1,120 @@
+"""What the API of documents takes and gives."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import Field
+
+from memory.policy import (
+    MAX_DOCUMENT_KEY_CHARACTERS,
+    MAX_INDEX_FIELDS,
+    MAX_NAMESPACE_CHARACTERS,
+    MAX_NAMESPACE_LABELS,
+)
+from memory.schemas.types import PersonaName, Remark, ScopeName, Tags
+from memory.search.request import MAX_LIMIT
+from nousweb.lib.constrained_types import (
+    MAX_QUERY_CHARACTERS,
+    NextCursor,
+    ProjectKey,
+    TaskKey,
+    UnitInterval,
+    entry,
+)
+from nousweb.lib.schemas import Input
+
+Label = Annotated[str, entry(MAX_NAMESPACE_CHARACTERS)]
+Namespace = Annotated[list[Label], Field(min_length=1, max_length=MAX_NAMESPACE_LABELS)]
+NamespacePart = Annotated[list[Label], Field(max_length=MAX_NAMESPACE_LABELS)]
+DocumentKey = Annotated[str, Field(min_length=1, max_length=MAX_DOCUMENT_KEY_CHARACTERS)]
+BaseVersion = Annotated[
+    int | None,
+    Field(
+        ge=0,
+        le=2**31 - 1,
+        description="The version that this change was made from, 0 for a key without a value; any by default",
+    ),
+]
+
+
+class DocumentIn(Input):
+    namespace: Namespace = Field(description="Labels from the widest to the narrowest")
+    key: DocumentKey
+    value: dict[str, Any]
+    index: Annotated[list[Annotated[str, entry(200)]], Field(max_length=MAX_INDEX_FIELDS)] | None = Field(
+        None,
+        description='Fields that search reads, such as "title" or "notes[*].text"; all by default, none to leave the '
+        "document out of search and prompts",
+    )
+    tags: Tags = []
+    scope: ScopeName = "global"
+    project: ProjectKey = ""
+    task: TaskKey = ""
+    importance: UnitInterval = 0.5
+    base_version: BaseVersion = None
+
+
+class DocumentOut(Schema):
+    id: UUID
+    persona: PersonaName
+    namespace: list[str]
+    key: str
+    value: dict[str, Any]
+    version: int
+    index: list[str] | None = Field(alias="index_fields")
+    tags: list[str]
+    scope: ScopeName
+    project: str
+    task: str
+    importance: UnitInterval
+    active: bool
+    endorsed: bool = Field(description="Whether people wrote, restored or retired it, and only people change it")
+    author: str = Field(alias="author_name")
+    superseded_by: UUID | None = Field(None, alias="superseded_by_id")
+    first_created_at: datetime = Field(description="When the key was last given its first value")
+    created_at: datetime = Field(description="Since when this version is there")
+    retired_at: datetime | None
+
+
+class DocumentPutOut(Schema):
+    action: Literal["created", "updated", "unchanged"]
+    document: DocumentOut
+
+
+class DocumentPage(Schema):
+    items: list[DocumentOut]
+    next: NextCursor
+
+
+class DocumentSearchIn(Input):
+    namespace: NamespacePart = Field([], description="Documents whose namespace begins so")
+    query: Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)] = Field("", description="What is asked; by meaning")
+    filter: dict[str, Any] = Field(
+        {}, description='What values hold, by name: a value, or {"$gt": 4} with $eq, $ne, $gt, $gte, $lt, $lte'
+    )
+    project: ProjectKey = ""
+    task: TaskKey = ""
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 10
+    offset: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        0, description=f"With a query, at most {MAX_LIMIT} less the limit"
+    )
+    min_score: UnitInterval | None = Field(None, description="Only those at least as relevant to the query")
+
+
+class FoundDocumentOut(Schema):
+    document: DocumentOut
+    score: float | None = Field(description="Relevance to the query, 0 to 1; null without one")
+
+
+class DocumentSearchOut(Schema):
+    items: list[FoundDocumentOut]
+
+
+class NamespacesOut(Schema):
+    items: list[list[str]]
+
+
+class DocumentReasonIn(Input):
+    reason: Remark = ""

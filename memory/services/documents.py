@@ -1,0 +1,313 @@
+"""Documents: kept under a key, each change a version in a chain that people can see, and take back.
+
+A version that a person wrote, retired or restored is people's: no token supersedes or retires it until a person lets
+the agent change it again.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from identity.services.audit import audit_record
+from memory.models import Document, Scope
+from memory.models.documents import document_address
+from memory.models.project_scope import carried_keys, key_check, tier_of
+from memory.persona import change_check
+from memory.policy import (
+    MAX_DOCUMENT_CHARACTERS,
+    MAX_DOCUMENT_KEY_CHARACTERS,
+    MAX_INDEX_FIELDS,
+    MAX_NAMESPACE_CHARACTERS,
+    MAX_NAMESPACE_LABELS,
+    MAX_REMARK_CHARACTERS,
+)
+from memory.search.index_writer import index_put
+from memory.services.endorsement import memory_bind
+from memory.services.row_locks import row_lock
+from memory.types import entry_of
+from memory.types.documents import document_text
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.text import first_unstorable, unstorable_reason
+from nousweb.lib.validation import choice_check, tags_check, text_check, unit_check
+
+
+@dataclass(frozen=True, slots=True)
+class PutResult:
+    """The version that is active now, and whether it was created, updated or is unchanged."""
+
+    document: Document
+    action: str
+
+
+@agent_transaction()
+def document_put(
+    *,
+    agent: Agent,
+    namespace: Sequence[str],
+    key: str,
+    value: Mapping[str, Any],
+    by: Principal,
+    index: Sequence[str] | None = None,
+    tags: Sequence[str] = (),
+    scope: str = Scope.GLOBAL,
+    project: str = "",
+    task: str = "",
+    importance: float = 0.5,
+    base_version: int | None = None,
+) -> PutResult:
+    """Keep `value` under a key of the persona that `by` acts as, in place of what is there.
+
+    `index` names the fields that search reads, None for all and none of them to leave the document out of search.
+    `base_version` is the version that this change was made from, 0 for a key that has no value; None changes any. The
+    same value again changes nothing.
+
+    Raises Invalid, NotAllowed, or Conflict where the version is another one, or where people wrote or retired it and
+    `by` is no person.
+    """
+    by.require("memory.add_document", agent)
+    project, task = key_check("project", project), key_check("task", task)
+    by.require_project(project)
+    namespace, key = namespace_check(namespace), document_key_check(key)
+    content = value_check(value)
+    fields = None if index is None else _fields_check(index)
+    told = {
+        "index_fields": fields,
+        "tags": tags_check(tags),
+        "scope": tier_of(choice_check("scope", scope, Scope.values), project, task),
+        "importance": unit_check("importance", importance),
+    }
+    address = document_address(namespace, key, project, task)
+    _address_lock(agent, by.persona, address)
+    last = _last_version(agent, by.persona, address)
+    head = last if last is not None and last.active else None
+    _base_check(head, base_version)
+    if head is not None and _written(head.value) == content and all(getattr(head, n) == v for n, v in told.items()):
+        return PutResult(head, "unchanged")
+    document = Document(
+        agent=agent,
+        persona=by.persona,
+        namespace=namespace,
+        key=key,
+        address=address,
+        value=json.loads(content),
+        text=document_text(value, fields),
+        project=project,
+        task=task,
+        **told,
+    )
+    _version_add(last, document, by, "document.put")
+    return PutResult(document, "updated" if head is not None else "created")
+
+
+@agent_transaction(of="document")
+def document_restore(*, document: Document, by: Principal, reason: str = "") -> Document:
+    """Keep the value of an earlier version, or of one that was retired, as a new version; nothing is taken away.
+
+    Raises NotAllowed, or Conflict where this version is active.
+    """
+    change_check(document, by, "memory.change_document")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    _address_lock(document.agent, document.persona, document.address)
+    document = row_lock(document)
+    if document.active:
+        raise Conflict("This version is active: there is nothing to restore.")
+    last = _last_version(document.agent, document.persona, document.address)
+    kept = ("agent", "persona", "namespace", "key", "address", "value", "text", "index_fields", "project", "task",
+            "tags", "scope", "importance")  # fmt: skip
+    restored = Document(**{name: getattr(document, name) for name in kept})
+    _version_add(last, restored, by, "document.restore", reason=reason, more={"restores": document.version})
+    return restored
+
+
+@agent_transaction(of="document")
+def document_retire(
+    *, document: Document, by: Principal, reason: str = "", base_version: int | None = None
+) -> Document:
+    """Leave a key without a value; its versions stay, and people may restore one.
+
+    Raises NotAllowed, NotFound, or Conflict where it has been retired or changed, or is people's and `by` is no person.
+    """
+    change_check(document, by, "memory.add_document")
+    reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
+    _address_lock(document.agent, document.persona, document.address)
+    document = row_lock(document)
+    if not document.active:
+        raise Conflict("This version is not active: there is nothing to retire.")
+    _base_check(document, base_version)
+    memory_bind(document, by)
+    document.active, document.retired_at, document.retired_by = False, _moment(document), by.name
+    document.updated_at = document.retired_at
+    document.endorsed = document.endorsed or by.is_person
+    document.save(update_fields=["active", "retired_at", "retired_by", "updated_at", "endorsed"])
+    index_put([entry_of(document)])
+    audit_record(
+        by=by,
+        action="document.retire",
+        target=document,
+        agent=document.agent,
+        before={"active": True},
+        after={"active": False, "version": document.version},
+        message=reason,
+    )
+    return document
+
+
+@agent_transaction(of="document")
+def document_release(*, document: Document, by: Principal) -> Document:
+    """Let the agent change what people wrote, restored or retired under this key. Raises NotAllowed or Conflict."""
+    change_check(document, by, "memory.change_document")
+    _address_lock(document.agent, document.persona, document.address)
+    last = _last_version(document.agent, document.persona, document.address)
+    if last is None or not last.endorsed:
+        raise Conflict("The agent may change it already.")
+    last.endorsed = False
+    last.save(update_fields=["endorsed"])
+    audit_record(
+        by=by,
+        action="document.update",
+        target=last,
+        agent=last.agent,
+        before={"endorsed": True},
+        after={"endorsed": False},
+    )
+    return last
+
+
+def namespace_check(namespace: Sequence[str]) -> list[str]:
+    """The labels of a namespace. Raises Invalid."""
+    if not 1 <= len(namespace) <= MAX_NAMESPACE_LABELS:
+        raise Invalid(f"namespace has 1 to {MAX_NAMESPACE_LABELS} labels.", field="namespace")
+    return [_name_check("namespace", label, MAX_NAMESPACE_CHARACTERS) for label in namespace]
+
+
+def document_key_check(key: str) -> str:
+    """The key of a document. Raises Invalid."""
+    return _name_check("key", key, MAX_DOCUMENT_KEY_CHARACTERS)
+
+
+def value_check(value: Mapping[str, Any]) -> str:
+    """A value as JSON, its members in one order. Raises Invalid."""
+    if not isinstance(value, dict):
+        raise Invalid("value is an object.", field="value")
+    if reason := first_unstorable(value):
+        raise Invalid(reason, field="value")
+    try:
+        written = _written(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid("value is not JSON.", field="value") from error
+    if len(written) > MAX_DOCUMENT_CHARACTERS:
+        raise Invalid(
+            f"value holds at most {MAX_DOCUMENT_CHARACTERS:,} characters of JSON; this has {len(written):,}.",
+            field="value",
+        )
+    return written
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def _name_check(field: str, value: str, limit: int) -> str:
+    if reason := unstorable_reason(value):
+        raise Invalid(reason, field=field)
+    if not value or not value.isprintable() or value != value.strip():
+        raise Invalid(f"{field} is printable text without white space at its ends, and not empty.", field=field)
+    if len(value) > limit:
+        raise Invalid(f"{field} holds at most {limit:,} characters; this has {len(value):,}.", field=field)
+    return value
+
+
+def _fields_check(index: Sequence[str]) -> list[str]:
+    if len(index) > MAX_INDEX_FIELDS:
+        raise Invalid(f"index names at most {MAX_INDEX_FIELDS} fields.", field="index")
+    return [_name_check("index", name, 200) for name in index]
+
+
+def _base_check(head: Document | None, base_version: int | None) -> None:
+    current = head.version if head is not None else 0
+    if base_version is None or base_version == current:
+        return
+    if head is None:
+        raise Conflict("There is no such document any more.", version=current)
+    if base_version == 0:
+        raise Conflict("There is a document of this key already.", version=current)
+    raise Conflict(f"This is version {current} now, not {base_version}: read it again.", version=current)
+
+
+def _address_lock(agent: Agent, persona: str, address: str) -> None:
+    """Wait for whoever writes the same key, until the end of their transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"document:{agent.pk}:{persona}:{address}"]
+        )
+
+
+def _last_version(agent: Agent, persona: str, address: str) -> Document | None:
+    rows = Document.objects.select_for_update(of=("self",), no_key=True).select_related("agent")
+    return rows.filter(agent=agent, persona=persona, address=address).order_by("-version").first()
+
+
+def _moment(last: Document | None) -> Any:
+    """Now, and never before the last version was written: the clocks of machines differ."""
+    now = clock.now()
+    return max(now, last.created_at) if last is not None else now
+
+
+def _version_add(
+    last: Document | None,
+    document: Document,
+    by: Principal,
+    action: str,
+    *,
+    reason: str = "",
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Store the next version after `last`, whose row and address are locked."""
+    now = _moment(last)
+    document.author_kind, document.author_id, document.author_name = by.kind, by.id, by.name
+    document.created_at = document.updated_at = document.first_created_at = now
+    document.endorsed = by.is_person
+    if last is not None:
+        memory_bind(last, by)
+        document.version = last.version + 1
+        was_active = last.active
+        if was_active:
+            document.first_created_at = last.first_created_at
+            last.active, last.retired_at = False, now
+        last.superseded_by, last.updated_at = document, now
+        # The new version is stored in the same transaction, before which the reference is not checked.
+        Document.objects.filter(pk=last.pk).update(
+            active=False, retired_at=last.retired_at, superseded_by_id=document.pk, updated_at=now
+        )
+    document.save(force_insert=True)
+    index_put(entry_of(each) for each in (last, document) if each is not None)
+    if last is not None:
+        audit_record(
+            by=by,
+            action="document.supersede",
+            target=last,
+            agent=last.agent,
+            before={"active": was_active},
+            after={"active": False, "superseded_by": str(document.pk)},
+        )
+    audit_record(
+        by=by,
+        action=action,
+        target=document,
+        agent=document.agent,
+        after={
+            "namespace": list(document.namespace),
+            "key": document.key,
+            "version": document.version,
+            **carried_keys(document),
+            **(more or {}),
+        },
+        message=reason,
+    )

@@ -1,0 +1,102 @@
+"""What an agent keeps under keys, with every version of it."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from memory.models import Document, ItemType
+from memory.selectors.filters import DocumentFilter
+from memory.services.documents import document_release, document_restore, document_retire
+from nousweb.console.common.pagination import request_page
+from nousweb.console.memory.page_context import base_context, index_state, list_context
+from nousweb.console.memory.persona_scope import persona_scope
+from nousweb.lib.errors import Conflict, NotFound
+from nousweb.lib.textdiff import diff_texts
+
+VERSIONS = 20
+"""Shown on the page of a document, the latest."""
+STATE_KINDS = {"active": "ok", "superseded": "neutral", "retired": "removed"}
+
+
+@require_safe
+def agent_documents(request: HttpRequest, slug: str) -> HttpResponse:
+    """What is kept under keys, latest first."""
+    shown = persona_scope(request, slug, "memory.view_document")
+    found = DocumentFilter(request.GET, queryset=shown.memory.documents)
+    page = request_page(request, found.results, "created_at")
+    return render(request, "memory/documents.html", list_context(request, shown, found, page, state_kinds=STATE_KINDS))
+
+
+@require_safe
+def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """One version of a document: its value, what search reads of it, and what each version changed."""
+    shown = persona_scope(request, slug, "memory.view_document")
+    document: Document = shown.row(shown.memory.documents.select_related("superseded_by"), pk, "document")
+    same = shown.memory.documents.filter(persona=document.persona, address=document.address)
+    latest = list(same.order_by("-version")[: VERSIONS + 1])
+    text = readable_value(document.value)
+    versions = [
+        {
+            "row": row,
+            "diff": diff_texts(readable_value(before.value) if before else "", readable_value(row.value)),
+            "kind": STATE_KINDS[row.state],
+        }
+        for row, before in zip(latest[:VERSIONS], [*latest[1:], None], strict=False)
+    ]
+    context = base_context(
+        request,
+        shown,
+        document=document,
+        value=text,
+        searched="" if document.text == text.strip() else document.text,
+        versions=versions,
+        more=len(latest) > VERSIONS,
+        last=latest[0],
+        state_kind=STATE_KINDS[document.state],
+        may_change=shown.by.may("memory.change_document"),
+        may_retire=shown.by.may("memory.add_document"),
+        index=index_state(document.persona, ItemType.DOCUMENT, document.pk),
+    )
+    return render(request, "memory/document.html", context)
+
+
+@require_POST
+def agent_document_change(request: HttpRequest, slug: str, pk: UUID, change: str) -> HttpResponse:
+    """Retire a document, restore one of its versions, or let the agent change what people decided."""
+    shown = persona_scope(request, slug, "memory.view_document")
+    shown.by.require("memory.add_document", shown.agent)
+    document: Document = shown.row(shown.memory.documents.select_related("agent"), pk, "document")
+    try:
+        match change:
+            case "retire":
+                document = document_retire(document=document, by=shown.by)
+                done = "Retired: the agent no longer finds it. Its versions stay."
+            case "restore":
+                version = document.version
+                document = document_restore(document=document, by=shown.by)
+                done = f"Version {document.version} has the value of version {version}."
+            case "release":
+                document = document_release(document=document, by=shown.by)
+                done = "The agent may change it again."
+            case _:
+                raise NotFound("There is no such change.")
+    except Conflict as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, done)
+    return redirect(reverse("agent_document", args=[slug, document.pk]) + shown.suffix)
+
+
+def readable_value(value: Any) -> str:
+    """A value for people: the text of one that holds nothing else, or JSON over several lines."""
+    if isinstance(value, dict) and len(value) == 1:
+        (only,) = value.values()
+        if isinstance(only, str):
+            return only
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
