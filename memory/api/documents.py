@@ -118,6 +118,7 @@ def documents_search(request: HttpRequest, payload: DocumentSearchIn, agent: Age
     by.require("memory.view_searchitem", found)
     items = DocumentStore(found, by, payload.project, payload.task).search(
         prefix=payload.namespace,
+        key_prefix=payload.key_prefix,
         query=payload.query,
         conditions=payload.filter,
         limit=payload.limit,

@@ -90,6 +90,9 @@ class DocumentPage(Schema):
 
 class DocumentSearchIn(Input):
     namespace: NamespacePart = Field([], description="Documents whose namespace begins so")
+    key_prefix: Annotated[str, Field(max_length=MAX_DOCUMENT_KEY_CHARACTERS)] = Field(
+        "", description="Documents whose key begins so"
+    )
     query: Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)] = Field("", description="What is asked; by meaning")
     filter: dict[str, Any] = Field(
         {}, description='What values hold, by name: a value, or {"$gt": 4} with $eq, $ne, $gt, $gte, $lt, $lte'

@@ -75,19 +75,23 @@ class DocumentStore:
         self,
         *,
         prefix: Sequence[str] = (),
+        key_prefix: str = "",
         query: str = "",
         conditions: Mapping[str, Any] | None = None,
         limit: int = 10,
         offset: int = 0,
         min_score: float | None = None,
     ) -> list[FoundDocument]:
-        """Active documents below `prefix` whose values meet `conditions`, latest first, or best first for a `query`.
+        """Active documents below `prefix` whose keys begin with `key_prefix` and whose values meet `conditions`: latest
+        first, or best first for a `query`.
 
         Of a query, those of which nothing is known yet follow without a score, unless a `min_score` is asked for.
         Raises Invalid, naming the field.
         """
         whole_check("limit", limit, 1, MAX_LIMIT)
         rows = _meeting(self.rows.active().within(prefix), conditions or {})
+        if key_prefix:
+            rows = rows.filter(key__startswith=key_prefix)
         rows = rows.order_by("-created_at", "-id")
         if not query.strip():
             return [FoundDocument(row) for row in rows[offset : offset + limit]]

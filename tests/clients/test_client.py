@@ -163,7 +163,8 @@ def test_models_are_those_of_the_api():
         "LearnedFact": "LearnOut", "Event": "RecordedOut", "Hit": "RecallItem", "Episode": "EpisodeOut",
         "Identity": "IdentityOut", "IdentityChange": "ChangeOut", "CensorCheck": "CensorCheckOut",
         "WorkingMemory": "WorkingOut", "Change": "FeedChangeOut", "Outcome": "OutcomeOut", "Expansion": "ExpansionOut",
-        "Detail": "MemoryDetailOut",
+        "Detail": "MemoryDetailOut", "Document": "DocumentOut", "PutDocument": "DocumentPutOut",
+        "FoundDocument": "FoundDocumentOut",
     }  # fmt: skip
     for ours, theirs in names.items():
         assert set(getattr(models, ours).model_fields) <= set(schemas[theirs]["properties"]), ours

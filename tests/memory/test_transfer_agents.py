@@ -34,6 +34,7 @@ from memory.models import (
     WorkingMemory,
 )
 from memory.search.index_writer import index_put
+from memory.services.documents import document_put
 from memory.services.erasure import agent_erase
 from memory.services.events import events_record
 from memory.services.facts import fact_learn, fact_supersede
@@ -97,6 +98,8 @@ def stored(module_db):
     Fact.objects.filter(pk=second.pk).update(source_event=made[1], source_episode=episode, contradiction_of=first)
     decision = Decision.objects.create(agent=ada, description="go", reasons=["a", "b"], episode=episode)
     procedure = Procedure.objects.create(agent=ada, name="deploy", steps=["x", "y"], success_count=3)
+    for words in ("Words.", HARD):
+        document_put(agent=ada, namespace=["memories", "é"], key="notes", value={"text": words, "n": [1.5]}, by=actor)
     index_put(map(entry_of, (episode, decision, procedure, *other_stores(ada))))
     Censor.objects.create(agent=ada, pattern="key|token", author_kind="person", author_id="1", author_name="bob")
     WorkingMemory.objects.create(

@@ -17,15 +17,18 @@ from nous_client.models import (
     CensorCheck,
     Change,
     Context,
+    Document,
     Episode,
     Expansion,
     Fact,
+    FoundDocument,
     Hit,
     Identity,
     IdentityChange,
     LearnedFact,
     Outcome,
     Page,
+    PutDocument,
     Report,
     WorkingMemory,
 )
@@ -36,6 +39,14 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 class Hits(BaseModel):
     items: list[Hit]
+
+
+class FoundDocuments(BaseModel):
+    items: list[FoundDocument]
+
+
+class Namespaces(BaseModel):
+    items: list[list[str]]
 
 
 class RecordedEvents(BaseModel):
@@ -102,6 +113,41 @@ def fact(fact_id: object) -> Call[Fact]:
 
 def facts(options: Mapping[str, Any]) -> Call[Page[Fact]]:
     return Call("GET", "facts", Page[Fact], query=_given(**options))
+
+
+def put_document(
+    namespace: Sequence[str], key: str, value: Mapping[str, Any], options: Mapping[str, Any]
+) -> Call[PutDocument]:
+    body = {"namespace": list(namespace), "key": key, "value": dict(value), **_given(**options)}
+    # The same value again is no change, but it is another version than the one that was named.
+    return Call("PUT", "documents", PutDocument, body=body, repeatable=options.get("base_version") is None)
+
+
+def document(namespace: Sequence[str], key: str, options: Mapping[str, Any]) -> Call[Document]:
+    query = {"namespace": list(namespace), "key": key, **_given(**options)}
+    return Call("GET", "documents/item", Document, query=query)
+
+
+def delete_document(namespace: Sequence[str], key: str, options: Mapping[str, Any]) -> Call[Document]:
+    query = {"namespace": list(namespace), "key": key, **_given(**options)}
+    return Call("DELETE", "documents/item", Document, query=query, repeatable=False)
+
+
+def documents(options: Mapping[str, Any]) -> Call[Page[Document]]:
+    return Call("GET", "documents", Page[Document], query=_given(**options))
+
+
+def document_versions(document_id: object, options: Mapping[str, Any]) -> Call[Page[Document]]:
+    return Call("GET", f"documents/{_part(document_id)}/versions", Page[Document], query=_given(**options))
+
+
+def search_documents(namespace: Sequence[str], query: str, options: Mapping[str, Any]) -> Call[FoundDocuments]:
+    body = {"namespace": list(namespace), "query": query, **_given(**options)}
+    return Call("POST", "documents/search", FoundDocuments, body=body)
+
+
+def namespaces(options: Mapping[str, Any]) -> Call[Namespaces]:
+    return Call("GET", "documents/namespaces", Namespaces, query=_given(**options))
 
 
 def log_events(events: Sequence[Mapping[str, Any]]) -> Call[RecordedEvents]:

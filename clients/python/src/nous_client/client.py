@@ -15,15 +15,18 @@ from nous_client.models import (
     CensorCheck,
     Change,
     Context,
+    Document,
     Episode,
     Event,
     Expansion,
     Fact,
+    FoundDocument,
     Hit,
     Identity,
     IdentityChange,
     LearnedFact,
     Outcome,
+    PutDocument,
     Report,
     WorkingMemory,
 )
@@ -120,6 +123,45 @@ class Nous:
             page = self.send(calls.facts({**filters, "cursor": cursor}))
             yield from page.items
             cursor = page.next
+
+    def put_document(self, namespace: Sequence[str], key: str, value: Mapping[str, Any], **options: Any) -> PutDocument:
+        """Keep `value` under a key, as a new version in place of what is there; the same value again changes nothing.
+
+        With `base_version` only where that is the version, 0 for a key without a value; else Conflict.
+        """
+        return self.send(calls.put_document(namespace, key, value, options))
+
+    def document(self, namespace: Sequence[str], key: str, **options: Any) -> Document:
+        """What is kept under a key. Raises NotFound."""
+        return self.send(calls.document(namespace, key, options))
+
+    def delete_document(self, namespace: Sequence[str], key: str, **options: Any) -> Document:
+        """Retire what is kept under a key; people see its versions, and may restore one. Raises NotFound."""
+        return self.send(calls.delete_document(namespace, key, options))
+
+    def documents(self, **filters: Any) -> Iterator[Document]:
+        """All documents that the filters let through, page after page as they are asked for."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self.send(calls.documents({**filters, "cursor": cursor}))
+            yield from page.items
+            cursor = page.next
+
+    def document_versions(self, document_id: object) -> Iterator[Document]:
+        """Every version of the key of a document, the latest first."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self.send(calls.document_versions(document_id, {"cursor": cursor}))
+            yield from page.items
+            cursor = page.next
+
+    def search_documents(self, namespace: Sequence[str] = (), query: str = "", **options: Any) -> list[FoundDocument]:
+        """Documents below a namespace: the latest, or for a `query` the most relevant."""
+        return self.send(calls.search_documents(namespace, query, options)).items
+
+    def namespaces(self, **options: Any) -> list[list[str]]:
+        """The namespaces in which there are documents, by `prefix`, `suffix` and `max_depth`."""
+        return self.send(calls.namespaces(options)).items
 
     def log_events(self, events: Sequence[Mapping[str, Any]]) -> list[Event]:
         """Record events; each gets a key of its own unless it has one, so that none is stored twice."""
@@ -248,6 +290,51 @@ class AsyncNous:
             for fact in page.items:
                 yield fact
             cursor = page.next
+
+    async def put_document(
+        self, namespace: Sequence[str], key: str, value: Mapping[str, Any], **options: Any
+    ) -> PutDocument:
+        """Keep `value` under a key, as a new version in place of what is there; the same value again changes nothing.
+
+        With `base_version` only where that is the version, 0 for a key without a value; else Conflict.
+        """
+        return await self.send(calls.put_document(namespace, key, value, options))
+
+    async def document(self, namespace: Sequence[str], key: str, **options: Any) -> Document:
+        """What is kept under a key. Raises NotFound."""
+        return await self.send(calls.document(namespace, key, options))
+
+    async def delete_document(self, namespace: Sequence[str], key: str, **options: Any) -> Document:
+        """Retire what is kept under a key; people see its versions, and may restore one. Raises NotFound."""
+        return await self.send(calls.delete_document(namespace, key, options))
+
+    async def documents(self, **filters: Any) -> AsyncIterator[Document]:
+        """All documents that the filters let through, page after page as they are asked for."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await self.send(calls.documents({**filters, "cursor": cursor}))
+            for document in page.items:
+                yield document
+            cursor = page.next
+
+    async def document_versions(self, document_id: object) -> AsyncIterator[Document]:
+        """Every version of the key of a document, the latest first."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await self.send(calls.document_versions(document_id, {"cursor": cursor}))
+            for document in page.items:
+                yield document
+            cursor = page.next
+
+    async def search_documents(
+        self, namespace: Sequence[str] = (), query: str = "", **options: Any
+    ) -> list[FoundDocument]:
+        """Documents below a namespace: the latest, or for a `query` the most relevant."""
+        return (await self.send(calls.search_documents(namespace, query, options))).items
+
+    async def namespaces(self, **options: Any) -> list[list[str]]:
+        """The namespaces in which there are documents, by `prefix`, `suffix` and `max_depth`."""
+        return (await self.send(calls.namespaces(options))).items
 
     async def log_events(self, events: Sequence[Mapping[str, Any]]) -> list[Event]:
         """Record events; each gets a key of its own unless it has one, so that none is stored twice."""

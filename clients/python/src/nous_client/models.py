@@ -98,6 +98,41 @@ class LearnedFact(Model):
     superseded: list[UUID]
 
 
+class Document(Model):
+    """One version of what is kept under a key; `active` is False once it was superseded or retired."""
+
+    id: UUID
+    namespace: list[str]
+    key: str
+    value: dict[str, Any]
+    version: int
+    tags: list[str]
+    project: str
+    task: str
+    importance: float
+    active: bool
+    endorsed: bool
+    author: str
+    superseded_by: UUID | None
+    first_created_at: datetime
+    created_at: datetime
+    retired_at: datetime | None
+
+
+class PutDocument(Model):
+    """What became of a value: `action` is created, updated or unchanged."""
+
+    action: str
+    document: Document
+
+
+class FoundDocument(Model):
+    """A document that a search found; `score` from 0 to 1, None where nothing was asked."""
+
+    document: Document
+    score: float | None
+
+
 class Event(Model):
     """An event as it was recorded; `repeated` when its key was in the log already and nothing was stored."""
 

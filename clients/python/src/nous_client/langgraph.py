@@ -1,0 +1,160 @@
+"""A store of LangGraph whose items are documents of an agent: `graph = builder.compile(store=NousStore())`.
+
+People see every version of an item, and restore or retire it; what they decided the agent cannot change, and `put` and
+`delete` raise Conflict there. Search is that of the server: `index` of the store names the fields that it reads by
+default, all where it is None.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    validate_op_namespace,
+)
+
+from nous_client import calls
+from nous_client.client import AsyncNous, Nous
+from nous_client.errors import NotFound
+from nous_client.models import Document, FoundDocument
+from nous_client.steps import Steps, arun_steps, run_steps
+
+PAGE = 100
+"""Most items that the server gives at once, and most that it ranks for one query."""
+
+
+class NousStore(BaseStore):
+    """`project` and `task` are the keys to which items belong. There is no time to live: nothing expires by itself."""
+
+    supports_ttl = False
+
+    __slots__ = ("index", "keys", "nous")
+
+    def __init__(
+        self,
+        nous: Nous | AsyncNous | None = None,
+        *,
+        project: str = "",
+        task: str = "",
+        index: Sequence[str] | None = None,
+    ) -> None:
+        self.nous = nous or Nous()
+        self.keys = {name: key for name, key in (("project", project), ("task", task)) if key}
+        self.index = index
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """The results of `ops`, in their order. What writes is done after all that reads, of one key only the last."""
+        if isinstance(self.nous, AsyncNous):
+            raise TypeError("This store has an asynchronous client: use aget, aput, asearch and the like.")
+        return run_steps(self.nous, self._steps(checked(ops)))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """See `batch`. With a blocking client it is done in a thread."""
+        if isinstance(self.nous, Nous):
+            return await asyncio.to_thread(self.batch, ops)
+        return await arun_steps(self.nous, self._steps(checked(ops)))
+
+    def _steps(self, ops: Sequence[Op]) -> Steps[list[Result]]:
+        results: list[Result] = [None] * len(ops)
+        for place, op in in_order(ops):
+            match op:
+                case GetOp():
+                    try:
+                        results[place] = item_of((yield calls.document(op.namespace, op.key, self.keys)))
+                    except NotFound:
+                        continue
+                case SearchOp():
+                    results[place] = yield from self._search(op)
+                case ListNamespacesOp():
+                    results[place] = yield from self._namespaces(op)
+                case PutOp(value=None):
+                    try:
+                        yield calls.delete_document(op.namespace, op.key, self.keys)
+                    except NotFound:
+                        continue
+                case PutOp():
+                    index = self.index if op.index is None else list(op.index) if op.index else []
+                    options = {"index": index, **self.keys}
+                    yield calls.put_document(op.namespace, op.key, op.value or {}, options)
+        return results
+
+    def _search(self, op: SearchOp) -> Steps[list[SearchItem]]:
+        found: list[SearchItem] = []
+        for limit, offset in pages(op.limit, op.offset, ranked=bool(op.query)):
+            options = {"filter": op.filter or {}, "limit": limit, "offset": offset, **self.keys}
+            page = (yield calls.search_documents(op.namespace_prefix, op.query or "", options)).items
+            found.extend(map(found_item_of, page))
+            if len(page) < limit:
+                break
+        return found
+
+    def _namespaces(self, op: ListNamespacesOp) -> Steps[list[tuple[str, ...]]]:
+        conditions: dict[str, list[str]] = {}
+        for condition in op.match_conditions or ():
+            if condition.match_type in conditions:
+                raise ValueError(f"Only one {condition.match_type} can be asked for at a time.")
+            conditions[condition.match_type] = list(condition.path)
+        found: list[tuple[str, ...]] = []
+        for limit, offset in pages(op.limit, op.offset):
+            options = {**conditions, "max_depth": op.max_depth, "limit": limit, "offset": offset, **self.keys}
+            page = (yield calls.namespaces(options)).items
+            found.extend(map(tuple, page))
+            if len(page) < limit:
+                break
+        return found
+
+
+def checked(ops: Iterable[Op]) -> list[Op]:
+    """The operations, each of which this store can do. Raises InvalidNamespaceError, NotImplementedError."""
+    ops = list(ops)
+    for op in ops:
+        validate_op_namespace(op)
+        if isinstance(op, PutOp) and op.ttl is not None:
+            raise NotImplementedError("TTL is not supported by NousStore: nothing expires by itself.")
+    return ops
+
+
+def in_order(ops: Sequence[Op]) -> Iterator[tuple[int, Op]]:
+    """Operations with their places: first what reads, then of what writes one key the last."""
+    yield from ((place, op) for place, op in enumerate(ops) if not isinstance(op, PutOp))
+    last = {(op.namespace, op.key): (place, op) for place, op in enumerate(ops) if isinstance(op, PutOp)}
+    yield from last.values()
+
+
+def pages(limit: int, offset: int, *, ranked: bool = False) -> Iterator[tuple[int, int]]:
+    """Limit and offset of each page; what is asked for by a query is ranked no further than PAGE."""
+    end = min(offset + limit, PAGE) if ranked else offset + limit
+    for begin in range(offset, end, PAGE):
+        yield min(PAGE, end - begin), begin
+
+
+def item_of(document: Document) -> Item:
+    """A document as LangGraph has it: updated when its version was written."""
+    return Item(
+        value=document.value,
+        key=document.key,
+        namespace=tuple(document.namespace),
+        created_at=document.first_created_at,
+        updated_at=document.created_at,
+    )
+
+
+def found_item_of(found: FoundDocument) -> SearchItem:
+    """A document that was found, with its relevance from 0 to 1."""
+    document = found.document
+    return SearchItem(
+        tuple(document.namespace),
+        document.key,
+        document.value,
+        document.first_created_at,
+        document.created_at,
+        found.score,
+    )
