@@ -1,0 +1,346 @@
+"""Anthropic's memory tool over documents of an agent: `client.beta.messages.run_tools(…, tools=[MemoryTool()])`.
+
+A file is the document of its path in the namespace `memories`. The model's changes are versions that people see and
+undo; what it deletes is retired, and what people decided it cannot change. Answers and errors are those of the SDK's
+own file tool, except that there are no empty directories, and that a directory is as large as the files in it.
+"""
+
+import json
+import posixpath
+from collections.abc import Sequence
+
+from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+from anthropic.types.beta import (
+    BetaMemoryTool20250818CreateCommand,
+    BetaMemoryTool20250818DeleteCommand,
+    BetaMemoryTool20250818InsertCommand,
+    BetaMemoryTool20250818RenameCommand,
+    BetaMemoryTool20250818StrReplaceCommand,
+    BetaMemoryTool20250818ViewCommand,
+)
+
+from nous_client import calls
+from nous_client.client import AsyncNous, Nous
+from nous_client.errors import Conflict, Invalid, NotFound
+from nous_client.models import Document
+from nous_client.steps import Steps, arun_steps, run_steps
+
+ROOT = "/memories"
+NAMESPACE = ("memories",)
+MAX_LINES = 999_999
+LINE_NUMBER_WIDTH = len(str(MAX_LINES))
+VIEWED_LEVELS = 2
+PAGE = 100
+TRIES = 4
+"""A file that somebody else changes meanwhile is read and changed again so often."""
+
+
+class MemoryFiles:
+    """The commands of the tool as steps. Every path is below /memories; raises ToolError with what the model is to
+    read."""
+
+    def __init__(self, namespace: Sequence[str] = NAMESPACE, project: str = "", task: str = "") -> None:
+        self.namespace = tuple(namespace)
+        self.keys = {name: key for name, key in (("project", project), ("task", task)) if key}
+
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> Steps[str]:
+        path = path_of(command.path)
+        file = None if path == ROOT else (yield from self._file(path))
+        if file is not None:
+            return numbered(command.path, text_of(file), command.view_range)
+        below = yield from self._below(path)
+        if not below and path != ROOT:
+            raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
+        return directory(command.path, path, below)
+
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> Steps[str]:
+        path = path_of(command.path)
+        exists = ToolError(f"File {command.path} already exists")
+        if path == ROOT or (yield from self._holds(path)):
+            raise exists
+        yield from self._directory_check(path)
+        try:
+            yield from self._write(path, command.file_text, 0)
+        except Conflict as conflict:
+            raise exists from conflict
+        return f"File created successfully at: {command.path}"
+
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> Steps[str]:
+        for _ in range(TRIES):
+            file = yield from self._existing_file(command.path)
+            old = text_of(file)
+            new, line = replaced(command, old)
+            try:
+                yield from self._write(file.key, new, file.version)
+            except Conflict:
+                continue
+            return "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n" + (
+                lines_of(new.split("\n"), max(0, line - 2), line + 3)
+            )
+        raise ToolError(f"Somebody else is changing {command.path}. View it again.")
+
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> Steps[str]:
+        for _ in range(TRIES):
+            file = yield from self._existing_file(command.path)
+            lines = text_of(file).split("\n")
+            if lines[-1] == "":
+                lines.pop()
+            if not 0 <= command.insert_line <= len(lines):
+                raise ToolError(
+                    f"Invalid `insert_line` parameter: {command.insert_line}. "
+                    f"It should be within the range [0, {len(lines)}]."
+                )
+            lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
+            new = "\n".join(lines)
+            try:
+                yield from self._write(file.key, new if new.endswith("\n") else f"{new}\n", file.version)
+            except Conflict:
+                continue
+            return f"The file {command.path} has been edited."
+        raise ToolError(f"Somebody else is changing {command.path}. View it again.")
+
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> Steps[str]:
+        path = path_of(command.path)
+        if path == ROOT:
+            raise ToolError("Cannot delete the /memories directory itself")
+        if not (yield from self._delete_all(path)):
+            raise ToolError(f"The path {command.path} does not exist")
+        return f"Successfully deleted {command.path}"
+
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> Steps[str]:
+        old, new = path_of(command.old_path), path_of(command.new_path)
+        if old == ROOT:
+            raise ToolError("Cannot rename the /memories directory itself")
+        exists = ToolError(f"The destination {command.new_path} already exists")
+        file = yield from self._file(new)
+        if new == ROOT or file is not None or (yield from self._holds(new)):
+            raise exists
+        if new.startswith(f"{old}/"):
+            raise ToolError(f"The destination {command.new_path} lies in {command.old_path}")
+        file = yield from self._file(old)
+        moved = [file] if file is not None else (yield from self._below(old))
+        if not moved:
+            raise ToolError(f"The path {command.old_path} does not exist")
+        yield from self._directory_check(new)
+        # What is written first is never lost, should this end half-way.
+        for document in moved:
+            try:
+                yield from self._write(new + document.key.removeprefix(old), text_of(document), 0)
+            except Conflict as conflict:
+                raise exists from conflict
+            yield from self._delete(document.key)
+        return f"Successfully renamed {command.old_path} to {command.new_path}"
+
+    def clear(self) -> Steps[str]:
+        yield from self._delete_all(ROOT)
+        return "All memory cleared"
+
+    def _file(self, path: str) -> Steps[Document | None]:
+        try:
+            document: Document = yield calls.document(self.namespace, path, self.keys)
+        except NotFound:
+            return None
+        except Invalid as refusal:
+            raise ToolError(refusal.detail) from refusal
+        return document
+
+    def _existing_file(self, path: str) -> Steps[Document]:
+        file = yield from self._file(path_of(path))
+        if file is not None:
+            return file
+        if path_of(path) == ROOT or (yield from self._holds(path_of(path))):
+            raise ToolError(f"The path {path} is not a file.")
+        raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
+
+    def _below(self, path: str, limit: int | None = None) -> Steps[list[Document]]:
+        """The files of a directory and those below it, in the order of their paths."""
+        found: list[Document] = []
+        while limit is None or len(found) < limit:
+            options = {"key_prefix": f"{path}/", "limit": limit or PAGE, "offset": len(found), **self.keys}
+            page = (yield calls.search_documents(self.namespace, "", options)).items
+            found.extend(one.document for one in page if tuple(one.document.namespace) == self.namespace)
+            if len(page) < PAGE:
+                break
+        return sorted(found, key=lambda document: document.key.split("/"))
+
+    def _holds(self, path: str) -> Steps[bool]:
+        """Whether there are files below a path."""
+        return bool((yield from self._below(path, limit=1)))
+
+    def _directory_check(self, path: str) -> Steps[None]:
+        """Raises ToolError where what is to hold the new file is a file itself."""
+        parent = posixpath.dirname(path)
+        while parent != ROOT:
+            if (yield from self._file(parent)) is not None:
+                raise ToolError(f"The path {parent} is not a directory.")
+            parent = posixpath.dirname(parent)
+
+    def _write(self, path: str, text: str, base_version: int) -> Steps[None]:
+        """Raises Conflict where the file has another version by now, and ToolError for any other refusal."""
+        try:
+            yield calls.put_document(
+                self.namespace, path, {"content": text}, {"base_version": base_version, **self.keys}
+            )
+        except (Conflict, Invalid) as refusal:
+            if isinstance(refusal, Conflict) and "version" in refusal.problem:
+                raise
+            raise ToolError(refusal.detail) from refusal
+
+    def _delete(self, path: str) -> Steps[bool]:
+        try:
+            yield calls.delete_document(self.namespace, path, self.keys)
+        except NotFound:
+            return False
+        except (Conflict, Invalid) as refusal:
+            raise ToolError(refusal.detail) from refusal
+        return True
+
+    def _delete_all(self, path: str) -> Steps[bool]:
+        """Whether there was anything to delete: a file, or the files of a directory."""
+        if path != ROOT and (yield from self._delete(path)):
+            return True
+        below = yield from self._below(path)
+        for document in below:
+            yield from self._delete(document.key)
+        return bool(below)
+
+
+class MemoryTool(BetaAbstractMemoryTool):
+    """The memory tool for `Anthropic`. `project` and `task` are the keys to which its files belong."""
+
+    def __init__(self, nous: Nous | None = None, *, project: str = "", task: str = "") -> None:
+        super().__init__()
+        self.nous = nous or Nous()
+        self.files = MemoryFiles(project=project, task=task)
+
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        return run_steps(self.nous, self.files.view(command))
+
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        return run_steps(self.nous, self.files.create(command))
+
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        return run_steps(self.nous, self.files.str_replace(command))
+
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        return run_steps(self.nous, self.files.insert(command))
+
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        return run_steps(self.nous, self.files.delete(command))
+
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        return run_steps(self.nous, self.files.rename(command))
+
+    def clear_all_memory(self) -> str:
+        return run_steps(self.nous, self.files.clear())
+
+
+class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
+    """The memory tool for `AsyncAnthropic`. See `MemoryTool`."""
+
+    def __init__(self, nous: AsyncNous | None = None, *, project: str = "", task: str = "") -> None:
+        super().__init__()
+        self.nous = nous or AsyncNous()
+        self.files = MemoryFiles(project=project, task=task)
+
+    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        return await arun_steps(self.nous, self.files.view(command))
+
+    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        return await arun_steps(self.nous, self.files.create(command))
+
+    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        return await arun_steps(self.nous, self.files.str_replace(command))
+
+    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        return await arun_steps(self.nous, self.files.insert(command))
+
+    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        return await arun_steps(self.nous, self.files.delete(command))
+
+    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        return await arun_steps(self.nous, self.files.rename(command))
+
+    async def clear_all_memory(self) -> str:
+        return await arun_steps(self.nous, self.files.clear())
+
+
+def path_of(path: str) -> str:
+    """A path in its one form. Raises ToolError for one that is not below /memories."""
+    if path != ROOT and not path.startswith(f"{ROOT}/"):
+        raise ToolError(f"Path must start with /memories, got: {path}")
+    found = posixpath.normpath(path)
+    if found != ROOT and not found.startswith(f"{ROOT}/"):
+        raise ToolError(f"Path {path} would escape /memories directory")
+    return found
+
+
+def text_of(document: Document) -> str:
+    """The text of a file; of a document that was written elsewhere, its value as JSON."""
+    content = document.value.get("content")
+    if isinstance(content, str) and len(document.value) == 1:
+        return content
+    return json.dumps(document.value, indent=2, ensure_ascii=False)
+
+
+def lines_of(lines: Sequence[str], begin: int, end: int) -> str:
+    """Lines from `begin`, counted from 0, to before `end`, with their numbers."""
+    shown = lines[begin:end]
+    return "\n".join(f"{str(begin + place).rjust(LINE_NUMBER_WIDTH)}\t{line}" for place, line in enumerate(shown, 1))
+
+
+def numbered(path: str, text: str, view_range: Sequence[int] | None) -> str:
+    """A file as the tool shows it."""
+    lines = text.split("\n")
+    if len(lines) > MAX_LINES:
+        raise ToolError(f"File {path} exceeds maximum line limit of 999,999 lines.")
+    begin, end = 0, len(lines)
+    if view_range and len(view_range) == 2:
+        begin, end = max(1, view_range[0]) - 1, len(lines) if view_range[1] == -1 else view_range[1]
+    return f"Here's the content of {path} with line numbers:\n{lines_of(lines, begin, end)}"
+
+
+def directory(shown: str, path: str, files: Sequence[Document]) -> str:
+    """A directory as the tool shows it, two levels deep, without what begins with a dot."""
+    sizes: dict[tuple[str, ...], int] = {}
+    whole = 0
+    for document in files:
+        parts = document.key.removeprefix(f"{path}/").split("/")
+        size = len(text_of(document).encode())
+        whole += size
+        if any(part.startswith(".") for part in parts[:VIEWED_LEVELS]):
+            parts = parts[: next(place for place, part in enumerate(parts) if part.startswith("."))]
+            names = [(*parts[:depth], "") for depth in range(1, len(parts) + 1)]
+        else:
+            names = [(*parts[:depth], "") for depth in range(1, len(parts))] + [tuple(parts)]
+        for name in names:
+            if len([part for part in name if part]) <= VIEWED_LEVELS:
+                sizes[name] = sizes.get(name, 0) + size
+    header = f"Here're the files and directories up to 2 levels deep in {shown}, excluding hidden items:"
+    lines = [f"{file_size(whole)}\t{shown}"]
+    lines.extend(f"{file_size(sizes[name])}\t{shown}/{'/'.join(name)}" for name in sorted(sizes))
+    return f"{header}\n" + "\n".join(lines)
+
+
+def file_size(size: int) -> str:
+    """Bytes as the tool writes them: 0B, 512B, 1.5K."""
+    if size == 0:
+        return "0B"
+    unit = min((size.bit_length() - 1) // 10, 3)
+    number = size / 1024**unit
+    return f"{int(number) if number == int(number) else f'{number:.1f}'}{'BKMG'[unit]}"
+
+
+def replaced(command: BetaMemoryTool20250818StrReplaceCommand, text: str) -> tuple[str, int]:
+    """The text after the replacement, and the line of it, counted from 0. Raises ToolError unless there is one."""
+    old = command.old_str
+    places = [place for place in range(len(text)) if text.startswith(old, place)]
+    if text.count(old) == 0:
+        raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {command.path}.")
+    if text.count(old) > 1:
+        lines = ", ".join(str(text[:place].count("\n") + 1) for place in places)
+        raise ToolError(
+            f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
+            "Please ensure it is unique"
+        )
+    return text.replace(old, command.new_str), text[: places[0]].count("\n")

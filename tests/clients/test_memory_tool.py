@@ -1,0 +1,214 @@
+"""Anthropic's memory tool over the real server: what the SDK's own tool for files answers, this one answers too."""
+
+import random
+import re
+
+import anthropic
+import pytest
+from anthropic.lib.tools import ToolError
+from anthropic.lib.tools._beta_builtin_memory_tool import BetaLocalFilesystemMemoryTool
+from nous_client import AsyncNous, Nous
+from nous_client.anthropic import AsyncMemoryTool, MemoryTool
+
+from memory.models import Document
+from memory.services.indexing import embeddings_make
+from tests.event_loops import to_its_end
+from tests.judge_server import KEY, JudgeServer, Reply
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PATHS = [
+    "/memories",
+    "/memories/notes.md",
+    "/memories/people/tim.md",
+    "/memories/people/tom.md",
+    "/memories/people",
+    "/memories/a/b/c/deep.txt",
+    "/memories/a/b",
+    "/memories/.hidden",
+    "/memories/none",
+    "/memories/people/../notes.md",
+    "/memories/../etc/passwd",
+    "/etc/passwd",
+]
+FILES = [path for path in PATHS if path not in ("/memories/a/b", "/memories/people")]
+TEXTS = ["", "One.\n", "One.\nTwo.\nThree.\nFour.\nFive.\nSix.", "Tim likes tea.\nTim likes tea.\n", "é\r\nx" * 400]
+
+
+@pytest.fixture
+def nous(live_server, other_token):
+    with Nous(live_server.url, other_token, retries=0) as client:
+        yield client
+
+
+@pytest.fixture
+def tool(nous):
+    return MemoryTool(nous)
+
+
+def said(tool, command):
+    """What a command answers, or the error that the model reads. Sizes of directories, which disks differ in, are left
+    out."""
+    try:
+        answer = tool.call(command)
+    except ToolError as error:
+        answer = f"error: {error.content}"
+    return re.sub(r"(?m)^\S+\t(/memories(?:/\S*/|/\S*(?=$)|$))", _size_of_file, answer)
+
+
+def _size_of_file(match):
+    whole, path = match[0], match[1]
+    return whole if re.search(r"\.(md|txt)$", path) else f"-\t{path}"
+
+
+def any_command(rng):
+    path = rng.choice(PATHS)
+    match rng.choice(["view", "view", "create", "create", "str_replace", "insert", "delete", "rename"]):
+        case "view":
+            return {"command": "view", "path": path} | rng.choice(
+                [{}, {"view_range": [2, 3]}, {"view_range": [0, -1]}, {"view_range": [9, 12]}]
+            )
+        case "create":
+            return {"command": "create", "path": rng.choice(FILES[1:]), "file_text": rng.choice(TEXTS)}
+        case "str_replace":
+            old = rng.choice(["One.", "Tim likes tea.", "Three.\n", "nothing", "x"])
+            return {"command": "str_replace", "path": path, "old_str": old, "new_str": rng.choice(["", "New.\nLine."])}
+        case "insert":
+            text = rng.choice(["In.\n", "In.", ""])
+            return {"command": "insert", "path": path, "insert_line": rng.choice([-1, 0, 1, 99]), "insert_text": text}
+        case "delete":
+            return {"command": "delete", "path": path}
+    return {"command": "rename", "old_path": path, "new_path": rng.choice(FILES)}
+
+
+def comparable(tool, command):
+    """Whether a disk would do the same: it keeps empty directories, and refuses a few things by other errors."""
+    paths = [command[name] for name in ("path", "old_path", "new_path") if name in command]
+    if command["command"] == "rename":
+        return not any(one == "/memories" or one.startswith(f"{other}/") for one in paths for other in paths)
+    return True
+
+
+def test_tool_answers_as_that_of_the_sdk(tool, bruno, tmp_path):
+    rng = random.Random(7)
+    known = BetaLocalFilesystemMemoryTool(str(tmp_path))
+    done = 0
+    for _ in range(90):
+        command = any_command(rng)
+        if not comparable(tool, command):
+            continue
+        answer = said(known, command)
+        _empty_directories_remove(known.memory_root)
+        assert said(tool, command) == answer, command
+        done += not answer.startswith("error")
+    assert done > 25
+
+
+def _empty_directories_remove(root):
+    for directory in sorted((path for path in root.rglob("*") if path.is_dir()), reverse=True):
+        if not any(directory.iterdir()):
+            directory.rmdir()
+
+
+def test_tool_keeps_versions_that_people_see_and_undo(tool, nous, bruno, api, charlie):
+    path = "/memories/tea.md"
+    tool.call({"command": "create", "path": path, "file_text": "Tim likes tea.\n"})
+    tool.call({"command": "str_replace", "path": path, "old_str": "tea", "new_str": "rum"})
+    tool.call({"command": "rename", "old_path": path, "new_path": "/memories/drinks.md"})
+    assert [row.value["content"] for row in Document.objects.filter(key=path).order_by("version")] == [
+        "Tim likes tea.\n", "Tim likes rum.\n",
+    ]  # fmt: skip
+    first = Document.objects.get(key=path, version=1)
+    assert api.as_person(charlie).post(f"/documents/{first.pk}/restore?agent=bruno", {}).status_code == 200
+    assert "Tim likes tea." in tool.call({"command": "view", "path": path})
+    for command in (
+        {"command": "str_replace", "path": path, "old_str": "tea", "new_str": "rum"},
+        {"command": "insert", "path": path, "insert_line": 0, "insert_text": "No."},
+        {"command": "delete", "path": path},
+        {"command": "delete", "path": "/memories/tea.md"},
+    ):
+        with pytest.raises(ToolError, match="only people change it"):
+            tool.call(command)
+    tool.call({"command": "delete", "path": "/memories/drinks.md"})
+    # Nothing is lost: what was deleted is retired.
+    assert Document.objects.filter(key="/memories/drinks.md", active=False).count() == 1
+    # A value that was written elsewhere is shown as JSON; too long a file is refused in a sentence.
+    nous.put_document(["memories"], "/memories/x.json", {"a": 1})
+    assert '"a": 1' in tool.call({"command": "view", "path": "/memories/x.json"})
+    with pytest.raises(ToolError, match="100,000 characters"):
+        tool.call({"command": "create", "path": "/memories/long.md", "file_text": "x" * 100_001})
+    with pytest.raises(ToolError, match="not a directory"):
+        tool.call({"command": "create", "path": f"{path}/more.md", "file_text": "x"})
+    with pytest.raises(ToolError, match="lies in"):
+        tool.call({"command": "rename", "old_path": path, "new_path": f"{path}/x"})
+
+
+def test_tool_changes_a_file_that_somebody_else_changed_meanwhile(tool, nous, bruno, monkeypatch):
+    path = "/memories/notes.md"
+    tool.call({"command": "create", "path": path, "file_text": "a\nb\n"})
+    send, meanwhile = nous.send, iter(["a\nb\nc\n", None])
+
+    def interrupted(call):
+        if call.method == "PUT" and (text := next(meanwhile, None)):
+            nous.put_document(["memories"], path, {"content": text})
+        return send(call)
+
+    monkeypatch.setattr(nous, "send", interrupted)
+    tool.call({"command": "str_replace", "path": path, "old_str": "b", "new_str": "B"})
+    assert nous.document(["memories"], path).value == {"content": "a\nB\nc\n"}
+
+
+def test_tool_in_a_run_of_the_sdk_and_in_the_next_prompt(nous, api, other_token, bruno):
+    """A whole turn: the model writes a file, the turn is reported, and the next prompt says what the file says."""
+    command = {"command": "create", "path": "/memories/tea.md", "file_text": "Tim drinks green tea from Kyoto."}
+    with JudgeServer() as server:
+        use = {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": command}
+        server.queue(
+            Reply(content=[use], stop_reason="tool_use"),
+            Reply(content=[{"type": "text", "text": "I will remember it."}], stop_reason="end_turn"),
+        )
+        model = anthropic.Anthropic(api_key=KEY, base_url=server.url)
+        with nous.turn("s", "I drink green tea from Kyoto.") as turn:
+            runner = model.beta.messages.tool_runner(
+                model="claude-sonnet-5",
+                max_tokens=200,
+                system=turn.system_prompt,
+                messages=[{"role": "user", "content": turn.input}],
+                tools=[MemoryTool(nous)],
+            )
+            turn.answer = runner.until_done().content[0].text
+        assert server.requests[0]["tools"] == [{"type": "memory_20250818", "name": "memory"}]
+        result = server.requests[1]["messages"][-1]["content"][0]
+        assert result["content"] == "File created successfully at: /memories/tea.md"
+    embeddings_make()
+    question = "Which tea does Tim drink?"
+    prompt = nous.context(question, "s").system_prompt
+    assert "Tim drinks green tea from Kyoto." in prompt
+    asked = api.as_token(other_token).post("/context", {"session_id": "s", "input": question, "dry_run": True}).json()
+    assert asked["system_prompt"] == prompt
+
+
+def test_tool_works_asynchronously_and_by_project(live_server, other_token, bruno):
+    async def run():
+        async with AsyncNous(live_server.url, other_token) as nous:
+            tool = AsyncMemoryTool(nous, project="regatta")
+            answers = [
+                await tool.call(command)
+                for command in (
+                    {"command": "create", "path": "/memories/a.md", "file_text": "One."},
+                    {"command": "insert", "path": "/memories/a.md", "insert_line": 1, "insert_text": "Two."},
+                    {"command": "str_replace", "path": "/memories/a.md", "old_str": "One", "new_str": "1"},
+                    {"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/b.md"},
+                    {"command": "view", "path": "/memories"},
+                    {"command": "delete", "path": "/memories/b.md"},
+                )
+            ]
+            await tool.call({"command": "create", "path": "/memories/c/d.md", "file_text": "One."})
+            return answers, await tool.clear_all_memory()
+
+    answers, cleared = to_its_end(run())
+    assert answers[4].splitlines()[1:] == ["8B\t/memories", "8B\t/memories/b.md"]
+    assert answers[5] == "Successfully deleted /memories/b.md"
+    assert cleared == "All memory cleared"
+    assert not Document.objects.filter(active=True).exists()
+    assert set(Document.objects.values_list("project", flat=True)) == {"regatta"}
