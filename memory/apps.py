@@ -15,6 +15,7 @@ class MemoryConfig(AppConfig):
         from memory.schemas.change_bodies import MEMORY_BODIES
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
+        from memory.services.import_erasure import imports_erase
         from memory.services.job_erasure import questions_erase
         from memory.types import MEMORY_TYPES
 
@@ -23,5 +24,5 @@ class MemoryConfig(AppConfig):
             scope_extend("memory:write", {one.permission(action) for action in one.tokens_may if action != "view"})
         bodies.update(MEMORY_BODIES)
         profile_sources.append(profile_texts)
-        erasers.append(questions_erase)
+        erasers.extend([questions_erase, imports_erase])
         post_spawn.connect(reaper_start, dispatch_uid="memory.lifecycle.reaper")

@@ -7,6 +7,7 @@ from memory.models.documents import Document
 from memory.models.episodes import Episode, EpisodeEvent
 from memory.models.events import Event, EventKind, EventSequence, LongTermEntry, LoopSummary
 from memory.models.facts import Fact, FactChange
+from memory.models.imports import ImportedMemory
 from memory.models.jobs import Job
 from memory.models.judge import JudgeCall, JudgeTask
 from memory.models.procedures import Procedure
@@ -28,6 +29,7 @@ __all__ = [
     "EventSequence",
     "Fact",
     "FactChange",
+    "ImportedMemory",
     "IndexStatus",
     "ItemType",
     "Job",

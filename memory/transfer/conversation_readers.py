@@ -5,7 +5,6 @@ which a repeated import finds what it has stored already.
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,9 +14,8 @@ from typing import Any
 
 from memory.layers.event_validation import EVENT_FIELDS
 from memory.transfer.json_reader import BadJson, json_read
-from nousweb.lib.errors import Invalid
+from memory.transfer.json_values import BadEntry, list_check, moment_get, plain_text, text_get, texts_kept, value_get
 
-MAX_PLACE_CHARACTERS = 200
 SESSION = re.compile(r"session_[0-9]{1,9}")
 
 
@@ -28,18 +26,6 @@ class Turn:
     position: str
     event: dict[str, Any]
     share: float
-
-
-def place_shown(place: str) -> str:
-    """A place as a refusal names it: on one line, and short, since files name their conversations as they like."""
-    return " ".join(place.split())[:MAX_PLACE_CHARACTERS]
-
-
-class BadConversation(Invalid):
-    """The file cannot be read as this format; the message says where."""
-
-    def __init__(self, place: str, why: str) -> None:
-        super().__init__(f"{place_shown(place)}: {why}", field="file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +53,7 @@ class Source:
         if self.conversation is None:
             return numbered
         if not 1 <= self.conversation <= len(numbered):
-            raise BadConversation(self.path.name, f"there are {len(numbered)} conversations, no {self.conversation}.")
+            raise BadEntry(self.path.name, f"there are {len(numbered)} conversations, no {self.conversation}.")
         return [numbered[self.conversation - 1]]
 
 
@@ -79,20 +65,20 @@ def read_locomo(source: Source) -> Iterator[Turn]:
     samples = _json(source.path)
     chosen = source.chosen(samples if isinstance(samples, list) else [samples])
     for done, (number, sample) in enumerate(chosen):
-        name = _text(sample, "sample_id", f"conversation {number}", default=f"conversation-{number}")
-        talk = _get(sample, "conversation", name)
-        first_speaker = _text(talk, "speaker_a", name)
+        name = text_get(sample, "sample_id", f"conversation {number}", default=f"conversation-{number}")
+        talk = value_get(sample, "conversation", name)
+        first_speaker = text_get(talk, "speaker_a", name)
         sessions = sorted(
             (int(key.removeprefix("session_")), key)
             for key, turns in talk.items()
-            if SESSION.fullmatch(key) and _is_list(f"{name} {key}", turns)
+            if SESSION.fullmatch(key) and list_check(f"{name} {key}", turns)
         )
         for place, (session, key) in enumerate(sessions):
-            ts = _locomo_moment(f"{name} session {session}", _get(talk, f"{key}_date_time", f"{name} {key}"))
+            ts = _locomo_moment(f"{name} session {session}", value_get(talk, f"{key}_date_time", f"{name} {key}"))
             for index, turn in enumerate(talk[key], 1):
                 where = f"{name} session {session} turn {index}"
-                speaker, text = _text(turn, "speaker", where), _text(turn, "text", where)
-                dia_id = _text(turn, "dia_id", where, default=f"D{session}:{index}")
+                speaker, text = text_get(turn, "speaker", where), text_get(turn, "text", where)
+                dia_id = text_get(turn, "dia_id", where, default=f"D{session}:{index}")
                 caption = turn.get("blip_caption")
                 content = f"{speaker}: {text}" + (f" [{caption}]" if isinstance(caption, str) and caption else "")
                 yield Turn(
@@ -120,68 +106,70 @@ def read_jsonl(source: Source) -> Iterator[Turn]:
             where = f"line {number}"
             event = _parse(raw, where)
             if not isinstance(event, dict):
-                raise BadConversation(where, "this is not an object.")
+                raise BadEntry(where, "this is not an object.")
             if unknown := sorted(set(event) - EVENT_FIELDS):
-                raise BadConversation(where, f"a field is not known: {unknown[0][:60]!r}.")
+                raise BadEntry(where, f"a field is not known: {unknown[0][:60]!r}.")
             ts = event.get("ts")
-            event = {"loop_id": source.path.stem[:100].strip() or "import", **event, "ts": _moment(where, ts)}
+            event = {"loop_id": source.path.stem[:100].strip() or "import", **event, "ts": moment_get(where, ts)}
             yield Turn(f"line {number}", event, read / size)
 
 
 def read_openai(source: Source) -> Iterator[Turn]:
     """Messages of OpenAI's chat completions: a list of them, {"messages": […]}, or many of these (also as lines)."""
     for where, loop_id, message, share in _messages(source):
-        role = _text(message, "role", where)
-        ts = _moment(where, message.get("timestamp") or message.get("created_at"))
+        role = text_get(message, "role", where)
+        ts = moment_get(where, message.get("timestamp") or message.get("created_at"))
         base = {"loop_id": loop_id, "ts": ts}
-        text = _plain_text(where, message.get("content"))
+        text = plain_text(where, message.get("content"))
         if role in ("system", "developer"):
             yield from _turn(where, "", base, "system_event", text, {"role": role}, share)
         elif role == "user":
             yield from _turn(where, "", base, source.input_kind, text, _named(message), share)
         elif role in ("tool", "function"):
-            metadata = _kept(message, "tool_call_id", "name")
+            metadata = texts_kept(message, "tool_call_id", "name")
             yield from _turn(where, "", base, "tool_result", text, metadata, share)
         elif role == "assistant":
             # The text goes with the calls; without any it is the answer.
             calls = message.get("tool_calls") or []
-            _is_list(f"{where}: tool_calls", calls)
+            list_check(f"{where}: tool_calls", calls)
             for index, call in enumerate(calls):
-                function = _get(call, "function", where)
-                name, arguments = _text(function, "name", where), _text(function, "arguments", where, default="")
-                metadata = {"tool": name, **_kept(call, "id")}
+                function = value_get(call, "function", where)
+                name, arguments = text_get(function, "name", where), text_get(function, "arguments", where, default="")
+                metadata = {"tool": name, **texts_kept(call, "id")}
                 yield from _turn(
                     where, f" call {index + 1}", base, "tool_call", f"{name}({arguments})", metadata, share
                 )
             yield from _turn(where, "", base, source.output_kind, text, _named(message), share)
         else:
-            raise BadConversation(where, f"role {str(role)[:40]!r} is not known.")
+            raise BadEntry(where, f"role {str(role)[:40]!r} is not known.")
 
 
 def read_anthropic(source: Source) -> Iterator[Turn]:
     """Messages of Anthropic's Messages API: {"system", "messages": […]} or the list alone, or many (also as lines)."""
     for where, loop_id, message, share in _messages(source):
-        role = _text(message, "role", where)
+        role = text_get(message, "role", where)
         if role not in ("user", "assistant", "system"):
-            raise BadConversation(where, f"role {str(role)[:40]!r} is not known.")
+            raise BadEntry(where, f"role {str(role)[:40]!r} is not known.")
         kind = {"user": source.input_kind, "assistant": source.output_kind}.get(role, "system_event")
-        base = {"loop_id": loop_id, "ts": _moment(where, message.get("timestamp") or message.get("created_at"))}
+        base = {"loop_id": loop_id, "ts": moment_get(where, message.get("timestamp") or message.get("created_at"))}
         content = message.get("content")
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
         for index, block in enumerate(blocks, 1):
             if not isinstance(block, dict):
-                raise BadConversation(where, f"block {index} is not an object.")
+                raise BadEntry(where, f"block {index} is not an object.")
             suffix = f" block {index}" if len(blocks) > 1 else ""
             if block.get("type") == "tool_use":
-                name = _text(block, "name", where)
+                name = text_get(block, "name", where)
                 call = f"{name}({json.dumps(block.get('input', {}), ensure_ascii=False)})"
-                yield from _turn(where, suffix, base, "tool_call", call, {"tool": name, **_kept(block, "id")}, share)
+                yield from _turn(
+                    where, suffix, base, "tool_call", call, {"tool": name, **texts_kept(block, "id")}, share
+                )
             elif block.get("type") == "tool_result":
-                text = _plain_text(where, block.get("content"))
+                text = plain_text(where, block.get("content"))
                 result = "error" if block.get("is_error") else "tool_result"
-                yield from _turn(where, suffix, base, result, text, _kept(block, "tool_use_id"), share)
+                yield from _turn(where, suffix, base, result, text, texts_kept(block, "tool_use_id"), share)
             else:
-                yield from _turn(where, suffix, base, kind, _plain_text(where, [block]), {}, share)
+                yield from _turn(where, suffix, base, kind, plain_text(where, [block]), {}, share)
 
 
 READERS: dict[str, Callable[[Source], Iterator[Turn]]] = {
@@ -198,7 +186,7 @@ def _messages(source: Source) -> Iterator[tuple[str, str, dict[str, Any], float]
     if isinstance(held, dict):
         held = [held]
     elif not isinstance(held, list):
-        raise BadConversation(source.path.name, "there are no messages.")
+        raise BadEntry(source.path.name, "there are no messages.")
     elif held and isinstance(held[0], dict) and "role" in held[0]:
         held = [{"messages": held}]
     chosen = source.chosen(held)
@@ -206,17 +194,17 @@ def _messages(source: Source) -> Iterator[tuple[str, str, dict[str, Any], float]
         name = f"conversation {number}"
         if isinstance(conversation, list):
             conversation = {"messages": conversation}
-        messages = _get(conversation, "messages", name)
-        _is_list(f"{name}: messages", messages)
+        messages = value_get(conversation, "messages", name)
+        list_check(f"{name}: messages", messages)
         if conversation.get("system"):
             messages = [{"role": "system", "content": conversation["system"]}, *messages]
         if isinstance(number_of := conversation.get("id"), int) and not isinstance(number_of, bool):
             conversation["id"] = str(number_of)
-        loop_id = _text(conversation, "id", name, default="")[:100] or f"{source.path.stem[:80].strip()}/{number}"
+        loop_id = text_get(conversation, "id", name, default="")[:100] or f"{source.path.stem[:80].strip()}/{number}"
         for place, message in enumerate(messages, 1):
             where = f"{name} message {place}"
             if not isinstance(message, dict):
-                raise BadConversation(where, "this is not an object.")
+                raise BadEntry(where, "this is not an object.")
             yield where, loop_id, message, (done + place / len(messages)) / len(chosen)
 
 
@@ -228,53 +216,9 @@ def _turn(
         yield Turn(where + suffix, {**base, "kind": kind, "content": text, "metadata": metadata}, share)
 
 
-def _plain_text(where: str, content: Any) -> str:
-    """What a message says: its text parts; others are named in brackets."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    _is_list(f"{where}: content", content)
-    texts = []
-    for place, part in enumerate(content, 1):
-        if isinstance(part, str):
-            texts.append(part)
-            continue
-        held = f"{where} part {place}"
-        kind = _text(part, "type", held, default="part")
-        name = next((name for name in ("text", "thinking") if part.get(name) is not None), "")
-        texts.append(_text(part, name, held) if name else "" if "text" in part else f"[{kind}]")
-    return "\n".join(text for text in texts if text)
-
-
 def _named(message: dict[str, Any]) -> dict[str, Any]:
     name = message.get("name")
     return {"speaker": name} if isinstance(name, str) and name else {}
-
-
-def _kept(source: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: source[name] for name in names if isinstance(source.get(name), str)}
-
-
-def _get(holder: Any, name: str, where: str, default: Any = None) -> Any:
-    if not isinstance(holder, dict):
-        raise BadConversation(where, "this is not an object.")
-    value = holder.get(name)
-    value = default if value is None else value
-    if value is None:
-        raise BadConversation(where, f"{name} is missing.")
-    return value
-
-
-def _text(holder: Any, name: str, where: str, default: str | None = None) -> str:
-    value = _get(holder, name, where, default)
-    if not isinstance(value, str):
-        raise BadConversation(where, f"{name} is not text.")
-    return value
-
-
-def _is_list(where: str, value: Any) -> bool:
-    if not isinstance(value, list):
-        raise BadConversation(where, "this is not a list.")
-    return True
 
 
 def _json(path: Path) -> Any:
@@ -287,7 +231,7 @@ def _json_or_lines(path: Path) -> Any:
     lines = [(number, line) for number, line in enumerate(raw.splitlines(), 1) if line.strip()]
     try:
         return _parse(raw, path.name)
-    except BadConversation:
+    except BadEntry:
         if len(lines) < 2 or not lines[0][1].rstrip().endswith((b"}", b"]")):
             raise
         return [_parse(line, f"line {number}") for number, line in lines]
@@ -298,26 +242,11 @@ def _parse(raw: bytes, where: str) -> Any:
         return json_read(raw)
     except BadJson as error:
         at = f" line {error.line}" if error.line and raw.count(b"\n") > 1 else ""
-        raise BadConversation(f"{where}{at}", error.why) from error
-
-
-def _moment(where: str, value: Any) -> datetime | None:
-    """A moment given as ISO 8601 with its zone, or in seconds since 1970."""
-    if value is None:
-        return None
-    try:
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return datetime.fromtimestamp(value, UTC)
-        moment = datetime.fromisoformat(value)
-    except (ValueError, TypeError, OverflowError, OSError) as error:
-        raise BadConversation(where, "its time is neither ISO 8601 nor seconds since 1970.") from error
-    if moment.tzinfo is None:
-        raise BadConversation(where, "its time lacks its zone.")
-    return moment
+        raise BadEntry(f"{where}{at}", error.why) from error
 
 
 def _locomo_moment(where: str, text: Any) -> datetime:
     try:
         return datetime.strptime(str(text), "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
     except ValueError as error:
-        raise BadConversation(where, f"{str(text)[:60]!r} is no time such as “1:56 pm on 8 May, 2023”.") from error
+        raise BadEntry(where, f"{str(text)[:60]!r} is no time such as “1:56 pm on 8 May, 2023”.") from error

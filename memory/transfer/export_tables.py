@@ -16,6 +16,7 @@ from memory.models import (
     Event,
     Fact,
     FactChange,
+    ImportedMemory,
     LongTermEntry,
     LoopSummary,
     Procedure,
@@ -50,6 +51,7 @@ _FIRST: tuple[type[models.Model], ...] = (
 TABLES: list[type[models.Model]] = [
     *_FIRST,
     *(model for one in MEMORY_TYPES.values() for model in (one.model, *one.tables) if model not in _FIRST),
+    ImportedMemory,
 ]
 """In the order of a file: events, whose ids change, come before what refers to them.
 
@@ -111,6 +113,10 @@ VERBATIM = frozenset({(Event, "metadata"), (Document, "value")})
 """JSON columns in which nothing is looked for: the log and what agents keep by key stay word for word."""
 
 
+OWN = "of_the_persona"
+"""Ends the name by which a row says whether what a column refers to is of the persona that is exported."""
+
+
 def table_name(model: type[models.Model]) -> str:
     return model._meta.model_name or ""
 
@@ -130,13 +136,31 @@ def columns(model: type[models.Model]) -> list[models.Field]:
 
 def row_of(model: type[models.Model], row: models.Model) -> dict[str, Any]:
     """One row, ready for JSON; `importing` reads back exactly the same."""
-    return {column.attname: plain(getattr(row, column.attname)) for column in columns(model)}
+    return {
+        column.attname: plain(getattr(row, column.attname)) if getattr(row, f"{column.name}_{OWN}", True) else None
+        for column in columns(model)
+    }
 
 
-def rows_of(model: type[models.Model], agent_id: int) -> models.QuerySet:
-    """An agent's rows of one table, in an order that is the same every time."""
-    paths = {FactChange: "fact__agent_id", EpisodeEvent: "episode__agent_id"}
-    return model._default_manager.filter(**{paths.get(model, "agent_id"): agent_id}).order_by("pk")
+def rows_of(model: type[models.Model], agent_id: int, persona: str = "") -> models.QuerySet:
+    """An agent's rows of one table, in an order that is the same every time; those of one `persona` where it is named.
+
+    What is of neither persona, such as the identity, is of both. References to rows of the other one are None.
+    """
+    through = {FactChange: "fact__", EpisodeEvent: "episode__"}.get(model, "")
+    rows = model._default_manager.filter(**{f"{through}agent_id": agent_id}).order_by("pk")
+    if not persona or not (through or _has_persona(model)):
+        return rows
+    rows = rows.filter(**{f"{through}persona": persona})
+    for column in model._meta.concrete_fields:
+        if isinstance(column, models.ForeignKey) and column.null and _has_persona(column.related_model):
+            own = models.Q(**{f"{column.name}__persona": persona})
+            rows = rows.annotate(**{f"{column.name}_{OWN}": models.Case(models.When(own, then=True), default=False)})
+    return rows
+
+
+def _has_persona(model: Any) -> bool:
+    return any(column.name == "persona" for column in model._meta.concrete_fields)
 
 
 def plain(value: Any) -> Any:

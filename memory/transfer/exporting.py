@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from identity.models import Agent
+from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.transfer.export_tables import (
@@ -20,36 +20,44 @@ from memory.transfer.export_tables import (
     rows_of,
     table_name,
 )
+from nousweb.lib.errors import Invalid
 
 CHUNK = 1_000
 
 
-def agent_export(*, agent: Agent, by: Principal, with_audit: bool = False) -> Iterator[str]:
+def agent_export(*, agent: Agent, by: Principal, with_audit: bool = False, persona: str = "") -> Iterator[str]:
     """The lines of an agent's export, each with its line end; no tokens, and the audit trail only when asked.
 
     1. A header with the format, its version, and the agent.
-    2. A line a row: {"table", "row"}, of both personas. Ids of events are of this database; others are UUIDs.
+    2. A line a row: {"table", "row"}, of both personas or of the one that is named. Ids of events are of this database;
+       others are UUIDs.
     3. A line that counts the rows of each table, by which an import knows that the file is whole.
 
-    All lines are of one moment. Raises NotAllowed: no token exports, since an export holds both personas.
+    All lines are of one moment. Raises NotAllowed: no token exports, since an export holds both personas; Invalid for a
+    persona with the audit trail, which tells of both, or the subconscious alone, which builds on what is the actor's.
     """
     by.require(VIEW_SUBCONSCIOUS, agent)
-    return _lines(agent, with_audit)
+    if persona not in ("", Persona.ACTOR):
+        raise Invalid("persona is actor, or nothing for both.", field="persona")
+    if persona and with_audit:
+        raise Invalid("The audit trail tells of both personas.", field="persona")
+    return _lines(agent, with_audit, persona)
 
 
-def _lines(agent: Agent, with_audit: bool) -> Iterator[str]:
+def _lines(agent: Agent, with_audit: bool, persona: str) -> Iterator[str]:
     alone = not connection.in_atomic_block
     with transaction.atomic():
         if alone:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         header = {name: plain(getattr(agent, name)) for name in AGENT_FIELDS}
-        yield _line({"format": FORMAT, "version": VERSION, "agent": header})
+        of = {"persona": persona} if persona else {}
+        yield _line({"format": FORMAT, "version": VERSION, **of, "agent": header})
         counts = {}
         tables = (*TABLES, AUDIT_TABLE) if with_audit else TABLES
         for model in tables:
             name, count = table_name(model), 0
-            for row in rows_of(model, agent.pk).iterator(CHUNK):
+            for row in rows_of(model, agent.pk, persona).iterator(CHUNK):
                 yield _line({"table": name, "row": row_of(model, row)})
                 count += 1
             counts[name] = count

@@ -11,7 +11,8 @@ from identity.principal import Principal
 from memory.layers.event_policy import MAX_KEY_CHARACTERS
 from memory.layers.event_validation import events_check
 from memory.services.events import events_record
-from memory.transfer.conversation_readers import READERS, Source, Turn, place_shown
+from memory.transfer.conversation_readers import READERS, Source, Turn
+from memory.transfer.json_values import place_shown
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 

@@ -22,7 +22,7 @@ class BadJson(ValueError):
 def json_read(raw: bytes) -> Any:
     """The value in `raw`. Raises BadJson, also for numbers that JSON does not know and text that cannot be stored."""
     try:
-        value = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+        value = DECODER.decode(raw.decode("utf-8"))
     except BadJson:
         raise
     except json.JSONDecodeError as error:
@@ -33,10 +33,15 @@ def json_read(raw: bytes) -> Any:
         raise BadJson(f"it is nested more than {MAX_DEPTH} deep.") from error
     except ValueError as error:
         raise BadJson("it holds a number of too many digits.") from error
+    value_check(value)
+    return value
+
+
+def value_check(value: Any) -> None:
+    """Raise BadJson for a value that is nested too deep, or holds text that cannot be stored."""
     _depth_check(value)
     if why := first_unstorable(value):
         raise BadJson(why)
-    return value
 
 
 def _refuse_constant(name: str) -> Any:
@@ -62,3 +67,7 @@ def _depth_check(value: Any) -> None:
         if not level:
             return
     raise BadJson(f"it is nested more than {MAX_DEPTH} deep.")
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+"""Raises BadJson for numbers that JSON does not know."""

@@ -15,6 +15,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], str]] = {
     ),
     ("user", "create"): (("createsuperuser",), "make a person who may do everything"),
     ("import",): (("importagent",), "import an agent from a file that export wrote"),
+    ("import", "memory"): (("importmemory",), "import from mem0, LangGraph, Letta, ChatGPT or Claude"),
     ("import", "conversation"): (("importconversation",), "import a conversation into an agent's log"),
     ("export",): (("exportagent",), "export an agent with all its memory"),
     ("mcp",): (("mcp",), "serve MCP over standard input, as the agent whose token is in NOUS_TOKEN"),

@@ -28,6 +28,7 @@ from memory.models import (
     Event,
     Fact,
     FactChange,
+    ImportedMemory,
     LoopSummary,
     Procedure,
     SearchItem,
@@ -115,6 +116,11 @@ def stored(module_db):
         expectation_create(
             agent=ada, request=request_of(HARD), requirement="present", target="memory", item_type=item_type,
             item_id=str(item.pk), by=system,
+        )  # fmt: skip
+    for item_type, item in (("fact", second), ("event", made[0])):
+        ImportedMemory.objects.create(
+            agent=ada, persona="actor", system="mem0", key=item_type, source_id=HARD, content_hash="d",
+            item_type=item_type, item_id=str(item.pk), outcome="stored", file="a.json",
         )  # fmt: skip
     Agent.objects.filter(pk=ada.pk).update(config={"stm": {"window": 9}})
     return ada.pk, actor
@@ -301,6 +307,60 @@ def test_transfer_is_for_administrators_and_not_for_tokens(full, actor, bob, cha
         with pytest.raises(NotAllowed):
             agent_export(agent=full, by=by)
     assert "".join(agent_export(agent=full, by=Principal.of_user(charlie)))
+
+
+def test_export_after_an_import_says_the_same(full, exported, system, tmp_path):
+    """Line by line, but for the numbers of events, which are those of the database."""
+
+    def lines(path):
+        found, numbers = [], {}
+        for line in map(json.loads, path.read_text(encoding="utf-8").split("\n")[:-1]):
+            row = line.get("row", {})
+            if line.get("table") == "event":
+                row["id"] = numbers.setdefault(row["id"], len(numbers))
+            for name in ("event_id", "source_event_id"):
+                row |= {name: numbers[row[name]]} if row.get(name) is not None else {}
+            if "long_term_ids" in row:
+                row["long_term_ids"] = [numbers[key] for key in row["long_term_ids"]]
+            for held in [row, *(row.get("items") or [])]:
+                name = "item_id" if held is row else "id"
+                if "event" in (held.get("item_type"), held.get("type")):
+                    held[name] = numbers[int(held[name])]
+            found.append(line)
+        return found
+
+    first = exported("ada")
+    before = lines(first)
+    agent_erase(agent=full, by=system, reason="moved")
+    import_agent(first)
+    second = tmp_path / "again.jsonl"
+    call_command("exportagent", "ada", out=second, stderr=io.StringIO())
+    assert lines(second) == before
+
+
+def test_export_of_one_persona_holds_nothing_of_the_other(full, exported, tmp_path):
+    stray = Event.objects.filter(agent=full, persona="subconscious").first()
+    Fact.objects.filter(agent=full, source_event__isnull=False).update(source_event=stray)
+    path = exported("ada", persona="actor")
+    header, *rows, _ = map(json.loads, path.read_text(encoding="utf-8").split("\n")[:-1])
+    assert header["persona"] == "actor"
+    assert {one["row"].get("persona", "actor") for one in rows} == {"actor"}
+    assert not any(str(stray.pk) == str(one["row"].get("source_event_id")) for one in rows)
+    assert {one["table"] for one in rows} >= {"identityversion", "event", "fact", "factchange", "episodeevent"}
+    import_agent(path, slug="half")
+    half = Agent.objects.get(slug="half")
+    assert Event.objects.filter(agent=half).count() == Event.objects.filter(agent=full, persona="actor").count()
+    with pytest.raises(CommandError, match="tells of both"):
+        call_command("exportagent", "ada", persona="actor", audit=True)
+
+
+def test_document_of_the_format_names_every_column():
+    text = (Path(__file__).parents[2] / "docs" / "transfer.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^- \*\*`(\w+)`\.\*\* (.*)$", text, re.MULTILINE))
+    held = {model._meta.model_name: {column.attname for column in columns(model)} for model in (*TABLES, AUDIT_TABLE)}
+    assert list(told) == list(held), "the tables, in the order of a file"
+    for name, names in held.items():
+        assert names <= set(re.findall(r"`(\w+)`", told[name])), name
 
 
 def test_transfer_file_is_private_and_replaces_nothing(full, exported):

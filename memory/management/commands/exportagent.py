@@ -20,12 +20,14 @@ class Command(BaseCommand):
         parser.add_argument(
             "--out", type=Path, help="a new file, readable by its owner only; standard output by default"
         )
+        parser.add_argument("--persona", default="", choices=["", "actor"], help="without what is the subconscious's")
         parser.add_argument("--audit", action="store_true", help="with its audit trail")
 
     def handle(self, *args: Any, **options: Any) -> None:
         by = Principal.of_system("command line")
         try:
-            lines = agent_export(agent=agent_get(options["agent"]), by=by, with_audit=options["audit"])
+            agent = agent_get(options["agent"])
+            lines = agent_export(agent=agent, by=by, with_audit=options["audit"], persona=options["persona"])
         except DomainError as error:
             raise CommandError(error.detail) from error
         out: Path | None = options["out"]

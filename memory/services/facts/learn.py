@@ -36,7 +36,7 @@ from memory.services.facts.precheck import Precheck, fact_precheck, in_transacti
 from memory.services.facts.rejected_facts import rejected_like, relearned_review_open
 from memory.services.facts.repeated_facts import holds_of_both, repeated_review
 from memory.services.facts.resolution import AppliedResolution, Resolution, resolution_apply
-from memory.services.reviews.opening import PairQuestion, pair_reviews_open
+from memory.services.reviews.opening import pair_review_open
 from memory.services.subjects.registry import alias_enter, alias_find
 from memory.types import entry_of
 from nousweb.lib import clock
@@ -119,28 +119,56 @@ def fact_learn(
     fact = Fact(
         agent=agent,
         persona=persona or by.persona,
-        content=visible_text_check("content", content, MAX_CONTENT_CHARACTERS, required=True),
-        subject=visible_text_check("subject", subject, 200),
-        category=word_check("category", category),
-        kind=word_check("kind", kind) if kind else "",
-        scope=tier_of(choice_check("scope", scope, Scope.values), project, task),
-        project=project,
-        task=task,
-        tags=tags_check(tags),
-        confidence=unit_check("confidence", confidence),
-        importance=unit_check("importance", importance),
-        source=text_check("source", source, 200),
         source_episode=source_episode,
-        valid_from=moment_check("valid_from", valid_from),
-        valid_until=moment_check("valid_until", valid_until),
         endorsed=by.is_person,
-    )
-    if valid_from and valid_until and valid_until <= valid_from:
-        raise Invalid("valid_until must be later than valid_from.", field="valid_until")
+        **fact_fields_check(
+            content=content, subject=subject, category=category, kind=kind, scope=scope, project=project, task=task,
+            tags=tags, confidence=confidence, importance=importance, source=source, valid_from=valid_from,
+            valid_until=valid_until,
+        ),
+    )  # fmt: skip
     may_replace = {name for name, right in CATEGORY_PERMISSIONS.items() if by.may(right)}
     if precheck is None:
         precheck = Precheck() if in_transaction() else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
     return _learn(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats)
+
+
+def fact_fields_check(
+    *,
+    content: str,
+    subject: str = "",
+    category: str = DEFAULT_CATEGORY,
+    kind: str = "",
+    scope: str = Scope.GLOBAL,
+    project: str = "",
+    task: str = "",
+    tags: Sequence[str] = (),
+    confidence: float = 1.0,
+    importance: float = 0.5,
+    source: str = "",
+    valid_from: datetime | None = None,
+    valid_until: datetime | None = None,
+) -> dict[str, Any]:
+    """What is said of a fact, as it is stored. Raises Invalid, naming the field."""
+    project, task = key_check("project", project), key_check("task", task)
+    fields: dict[str, Any] = {
+        "content": visible_text_check("content", content, MAX_CONTENT_CHARACTERS, required=True),
+        "subject": visible_text_check("subject", subject, 200),
+        "category": word_check("category", category),
+        "kind": word_check("kind", kind) if kind else "",
+        "scope": tier_of(choice_check("scope", scope, Scope.values), project, task),
+        "project": project,
+        "task": task,
+        "tags": tags_check(tags),
+        "confidence": unit_check("confidence", confidence),
+        "importance": unit_check("importance", importance),
+        "source": text_check("source", source, 200),
+        "valid_from": moment_check("valid_from", valid_from),
+        "valid_until": moment_check("valid_until", valid_until),
+    }
+    if valid_from and valid_until and valid_until <= valid_from:
+        raise Invalid("valid_until must be later than valid_from.", field="valid_until")
+    return fields
 
 
 def _inherited(given: str | None, name: str, episode: Episode | None) -> str:
@@ -234,12 +262,18 @@ def fact_reconcile(
         else:
             superseded.append(replaced.old)
             fact = replaced.new
-    questions = [
-        PairQuestion(olds[match.fact_id], fact, match.comparison, precheck.verdicts.get(match.fact_id))
+    reviews = [
+        pair_review_open(
+            old=olds[match.fact_id],
+            new=fact,
+            comparison=match.comparison,
+            judged=precheck.verdicts.get(match.fact_id),
+            by=by,
+        )
         for match in [*refused, *ask]
         if match.fact_id in olds
     ]
-    opened = tuple(pair_reviews_open(questions, by=by))
+    opened = tuple(review for review in reviews if review is not None)
     action = "queued" if opened else "superseded" if superseded else "stored"
     return LearnResult(action, fact, tuple(superseded), opened)
 

@@ -1,0 +1,23 @@
+"""What imports keep of memory that is erased: that it was, so that no later import brings it back."""
+
+from collections.abc import Mapping
+
+from django.db.models import CharField, Q
+from django.db.models.functions import Cast
+
+from memory.models import Event, ImportedMemory, ItemType
+from memory.services.erasure import Erasure
+
+BLANK = {"source_id": "", "content_hash": "", "item_id": "", "file": "", "outcome": ImportedMemory.Outcome.ERASED}
+
+
+def imports_erase(erasure: Erasure) -> Mapping[str, int]:
+    """Blank the provenance of facts that are erased, and of the events of a project that is."""
+    if erasure.of_agent:
+        return {}
+    gone = Q(item_type=ItemType.FACT, item_id__in=[str(key) for key in erasure.fact_ids])
+    if erasure.project:
+        events = Event.objects.filter(agent=erasure.agent, project=erasure.project)
+        gone |= Q(item_type=ItemType.EVENT, item_id__in=events.values_list(Cast("pk", CharField())))
+    count = ImportedMemory.objects.filter(gone, agent=erasure.agent).update(**BLANK)
+    return {"importedmemory": count} if count else {}

@@ -1,0 +1,201 @@
+"""Reading a file of another tool through, without storing anything: what would come, and what cannot."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from identity.policy.sections import SECTION_NAMES, section_check
+from identity.principal import Principal
+from identity.services.guardrails import text_check as identity_text_check
+from memory.layers.event_validation import draft_check
+from memory.models.project_scope import key_check
+from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
+from memory.services.facts.learn import fact_fields_check
+from memory.transfer.json_stream import Record, records_read
+from memory.transfer.json_values import BadEntry, place_shown
+from memory.transfer.readers import FORMATS
+from memory.transfer.readers.entry import EVENT, FACT, IDENTITY, REFUSED, SKIPPED, Entry, ReadOptions, refused, skipped
+from memory.transfer.readers.letta import LEAVE_OUT
+from memory.transfer.source_file import parts_read
+from nousweb.lib import clock
+from nousweb.lib.errors import DomainError, Invalid
+
+MAX_EXAMPLES = 3
+WATCHED = 500
+"""Progress is reported after so many entries."""
+MAX_REFUSALS = 20
+"""Shown; all of them are counted."""
+RECORDS_LOOKED_AT = 20
+"""So many records may be unreadable before a format is recognised."""
+EXAMPLE_CHARACTERS = 100
+AGENT_EXPORT = "nous-agent"
+
+Watch = Callable[[float], None]
+"""Called with the share of the file that is read (0 to 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What to import, and as what.
+
+    `format` is one of FORMATS, or "" to recognise it. What comes belongs to `project` and `task`, facts to `category`,
+    unless the file says otherwise. `only` leaves out what is not of this user, namespace, agent or conversation.
+    `sections` are those of an identity by the label of a Letta block ("none" leaves a block out). With `skip_refused`
+    what cannot be stored is left out, instead of refusing the file.
+    """
+
+    path: Path
+    format: str = ""
+    persona: str = "actor"
+    project: str = ""
+    task: str = ""
+    category: str = DEFAULT_CATEGORY
+    only: str = ""
+    sections: Mapping[str, str] = field(default_factory=dict)
+    skip_refused: bool = False
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a file holds: entries by kind, what is skipped and why, what is refused, and the first examples."""
+
+    format: str
+    counts: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
+    refusals: list[str] = field(default_factory=list)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """Entries that can be stored."""
+        return self.counts.total()
+
+    def add(self, entry: Entry) -> None:
+        if entry.kind == SKIPPED:
+            self.skipped[entry.why] += 1
+        elif entry.kind == REFUSED:
+            self.refused += 1
+            if len(self.refusals) < MAX_REFUSALS:
+                self.refusals.append(f"{place_shown(entry.place)}: {entry.why}")
+        else:
+            self.counts[entry.kind] += 1
+            shown = self.examples.setdefault(entry.kind, [])
+            if len(shown) < MAX_EXAMPLES:
+                shown.append(f"{place_shown(entry.place)}: {_short(entry)}")
+
+
+def file_survey(request: ImportRequest, *, by: Principal, watch: Watch = lambda share: None) -> Survey:
+    """Read the whole file. Raises Invalid for a choice or a file that cannot be used as one, and OSError."""
+    request = request_check(request)
+    survey = Survey(request.format)
+    for number, (entry, share) in enumerate(entries_read(request, by=by)):
+        survey.add(entry)
+        if number % WATCHED == 0:
+            watch(share)
+    return survey
+
+
+def request_check(request: ImportRequest) -> ImportRequest:
+    """The request with its format recognised and its choices checked. Raises Invalid, naming the field."""
+    if request.persona not in ("actor", "subconscious"):
+        raise Invalid("persona is actor or subconscious.", field="persona")
+    if request.format and request.format not in FORMATS:
+        raise Invalid(f"format is one of {', '.join(FORMATS)}.", field="format")
+    if request.category in CATEGORY_PERMISSIONS:
+        raise Invalid(
+            f"category: no import makes a {request.category}, since it steers every prompt; a person writes it.",
+            field="category",
+        )
+    for label, section in request.sections.items():
+        if section != LEAVE_OUT:
+            section_check(section)
+        if not label:
+            raise Invalid(
+                f"section names a block and one of {', '.join((*SECTION_NAMES, LEAVE_OUT))}.", field="section"
+            )
+    return replace(
+        request,
+        format=request.format or format_find(request.path),
+        project=key_check("project", request.project),
+        task=key_check("task", request.task),
+    )
+
+
+def format_find(path: Path) -> str:
+    """The format of a file, by the first of its records. Raises Invalid when none fits, BadEntry, or OSError."""
+    lists = {name for one in FORMATS.values() for name in one.lists}
+    for part in parts_read(path):
+        for number, record in enumerate(records_read(part.file, lists)):
+            value = record.value
+            if isinstance(value, dict):
+                if value.get("format") == AGENT_EXPORT:
+                    raise BadEntry(path.name, "this is an exported agent; `nous import FILE` makes an agent of it.")
+                for one in FORMATS.values():
+                    if one.fits(value):
+                        return one.name
+            if number >= RECORDS_LOOKED_AT:
+                break
+    raise BadEntry(path.name, f"its format is not recognised; name it: {', '.join(FORMATS)}.")
+
+
+def entries_read(request: ImportRequest, *, by: Principal) -> Iterator[tuple[Entry, float]]:
+    """Every entry of the file, checked, with the share of the file that is read then."""
+    reader = FORMATS[request.format]
+    options = ReadOptions(request.persona, request.sections)
+    for part in parts_read(request.path):
+        for record in records_read(part.file, reader.lists):
+            share = part.share(record.read)
+            if part.name:
+                record = replace(record, place=f"{part.name} {record.place}")
+            for entry in _entries(record, reader.entries, options):
+                yield _checked(entry, request, by), share
+
+
+def _entries(
+    record: Record, read: Callable[[Record, ReadOptions], Iterator[Entry]], options: ReadOptions
+) -> Iterator[Entry]:
+    if record.why:
+        yield refused(record.place, record.why)
+        return
+    try:
+        yield from read(record, options)
+    except BadEntry as error:
+        yield refused(record.place, error.detail.removeprefix(f"{place_shown(record.place)}: "))
+
+
+def _checked(entry: Entry, request: ImportRequest, by: Principal) -> Entry:
+    """The entry with what was chosen for all, or refused with the reason that its service would give."""
+    if entry.kind in (SKIPPED, REFUSED):
+        return entry
+    if request.only and entry.owner != request.only and not entry.owner.startswith(f"{request.only}/"):
+        return skipped(entry.place, "not of what was chosen")
+    fields: dict[str, Any] = dict(entry.fields)
+    try:
+        if entry.kind == FACT:
+            fields = {"category": request.category, "project": request.project, "task": request.task} | fields
+            if fields["category"] in CATEGORY_PERMISSIONS:
+                raise Invalid(f"category: a {fields['category']} steers every prompt; a person writes it.")
+            fact_fields_check(**fields)
+        elif entry.kind == EVENT:
+            keys = {name: key for name, key in (("project", request.project), ("task", request.task)) if key}
+            fields = keys | fields
+            draft_check("event", fields, persona=request.persona, now=clock.now())
+        elif entry.kind == IDENTITY:
+            section_check(fields["section"])
+            identity_text_check(fields["content"], fields.get("reason", ""), by=by)
+    except DomainError as error:
+        return refused(entry.place, error.detail.removeprefix("event."))
+    return replace(entry, fields=fields)
+
+
+def _short(entry: Entry) -> str:
+    text = " ".join(str(entry.fields["content"]).split())
+    text = text if len(text) <= EXAMPLE_CHARACTERS else f"{text[: EXAMPLE_CHARACTERS - 1]}…"
+    if entry.kind == IDENTITY:
+        return f"{entry.fields['section']}: {text}"
+    if entry.kind == EVENT:
+        return f"{entry.fields['kind']}: {text}"
+    return text

@@ -1,0 +1,247 @@
+"""The records of a JSON file of any size, one at a time: a list, a list inside an object, or a record a line.
+
+Only the record that is read is in memory. What stands in a line of its own can be wrong without the rest being so;
+where a list breaks off, nothing tells where its next record begins, and the file is refused.
+"""
+
+import codecs
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from memory.transfer.json_reader import DECODER, MAX_DEPTH, BadJson, value_check
+from memory.transfer.json_values import BadEntry
+
+CHUNK = 1 << 20
+MAX_RECORD_CHARACTERS = 64 << 20
+"""Of one record: a conversation, an agent file, a line."""
+MAX_LINE_PEEK = 16 << 20
+NEAR_THE_END = 64
+"""A mistake so near to what was read last may only be something cut in two."""
+BLANK = " \t\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A value with its place, the list of an object that it is of, and the bytes read by then.
+
+    `why` says why there is no value.
+    """
+
+    place: str
+    value: Any
+    read: int
+    list_name: str = ""
+    why: str = ""
+
+
+def records_read(file: BinaryIO, lists: Collection[str]) -> Iterator[Record]:
+    """The records of `file`: of a list, of those lists of an object that `lists` names, or of its lines.
+
+    An object without any of these lists is one record. Raises BadEntry, with entry and line, where it is no JSON.
+    """
+    text = _Text(file)
+    first = text.next_character()
+    if first == "":
+        return
+    if first == "[":
+        yield from text.list_records("")
+    elif first == "{" and not text.begins_with_record_line(lists):
+        yield from _of_object(text, lists)
+    elif first == "{":
+        yield from text.line_records()
+        return
+    else:
+        raise BadEntry(f"line {text.line}", "this is neither a list nor an object of JSON.")
+    if text.next_character():
+        raise BadEntry(f"line {text.line}", "there is more after the end.")
+
+
+def _of_object(text: "_Text", lists: Collection[str]) -> Iterator[Record]:
+    """The lists of an object; without any, the object itself."""
+    text.take("{")
+    kept: dict[str, Any] = {}
+    found = False
+    while (character := text.next_character()) != "}":
+        if kept or found:
+            text.take(",")
+            character = text.next_character()
+        if character != '"':
+            raise BadEntry(f"line {text.line}", "a name in quotation marks is missing.")
+        name = text.value("a name")
+        text.next_character()
+        text.take(":")
+        if name in lists and text.next_character() == "[":
+            found = True
+            yield from text.list_records(name)
+        else:
+            text.next_character()
+            kept[name] = text.value(str(name)[:60])
+    text.take("}")
+    if not found:
+        yield _record("the file", kept, text.read)
+
+
+class _Text:
+    """Characters of a file in UTF-8, as far as they are needed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.decoder = codecs.getincrementaldecoder("utf-8-sig")("strict")
+        self.held = ""
+        self.at = 0
+        self.line = 1
+        self.read = 0
+        self.ended = False
+
+    def more(self, size: int = CHUNK) -> bool:
+        """Read on; False at the end."""
+        if self.ended:
+            return False
+        raw = self.file.read(size)
+        self.ended = not raw
+        self.read += len(raw)
+        try:
+            new = self.decoder.decode(raw, final=self.ended)
+        except UnicodeDecodeError as error:
+            raise BadEntry(f"after line {self.line}", "this is not UTF-8.") from error
+        self.held = self.held[self.at :] + new
+        self.at = 0
+        return True
+
+    def move(self, end: int) -> None:
+        self.line += self.held.count("\n", self.at, end)
+        self.at = end
+
+    def next_character(self) -> str:
+        """The next character that is not blank, which stays; "" at the end."""
+        while True:
+            end = self.at
+            while end < len(self.held) and self.held[end] in BLANK:
+                end += 1
+            self.move(end)
+            if end < len(self.held):
+                return self.held[end]
+            if not self.more():
+                return ""
+
+    def take(self, wanted: str) -> None:
+        if self.next_character() != wanted:
+            raise BadEntry(f"line {self.line}", f"“{wanted}” is missing.")
+        self.move(self.at + 1)
+
+    def value(self, place: str) -> Any:
+        """The JSON value that begins here."""
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self.held, self.at)
+            except json.JSONDecodeError as error:
+                line = self.line + self.held.count("\n", self.at, error.pos)
+                if self._is_mistake(error) or not self._more_of_record(place):
+                    raise BadEntry(f"{place} (line {line})", f"this is not JSON: {error.msg}.") from error
+            except BadJson as error:
+                raise BadEntry(f"{place} (from line {self.line})", error.why) from error
+            except RecursionError as error:
+                raise BadEntry(
+                    f"{place} (from line {self.line})", f"it is nested more than {MAX_DEPTH} deep."
+                ) from error
+            except ValueError as error:
+                raise BadEntry(f"{place} (from line {self.line})", "it holds a number of too many digits.") from error
+            else:
+                # A number at the very end may go on in what is read next.
+                if end < len(self.held) or not self._more_of_record(place):
+                    self.move(end)
+                    return value
+
+    def _is_mistake(self, error: json.JSONDecodeError) -> bool:
+        cut = error.msg.startswith("Unterminated string") or error.pos >= len(self.held) - NEAR_THE_END
+        return not cut
+
+    def _more_of_record(self, place: str) -> bool:
+        held = len(self.held) - self.at
+        if held > MAX_RECORD_CHARACTERS:
+            raise BadEntry(
+                f"{place} (from line {self.line})",
+                f"it has more than {MAX_RECORD_CHARACTERS:,} characters, or a quotation mark is missing.",
+            )
+        # As much again, so that a long record is not read through time and again.
+        return self.more(max(CHUNK, held))
+
+    def list_records(self, name: str) -> Iterator[Record]:
+        self.take("[")
+        number = 0
+        what = f"{name} entry" if name else "entry"
+        while self.next_character() != "]":
+            if number:
+                self.take(",")
+                self.next_character()
+            number += 1
+            line = self.line
+            value = self.value(f"{what} {number}")
+            yield _record(f"{what} {number} (line {line})", value, self.read, name)
+        self.take("]")
+
+    def begins_with_record_line(self, lists: Collection[str]) -> bool:
+        """Whether the first line is an object by itself, with more after it or none of the lists inside."""
+        while "\n" not in self.held and len(self.held) < MAX_LINE_PEEK and self.more():
+            pass
+        line, _, rest = self.held[self.at :].partition("\n")
+        try:
+            value = DECODER.decode(line)
+        except (ValueError, RecursionError):
+            return False
+        return bool(rest.strip()) or not any(isinstance(value.get(name), list) for name in lists)
+
+    def line_records(self) -> Iterator[Record]:
+        while True:
+            end = self.held.find("\n", self.at)
+            if end < 0:
+                if len(self.held) - self.at > MAX_RECORD_CHARACTERS:
+                    yield self._long_line()
+                    continue
+                if self.more(max(CHUNK, len(self.held) - self.at)):
+                    continue
+                end = len(self.held)
+            line = self.held[self.at : end]
+            place = f"line {self.line}"
+            last = end == len(self.held)
+            self.move(end if last else end + 1)
+            if line.strip(BLANK):
+                yield _line_record(place, line, self.read)
+            if last and self.ended:
+                return
+
+    def _long_line(self) -> Record:
+        """Pass over a line that is too long."""
+        place = f"line {self.line}"
+        while True:
+            end = self.held.find("\n", self.at)
+            if end >= 0:
+                self.move(end + 1)
+                break
+            self.at = len(self.held)
+            if not self.more():
+                break
+        return Record(place, None, self.read, why=f"it has more than {MAX_RECORD_CHARACTERS:,} characters.")
+
+
+def _line_record(place: str, line: str, read: int) -> Record:
+    try:
+        return _record(place, DECODER.decode(line), read)
+    except BadJson as error:
+        return Record(place, None, read, why=error.why)
+    except json.JSONDecodeError as error:
+        return Record(place, None, read, why=f"this is not JSON: {error.msg}.")
+    except RecursionError:
+        return Record(place, None, read, why=f"it is nested more than {MAX_DEPTH} deep.")
+    except ValueError:
+        return Record(place, None, read, why="it holds a number of too many digits.")
+
+
+def _record(place: str, value: Any, read: int, list_name: str = "") -> Record:
+    try:
+        value_check(value)
+    except BadJson as error:
+        return Record(place, None, read, list_name, error.why)
+    return Record(place, value, read, list_name)

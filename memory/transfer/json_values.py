@@ -1,0 +1,86 @@
+"""Values of JSON that another tool wrote: each is of the type that is wanted, or the refusal names its place."""
+
+import math
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from nousweb.lib.errors import Invalid
+
+MAX_PLACE_CHARACTERS = 200
+
+
+def place_shown(place: str) -> str:
+    """A place as a refusal names it: on one line, and short, since files name their conversations as they like."""
+    return " ".join(place.split())[:MAX_PLACE_CHARACTERS]
+
+
+class BadEntry(Invalid):
+    """What a file holds cannot be read as this format; the message says where."""
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(f"{place_shown(place)}: {why}", field="file")
+
+
+def value_get(holder: Any, name: str, where: str, default: Any = None) -> Any:
+    """`name` of an object; `default` where it is missing or null. Raises BadEntry."""
+    if not isinstance(holder, dict):
+        raise BadEntry(where, "this is not an object.")
+    value = holder.get(name)
+    value = default if value is None else value
+    if value is None:
+        raise BadEntry(where, f"{name} is missing.")
+    return value
+
+
+def text_get(holder: Any, name: str, where: str, default: str | None = None) -> str:
+    """`name` of an object, as `value_get`, and text. Raises BadEntry."""
+    value = value_get(holder, name, where, default)
+    if not isinstance(value, str):
+        raise BadEntry(where, f"{name} is not text.")
+    return value
+
+
+def list_check(where: str, value: Any) -> bool:
+    """True for a list. Raises BadEntry."""
+    if not isinstance(value, list):
+        raise BadEntry(where, "this is not a list.")
+    return True
+
+
+def plain_text(where: str, content: Any) -> str:
+    """What a message says: its text parts; others are named in brackets."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    list_check(f"{where}: content", content)
+    texts = []
+    for place, part in enumerate(content, 1):
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        held = f"{where} part {place}"
+        kind = text_get(part, "type", held, default="part")
+        name = next((name for name in ("text", "thinking") if part.get(name) is not None), "")
+        texts.append(text_get(part, name, held) if name else "" if "text" in part else f"[{kind}]")
+    return "\n".join(text for text in texts if text)
+
+
+def texts_kept(source: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Those of the named values that are text."""
+    return {name: source[name] for name in names if isinstance(source.get(name), str)}
+
+
+def moment_get(where: str, value: Any, *, naive: tzinfo | None = None) -> datetime | None:
+    """A moment given as ISO 8601 or in seconds since 1970; its zone may be left out where `naive` is one."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return datetime.fromtimestamp(value, UTC)
+        moment = datetime.fromisoformat(value)
+    except (ValueError, TypeError, OverflowError, OSError) as error:
+        raise BadEntry(where, "its time is neither ISO 8601 nor seconds since 1970.") from error
+    if moment.tzinfo is None:
+        if naive is None:
+            raise BadEntry(where, "its time lacks its zone.")
+        moment = moment.replace(tzinfo=naive)
+    return moment

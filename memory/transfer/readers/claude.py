@@ -1,0 +1,114 @@
+"""Claude: conversations.json of its data export, alone or in the archive.
+
+A conversation is a loop, a message an event.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memory.transfer.json_stream import Record
+from memory.transfer.json_values import BadEntry, list_check, plain_text, text_get, value_get
+from memory.transfer.readers.entry import EVENT, Entry, Format, ReadOptions, attempt, content_id, skipped, source_moment
+
+MAX_TITLE_CHARACTERS = 200
+THOUGHTS = ("thinking", "redacted_thinking")
+
+
+def _fits(record: Mapping[str, Any]) -> bool:
+    return isinstance(record.get("chat_messages"), list)
+
+
+def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
+    where, talk = record.place, record.value
+    messages = value_get(talk, "chat_messages", where)
+    list_check(f"{where}: chat_messages", messages)
+    name = text_get(talk, "uuid", where, default="") or content_id(talk.get("name"), talk.get("created_at"))
+    title = text_get(talk, "name", where, default="")[:MAX_TITLE_CHARACTERS]
+    for number, message in enumerate(messages, 1):
+        place = f"{where} message {number}"
+        yield from attempt(_message, message, place, name, title, talk.get("created_at"), options)
+
+
+def _message(
+    message: Any, place: str, conversation: str, title: str, begun: Any, options: ReadOptions
+) -> Iterator[Entry]:
+    sender = text_get(message, "sender", place)
+    kinds = {"human": options.input_kind, "user": options.input_kind, "assistant": options.output_kind}
+    if sender not in kinds:
+        raise BadEntry(place, f"sender {sender[:40]!r} is not known.")
+    base = {
+        "loop_id": f"claude/{conversation}"[:100].strip(),
+        "ts": source_moment(place, message.get("created_at")) or source_moment(place, begun),
+    }
+    about = {"title": title} if title else {}
+    blocks = value_get(message, "content", place, default=[])
+    if isinstance(blocks, str):
+        blocks = [{"type": "text", "text": blocks}]
+    list_check(f"{place}: content", blocks)
+    if not blocks:
+        blocks = [{"type": "text", "text": text_get(message, "text", place, default="")}]
+    source_id = f"{conversation}/{text_get(message, 'uuid', place, default='') or content_id(place, blocks)}"
+    said = False
+    for suffix, kind, words, metadata in _blocks(blocks, kinds[sender], place):
+        if not words.strip():
+            continue
+        if kind in THOUGHTS:
+            yield skipped(place + suffix, "thoughts of the model")
+            continue
+        said = True
+        fields = base | {"kind": kind, "content": words, "metadata": metadata | about}
+        yield Entry(EVENT, place + suffix, source_id + suffix, conversation, fields)
+    for suffix, words, name in _attachments(message, place):
+        said = True
+        fields = base | {"kind": kinds[sender], "content": words, "metadata": {"attachment": name} | about}
+        yield Entry(EVENT, place + suffix, source_id + suffix, conversation, fields)
+    if not said:
+        yield skipped(place, "a message without words")
+
+
+def _blocks(blocks: list[Any], kind: str, place: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Suffix, kind, words and metadata of each block; texts that follow each other are one."""
+    texts: list[str] = []
+    first = 0
+
+    def spoken() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+        if texts:
+            yield (f" block {first}" if first > 1 else "", kind, "\n".join(texts), {})
+            texts.clear()
+
+    for number, block in enumerate(blocks, 1):
+        where = f"{place} block {number}"
+        suffix = f" block {number}" if number > 1 else ""
+        held = text_get(block, "type", where, default="text")
+        if held == "tool_use":
+            yield from spoken()
+            name = text_get(block, "name", where, default="tool")
+            words = f"{name}({json.dumps(block.get('input') or {}, ensure_ascii=False)})"
+            yield suffix, "tool_call", words, {"tool": name[:MAX_TITLE_CHARACTERS]}
+        elif held == "tool_result":
+            yield from spoken()
+            words = plain_text(where, block.get("content"))
+            yield suffix, "error" if block.get("is_error") is True else "tool_result", words, {}
+        elif held in THOUGHTS:
+            yield from spoken()
+            yield suffix, held, text_get(block, "thinking", where, default=" "), {}
+        else:
+            first = number if not texts else first
+            texts.append(plain_text(where, [block]))
+    yield from spoken()
+
+
+def _attachments(message: Any, place: str) -> Iterator[tuple[str, str, str]]:
+    """What was read of the files that go with a message."""
+    attachments = value_get(message, "attachments", place, default=[])
+    list_check(f"{place}: attachments", attachments)
+    for number, attachment in enumerate(attachments, 1):
+        where = f"{place} attachment {number}"
+        words = text_get(attachment, "extracted_content", where, default="")
+        if words.strip():
+            name = text_get(attachment, "file_name", where, default="")[:MAX_TITLE_CHARACTERS]
+            yield f" attachment {number}", words, name
+
+
+FORMAT = Format("claude", "Claude", ("conversations",), _fits, _entries)

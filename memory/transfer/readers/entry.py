@@ -1,0 +1,100 @@
+"""What a reader makes of a record of a file, and what a format is."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from memory.transfer.json_stream import Record
+from memory.transfer.json_values import BadEntry, moment_get, place_shown
+
+FACT, EVENT, IDENTITY = "fact", "event", "identity"
+SKIPPED, REFUSED = "skipped", "refused"
+MAX_TAG_CHARACTERS = 50
+MAX_SOURCE_TAGS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that a file holds.
+
+    `kind` is "fact", "event" or "identity", and `fields` what the service for it takes; or "skipped" (nothing of it is
+    memory) or "refused" (it cannot be read), and `why` says why. `source_id` is what the source calls it, `owner` whose
+    it is there: a user, a namespace, an agent, a conversation.
+    """
+
+    kind: str
+    place: str
+    source_id: str = ""
+    owner: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a person chose: the persona whose memory it becomes, and identity sections by the label of a Letta block."""
+
+    persona: str = "actor"
+    sections: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def input_kind(self) -> str:
+        return "user_input" if self.persona == "actor" else "subconscious_prompt"
+
+    @property
+    def output_kind(self) -> str:
+        return "actor_output" if self.persona == "actor" else "subconscious_output"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format by its name: `lists` of an object hold its records, `fits` tells it by one of them."""
+
+    name: str
+    title: str
+    lists: tuple[str, ...]
+    fits: Callable[[Mapping[str, Any]], bool]
+    entries: Callable[[Record, ReadOptions], Iterator[Entry]]
+
+
+def skipped(place: str, why: str) -> Entry:
+    return Entry(SKIPPED, place, why=why)
+
+
+def refused(place: str, why: str) -> Entry:
+    return Entry(REFUSED, place, why=why)
+
+
+def attempt(read: Callable[..., Iterator[Entry]], value: Any, place: str, *given: Any) -> Iterator[Entry]:
+    """What `read` makes of a value, or one refusal of all of it."""
+    try:
+        yield from list(read(value, place, *given))
+    except BadEntry as error:
+        yield refused(place, error.detail.removeprefix(f"{place_shown(place)}: "))
+
+
+def source_moment(where: str, value: Any) -> datetime | None:
+    """A moment of another tool; without a zone it is of UTC, as these tools write it."""
+    return moment_get(where, value or None, naive=UTC)
+
+
+def expiry_moment(where: str, value: Any) -> datetime | None:
+    """The end of a day that is given as a date, else the moment itself."""
+    moment = source_moment(where, value)
+    if moment is not None and isinstance(value, str) and len(value) == len("2026-01-31"):
+        return moment + timedelta(days=1)
+    return moment
+
+
+def content_id(*values: Any) -> str:
+    """A name for what has none in its source, by what it holds."""
+    return hashlib.sha256(json.dumps(values, ensure_ascii=False, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def tags_of(*values: Any) -> list[str]:
+    """Those of the values that can be tags, each once."""
+    texts = (value.strip()[:MAX_TAG_CHARACTERS].strip() for value in values if isinstance(value, str))
+    return [tag for tag in dict.fromkeys(texts) if tag.isprintable() and tag][:MAX_SOURCE_TAGS]

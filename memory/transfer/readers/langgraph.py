@@ -1,0 +1,58 @@
+"""LangGraph: the items of a store (`BaseStore.search`), each as `item.dict()` writes it. An item is a fact.
+
+Its words are those of its value, or the whole value as JSON; its namespace becomes tags.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memory.transfer.json_stream import Record
+from memory.transfer.json_values import BadEntry, text_get, value_get
+from memory.transfer.readers.entry import FACT, Entry, Format, ReadOptions, skipped, source_moment, tags_of
+
+TEXTS = ("content", "text", "memory", "data")
+"""Names under which a value keeps its words; LangMem nests one within the other."""
+
+
+def _fits(record: Mapping[str, Any]) -> bool:
+    return {"namespace", "key", "value"} <= record.keys()
+
+
+def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
+    place, item = record.place, record.value
+    namespace = value_get(item, "namespace", place)
+    if isinstance(namespace, str):
+        namespace = namespace.split("/")
+    if not isinstance(namespace, list) or not all(isinstance(part, str) for part in namespace):
+        raise BadEntry(place, "namespace is no list of texts.")
+    key = text_get(item, "key", place)
+    value = value_get(item, "value", place)
+    text = _words(value)
+    if not text.strip():
+        yield skipped(place, "an item without a value")
+        return
+    changed = source_moment(place, item.get("updated_at")) or source_moment(place, item.get("created_at"))
+    owner = "/".join(namespace)
+    yield Entry(
+        FACT, place, f"{owner}/{key}", owner, {"content": text, "tags": tags_of(*namespace), "valid_from": changed}
+    )
+
+
+def _words(value: Any) -> str:
+    """The words alone where a value has nothing else to say, or the whole value."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    if not value:
+        return ""
+    name = next((name for name in TEXTS if name in value), None)
+    inner = value.get(name) if name else None
+    others = value.keys() - {name, "kind", "type", "created_at", "updated_at"}
+    if name and not others and isinstance(inner, str | dict):
+        return _words(inner)
+    return json.dumps(value, ensure_ascii=False)
+
+
+FORMAT = Format("langgraph", "LangGraph", ("items",), _fits, _entries)

@@ -1,0 +1,69 @@
+"""mem0: `Memory.get_all()` of the open-source package, and the pages and exports of its platform. A memory is a fact.
+
+What it is about is its user, else its agent or run; categories and texts of its metadata become tags. It holds since
+it was last changed, until the day on which it expires.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memory.transfer.json_stream import Record
+from memory.transfer.json_values import BadEntry, list_check, text_get, texts_kept
+from memory.transfer.readers.entry import (
+    FACT,
+    Entry,
+    Format,
+    ReadOptions,
+    content_id,
+    expiry_moment,
+    skipped,
+    source_moment,
+    tags_of,
+)
+
+OWNERS = ("user_id", "agent_id", "run_id", "app_id")
+TEXTS = ("memory", "text", "data")
+"""Where the words stand: now, and in older versions."""
+
+
+def _fits(record: Mapping[str, Any]) -> bool:
+    return isinstance(record.get("memory"), str) or ("hash" in record and any(name in record for name in TEXTS))
+
+
+def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
+    place, memory = record.place, record.value
+    if record.list_name == "relations":
+        yield skipped(place, "a relation of mem0's graph, whose words its memories hold too")
+        return
+    if isinstance(memory, dict) and not memory.keys() & {*TEXTS, "id"}:
+        raise BadEntry(place, "this is no memory of mem0: memory is missing.")
+    name = next((name for name in TEXTS if isinstance(memory, dict) and memory.get(name) is not None), "memory")
+    text = text_get(memory, name, place)
+    if not text.strip():
+        yield skipped(place, "a memory without words")
+        return
+    owners = texts_kept(memory, *OWNERS)
+    owner = next((owners[name] for name in OWNERS if owners.get(name)), "")
+    metadata = memory.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise BadEntry(place, "metadata is not an object.")
+    categories = memory.get("categories") or []
+    list_check(f"{place}: categories", categories)
+    changed = source_moment(place, memory.get("updated_at")) or source_moment(place, memory.get("created_at"))
+    expiry = memory.get("expiration_date") or metadata.get("expiration_date")
+    yield Entry(
+        FACT,
+        place,
+        text_get(memory, "id", place, default="") or content_id(text, owners),
+        owner,
+        {
+            "content": text,
+            "subject": owner,
+            "tags": tags_of(*categories, *metadata.values()),
+            "valid_from": changed,
+            "valid_until": expiry_moment(place, expiry),
+        },
+    )
+
+
+FORMAT = Format("mem0", "mem0", ("results", "memories", "relations"), _fits, _entries)
