@@ -19,9 +19,9 @@ from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.query_context import Counts
 from memory.search.request import SearchRequest
-from memory.search.scoring import SAID_BY_AGENT, SAID_BY_PERSON, Candidates, Flags, Values, rarity
+from memory.search.scoring import SAID_BY_AGENT, SAID_BY_PERSON, Candidates, Flags, Places, Values, rarity
 from memory.types.standing import INSTRUCTION, PREFERENCE
-from nousweb.lib.prepared_statements import array_text, rows_prepared
+from nousweb.lib.prepared_statements import array_text, columns_prepared, rows_prepared
 
 LEAST_HITS, MOST_HITS = 30, 50
 """Candidates of each of the two searches, before neighbours: three for each item asked for, within these bounds."""
@@ -31,10 +31,7 @@ ITEM_COLUMNS = (
     "id, persona, loop_id, position, words, names, says_time, terms, embedding, model, passages, standing, text,"
     " item_type, item_id, kind, category, scope, project, task, tags, importance"
 )
-FETCHED = (
-    "id, item_type, loop, position, words, nameless, says_time, wanted, cosine, held, named, persona, passages,"
-    " speaker, standing, asks"
-)
+FETCHED = "id, item_type, loop, position, words, cosine, held, named, persona, passages, flags"
 """What is fetched of each candidate, besides whether it is a hit and its nearest passages."""
 PASSAGES = 2
 """Of each candidate so many of the nearest passages are read."""
@@ -64,6 +61,9 @@ PASSAGES_OF_TABLE = {
 
 SPEAKER_OF_KIND = {EventKind.USER_INPUT.value: SAID_BY_PERSON, EventKind.ACTOR_OUTPUT.value: SAID_BY_AGENT}
 STANDING_LEVEL = {PREFERENCE: 1, INSTRUCTION: 2}
+NAMELESS, SAYS_TIME, WANTED, ASKS, HIT = 1, 2, 4, 8, 16
+SPEAKER_UNIT, STANDING_UNIT = 32, 128
+"""What is said of a candidate is sent as one number: bits, and two numbers from 0 to 3 in these units."""
 _LEVELS = " ".join(f"WHEN '{said}' THEN {level}" for said, level in STANDING_LEVEL.items())
 _SPEAKERS = " ".join(f"WHEN '{kind}' THEN {speaker}" for kind, speaker in SPEAKER_OF_KIND.items())
 
@@ -179,43 +179,40 @@ def candidates_fetch(
     vector: Vectors | None,
 ) -> CandidateSet:
     """Hits of the dense and the `lexical` search and their neighbours, one statement for all types of items."""
-    rows = rows_prepared(*_fetch_statement(view, request, counts, lexemes, lexical, vector), binary=True)
     (
-        ids, types, loops, positions, words, nameless, says_time, wanted, cosines, held, named, _, _, speaker, standing,
-        asks, hits, passages,
-    ) = zip(*rows, strict=True) if rows else ((),) * 18  # fmt: skip
+        ids, types, loops, positions, words, cosines, held, named, flags, long_ids, passages,
+    ) = columns_prepared(*_fetch_statement(view, request, counts, lexemes, lexical, vector))  # fmt: skip
+    flags = np.asarray(flags, np.int64)
     nearest = np.full((len(ids), PASSAGES, 3), np.nan)
-    for place, found in enumerate(passages):
-        if found:
-            nearest[place, : len(found) // 3] = np.reshape(found, (-1, 3))
+    nearest[np.searchsorted(ids, long_ids)] = np.reshape(passages, (-1, PASSAGES, 3))
     number = {loop: place for place, loop in enumerate(dict.fromkeys(loops))} | {"": -1}
     return CandidateSet(
-        ids,
+        np.asarray(ids, np.int64).tolist(),
         types,
-        np.array(wanted, bool),
+        flags & WANTED > 0,
         Candidates(
-            cosine=np.array(cosines, float),
+            cosine=np.asarray(cosines, float),
             held=bits_read(held, lexemes),
             named=bits_read(named, lexemes),
-            nameless=np.array(nameless, bool),
-            length=np.array(words, float),
+            nameless=flags & NAMELESS > 0,
+            length=np.asarray(words, float),
             loop=np.array([number[loop] for loop in loops], np.int64),
-            position=np.array(positions, np.int64),
-            hit=np.array(hits, bool),
-            says_time=np.array(says_time, bool),
+            position=np.asarray(positions, np.int64),
+            hit=flags & HIT > 0,
+            says_time=flags & SAYS_TIME > 0,
             passage=nearest[:, 0, 0],
             second=nearest[:, 1, 0],
-            speaker=np.array(speaker, np.int64),
-            standing=np.array(standing, np.int64),
-            asks=np.array(asks, bool),
+            speaker=flags // SPEAKER_UNIT & 3,
+            standing=flags // STANDING_UNIT & 3,
+            asks=flags & ASKS > 0,
         ),
         nearest[:, 0, 1:],
     )
 
 
-def bits_read(masks: Sequence[int], lexemes: Sequence[str]) -> Flags:
+def bits_read(masks: Sequence[int] | Places, lexemes: Sequence[str]) -> Flags:
     """One column for each lexeme."""
-    flags: Flags = (np.array(masks, np.int64)[:, None] >> np.arange(len(lexemes)) & 1).astype(bool)
+    flags: Flags = (np.asarray(masks, np.int64)[:, None] >> np.arange(len(lexemes)) & 1).astype(bool)
     return flags
 
 
@@ -274,11 +271,14 @@ def _fetch_statement(
         cosine = f"CASE WHEN model = {model} THEN -({distance}) END"
         nearest = _nearest_passages(view, model, distance)
     held, named = masks_of(lexemes, counts.spellings)
+    flags = (
+        f"{NAMELESS} * (names = '{{}}')::integer + {SAYS_TIME} * says_time::integer + {WANTED} * ({wanted})::integer"
+        f" + {ASKS} * (right(text, 1) = '?')::integer + {SPEAKER_UNIT} * CASE kind {_SPEAKERS} ELSE 0 END"
+        f" + {STANDING_UNIT} * CASE standing {_LEVELS} ELSE 0 END"
+    )
     columns = (
         "id, item_type, CASE WHEN loop_id = '' THEN '' ELSE persona || loop_id END AS loop, position, words,"
-        f" names = '{{}}' AS nameless, says_time, ({wanted}) AS wanted, {cosine} AS cosine, {held} AS held,"
-        f" {named} AS named, persona, passages, CASE kind {_SPEAKERS} ELSE 0 END AS speaker,"
-        f" CASE standing {_LEVELS} ELSE 0 END AS standing, right(text, 1) = '?' AS asks"
+        f" {cosine} AS cosine, {held} AS held, {named} AS named, persona, passages, {flags} AS flags"
     )
     beside = source_of(
         view, ITEM_COLUMNS, f"loop_id <> '' AND loop_id = hit.loop_id AND persona = hit.persona AND {known}"
@@ -295,10 +295,14 @@ WITH hits AS MATERIALIZED (
             (SELECT * FROM {beside} AS b WHERE b.position > hit.position ORDER BY b.position LIMIT {NEIGHBOURS})
         ) AS sides
     ) AS near
-), one AS MATERIALIZED (
-    SELECT DISTINCT ON (id) {FETCHED}, hit FROM every ORDER BY id, hit DESC
 )
-SELECT one.*, {nearest} FROM one ORDER BY id
+SELECT array_agg(id), array_agg(item_type::text), array_agg(loop), array_agg(position), array_agg(words),
+    array_agg(coalesce(cosine, 'NaN')), array_agg(held), array_agg(named), array_agg(flags + {HIT} * hit::integer),
+    array_agg(id) FILTER (WHERE nearest IS NOT NULL), array_agg(nearest) FILTER (WHERE nearest IS NOT NULL)
+FROM (
+    SELECT one.*, {nearest} AS nearest
+    FROM (SELECT DISTINCT ON (id) {FETCHED}, hit FROM every ORDER BY id, hit DESC) AS one OFFSET 0
+) AS one
 """  # noqa: S608
     return statement, values
 
@@ -329,7 +333,8 @@ def _dense_passages(view: PersonaMemory, model: str, condition: str, distance: s
 
 
 def _nearest_passages(view: PersonaMemory, model: str, distance: str) -> str:
-    """Of a candidate called `one` the nearest passages, each as its cosine, beginning and end, in one array.
+    """Of a candidate called `one` the nearest passages, each as its cosine, beginning and end, in one array that ends
+    with NaN where there are fewer.
 
     A text that changed has passages of the one before until it has a vector again.
     """
@@ -339,9 +344,10 @@ def _nearest_passages(view: PersonaMemory, model: str, distance: str) -> str:
         for table in view.search_tables
     )
     return (
-        "CASE WHEN passages > 0 AND cosine IS NOT NULL THEN ARRAY("  # noqa: S608
+        "CASE WHEN passages > 0 AND cosine IS NOT NULL THEN (ARRAY("  # noqa: S608
         f"SELECT unnest(ARRAY[-({distance}), begins, ends]) FROM"
-        f" (SELECT * FROM ({passages}) AS own ORDER BY {distance} LIMIT {PASSAGES}) AS passage) END"
+        f" (SELECT * FROM ({passages}) AS own ORDER BY {distance} LIMIT {PASSAGES}) AS passage)"
+        f" || array_fill('NaN'::double precision, ARRAY[{3 * PASSAGES}]))[1:{3 * PASSAGES}] END"
     )
 
 

@@ -4,21 +4,62 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.utils import CursorWrapper
 from django.db.models import AutoField, CharField, Field, JSONField, Model, QuerySet, TextField
-from psycopg import Cursor
+from psycopg import RawCursor
 from psycopg.pq import Format
 from psycopg.sql import quote
 from pydantic_core import to_json
+
+from nousweb.lib.number_arrays import number_arrays_read
 
 Row = TypeVar("Row", bound=Model)
 Rows = list[tuple[Any, ...]]
 
 
-def prepared_cursor(*, binary: bool = False) -> CursorWrapper:
+class PreparedCursor:
+    """What is sent over a connection without Django's or psycopg's reading of each statement again."""
+
+    __slots__ = ("_own", "_raw")
+
+    def __init__(self, own: Any, *, binary: bool) -> None:
+        own.validate_thread_sharing()
+        self._own = own
+        self._raw: RawCursor[Any] = RawCursor(own.connection)
+        self._raw.format = Format.BINARY if binary else Format.TEXT
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._raw.close()
+
+    def execute(self, statement: str, values: Mapping[str, Any]) -> None:
+        """Send a statement with its parameters. Raises Django's database errors."""
+        text, names = _numbered(statement)
+        self._own.validate_no_broken_transaction()
+        with self._own.wrap_database_errors:
+            self._raw.execute(text, [values[name] for name in names])
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows of the statement."""
+        with self._own.wrap_database_errors:
+            return self._raw.fetchall()
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the statement read or wrote."""
+        return self._raw.rowcount
+
+    def number_arrays_read(self) -> None:
+        """Let arrays of numbers be numpy's; they have no NULLs."""
+        number_arrays_read(self._raw)
+
+
+def prepared_cursor(*, binary: bool = False) -> PreparedCursor | CursorWrapper:
     """A cursor whose statements are prepared from their second use on a connection on (NOUS_DB_PREPARE).
 
     Their text must not hold what changes from call to call, and each parameter needs a cast where its type is not
@@ -28,12 +69,22 @@ def prepared_cursor(*, binary: bool = False) -> CursorWrapper:
     # What Django's own cursors do first: a connection that broke since the last request is replaced.
     own.close_if_health_check_failed()
     own.ensure_connection()
-    # A prepared statement cannot say what was sent, so where queries are logged Django's cursor sends them.
-    logged = own.queries_logged
-    raw = own.create_cursor() if logged else Cursor(own.connection)
-    raw.format = Format.BINARY if binary and not logged else Format.TEXT
-    cursor: CursorWrapper = own._prepare_cursor(raw)
-    return cursor
+    # A prepared statement cannot say what was sent, so where queries are logged or watched Django's cursor sends them.
+    if own.queries_logged or own.execute_wrappers:
+        cursor: CursorWrapper = own._prepare_cursor(own.create_cursor())
+        return cursor
+    return PreparedCursor(own, binary=binary)
+
+
+@lru_cache(maxsize=1_024)
+def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
+    """A statement with its parameters numbered as PostgreSQL has them, and their names in that order."""
+    places: dict[str, int] = {}
+
+    def placed(match: re.Match[str]) -> str:
+        return f"${places.setdefault(match[1], len(places) + 1)}" if match[1] else "%"
+
+    return re.sub(r"%%|%\((\w+)\)s", placed, statement).encode(), tuple(places)
 
 
 def array_text(values: Iterable[int | str]) -> str:
@@ -47,6 +98,19 @@ def rows_prepared(statement: str, values: Mapping[str, Any], *, binary: bool = F
     with prepared_cursor(binary=binary) as cursor:
         cursor.execute(statement, values)
         return list(cursor.fetchall())
+
+
+def columns_prepared(statement: str, values: Mapping[str, Any]) -> list[Any]:
+    """The columns of one row that holds arrays, without NULLs: numbers for numpy, other values as a list.
+
+    It is the quickest way to read a few hundred rows: no value of theirs becomes an object of its own.
+    """
+    with prepared_cursor(binary=True) as cursor:
+        if isinstance(cursor, PreparedCursor):
+            cursor.number_arrays_read()
+        cursor.execute(statement, values)
+        [row] = cursor.fetchall()
+        return [() if column is None else column for column in row]
 
 
 def instance_insert(

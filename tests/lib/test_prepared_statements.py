@@ -1,5 +1,6 @@
 """Prepared statements give what Django's querysets give, and connections remember what was set."""
 
+import numpy as np
 import pytest
 from django.db import DataError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -10,6 +11,7 @@ from identity.services.tokens import token_create
 from nousweb.lib.prepared_statements import (
     CachedQuery,
     columns_of,
+    columns_prepared,
     instance_insert,
     instance_of,
     rows_prepared,
@@ -86,6 +88,28 @@ def test_statements_are_prepared_once_and_reported_to_listeners(ada):
     with CaptureQueriesContext(connection) as captured:
         rows_prepared(statement, {"wanted": ada.pk})
     assert [query["sql"] for query in captured.captured_queries] == [statement.replace("%(wanted)s", str(ada.pk))]
+
+
+@pytest.mark.django_db
+def test_columns_come_as_arrays_whoever_sends_the_statement():
+    statement = (
+        "SELECT array_agg(n), array_agg(n::float8 / 2), array_agg(ARRAY[n, 7::int]), array_agg('w%%' || n),"
+        " array_agg(n) FILTER (WHERE n > %(most)s::int) FROM generate_series(1, %(most)s::int) AS n"
+    )
+
+    def check():
+        numbers, halves, pairs, words, none = columns_prepared(statement, {"most": 3})
+        assert np.asarray(numbers).tolist() == [1, 2, 3]
+        assert np.asarray(halves).tolist() == [0.5, 1.0, 1.5]
+        assert np.reshape(pairs, (-1, 2)).tolist() == [[1, 7], [2, 7], [3, 7]]
+        assert (words, len(none)) == (["w%1", "w%2", "w%3"], 0)
+
+    for _ in range(3):
+        check()
+    with CaptureQueriesContext(connection):
+        check()
+    with pytest.raises(ValueError, match="has a NULL"):
+        columns_prepared("SELECT ARRAY[1, NULL]", {})
 
 
 @pytest.mark.django_db
