@@ -2,18 +2,20 @@
 
 A file of mem0's memories, and one of ChatGPT's messages, are imported by the command. When a third of a file is stored
 the command is killed (SIGKILL), and run again; then once more. Nothing may be there twice, nothing may lack, and the
-last run may store nothing. Rows a second are of the runs that stored; memory is the greatest of the command's process.
+last run may store nothing. Then the agent is exported, and its file imported as another one. Rows a second are of the
+runs that stored; memory is the greatest of the command's process.
 """
 
 import argparse
 import json
+import os
 import random
-import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -83,19 +85,33 @@ def chatgpt_file(path: Path, count: int) -> None:
         file.write("]")
 
 
-def run(command: list[str], *, stop: Callable[[], bool] = lambda: False) -> tuple[float, bool]:
-    """Seconds that the command took, and whether `stop` had it killed."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Seconds that a command took, its greatest resident memory, and whether it was killed."""
+
+    seconds: float
+    mebibytes: int
+    killed: bool
+
+
+def run(*arguments: str, stop: Callable[[], bool] = lambda: False) -> Run:
+    """Run a management command until it ends, or `stop` has it killed."""
     began = time.perf_counter()
+    command = tied(sys.executable, "manage.py", *arguments)
     process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None:
+    killed = False
+    while True:
+        ended, status, usage = os.wait4(process.pid, 0 if killed else os.WNOHANG)
+        if ended:
+            break
         time.sleep(0.5)
         if stop():
             process.send_signal(signal.SIGKILL)
-            process.wait()
-            return time.perf_counter() - began, True
-    if process.returncode:
-        raise RuntimeError(f"{command[-1]} ended with {process.returncode}.")
-    return time.perf_counter() - began, False
+            killed = True
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode and not killed:
+        raise RuntimeError(f"{' '.join(arguments)} ended with {process.returncode}.")
+    return Run(round(time.perf_counter() - began, 1), round(usage.ru_maxrss / 1024), killed)
 
 
 def measure(slug: str, path: Path, count: int) -> dict[str, Any]:
@@ -106,18 +122,18 @@ def measure(slug: str, path: Path, count: int) -> dict[str, Any]:
     from memory.models import Event, Fact, ImportedMemory, MemoryReview
 
     agent: Agent = agent_create(slug=slug, name=slug, prompt="You are an agent.", by=Principal.of_system("benchmark"))
-    command = tied(sys.executable, "manage.py", "importmemory", str(path), "--agent", slug)
+    command = ("importmemory", str(path), "--agent", slug)
 
     def stored() -> int:
         return ImportedMemory.objects.filter(agent=agent).count()
 
-    first, killed = run(command, stop=lambda: stored() > count * KILLED_AT)
+    first = run(*command, stop=lambda: stored() > count * KILLED_AT)
     after_kill = stored()
-    assert killed
+    assert first.killed
     assert 0 < after_kill < count
-    second, _ = run(command)
+    second = run(*command)
     assert stored() == count, (stored(), count)
-    again, _ = run(command)
+    again = run(*command)
     assert stored() == count
     facts = Fact.objects.filter(agent=agent)
     events = Event.objects.filter(agent=agent)
@@ -136,11 +152,26 @@ def measure(slug: str, path: Path, count: int) -> dict[str, Any]:
         "events": events.count(),
         "outcomes": outcomes,
         "reviews": MemoryReview.objects.filter(agent=agent).count(),
-        "seconds_to_kill": round(first, 1),
-        "seconds_after": round(second, 1),
-        "rows_per_second": round(count / (first + second), 1),
-        "seconds_of_repeated_run": round(again, 1),
-        "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024),
+        "seconds_to_kill": first.seconds,
+        "seconds_after": second.seconds,
+        "rows_per_second": round(count / (first.seconds + second.seconds), 1),
+        "seconds_of_repeated_run": again.seconds,
+        "memory_mib": max(first.mebibytes, second.mebibytes, again.mebibytes),
+        "whole_agent": whole_agent(slug, path.with_suffix(".export")),
+    }
+
+
+def whole_agent(slug: str, path: Path) -> dict[str, Any]:
+    """Export the agent, and import it as another one."""
+    out = run("exportagent", slug, "--out", str(path))
+    back = run("importagent", str(path), "--slug", f"{slug}-copy")
+    with path.open("rb") as file:
+        lines = sum(1 for _ in file)
+    return {
+        "lines": lines,
+        "bytes": path.stat().st_size,
+        "export": {"seconds": out.seconds, "memory_mib": out.mebibytes},
+        "import": {"seconds": back.seconds, "memory_mib": back.mebibytes},
     }
 
 

@@ -6,6 +6,7 @@ where a list breaks off, nothing tells where its next record begins, and the fil
 
 import codecs
 import json
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -20,6 +21,7 @@ MAX_LINE_PEEK = 16 << 20
 NEAR_THE_END = 64
 """A mistake so near to what was read last may only be something cut in two."""
 BLANK = " \t\r\n"
+NOT_BLANK = re.compile(r"[^ \t\r\n]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,8 @@ def records_read(file: BinaryIO, lists: Collection[str]) -> Iterator[Record]:
     elif first == "{" and not text.begins_with_record_line(lists):
         yield from _of_object(text, lists)
     elif first == "{":
-        yield from text.line_records()
+        for record in text.line_records():
+            yield from _of_line(record, lists)
         return
     else:
         raise BadEntry(f"line {text.line}", "this is neither a list nor an object of JSON.")
@@ -81,6 +84,17 @@ def _of_object(text: "_Text", lists: Collection[str]) -> Iterator[Record]:
     text.take("}")
     if not found:
         yield _record("the file", kept, text.read)
+
+
+def _of_line(record: Record, lists: Collection[str]) -> Iterator[Record]:
+    """The lists inside the object of a line, such as a page of an API; without any, the object itself."""
+    value = record.value
+    held = [name for name in lists if isinstance(value, dict) and isinstance(value.get(name), list)]
+    for name in sorted(held):
+        for number, inner in enumerate(value[name], 1):
+            yield Record(f"{record.place} {name} entry {number}", inner, record.read, name)
+    if not held:
+        yield record
 
 
 class _Text:
@@ -117,12 +131,10 @@ class _Text:
     def next_character(self) -> str:
         """The next character that is not blank, which stays; "" at the end."""
         while True:
-            end = self.at
-            while end < len(self.held) and self.held[end] in BLANK:
-                end += 1
-            self.move(end)
-            if end < len(self.held):
-                return self.held[end]
+            found = NOT_BLANK.search(self.held, self.at)
+            self.move(found.start() if found else len(self.held))
+            if found:
+                return found[0]
             if not self.more():
                 return ""
 
@@ -149,10 +161,15 @@ class _Text:
             except ValueError as error:
                 raise BadEntry(f"{place} (from line {self.line})", "it holds a number of too many digits.") from error
             else:
-                # A number at the very end may go on in what is read next.
-                if end < len(self.held) or not self._more_of_record(place):
+                if self._is_whole(value, end) or not self._more_of_record(place):
                     self.move(end)
                     return value
+
+    def _is_whole(self, value: Any, end: int) -> bool:
+        """Whether what is read next cannot belong to `value`: a number may go on, as “1” and “1.” do."""
+        if not isinstance(value, int | float):
+            return True
+        return end <= len(self.held) - NEAR_THE_END or (end < len(self.held) and self.held[end] in BLANK + ",]}")
 
     def _is_mistake(self, error: json.JSONDecodeError) -> bool:
         cut = error.msg.startswith("Unterminated string") or error.pos >= len(self.held) - NEAR_THE_END

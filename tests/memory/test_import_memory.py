@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.services.proposals import proposal_reject
@@ -19,7 +21,10 @@ from memory.services.facts import fact_invalidate
 from memory.transfer.import_memory import BATCHES, memories_import
 from memory.transfer.import_memory import _facts_learn as learn
 from memory.transfer.import_survey import ImportRequest
+from memory.transfer.json_stream import records_read
+from memory.transfer.json_values import BadEntry
 from nousweb.lib.errors import NotAllowed
+from nousweb.lib.text import first_unstorable
 
 FILES = Path(__file__).parent / "exports"
 BY_FILE = {
@@ -126,7 +131,8 @@ def test_mem0_of_the_platform_and_older_versions(run):
     assert ticket.valid_until.isoformat() == "2027-01-01T00:00:00+00:00"
     assert "1 skipped: a memory without words" in said
     assert "1 skipped: a relation of mem0's graph" in said
-    run("lines.jsonl", "\n".join(json.dumps(memory(text, text)) for text in ("Owns a red bicycle.", "Has two sons.")))
+    lines = [memory("Owns a red bicycle.", "4"), {"next": None, "results": [memory("Has two sons.", "5")]}]
+    run("lines.jsonl", "\n".join(map(json.dumps, lines)))
     assert Fact.objects.filter(content__in=["Owns a red bicycle.", "Has two sons."]).count() == 2
 
 
@@ -140,6 +146,9 @@ def test_langgraph(run):
     }
     assert ImportedMemory.objects.filter(source_id="memories/ann/tea").exists()
     assert "1 facts: stored" in run("langgraph_search.json", only="settings/ann")
+    row = {"prefix": "memories.ann", "key": "new", "value": {"memory": "Ann moved to Kiel."}}
+    assert "1 facts: stored" in run("table.jsonl", row, persona="subconscious")
+    assert Fact.objects.get(content="Ann moved to Kiel.").persona == "subconscious"
 
 
 def test_letta_blocks_wait_for_a_person(run, ada, reviewer):
@@ -210,6 +219,13 @@ def test_own_lines(run):
     fact = Fact.objects.get()
     assert (fact.category, fact.confidence, fact.importance, fact.subject) == ("technical", 0.9, 0.6, "lighthouse")
     assert (Event.objects.get().loop_id, Event.objects.get().metadata["mood"]) == ("evening", "calm")
+    assert ChangeProposal.objects.get(status="pending").section == "values"
+
+
+def test_own_lines_of_the_document(run):
+    text = (FILES.parents[2] / "docs" / "transfer.md").read_text(encoding="utf-8")
+    run("own.jsonl", text.partition("```json\n")[2].partition("```")[0])
+    assert (Fact.objects.count(), Event.objects.count()) == (1, 1)
     assert ChangeProposal.objects.get(status="pending").section == "values"
 
 
@@ -405,3 +421,34 @@ def test_an_import_that_stops_goes_on_where_it_was(run, monkeypatch):
     assert "8 were imported before." in said
     assert ImportedMemory.objects.count() == len(texts)
     assert sorted(ImportedMemory.objects.values_list("source_id", flat=True)) == sorted(texts)
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.integers(-(10**12), 10**12)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('abc\\"{[', max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(JSON_VALUES, max_size=6), st.sampled_from([None, 1]), st.booleans(), st.integers(1, 40))
+@settings(max_examples=150)
+def test_records_are_those_of_the_whole_file_however_it_is_read(values, indent, plain, chunk):
+    values = [value for value in values if first_unstorable(value) is None]
+    text = json.dumps(values, indent=indent, ensure_ascii=plain)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memory.transfer.json_stream.CHUNK", chunk)
+        for whole, name in ((text, ""), (f' {{"next": "n", "results": {text}, "count": 3}}\n', "results")):
+            found = list(records_read(io.BytesIO(whole.encode()), {"results"}))
+            assert [record.value for record in found] == values
+            assert all(record.list_name == name for record in found)
+        # Cut short anywhere, it is refused; it never gives another record.
+        objects = [{"value": value} for value in values]
+        text = json.dumps(objects, indent=indent)
+        for end in range(1, len(text), max(1, len(text) // 7)):
+            read = []
+            with pytest.raises(BadEntry):
+                read.extend(record.value for record in records_read(io.BytesIO(text[:end].encode()), ()))
+            assert read == objects[: len(read)]

@@ -16,17 +16,19 @@ TEXTS = ("content", "text", "memory", "data")
 
 
 def _fits(record: Mapping[str, Any]) -> bool:
-    return {"namespace", "key", "value"} <= record.keys()
+    return {"key", "value"} <= record.keys() and not record.keys().isdisjoint({"namespace", "prefix"})
 
 
 def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
     place, item = record.place, record.value
-    namespace = value_get(item, "namespace", place)
+    text_get(item, "key", place)
+    # A row of the store's table in PostgreSQL calls it prefix, and joins its parts by full stops.
+    namespace = item["prefix"] if "namespace" not in item and "prefix" in item else value_get(item, "namespace", place)
     if isinstance(namespace, str):
-        namespace = namespace.split("/")
+        namespace = namespace.split(".")
     if not isinstance(namespace, list) or not all(isinstance(part, str) for part in namespace):
         raise BadEntry(place, "namespace is no list of texts.")
-    key = text_get(item, "key", place)
+    key = item["key"]
     value = value_get(item, "value", place)
     text = _words(value)
     if not text.strip():
