@@ -8,9 +8,10 @@ such a thing compares `Agent.erasures`, as it was before reading, with what `age
 The one order in which a transaction takes its locks:
 
 1. the agent, here; 2. its row (`Agent`), by what numbers or changes it; 3. the run of the lifecycle; 4. what learns for
-one memory (`learning_lock`), or proposes for one persona (`proposing_lock`); 5. the review (`MemoryReview`); 6. facts
-and other memories by primary key; 7. rows of the index by their keys. The numbers of a persona's events are a lock too
-(`event_ids_reserve`): what the subconscious did is logged in a transaction of its own, after the job.
+one memory (`learning_lock`), proposes for one persona (`proposing_lock`) or writes under one key of a document; 5. the
+review (`MemoryReview`); 6. facts and other memories by primary key; 7. rows of the index by their keys. The numbers of
+a persona's events are a lock too (`event_ids_reserve`): what the subconscious did is logged in a transaction of its
+own, after the job.
 """
 
 from collections.abc import Callable, Iterator

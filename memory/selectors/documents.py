@@ -20,8 +20,7 @@ from memory.policy import MAX_NAMESPACE_LABELS
 from memory.search import SearchRequest, search
 from memory.search.request import MAX_LIMIT
 from nousweb.lib.errors import Invalid, NotFound
-from nousweb.lib.text import first_unstorable
-from nousweb.lib.validation import whole_check
+from nousweb.lib.validation import json_check, whole_check
 
 MOST_SEARCHED = 10_000
 """Of a namespace so many documents, the latest, are searched by meaning."""
@@ -154,8 +153,7 @@ class DocumentStore:
 
 def _meeting(rows: DocumentQuerySet, conditions: Mapping[str, Any]) -> DocumentQuerySet:
     """Documents whose values hold what is asked: by name a value, or comparisons such as {"$gt": 4}."""
-    if reason := first_unstorable(conditions):
-        raise Invalid(reason, field="filter")
+    json_check("filter", conditions)
     if len(conditions) > MAX_CONDITIONS:
         raise Invalid(f"filter has at most {MAX_CONDITIONS} members.", field="filter")
     for number, (name, wanted) in enumerate(conditions.items()):

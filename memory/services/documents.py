@@ -34,8 +34,8 @@ from memory.types import entry_of
 from memory.types.documents import document_text
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.text import first_unstorable, unstorable_reason
-from nousweb.lib.validation import choice_check, tags_check, text_check, unit_check
+from nousweb.lib.text import unstorable_reason
+from nousweb.lib.validation import choice_check, json_check, tags_check, text_check, unit_check
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,11 @@ def document_put(
     last = _last_version(agent, by.persona, address)
     head = last if last is not None and last.active else None
     _base_check(head, base_version)
-    if head is not None and _written(head.value) == content and all(getattr(head, n) == v for n, v in told.items()):
+    if (
+        head is not None
+        and json_check("value", head.value) == content
+        and all(getattr(head, n) == v for n, v in told.items())
+    ):
         return PutResult(head, "unchanged")
     document = Document(
         agent=agent,
@@ -196,22 +200,13 @@ def value_check(value: Mapping[str, Any]) -> str:
     """A value as JSON, its members in one order. Raises Invalid."""
     if not isinstance(value, dict):
         raise Invalid("value is an object.", field="value")
-    if reason := first_unstorable(value):
-        raise Invalid(reason, field="value")
-    try:
-        written = _written(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid("value is not JSON.", field="value") from error
+    written = json_check("value", value)
     if len(written) > MAX_DOCUMENT_CHARACTERS:
         raise Invalid(
             f"value holds at most {MAX_DOCUMENT_CHARACTERS:,} characters of JSON; this has {len(written):,}.",
             field="value",
         )
     return written
-
-
-def _written(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 def _name_check(field: str, value: str, limit: int) -> str:

@@ -6,11 +6,14 @@ from typing import Any
 from uuid import UUID
 
 from memory.models import Document, ItemType
+from memory.policy import MAX_DOCUMENT_CHARACTERS
 from memory.types.index_entry import IndexEntry, store_entry
 from memory.types.memory_type import MemoryType
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\*|\d+)\]")
 _SUBJECT_CHARACTERS = 200
+_NAME_CHARACTERS = 100
+"""Of the path to a part so many, the last, are its name."""
 
 
 def _entry(document: Document) -> IndexEntry:
@@ -48,7 +51,8 @@ def document_text(value: Any, fields: Sequence[str] | None) -> str:
             parts.extend(_leaves(name, part))
     if len(parts) == 1:
         return parts[0][1]
-    return "\n".join(f"{name}: {said}" if name else said for name, said in parts)
+    # Names repeat, so many short parts may say more than the value holds.
+    return "\n".join(f"{name}: {said}" if name else said for name, said in parts)[:MAX_DOCUMENT_CHARACTERS]
 
 
 def _at(value: Any, steps: Sequence[tuple[str, str]]) -> Iterator[Any]:
@@ -69,7 +73,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
     """The texts, numbers and the like in a value, each with the path to it."""
     if isinstance(value, dict):
         for key, part in sorted(value.items()):
-            yield from _leaves(f"{name}.{key}" if name else str(key), part)
+            yield from _leaves(f"{name}.{key}"[-_NAME_CHARACTERS:] if name else key[-_NAME_CHARACTERS:], part)
     elif isinstance(value, list):
         for part in value:
             yield from _leaves(name, part)

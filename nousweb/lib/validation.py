@@ -1,14 +1,16 @@
 """Checks of values that callers give: each returns the value as it is stored, or raises Invalid naming its field."""
 
+import json
 import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from nousweb.lib import clock
 from nousweb.lib.characters import plain_text
 from nousweb.lib.constrained_types import MAX_TAGS, WORD
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import is_blank, unstorable_reason
+from nousweb.lib.text import first_unstorable, is_blank, unstorable_reason
 
 
 def text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
@@ -76,6 +78,16 @@ def texts_check(field: str, values: Sequence[str], *, count: int, limit: int) ->
     if len(values) > count:
         raise Invalid(f"{field} holds at most {count:,} entries; this has {len(values):,}.", field=field)
     return [text_check(field, value, limit, required=True) for value in values]
+
+
+def json_check(field: str, value: Any) -> str:
+    """A value as JSON that the database stores, the members of objects in one order."""
+    if why := first_unstorable(value):
+        raise Invalid(why, field=field)
+    try:
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"{field} holds what is no JSON, such as NaN, or lies too deep.", field=field) from error
 
 
 def whole_check(field: str, value: int, lowest: int, highest: int) -> int:

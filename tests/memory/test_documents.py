@@ -119,6 +119,7 @@ def test_documents_refuse_what_is_no_key_or_value(caller):
         {"value": {"a": "\u0000"}},
         {"value": {"a\u0000": 1}},
         {"value": {"text": "x" * 100_001}},
+        {"value": {"n": float("nan")}},
         {"index": ["a"] * 21},
         {"index": [""]},
         {"base_version": -1},
@@ -134,6 +135,8 @@ def test_documents_refuse_what_is_no_key_or_value(caller):
         {"filter": {"a": {"$in": [1]}}},
         {"filter": {str(n): 1 for n in range(21)}},
         {"filter": {"a": "\u0000"}},
+        {"filter": {"a": float("inf")}},
+        {"filter": {"a": {"$gt": float("nan")}}},
         {"min_score": 2},
     ):
         assert_problem(caller.post("/documents/search", bad), 422, "invalid")
@@ -313,6 +316,8 @@ def test_documents_text_is_what_the_fields_say():
     ):
         assert document_text(value, fields) == text, fields
     assert document_text({"content": " Tea.\n"}, None) == "Tea."
+    many = {"k" * 1_000: {"k" * 1_000: {str(number): 1 for number in range(5_000)}}}
+    assert len(document_text(many, None)) == 100_000
 
 
 @pytest.mark.django_db(transaction=True)
