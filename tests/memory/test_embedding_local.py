@@ -1,12 +1,15 @@
 """The default embedder: the real model, its checks and its meaning."""
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from memory.embedding import EmbeddingUnavailable, embedder_named, full_name, local
 from memory.embedding.local import LocalEmbedder
+from memory.embedding.query_batches import QueryBatches
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +84,32 @@ def test_embedder_fastembed_names_what_it_lacks():
     else:
         with pytest.raises(Exception, match="fastembed knows no model"):
             embedder_named("fastembed:nobody/nothing").embed_query("x")
+
+
+def test_queries_that_wait_are_embedded_in_one_run(embedder):
+    began, go, runs = threading.Event(), threading.Event(), []
+
+    def embed(texts):
+        runs.append(list(texts))
+        began.set()
+        assert go.wait(30)
+        if "fails" in texts:
+            raise EmbeddingUnavailable("not now")
+        return embedder.embed_documents(texts)
+
+    batches = QueryBatches(embed, runs=1, most=2)
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(batches.vector_of, "first")
+        assert began.wait(30)
+        others = []
+        for text in ("second", "third", "fails"):
+            others.append(pool.submit(batches.vector_of, text))
+            while len(batches._waiting) < len(others):
+                time.sleep(0.001)
+        go.set()
+        found = {"first": first.result(30), "second": others[0].result(30), "third": others[1].result(30)}
+        with pytest.raises(EmbeddingUnavailable, match="not now"):
+            others[2].result(30)
+    assert [len(run) for run in runs] == [1, 2, 1]
+    for text, vector in found.items():
+        assert np.array_equal(vector, embedder.embed_documents([text])[0])
