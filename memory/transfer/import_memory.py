@@ -8,6 +8,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
@@ -105,7 +106,7 @@ def memories_import(
 
     1. The file is read through and checked as each service would, and nothing is stored when any of it is refused,
        unless the request leaves that out.
-    2. Events are recorded in batches, as is their log's way. Facts are learned one by one, in the order of the file:
+    2. Events are recorded in batches, as is their log's way. Facts are learned one by one, of 500 the oldest first:
        what is known is confirmed, what contradicts waits for people. None of them is people's word. The models are
        asked for vectors only; a judge answers what is open later.
     3. What would be identity is proposed, and waits for a person.
@@ -127,16 +128,13 @@ def memories_import(
         )
     report = ImportReport(survey)
     author = replace(by, name=f"{by.name}, import of {_file_name(request)}"[:MAX_NAME_CHARACTERS])
-    share = 0.0
 
-    def read() -> Iterator[Entry]:
-        nonlocal share
-        for entry, done in entries_read(request, by=by):
-            share = done
-            if entry.kind not in (SKIPPED, REFUSED):
-                yield entry
+    def show() -> None:
+        done, known = report.stored, report.known.total()
+        watch(Progress((done + known) / max(survey.total, 1), checking=False, stored=done, known=known))
 
-    for found in _batches(read(), LOOKED_UP):
+    entries = (entry for entry, _ in entries_read(request, by=by) if entry.kind not in (SKIPPED, REFUSED))
+    for found in _batches(entries, LOOKED_UP):
         held = _held(agent, request, found)
         for kind, group in groupby(found, key=lambda one: one.entry.kind):
             new: list[_Keyed] = []
@@ -145,11 +143,13 @@ def memories_import(
                     new.append(one)
                 else:
                     _count_known(report, one, held[one.key])
+            if kind == FACT:
+                new.sort(key=_since)
             for start in range(0, len(new), BATCHES[kind]):
                 batch = new[start : start + BATCHES[kind]]
                 _store(agent=agent, batch=batch, request=request, by=author, report=report)
-                watch(Progress(share, checking=False, stored=report.stored, known=report.known.total()))
-        watch(Progress(share, checking=False, stored=report.stored, known=report.known.total()))
+                show()
+        show()
     if report.stored:
         audit_record(
             by=author,
@@ -200,6 +200,12 @@ def _held(agent: Agent, request: ImportRequest, batch: Sequence[_Keyed]) -> dict
         agent=agent, persona=request.persona, system=request.format, key__in=[one.key for one in batch]
     )
     return dict(rows.values_list("key", "content_hash"))
+
+
+def _since(one: _Keyed) -> tuple[bool, datetime]:
+    """By when a fact began: what came later in the world is learned later, so that it can take an old one's place."""
+    moment = one.entry.fields.get("valid_from")
+    return moment is not None, moment or datetime.min.replace(tzinfo=UTC)
 
 
 def _is_new(one: _Keyed, content_hash: str | None) -> bool:

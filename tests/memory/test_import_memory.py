@@ -52,8 +52,10 @@ def run(ada, tmp_path):
             raw = content if isinstance(content, bytes | str) else json.dumps(content)
             path.write_bytes(raw if isinstance(raw, bytes) else raw.encode())
         out = io.StringIO()
-        call_command("importmemory", str(path), agent="ada", stdout=out, stderr=io.StringIO(), **options)
+        call_command("importmemory", str(path), agent="ada", stdout=out, stderr=run.progress, **options)
         return out.getvalue()
+
+    run.progress = io.StringIO()
 
     return run
 
@@ -134,6 +136,16 @@ def test_mem0_of_the_platform_and_older_versions(run):
     lines = [memory("Owns a red bicycle.", "4"), {"next": None, "results": [memory("Has two sons.", "5")]}]
     run("lines.jsonl", "\n".join(map(json.dumps, lines)))
     assert Fact.objects.filter(content__in=["Owns a red bicycle.", "Has two sons."]).count() == 2
+
+
+def test_the_oldest_is_learned_first(run):
+    newer = memory("Ann lives in Paris.", "1", updated_at="2026-03-01T00:00:00Z")
+    older = memory("Ann lives in Berlin.", "2", updated_at="2026-01-01T00:00:00Z")
+    run("a.json", [newer, older])
+    assert list(Fact.objects.order_by("recorded_at").values_list("content", "active")) == [
+        (older["memory"], False),
+        (newer["memory"], True),
+    ]
 
 
 def test_langgraph(run):
@@ -419,6 +431,8 @@ def test_an_import_that_stops_goes_on_where_it_was(run, monkeypatch):
     assert ImportedMemory.objects.count() == 8
     said = run("a.json", content)
     assert "8 were imported before." in said
+    assert "100% 15 stored, 8 known" not in run.progress.getvalue()
+    assert "100% 7 stored, 8 known" in run.progress.getvalue()
     assert ImportedMemory.objects.count() == len(texts)
     assert sorted(ImportedMemory.objects.values_list("source_id", flat=True)) == sorted(texts)
 

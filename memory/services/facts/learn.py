@@ -38,6 +38,7 @@ from memory.services.facts.repeated_facts import holds_of_both, repeated_review
 from memory.services.facts.resolution import AppliedResolution, Resolution, resolution_apply
 from memory.services.reviews.opening import pair_review_open
 from memory.services.subjects.registry import alias_enter, alias_find
+from memory.subjects.spelling import key_of
 from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
@@ -318,9 +319,11 @@ def _resolve_pair(
 
 
 def _store(fact: Fact, by: Principal, vector: Vector | None) -> None:
-    fact.subject_alias = alias_enter(
-        agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
-    )
+    # Found under the learning lock, so nobody has entered it since.
+    if fact.subject_alias is None or fact.subject_alias.key != key_of(fact.subject):
+        fact.subject_alias = alias_enter(
+            agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
+        )
     fact.save(force_insert=True)
     change_record(fact, FactChange.Action.STORED, by)
     index_put([entry_of(fact)], tell=vector is None)
