@@ -58,6 +58,8 @@ READS = {
     "/facts/{fact_id}": 1,
     "/profile": 2,
     "/fingerprints": 1,
+    "/documents?limit=50": 1,
+    "/documents/namespaces": 1,
 }
 
 
@@ -100,6 +102,7 @@ def test_query_count_of_a_person_adds_session_person_and_permissions(api, ada, a
 WRITES = {
     "PUT /identity/values": 12,
     "POST /facts": 18,
+    "PUT /documents": 12,
     "POST /context": 10,
 }
 """Of a context for a knight two are about what tools answered last: in its session, and within a day."""
@@ -108,6 +111,7 @@ CORE_MEMORY_READ_WHOLE = 1
 BODIES = {
     "PUT /identity/values": {"content": "Truth.", "mode": "propose"},
     "POST /facts": {"content": "Tim rows."},
+    "PUT /documents": {"namespace": ["notes"], "key": "tea", "value": {"text": "Tim rows."}},
     "POST /context": {"session_id": "s", "input": "?"},
 }
 
