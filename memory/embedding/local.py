@@ -5,6 +5,8 @@ which no code runs. The pipeline is that of sentence-transformers: WordPiece, at
 the tokens, length 1.
 """
 
+import contextlib
+import ctypes
 import hashlib
 import importlib.util
 import os
@@ -101,18 +103,31 @@ def _load() -> tuple[Any, Any]:
     options.intra_op_num_threads = settings.EMBED_THREADS
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    model = _verified(*MODEL_FILE, MODEL_SHA256)
-    return tokenizer, onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    _verified(*MODEL_FILE, MODEL_SHA256)
+    # By its path: of bytes the session would keep a copy for good.
+    session = onnxruntime.InferenceSession(_path(*MODEL_FILE), options, providers=["CPUExecutionProvider"])
+    _heap_trim()
+    return tokenizer, session
 
 
-def _verified(package: str, name: str, sha256: str) -> bytes:
-    """A file of an installed package, found without importing the package. Raises EmbeddingUnavailable."""
+def _heap_trim() -> None:
+    """Give back what loading needed for a moment: some fifty megabytes, which the C library would keep."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _path(package: str, name: str) -> Path:
+    """Where a file of an installed package is, without importing the package. Raises EmbeddingUnavailable."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddingUnavailable(f"The package {package} of the local embedding model is not installed.")
-    path = Path(next(iter(spec.submodule_search_locations))) / name
+    return Path(next(iter(spec.submodule_search_locations))) / name
+
+
+def _verified(package: str, name: str, sha256: str) -> bytes:
+    """A file of an installed package. Raises EmbeddingUnavailable."""
     try:
-        content = path.read_bytes()
+        content = _path(package, name).read_bytes()
     except OSError as error:
         raise EmbeddingUnavailable(f"The file {name} of {package} cannot be read ({error.strerror}).") from error
     if hashlib.sha256(content).hexdigest() != sha256:
