@@ -132,13 +132,13 @@ def format_find(path: Path) -> str:
             value = record.value
             if isinstance(value, dict):
                 if value.get("format") == AGENT_EXPORT:
-                    raise BadEntry(path.name, "this is an exported agent; `nous import FILE` makes an agent of it.")
+                    raise BadEntry("line 1", "this is an exported agent; `nous import FILE` makes an agent of it.")
                 for one in FORMATS.values():
                     if one.fits(value):
                         return one.name
             if number >= RECORDS_LOOKED_AT:
                 break
-    raise BadEntry(path.name, f"its format is not recognised; name it: {', '.join(FORMATS)}.")
+    raise BadEntry("the file", f"its format is not recognised; name it: {', '.join(FORMATS)}.")
 
 
 def entries_read(request: ImportRequest, *, by: Principal) -> Iterator[tuple[Entry, float]]:

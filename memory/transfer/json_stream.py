@@ -15,7 +15,7 @@ from memory.transfer.json_reader import DECODER, MAX_DEPTH, BadJson, value_check
 from memory.transfer.json_values import BadEntry
 
 CHUNK = 1 << 20
-MAX_RECORD_CHARACTERS = 64 << 20
+MAX_RECORD_CHARACTERS = 32 << 20
 """Of one record: a conversation, an agent file, a line."""
 MAX_LINE_PEEK = 16 << 20
 NEAR_THE_END = 64
@@ -65,7 +65,7 @@ def _of_object(text: "_Text", lists: Collection[str]) -> Iterator[Record]:
     """The lists of an object; without any, the object itself."""
     text.take("{")
     kept: dict[str, Any] = {}
-    found = False
+    found, held = False, 0
     while (character := text.next_character()) != "}":
         if kept or found:
             text.take(",")
@@ -80,7 +80,11 @@ def _of_object(text: "_Text", lists: Collection[str]) -> Iterator[Record]:
             yield from text.list_records(name)
         else:
             text.next_character()
+            begun = text.passed
             kept[name] = text.value(str(name)[:60])
+            held += text.passed - begun
+            if held > MAX_RECORD_CHARACTERS:
+                raise BadEntry(f"line {text.line}", f"the object has more than {MAX_RECORD_CHARACTERS:,} characters.")
     text.take("}")
     if not found:
         yield _record("the file", kept, text.read)
@@ -105,6 +109,7 @@ class _Text:
         self.decoder = codecs.getincrementaldecoder("utf-8-sig")("strict")
         self.held = ""
         self.at = 0
+        self.passed = 0
         self.line = 1
         self.read = 0
         self.ended = False
@@ -126,6 +131,7 @@ class _Text:
 
     def move(self, end: int) -> None:
         self.line += self.held.count("\n", self.at, end)
+        self.passed += end - self.at
         self.at = end
 
     def next_character(self) -> str:

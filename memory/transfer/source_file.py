@@ -51,7 +51,7 @@ def parts_read(path: Path) -> Iterator[Part]:
     with _archive(path) as archive:
         found = [info for info in archive.infolist() if CONVERSATIONS.fullmatch(info.filename)]
         if not found:
-            raise BadEntry(path.name, "there is no conversations.json in this archive.")
+            raise BadEntry("the archive", "there is no conversations.json in it.")
         found.sort(key=lambda info: info.filename)
         total = sum(info.file_size for info in found)
         for info in found:
@@ -68,10 +68,10 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             if len(archive.infolist()) > MAX_ARCHIVE_ENTRIES:
-                raise BadEntry(path.name, f"the archive holds more than {MAX_ARCHIVE_ENTRIES:,} files.")
+                raise BadEntry("the archive", f"it holds more than {MAX_ARCHIVE_ENTRIES:,} files.")
             yield archive
     except _UNREADABLE as error:
-        raise BadEntry(path.name, f"the archive cannot be read: {error}.") from error
+        raise BadEntry("the archive", f"it cannot be read: {error}.") from error
 
 
 def _bomb_check(info: zipfile.ZipInfo, total: int) -> None:

@@ -359,6 +359,8 @@ def test_long_lines_and_entries_are_bounded(run, monkeypatch):
     assert Fact.objects.count() == 2
     with pytest.raises(CommandError, match=r"entry 2 \(from line 1\): it has more than 2,000,000 characters"):
         run("list.json", f"[{','.join(lines)}]")
+    with pytest.raises(CommandError, match="line 4: the object has more than 2,000,000 characters"):
+        run("object.json", json.dumps(dict.fromkeys("abc", "z" * 900_000), indent=1))
 
 
 def test_what_changed_in_its_source(run):
