@@ -1,5 +1,6 @@
 """What tests begin with, made through the services: people, tokens, facts, events, proposals, reviews, contexts."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.auth.models import Group, User
@@ -13,8 +14,11 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from identity.services.tokens import token_create
 from memory.models import Event, Fact, MemoryReview
+from memory.search.index_writer import index_put
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
+from memory.types import entry_of
+from nousweb.lib import clock
 from tests.database import as_the_owner
 
 PASSWORD = "correct horse battery staple"
@@ -51,6 +55,17 @@ def make_proposal(
 def make_fact(agent: Agent, content: str, by: Principal, **more: Any) -> Fact:
     """A technical fact that is important enough for every prompt that it is relevant to."""
     return fact_learn(agent=agent, content=content, by=by, **{"category": "technical", "importance": 0.8, **more}).fact
+
+
+def make_facts(agent: Agent, contents: Iterable[str], by: Principal, **more: Any) -> list[Fact]:
+    """Many facts without a subject as they would be learned if none was like another: nothing is compared."""
+    fields: dict[str, Any] = {"agent": agent, "persona": by.persona, "endorsed": by.is_person}
+    fields |= {"category": "technical", "importance": 0.8}
+    # One moment after another, as they would come.
+    facts = [Fact(**fields | {"content": content, "recorded_at": clock.now(), **more}) for content in contents]
+    Fact.objects.bulk_create(facts)
+    index_put([entry_of(fact) for fact in facts])
+    return facts
 
 
 def make_review(agent: Agent, by: Principal, old: str, new: str, subject: str = "Tim", **more: Any) -> MemoryReview:

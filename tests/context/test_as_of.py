@@ -40,7 +40,7 @@ from memory.services.loops import derived_backfill
 from memory.services.procedures import procedure_create, procedure_report, procedure_update
 from nousweb.lib import clock
 from tests.database import as_the_owner
-from tests.factories import make_fact
+from tests.factories import make_fact, make_facts
 from tests.http import browser
 
 NOW = clock.now().replace(microsecond=0)
@@ -225,8 +225,8 @@ def test_as_of_procedure_has_its_earlier_text(old_ada, system):
 
 def test_as_of_memory_not_yet_valid_takes_no_place(old_ada, system):
     with clock.at(ago(30)):
-        for number in range(30):
-            make_fact(old_ada, f"How did the ledger export go? Case {number}.", system, valid_from=ago(5))
+        contents = [f"How did the ledger export go? Case {number}." for number in range(30)]
+        make_facts(old_ada, contents, system, valid_from=ago(5))
         make_fact(old_ada, "Of the ledger export Tim told much, and of giraffes.", system)
     assert "giraffes" in prompt(old_ada, system, 20)
     request = ContextRequest("s", ASKED, as_of=ago(20))

@@ -22,7 +22,7 @@ from memory.services.facts import fact_learn
 from memory.services.indexing import embeddings_make
 from nousweb.lib import clock
 from tests.api.problems import assert_problem, rows
-from tests.factories import make_fact, make_token
+from tests.factories import make_fact, make_facts, make_token
 
 SEPARATORS = {"identity": "\n\n"}
 WORDS = ["she", "he", "likes", "went", "sea", "tea", "work", "home"]
@@ -98,18 +98,16 @@ def reviews_answer():
     MemoryReview.objects.update(status=MemoryReview.Status.RESOLVED, resolution=MemoryReview.Resolution.BOTH)
 
 
-def test_context_with_two_hundred_observations_stays_within_budget(api, ada, actor_token):
+def test_context_with_two_hundred_observations_stays_within_budget(api, ada, actor, actor_token):
     caller = api.as_token(actor_token)
     chance = random.Random(7)
     known = {}
     for number in range(200):
         category = ("preference", "person", "concept", "event")[number % 4]
         content = f"Observation {number}: " + " ".join(chance.choices(WORDS, k=9))
-        body = {"content": content, "category": category, "subject": "Caroline", "confidence": chance.random()}
-        answer = caller.post("/facts", body)
-        assert answer.status_code == 201
-        known[answer.json()["fact"]["id"]] = (category, body["confidence"], content)
-    reviews_answer()
+        fields = {"category": category, "subject": "Caroline", "confidence": chance.random(), "importance": 0.5}
+        (fact,) = make_facts(ada, [content], actor, **fields)
+        known[str(fact.pk)] = (category, fact.confidence, content)
     body = caller.post("/context", ASK).json()
     identity, profile = always_on(body)
     assert identity["tokens"] <= 300
@@ -222,8 +220,7 @@ def test_context_log_is_kept_for_its_retention_only(api, ada, actor_token, setti
 
 
 def test_context_larger_budget_takes_more_memories_than_the_plan(api, ada, system, actor_token):
-    for place in range(30):
-        fact_learn(agent=ada, content=f"Fact {place} about the lighthouse of Tarn.", category="technical", by=system)
+    make_facts(ada, [f"Fact {place} about the lighthouse of Tarn." for place in range(30)], system, importance=0.5)
     counts = []
     for budget in (500, 1_000, 2_000):
         body = api.as_token(actor_token).post(
@@ -290,8 +287,8 @@ def test_context_number_of_statements_is_constant_per_prompt(api, ada, actor_tok
     caller = api.as_token(actor_token)
     ask = ASK | {"input": "Why did the ledger export fail?"}
     for place in range(2):
-        for number in range(20):
-            make_fact(ada, f"The ledger export {place}.{number} failed on a {number}th of the month.", system)
+        contents = [f"The ledger export {place}.{number} failed on a {number}th of the month." for number in range(20)]
+        make_facts(ada, contents, system)
         make_fact(ada, f"Likes tea number {place}.", system, category="preference")
         embeddings_make()
         assert caller.post("/context", ask).status_code == 200

@@ -35,7 +35,7 @@ from memory.services.facts import fact_edit, fact_invalidate, fact_learn
 from memory.services.reviews.resolve import review_resolve
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.api.problems import rows
-from tests.factories import make_fact, make_run
+from tests.factories import make_fact, make_facts, make_run
 from tests.http import browser, markup
 
 
@@ -281,8 +281,7 @@ def test_impact_of_a_recategorised_fact_equals_what_happens(ada, actor, system, 
 def test_impact_of_a_recategorised_pinned_fact_without_a_match_equals_what_happens(ada, actor, system, reviewer):
     fact = make_fact(ada, "Bananas are yellow.", system, category="rule")
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
-    for number in range(40):
-        make_fact(ada, f"The ledger export failed because of case {number}.", system)
+    make_facts(ada, [f"The ledger export failed because of case {number}." for number in range(40)], system)
     make_run(ada, actor, "Why did the ledger export fail?")
     (row,) = blast_radius(agent=ada, overrides=metadata_overrides(fact, category="technical"), by=reviewer).rows
     assert [labels for text, *labels in row.moved if "Bananas" in text] == [["User Profile", "Relevant Facts"]]

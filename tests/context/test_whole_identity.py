@@ -11,6 +11,7 @@ from memory.services.censors import censor_create
 from memory.services.facts import fact_learn
 from memory.services.working import working_thread_open
 from nousweb.lib import clock
+from tests.factories import make_facts
 from tests.http import browser
 
 ASK = {"session_id": "s-1", "input": "hello there"}
@@ -73,8 +74,7 @@ def test_budget_of_a_request_is_no_knife_for_the_identity(caller, write):
 
 
 def test_identity_comes_before_what_is_searched(caller, write, ada, system):
-    for place in range(30):
-        fact_learn(agent=ada, content=f"Checkout of shop {place} is slow on Mondays.", category="technical", by=system)
+    make_facts(ada, [f"Checkout of shop {place} is slow on Mondays." for place in range(30)], system, importance=0.5)
     write("preferences", PREFERENCES)
     body = asked(caller, input="Which checkout is slow?", budget=1_100)
     assert PREFERENCES in body["system_prompt"]
@@ -97,9 +97,9 @@ def test_boundaries_and_rules_of_people_come_before_the_rest_of_an_identity(call
     assert body["tokens"] <= 1_600
 
 
-def test_core_memory_that_agents_wrote_keeps_to_its_budget(caller, ada):
-    for place in range(40):
-        caller.post("/facts", {"content": f"Somebody likes {place} sorts of tea a lot.", "category": "preference"})
+def test_core_memory_that_agents_wrote_keeps_to_its_budget(caller, ada, actor):
+    contents = [f"Somebody likes {place} sorts of tea a lot." for place in range(40)]
+    make_facts(ada, contents, actor, category="preference")
     (profile,) = [section for section in asked(caller)["sections"] if section["key"] == "user_profile"]
     assert profile["tokens"] <= profile["budget"] == 200
     assert profile["truncated"]
@@ -108,8 +108,7 @@ def test_core_memory_that_agents_wrote_keeps_to_its_budget(caller, ada):
 def test_core_memory_beyond_the_first_hundred_is_sent_or_named(caller, ada, charlie):
     person = Principal.of_user(charlie)
     before = clock.now()
-    for place in range(120):
-        fact_learn(agent=ada, content=f"Ann likes tea{place} a lot.", category="preference", by=person)
+    make_facts(ada, [f"Ann likes tea{place} a lot." for place in range(120)], person, category="preference")
     body = asked(caller)
     assert [place for place in range(120) if f"tea{place} " not in body["system_prompt"]] == []
     body = asked(caller, budget=700)

@@ -16,7 +16,7 @@ from identity.services.proposals import identity_propose
 from memory.models import Censor, Fact, MemoryReview
 from memory.services.censors import censor_create
 from memory.services.facts import fact_learn, fact_supersede
-from tests.factories import EXPORT, make_fact, make_run
+from tests.factories import EXPORT, make_fact, make_facts, make_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -74,8 +74,7 @@ def test_inspector_candidate_is_explained_pinned_and_replayed(
 def test_inspector_candidates_are_filtered_ordered_and_paged(
     ledger: Fact, ada: Agent, actor: Principal, system: Principal, charlie: User, log_in: Callable[..., Page]
 ) -> None:
-    for number in range(20):
-        make_fact(ada, f"Export number {number} of the ledger failed at noon.", system)
+    make_facts(ada, [f"Export number {number} of the ledger failed at noon." for number in range(20)], system)
     # Of exports that failed some may contradict it: then only people let another fact take its place.
     _, new = fact_supersede(
         old=ledger,

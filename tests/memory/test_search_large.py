@@ -16,6 +16,7 @@ from memory.services.facts import fact_learn
 from memory.services.indexing import embeddings_make
 from nousweb.runtime.vector_index_keeper import keep_indexes
 from tests.database import as_the_owner
+from tests.factories import make_facts
 from tests.product import until
 
 QUESTION = "which drawer holds the brass key"
@@ -35,8 +36,7 @@ def indexes():
 
 @pytest.mark.django_db(transaction=True)
 def test_vector_index_is_built_by_the_keeper_as_the_owner(ada, actor, small_limits):
-    for number in range(40):
-        fact_learn(agent=ada, content=f"Drawer {number} holds spoon number {number * 7}.", by=actor)
+    make_facts(ada, [f"Drawer {number} holds spoon number {number * 7}." for number in range(40)], actor)
     embeddings_make()
     statistics_refresh()
     if not may_index():
@@ -58,8 +58,7 @@ def test_vector_index_is_built_by_the_keeper_as_the_owner(ada, actor, small_limi
 @pytest.mark.django_db(transaction=True)
 def test_vector_index_appears_and_disappears_with_equal_results(ada, actor, small_limits):
     view = ActorMemory(ada)
-    for number in range(60):
-        fact_learn(agent=ada, content=f"Drawer {number} holds spoon number {number * 7}.", by=actor)
+    make_facts(ada, [f"Drawer {number} holds spoon number {number * 7}." for number in range(60)], actor)
     fact_learn(agent=ada, content="The brass key lies in drawer 12.", by=actor)
     embeddings_make()
     before = search(view, SearchRequest(QUESTION, GLOBAL))

@@ -16,7 +16,7 @@ from nousweb.console.context.contested_links import contested_links
 from nousweb.console.context.forms import conversation_read, conversation_write, inspector_values
 from nousweb.lib.errors import Invalid
 from tests.context.test_contested import make_pair
-from tests.factories import EXPORT, make_fact, make_run
+from tests.factories import EXPORT, make_fact, make_facts, make_run
 from tests.http import browser, markup
 
 URL = "/agents/ada/context/"
@@ -113,8 +113,7 @@ def test_inspector_candidates_are_sorted_and_filtered_by_the_address(ada, ledger
 
 
 def test_inspector_candidates_are_paged_with_the_included_first(ada, ledger, system, actor, alice):
-    for number in range(30):
-        make_fact(ada, f"Export number {number} of the ledger failed at noon.", system)
+    make_facts(ada, [f"Export number {number} of the ledger failed at noon." for number in range(30)], system)
     client = browser(alice)
     first, second = (client.get(URL, {"input": EXPORT, "page": page}) for page in ("1", "2"))
     assert (first.context["candidates"].paginator.count, len(first.context["candidates"])) == (32, 12)
