@@ -285,6 +285,18 @@ def test_documents_come_up_in_prompts_until_they_are_retired(caller, ada):
     assert "Assam" not in caller.post("/context", ask).json()["system_prompt"]
 
 
+def test_documents_that_are_long_come_up_by_the_passage_that_answers(caller, ada):
+    calm = "\n".join(f"Day {day}: the harbour was calm and the gulls were loud, as on other days." for day in range(80))
+    said = "Tim drinks green tea from Kyoto every single morning before he sails."
+    put(caller, "/memories/log.md", {"content": f"{calm}\n{said}\n{calm}"})
+    embeddings_make()
+    answer = caller.post("/context", {"session_id": "s", "input": "What tea does Tim drink every morning?"}).json()
+    [line] = [line for line in answer["system_prompt"].splitlines() if said in line]
+    assert line.startswith("- [/memories/log.md] …")
+    assert len(line) < 1_000
+    assert [each["key"] for each in answer["truncated"]] == ["documents"]
+
+
 def test_documents_travel_with_their_agent(caller, ada, admin, tmp_path):
     put(caller, value={"text": "Tim likes tea.", "id": "x"})
     put(caller, value={"text": "Tim likes coffee.", "id": "y"}, index=["text"])
