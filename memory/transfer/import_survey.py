@@ -14,7 +14,7 @@ from memory.models.project_scope import key_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.services.facts.learn import fact_fields_check
 from memory.transfer.json_stream import Record, records_read
-from memory.transfer.json_values import BadEntry, place_shown
+from memory.transfer.json_values import BadEntry, place_shown, printable
 from memory.transfer.readers import FORMATS
 from memory.transfer.readers.entry import EVENT, FACT, IDENTITY, REFUSED, SKIPPED, Entry, ReadOptions, refused, skipped
 from memory.transfer.readers.letta import LEAVE_OUT
@@ -79,12 +79,12 @@ class Survey:
         elif entry.kind == REFUSED:
             self.refused += 1
             if len(self.refusals) < MAX_REFUSALS:
-                self.refusals.append(f"{place_shown(entry.place)}: {entry.why}")
+                self.refusals.append(f"{place_shown(entry.place)}: {printable(entry.why)}")
         else:
             self.counts[entry.kind] += 1
             shown = self.examples.setdefault(entry.kind, [])
             if len(shown) < MAX_EXAMPLES:
-                shown.append(f"{place_shown(entry.place)}: {_short(entry)}")
+                shown.append(f"{place_shown(entry.place)}: {printable(_short(entry))}")
 
 
 def file_survey(request: ImportRequest, *, by: Principal, watch: Watch = lambda share: None) -> Survey:

@@ -11,7 +11,12 @@ MAX_PLACE_CHARACTERS = 200
 
 def place_shown(place: str) -> str:
     """A place as a refusal names it: on one line, and short, since files name their conversations as they like."""
-    return " ".join(place.split())[:MAX_PLACE_CHARACTERS]
+    return printable(" ".join(place.split())[:MAX_PLACE_CHARACTERS])
+
+
+def printable(text: str) -> str:
+    """`text` without what a terminal would obey, such as escape sequences."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 class BadEntry(Invalid):

@@ -157,9 +157,9 @@ def test_langgraph(run):
         "Ben plays the viola in a quartet.": ["ben", "memories"],
     }
     assert ImportedMemory.objects.filter(source_id="memories/ann/tea").exists()
-    assert "1 facts: stored" in run("langgraph_search.json", only="settings/ann")
+    assert "1 fact: stored" in run("langgraph_search.json", only="settings/ann")
     row = {"prefix": "memories.ann", "key": "new", "value": {"memory": "Ann moved to Kiel."}}
-    assert "1 facts: stored" in run("table.jsonl", row, persona="subconscious")
+    assert "1 fact: stored" in run("table.jsonl", row, persona="subconscious")
     assert Fact.objects.get(content="Ann moved to Kiel.").persona == "subconscious"
 
 
@@ -349,6 +349,15 @@ def test_the_rest_of_a_file_with_mistakes(run):
     said = run("lines.jsonl", "\n".join(lines), skip_refused=True)
     assert set(Fact.objects.values_list("content", flat=True)) == {"Keeps bees.", "Mends clocks."}
     assert "4 refused:" in said
+
+
+def test_nothing_in_a_file_commands_the_terminal(run):
+    content = [memory("Clear \x1b[2J the \u202e screen.")]
+    said = run("a.json", content, dry_run=True, format="mem0", skip_refused=True)
+    talk = {"mapping": {"\x1b]0;x\x07": {"message": {"author": {"role": "\x1b[2J"}, "content": {"parts": ["x"]}}}}}
+    said += run("b.json", [talk], dry_run=True)
+    assert "Clear" in said
+    assert all(character.isprintable() or character == "\n" for character in said)
 
 
 def test_long_lines_and_entries_are_bounded(run, monkeypatch):

@@ -14,7 +14,11 @@ from memory.transfer.import_survey import ImportRequest
 from memory.transfer.readers import FORMATS
 from nousweb.lib.errors import DomainError
 
-KINDS = {"fact": "facts", "event": "events", "identity": "proposals for the identity"}
+KINDS = {
+    "fact": ("fact", "facts"),
+    "event": ("event", "events"),
+    "identity": ("proposal for the identity", "proposals for the identity"),
+}
 
 
 class Command(BaseCommand):
@@ -79,19 +83,23 @@ def _pair(text: str) -> tuple[str, str]:
     return label, section
 
 
+def _counted(count: int, kind: str) -> str:
+    return f"{count:,} {KINDS[kind][count != 1]}"
+
+
 def _preview(report: ImportReport) -> list[str]:
     survey = report.survey
     lines = [f"Format: {FORMATS[survey.format].title}. Nothing was stored."]
     for kind, count in survey.counts.items():
         known = report.known[kind]
         changed = f", {report.changed[kind]:,} of them changed since" if report.changed[kind] else ""
-        lines.append(f"{count:,} {KINDS[kind]}" + (f"; {known:,} imported before{changed}" if known else ""))
+        lines.append(_counted(count, kind) + (f"; {known:,} imported before{changed}" if known else ""))
         lines.extend(f"  {example}" for example in survey.examples[kind])
     return lines + _left_out(report)
 
 
 def _result(report: ImportReport) -> list[str]:
-    lines = [f"{count:,} {KINDS[kind]}: {outcome}" for (kind, outcome), count in sorted(report.outcomes.items())]
+    lines = [f"{_counted(count, kind)}: {outcome}" for (kind, outcome), count in sorted(report.outcomes.items())]
     if known := report.known.total():
         lines.append(f"{known:,} were imported before.")
     if changed := report.changed.total():

@@ -145,7 +145,7 @@ def _message(message: Any, place: str, owner: str, options: ReadOptions) -> Iter
     elif role in ("tool", "function"):
         yield from event("tool_result", text, **texts_kept(message, "tool_call_id"))
     else:
-        yield skipped(place, f"a message of the role {role[:40]}")
+        yield skipped(place, f"a message of the role {role[:40]!r}")
 
 
 def _of_user(text: str) -> tuple[str, str]:
