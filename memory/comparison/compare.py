@@ -7,13 +7,14 @@ each not known to be harmless has to be on both sides, in the same role. Source:
 import enum
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from memory.comparison import differences as d
 from memory.comparison import lexicon as w
 from memory.comparison.canonical import canonical
+from memory.comparison.change_score import change_score
 from memory.comparison.snapshot import FactSnapshot
 from memory.comparison.statements import exclusive
 from memory.comparison.tokenizer import Token, base_form, number_free
@@ -21,7 +22,7 @@ from memory.embedding.thresholds import Thresholds
 from memory.subjects.mentions import subjects_clash
 
 _MAX_OPPOSED_WORDS, _MAX_BRIEF_WORDS, _MIN_SHARED_WORDS, _MIN_OVERLAP = 150, 4, 2, 0.5
-_TURNED, _COUNTED, _VALUED = -0.28, -0.15, -0.1
+_EXCHANGED = -0.1
 _ENDING = re.compile(r"\bno longer |\bnot (.*?) ?\bany more\b")
 
 Kind = enum.StrEnum("Kind", ["SAME", "CHANGED", "DIFFERS", "CLOSE", "UNRELATED"])
@@ -43,7 +44,8 @@ class Reason:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """`attribute`, `old_value` and `new_value` are set for `changed` only; `overlap` is the share, 0 to 1, of content
-    words that both hold; `later`: whether the new fact is known to be of a later moment than the old one."""
+    words that both hold; `later`: whether the new fact is known to be of a later moment than the old one; `faint`:
+    whether nothing but the score of a change speaks for asking."""
 
     kind: Kind
     cosine: float
@@ -53,6 +55,7 @@ class Comparison:
     old_value: str = ""
     new_value: str = ""
     later: bool = False
+    faint: bool = False
 
     @property
     def outcome(self) -> Outcome:
@@ -70,6 +73,7 @@ REASONS = {
     "detail": "One says more than the other one.", "subject": "They have different subjects.",
     "relative_time": "A word like “yesterday” means another day now.", "question": "One of them asks.",
     "changed_value": "The same attribute of the same subject has another value.",
+    "change": "The new one may say what has become of the old one.",
     "ended": "What was true is true no longer.", "wording": "They are worded differently.",
 }  # fmt: skip
 OPPOSING = frozenset({"number", "negation", "antonym", "roles", "quantity", "value"})
@@ -93,36 +97,28 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
         return Comparison(Kind.CHANGED, cosine, overlap, (reason,), *change[1:], later)
     codes = {reason.code for reason in found}
     texts, many = (old.texts, new.texts), d.is_beside(old.texts, new.texts)
-    near = overlap >= _MIN_OVERLAP and shared >= _MIN_SHARED_WORDS
+    alike = overlap >= _MIN_OVERLAP and shared >= _MIN_SHARED_WORDS
     # Two opposites among a few words about the same thing must meet.
     brief = old.texts[:1] == new.texts[:1] and max(len(old.content_words), len(new.content_words)) <= _MAX_BRIEF_WORDS
-    competing = (near and codes & OPPOSING) or (brief and "antonym" in codes)
+    exchanged = "value" in codes and cosine - thresholds.check >= _EXCHANGED
+    competing = (alike and codes & OPPOSING) or (brief and ("antonym" in codes or exchanged))
     competing = competing and (not many or codes & {"number", "negation"})
-    competing = competing or _may_change(old, new, codes - {"value" * many}, cosine - thresholds.check, brief)
-    unlike = cosine < thresholds.check and not equal and not competing
+    updates = {each.key for each in new.statements if each.update}
+    competing = competing or not updates.isdisjoint(each.key for each in old.statements)
+    near = cosine >= thresholds.check or equal or competing
+    # What is worded otherwise altogether still may be a change: of that nothing but the score tells.
+    nearness = (cosine - thresholds.unrelated) / (thresholds.check - thresholds.unrelated)
+    turned = (not near or codes == {"wording"}) and change_score(old, new, codes, min(nearness, 1.0)) >= 0
+    unlike = not near and not turned
     if not unlike and not subjects_clash(old, new):
         names = {token.text for token in new.tokens if token.name}
         added = d.adds(*texts, names) or d.is_more_exact(*texts) or d.is_of_another(*texts)
         unlike = (added and "roles" not in codes) or (many and codes <= {"value", "name"})
     if unlike:
         return Comparison(Kind.UNRELATED, cosine, overlap, tuple(found), later=later)
-    kind = Kind.DIFFERS if codes - {"wording", "detail"} else Kind.CLOSE
-    return Comparison(kind, cosine, overlap, tuple(found), later=later)
-
-
-def _may_change(old: FactSnapshot, new: FactSnapshot, codes: Set[str], margin: float, brief: bool) -> bool:
-    """Whether `new` may end what is said of the same subject, so far (`margin`) above the threshold for its cosine."""
-    keys = {each.key for each in new.statements if each.update} & {each.key for each in old.statements}
-    subject = d.subject_of(old.texts) or d.subject_of(new.texts)
-    ends = [fact.texts[len(subject) :][:1] for fact in (old, new) if fact.texts[: len(subject)] == subject]
-    unsure = d.subject_of(new.texts) not in (subject, ()) or ("'s",) in ends or not (subject or old.subject.strip())
-    if keys or unsure or len(ends) < 2:
-        return bool(keys)
-    units = {token.text for token in old.tokens if token.number and token.text.isalpha()}
-    counted = "number" in codes and not units.isdisjoint(token.text for token in new.tokens)
-    counted = counted or ("value" in codes and ends[0] == ends[1] and not {*ends[0]} & (w.MODALS | {"be"}))
-    valued = margin >= _VALUED and brief and (ends[0] != ends[1] or codes & {"value", "negation", "antonym"})
-    return bool(valued or (margin >= _COUNTED and counted) or (margin >= _TURNED and d.turns(old.texts, new.texts)))
+    found += [Reason("change")] if not near else []
+    kind = Kind.DIFFERS if turned or codes - {"wording", "detail"} else Kind.CLOSE
+    return Comparison(kind, cosine, overlap, tuple(found), later=later, faint=not near)
 
 
 def _change(old: FactSnapshot, new: FactSnapshot) -> tuple[str, str, str, str] | None:

@@ -84,12 +84,6 @@ def is_beside(old: Texts, new: Texts) -> bool:
     return base_form(head) in w.MANY_VALUED and not w.PREPOSITIONS & {one[0], other[0]}
 
 
-def turns(old: Texts, new: Texts) -> bool:
-    """Whether `new` tells that something has turned out otherwise."""
-    told = [text for before, text in pairwise(new) if before != "be" and text.endswith("+ed") and text not in old]
-    return any(base_form(text) in w.CHANGE_VERBS for text in told)
-
-
 def _places(old: Texts, new: Texts) -> list[tuple[int, Texts, Texts]]:
     """The places in which two texts differ, in order: where in `old`, what it has there, and what `new` has."""
     if max(len(old), len(new)) > _MAX_WORDS:

@@ -112,7 +112,3 @@ MANY_VALUED = words("""like love enjoy hate speak know visit have own play study
     contain cover read write teach report call buy order send meet attend watch cook grow handle accept export import
     store show serve sell invite need measure review fix approve take allergic afraid interested good""")
 """Words of which a subject can have many objects at once: another one is no change."""
-CHANGE_VERBS = words("""move switch migrate change replace rename cancel postpone promote sell stop merge close finish
-    resolve repair fix marry divorce retire resign withdraw extend raise lower reduce upgrade pay fill deliver
-    reopen""")
-"""Verbs by whose past a sentence says that its subject is otherwise now."""

@@ -11,8 +11,9 @@ from uuid import UUID
 from memory.comparison.compare import REASONS, Comparison, Kind
 from memory.models.relation import Relation, RelationOpinion
 
-MAX_QUESTIONS = 5
-"""Old facts that one new fact is questioned against. Source: seed 009.1, "limit=5"."""
+MAX_QUESTIONS, MAX_FAINT_QUESTIONS = 5, 2
+"""Old facts that one new fact is questioned against, and of these the ones that only their score relates to it.
+Source: seed 009.1, "limit=5"."""
 MIN_VERDICT_CONFIDENCE = 0.7
 """A judge less sure than this decides nothing; its verdict is shown to the person who does."""
 NEVER_SAME = frozenset({"number", "negation", "antonym", "quantity", "roles", "subject"})
@@ -56,6 +57,8 @@ def resolve(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationOpini
     related.sort(
         key=lambda each: (not each.exact_match, -each.comparison.cosine, -each.comparison.overlap, str(each.fact_id))
     )
+    faint = [each for each in related if each.comparison.faint and not each.only_asked]
+    related = [each for each in related if each not in faint[MAX_FAINT_QUESTIONS:]]
     resolutions = [auto_resolution(each.comparison, verdicts.get(each.fact_id)) for each in related]
     supersede, ask = [], []
     for each, kind in zip(related, resolutions, strict=True):

@@ -4,6 +4,7 @@ import json
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from hypothesis import assume, given
@@ -13,6 +14,7 @@ from memory.comparison import lexicon as w
 from memory.comparison.compare import Comparison, Kind, Outcome, compare_facts
 from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
+from memory.judge.resolution import MAX_FAINT_QUESTIONS, FactMatch, resolve
 
 THRESHOLDS = thresholds_of(DEFAULT_MODEL)
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -218,6 +220,42 @@ def test_comparison_change_of_the_same_subject_is_seen_below_the_check_threshold
         assert _compared(old, new, cosine).outcome is Outcome.QUEUED
     assert _compared("The warehouse is in Rotterdam.", "The museum is in Antwerp.", 0.74).outcome is Outcome.STORED
     assert _compared("The team uses Slack.", "The team moved to Oslo.", 0.33).outcome is Outcome.STORED
+
+
+def test_comparison_change_in_wholly_other_words_is_seen_by_its_score():
+    for subject, old, new, cosine in [
+        ("user", "I take my coffee black.", "These days I put oat milk in my coffee.", 0.44),
+        ("cache", "We use Memcached as the cache.", "Memcached was replaced by Redis.", 0.7),
+        ("orders", "Orders go through RabbitMQ.", "Orders are published to Kafka topics since the migration.", 0.42),
+        ("company", "The company has 45 employees.", "After the layoffs only 31 people are left at the company.", 0.56),
+        ("user", "I commute by train.", "I cycle to work these days.", 0.5),
+    ]:
+        found = _compared(old, new, cosine, subjects=(subject, subject))
+        # What only the score speaks of is contested as well, so it counts as a difference.
+        assert (found.kind, found.faint, found.reasons[-1].code) == (Kind.DIFFERS, True, "change"), new
+    for subject, old, new, cosine in [
+        ("company", "The company has 45 employees.", "The company was founded in 2011.", 0.34),
+        ("trail", "The trail is 14 km long.", "The trail climbs 900 metres.", 0.57),
+        ("parser", "The parser reads CSV files.", "The parser also reads Excel files.", 0.75),
+        ("user", "I sell flowers.", "My sister lives in Oslo these years.", 0.01),
+        (
+            "Gina",
+            "Gina wants her customers to feel comfortable and invited whenever they come into her new store in town.",
+            "Gina got new offers and promotions for her online store to attract new customers.",
+            0.74,
+        ),
+    ]:
+        assert _compared(old, new, cosine, subjects=(subject, subject)).outcome is Outcome.STORED, new
+
+
+def test_resolution_asks_about_few_old_facts_that_only_their_score_relates():
+    known = [f"I take my coffee {how}." for how in ("black", "strong", "sweet", "cold")]
+    said = "These days I put oat milk in my coffee."
+    found = [_compared(old, said, 0.44, subjects=("user", "user")) for old in known]
+    assert all(each.faint for each in found)
+    near = _compared("The office is in Antwerp.", "The office is in Rotterdam.", 0.9)
+    asked = resolve([FactMatch(uuid4(), each) for each in (*found, near)], {}).ask
+    assert [match.comparison.faint for match in asked] == [False, *[True] * MAX_FAINT_QUESTIONS]
 
 
 def test_comparison_contradiction_is_seen_below_the_check_threshold():
