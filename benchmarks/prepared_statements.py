@@ -25,7 +25,7 @@ WARM = 5
 
 
 @contextmanager
-def django_cursor(*, binary: bool = False) -> Iterator[Any]:
+def django_cursor(*, kind: str = "text") -> Iterator[Any]:
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -95,7 +95,7 @@ def way(name: str) -> Iterator[None]:
     )
     uncached = [rows, together, text_of]
     by_hand = prepared.prepared_cursor
-    text = patch.object(prepared, "prepared_cursor", lambda *, binary=False: by_hand())
+    text = patch.object(prepared, "prepared_cursor", lambda *, kind="text": by_hand())
     patches += {
         "plain": [cursor, *uncached, insert],
         "server_side_binding": [cursor, *uncached, insert],

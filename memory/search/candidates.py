@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from django.db import connection
+from pydantic_core import to_json
 
 from memory.embedding.protocol import Vectors
 from memory.models import EventKind, ItemType, Scope
@@ -353,7 +354,7 @@ def _nearest_passages(view: PersonaMemory, model: str, distance: str) -> str:
 
 def vector_text(vector: Vectors) -> str:
     """A vector as PostgreSQL reads it. Half precision keeps three digits; short numbers are quicker to send."""
-    return str(np.asarray(vector, float).round(6).tolist())
+    return to_json(np.asarray(vector, float).round(6).tolist()).decode()
 
 
 def distance_of(vector: Vectors) -> str:

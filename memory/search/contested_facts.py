@@ -133,12 +133,13 @@ def contested_facts(
     values |= {"ids": array_text(keys), "agent": view.agent.pk, "personas": array_text(view.personas)}
     found: dict[str, ContestedFact] = {}
     pairs: dict[str, list[Pair]] = {}
-    for about, *columns in rows_prepared(_STATEMENT + f"({shown})" + _LIMITED, values, binary=True):
+    rows = rows_prepared(_STATEMENT + f"({shown})" + _LIMITED, values, binary=True)
+    # Read in one piece: most of what a short text takes is the call.
+    contests = json.loads(f"[{','.join(about for about, *_ in rows)}]")
+    for (_, *columns), own in zip(rows, contests, strict=True):
         fact = _of_row(*columns)
         found[fact.hit.id] = fact
-        pairs[fact.hit.id] = [
-            (other, kind, _codes(reasons), relation or "") for other, kind, reasons, relation in json.loads(about)
-        ]
+        pairs[fact.hit.id] = [(other, kind, _codes(reasons), relation or "") for other, kind, reasons, relation in own]
     return _made(found, pairs)
 
 

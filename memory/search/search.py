@@ -126,10 +126,11 @@ def _loaded(
     for begin in range(0, len(chosen), request.limit):
         part = chosen[begin : begin + request.limit]
         items = {candidate_set.ids[place]: candidate_set.types[place] for place in part}
+        shown = zip(part, candidate_set.excerpts[part].tolist(), strict=True)
         excerpts = {
+            # NaN, no passage, is not equal to itself.
             candidate_set.ids[place]: (int(begin), int(end))
-            for place in part
-            for begin, end in candidate_set.excerpts[place : place + 1]
+            for place, (begin, end) in shown
             if begin == begin
         }
         found = hits_load(view, items, request.as_of, metadata=request.metadata, excerpts=excerpts)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.utils import CursorWrapper
@@ -25,17 +25,20 @@ class PreparedCursor:
 
     __slots__ = ("_own", "_raw")
 
-    def __init__(self, own: Any, *, binary: bool) -> None:
+    def __init__(self, own: Any, kind: "Kind") -> None:
         own.validate_thread_sharing()
         self._own = own
-        self._raw: RawCursor[Any] = RawCursor(own.connection)
-        self._raw.format = Format.BINARY if binary else Format.TEXT
+        # Kept with the connection, which one thread has: making one takes as long as a short statement.
+        kept = own.connection.__dict__.setdefault("nous_cursors", {})
+        if kind not in kept:
+            kept[kind] = _cursor_of(own.connection, kind)
+        self._raw: RawCursor[Any] = kept[kind]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._raw.close()
+        """All rows have been read, and the next statement takes the place of this one."""
 
     def execute(self, statement: str, values: Mapping[str, Any]) -> None:
         """Send a statement with its parameters. Raises Django's database errors."""
@@ -54,12 +57,20 @@ class PreparedCursor:
         """How many rows the statement read or wrote."""
         return self._raw.rowcount
 
-    def number_arrays_read(self) -> None:
-        """Let arrays of numbers be numpy's; they have no NULLs."""
-        number_arrays_read(self._raw)
+
+Kind = Literal["text", "binary", "arrays"]
+"""How rows are sent: as text, in binary, or in binary with arrays of numbers as numpy's."""
 
 
-def prepared_cursor(*, binary: bool = False) -> PreparedCursor | CursorWrapper:
+def _cursor_of(raw: Any, kind: Kind) -> RawCursor[Any]:
+    cursor: RawCursor[Any] = RawCursor(raw)
+    cursor.format = Format.TEXT if kind == "text" else Format.BINARY
+    if kind == "arrays":
+        number_arrays_read(cursor)
+    return cursor
+
+
+def prepared_cursor(*, kind: Kind = "text") -> PreparedCursor | CursorWrapper:
     """A cursor whose statements are prepared from their second use on a connection on (NOUS_DB_PREPARE).
 
     Their text must not hold what changes from call to call, and each parameter needs a cast where its type is not
@@ -73,7 +84,7 @@ def prepared_cursor(*, binary: bool = False) -> PreparedCursor | CursorWrapper:
     if own.queries_logged or own.execute_wrappers:
         cursor: CursorWrapper = own._prepare_cursor(own.create_cursor())
         return cursor
-    return PreparedCursor(own, binary=binary)
+    return PreparedCursor(own, kind)
 
 
 @lru_cache(maxsize=1_024)
@@ -95,7 +106,7 @@ def array_text(values: Iterable[int | str]) -> str:
 def rows_prepared(statement: str, values: Mapping[str, Any], *, binary: bool = False) -> list[tuple[Any, ...]]:
     """All rows of one statement, prepared. In `binary` moments and numbers are read several times as fast, but JSONB
     comes as Python's values instead of text: such a statement says ::json."""
-    with prepared_cursor(binary=binary) as cursor:
+    with prepared_cursor(kind="binary" if binary else "text") as cursor:
         cursor.execute(statement, values)
         return list(cursor.fetchall())
 
@@ -105,9 +116,7 @@ def columns_prepared(statement: str, values: Mapping[str, Any]) -> list[Any]:
 
     It is the quickest way to read a few hundred rows: no value of theirs becomes an object of its own.
     """
-    with prepared_cursor(binary=True) as cursor:
-        if isinstance(cursor, PreparedCursor):
-            cursor.number_arrays_read()
+    with prepared_cursor(kind="arrays") as cursor:
         cursor.execute(statement, values)
         [row] = cursor.fetchall()
         return [() if column is None else column for column in row]
