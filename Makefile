@@ -53,11 +53,14 @@ bench: ## Measure retrieval on LoCoMo (LOCOMO=file in its format) and BEAM (BEAM
 		|| echo 'THE PEERS COULD NOT BE INSTALLED: they are skipped.' >&2
 	.venv/bin/python -m benchmarks.locomo $(LOCOMO)
 	.venv/bin/python -m benchmarks.beam $(BEAM)
+	.venv/bin/python -m benchmarks.fact_pairs
 	.venv/bin/python -m benchmarks.latency --sizes $(or $(SIZES),1000$(comma)10000)
+	.venv/bin/python -m benchmarks.tables
 
 bench-context: ## Measure prompts: evidence by budget (LOCOMO=file), speed (SIZES=10000), mixed load (MINUTES=10)
 	$(call bootstrap,--dev)
 	.venv/bin/python -m benchmarks.context_curve $(LOCOMO)
+	$(if $(BEAM),.venv/bin/python -m benchmarks.context_curve $(BEAM))
 	.venv/bin/python -m benchmarks.context_speed --sizes $(or $(SIZES),10000)
 	.venv/bin/python -m benchmarks.mixed_load --minutes $(or $(MINUTES),10)
 

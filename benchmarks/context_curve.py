@@ -1,5 +1,7 @@
 """Evidence in the prompt by budget, beside plain top-k by cosine: python -m benchmarks.context_curve [FILE]
 
+FILE is one in LoCoMo's format, or a folder of chats in BEAM's, whose messages are the memory (benchmarks.beam).
+
 The memory of each LoCoMo conversation is posted to an agent of its own: its turns as events and its observations as
 facts, each about its speaker and valid from its session on. Every question of categories 1 to 4 with evidence is sent
 to POST /api/context as a dry run without explanation, twice for each budget: as it is by default, where the thresholds
@@ -25,8 +27,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks import beam
 from benchmarks.locomo import CATEGORIES, DEFAULT_FILE, questions_of, turns_of
 from benchmarks.system import RESULTS, Client, System, system
+from benchmarks.vector_cache import vectors_keep
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
 LEAST_SHOWN = 0.5
@@ -35,11 +39,11 @@ LEAST_SHOWN = 0.5
 
 @dataclass(slots=True)
 class Memory:
-    """One conversation's agent. `turns` says, by (type, id) of a memory, which turns it stands for."""
+    """One conversation's agent. `turns` says, by (type, id) of a memory, which turns or messages it stands for."""
 
     name: str
     client: Client
-    turns: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    turns: dict[tuple[str, str], set[Any]] = field(default_factory=dict)
     texts: dict[tuple[str, str], str] = field(default_factory=dict)
     questions: list[dict[str, Any]] = field(default_factory=list)
 
@@ -70,13 +74,27 @@ def remembered(running: System, sample: dict[str, Any]) -> Memory:
     return memory
 
 
-def shown_by_engine(memory: Memory, question: str, budget: int, *, fill: bool) -> tuple[set[str], dict[str, Any]]:
+def remembered_chat(running: System, chat: Path) -> Memory:
+    """Post the messages of one chat."""
+    memory = Memory(f"chat-{chat.name}", running.agent(f"chat-{chat.name}", prompt=""))
+    events = beam.messages_of(chat)
+    for begin in range(0, len(events), 200):
+        part = events[begin : begin + 200]
+        for event, stored in zip(part, memory.client.post("/events", {"events": part})["events"], strict=True):
+            memory.turns["event", str(stored["id"])] = {event["metadata"]["message"]}
+            memory.texts["event", str(stored["id"])] = event["content"]
+    asked = beam.questions_of(chat, {event["metadata"]["message"] for event in events})
+    memory.questions = [question for question in asked if question["evidence"]]
+    return memory
+
+
+def shown_by_engine(memory: Memory, question: str, budget: int, *, fill: bool) -> tuple[set[Any], dict[str, Any]]:
     """The turns that the prompt holds, and what it is made of."""
     body = {"session_id": "curve", "input": question, "budget": budget, "fill": fill, "dry_run": True}
     answer = memory.client.post("/context", body)
     if answer["tokens"] > budget or answer["failed"] or answer["degraded"]:
         raise RuntimeError(f"Not a context to measure: {answer['tokens']} tokens, {answer['failed']}")
-    turns: set[str] = set()
+    turns: set[Any] = set()
     counts: dict[str, int] = {}
     for section in answer["sections"]:
         for item in section["items"]:
@@ -123,12 +141,12 @@ class Cosine:
 
         return list(np.argsort(-(self._vectors @ self._embedder.embed_query(question)), kind="stable"))
 
-    def shown(self, ranked: list[int], budget: int) -> set[str]:
+    def shown(self, ranked: list[int], budget: int) -> set[Any]:
         """The turns that fit into `budget` tokens."""
         from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN
 
         room = budget * CHARACTERS_PER_TOKEN
-        turns: set[str] = set()
+        turns: set[Any] = set()
         for place in ranked:
             needed = len(self._lines[place]) + (1 if room < budget * CHARACTERS_PER_TOKEN else 0)
             if needed <= room:
@@ -137,11 +155,16 @@ class Cosine:
         return turns
 
 
-def measure(samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One record for each question, with what each budget shows of its evidence."""
+def measure(source: Path, vectors: Path | None = None) -> list[dict[str, Any]]:
+    """One record for each question of a file or folder, with what each budget shows of its evidence."""
     records: list[dict[str, Any]] = []
     with system() as running:
-        memories = [remembered(running, sample) for sample in samples]
+        if vectors:
+            vectors_keep(vectors)
+        if source.is_dir():
+            memories = [remembered_chat(running, chat) for chat in beam.chats_of(source)]
+        else:
+            memories = [remembered(running, sample) for sample in json.loads(source.read_text())]
         running.embed_all()
         for memory in memories:
             state = memory.client.get("/index")
@@ -193,28 +216,33 @@ def table(records: list[dict[str, Any]]) -> str:
     for name in dict.fromkeys(record["conversation"] for record in records):
         groups[name] = [record for record in records if record["conversation"] == name]
     for number, label in CATEGORIES.items():
-        groups[label] = [record for record in records if record["category"] == number]
+        groups[label] = [record for record in records if record.get("category") == number]
+    for kind in dict.fromkeys(record["kind"] for record in records if "kind" in record):
+        groups[kind] = [record for record in records if record.get("kind") == kind]
     columns = list(next(iter(summary(records).values())))
-    lines = [f"{'':12}{'budget':>8}" + "".join(f"{column:>17}" for column in columns)]
+    lines = [f"{'':26}{'budget':>8}" + "".join(f"{column:>17}" for column in columns)]
     for label, chosen in groups.items():
         for budget, found in summary(chosen).items() if chosen else ():
-            lines.append(f"{label:12}{budget:>8}" + "".join(f"{found[column]:>17.3f}" for column in columns))
+            lines.append(f"{label:26}{budget:>8}" + "".join(f"{found[column]:>17.3f}" for column in columns))
     return "\n".join(lines)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("file", nargs="?", type=Path, default=DEFAULT_FILE, help="in LoCoMo's own format")
+    parser.add_argument(
+        "file", nargs="?", type=Path, default=DEFAULT_FILE, help="in LoCoMo's format, or a folder in BEAM's"
+    )
+    parser.add_argument("--vectors", type=Path, help="a file that keeps vectors for the next time")
     options = parser.parse_args()
-    if not options.file.exists():
+    if not options.file.exists() or (options.file.is_dir() and not beam.chats_of(options.file)):
         sys.stderr.write(
             f"There is no file {options.file}. LoCoMo (snap-research/locomo, CC BY-NC 4.0) is no part of this project: "
             "give the path of a file in its format, make bench LOCOMO=/path/to/locomo10.json\n"
         )
         return 2
-    records = measure(json.loads(options.file.read_text()))
+    records = measure(options.file, options.vectors)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    target = RESULTS / "context-curve.json"
+    target = RESULTS / f"context-curve{'-beam' if options.file.is_dir() else ''}.json"
     target.write_text(json.dumps({"summary": summary(records), "questions": records}, indent=1))
     print(f"{table(records)}\nper question: {target}")
     return 0

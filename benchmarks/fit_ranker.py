@@ -25,24 +25,35 @@ from benchmarks.vector_cache import vectors_keep
 TARGET = PROJECT / "memory" / "search" / "ranker.json"
 LINEAR = 0.6
 """Share of the linear score (memory.search.scoring.rank) that the trees correct."""
-TREES = 70
+TREES = 100
 HALF_GAP = 3.0
-"""Of a first ranker: docs/benchmarks.md says how it is chosen."""
+RECALL_WEIGHT = 2.0
+"""How the two are chosen says docs/benchmarks.md."""
+FOLDS = 5
+STEPS, RIDGE = 25, 0.01
+"""Of the logistic regression."""
+CHANCE_OF = 60
+"""From the best so many candidates of a list the chance is learned."""
 RISING = {
     "cosine", "passage", "second", "close", "close_behind", "close_apart", "lexical", "lexical_behind", "own",
     "own_behind", "name", "loop", "loop_behind", "time", "before", "after", "linear", "linear_behind", "standing",
+    "coverage", "coverage_behind", "lexemes_held", "lexical_after", "person", "early", "early_asked", "linear_apart",
+    "closest_behind",
 }  # fmt: skip
-FALLING = {"close_place", "words"}
+FALLING = {
+    "close_place", "words", "lexical_place", "linear_place", "own_place", "passage_place", "loop_place",
+}  # fmt: skip
 """More of the first never counts against a candidate, more of the others never for it: so the unseen stays sensible."""
 PARAMETERS = {
     "objective": "lambdarank",
     "lambdarank_truncation_level": 30,
+    "lambdarank_norm": False,
     "num_leaves": 7,
     "max_depth": 3,
-    "learning_rate": 0.12,
+    "learning_rate": 0.08,
     "min_data_in_leaf": 40,
     "lambda_l2": 5,
-    "feature_fraction": 0.7,
+    "feature_fraction": 0.4,
     "max_bin": 63,
     "seed": 1,
     "deterministic": True,
@@ -50,7 +61,7 @@ PARAMETERS = {
     "num_threads": 2,
     "verbosity": -1,
 }
-LIST_WEIGHT = {"locomo": 400.0, "mixed": 700.0, "beam": 1000.0}
+LIST_WEIGHT = {"locomo": 800.0, "mixed": 700.0, "beam": 1000.0}
 """Of all questions of a corpus together."""
 FEW, CHANCE = 35, 0.1
 """Of a list the best so many by words and by meaning are learned from, all evidence, and others by this chance."""
@@ -58,7 +69,10 @@ FEW, CHANCE = 35, 0.1
 
 @dataclass(slots=True)
 class QuestionRun:
-    """One question: its corpus and conversation, a row of features for each candidate, and what each stands for."""
+    """One question: its corpus and conversation, a row of features for each candidate, and what each stands for.
+
+    `log_odds` are those of the gate, that the collection holds anything about it.
+    """
 
     corpus: str
     conversation: str
@@ -66,6 +80,7 @@ class QuestionRun:
     evidence: frozenset[Any]
     matrix: Any
     keys: list[frozenset[Any]]
+    log_odds: float
 
     @property
     def right(self) -> Any:
@@ -83,16 +98,16 @@ def asked_all(running: System, locomo_file: Path, beam_folder: Path) -> list[Que
         for question in memory.questions:
             kind = locomo.CATEGORIES[question["category"]]
             for corpus, types in (("locomo", ("event",)), ("mixed", ("event", "fact"))):
-                matrix, keys = _fetched(memory.name, question["question"], types)
+                matrix, keys, log_odds = _fetched(memory.name, question["question"], types)
                 held = [turns.get(key, frozenset()) for key in keys]
-                found.append(QuestionRun(corpus, memory.name, kind, frozenset(question["evidence"]), matrix, held))
+                evidence = frozenset(question["evidence"])
+                found.append(QuestionRun(corpus, memory.name, kind, evidence, matrix, held, log_odds))
     for chat, (name, messages) in chats.items():
         for question in beam.questions_of(chat, set(messages.values())):
-            if question["evidence"]:
-                matrix, keys = _fetched(name, question["question"], ("event",))
-                held = [frozenset([messages[key[1]]]) for key in keys]
-                evidence = frozenset(question["evidence"])
-                found.append(QuestionRun("beam", name, question["kind"], evidence, matrix, held))
+            matrix, keys, log_odds = _fetched(name, question["question"], ("event",))
+            held = [frozenset([messages[key[1]]]) for key in keys]
+            evidence = frozenset(question["evidence"])
+            found.append(QuestionRun("beam", name, question["kind"], evidence, matrix, held, log_odds))
     return found
 
 
@@ -106,8 +121,8 @@ def _chat(running: System, chat: Path) -> tuple[str, dict[str, int]]:
     return name, messages
 
 
-def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[tuple[str, str]]]:
-    """What the ranker sees of a question's candidates, and the type and id of each."""
+def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[tuple[str, str]], float]:
+    """What the ranker sees of a question's candidates, the type and id of each, and the log-odds of the gate."""
     from identity.models import Agent
     from memory.embedding import embedder_named
     from memory.models import SearchItem
@@ -116,7 +131,7 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
     from memory.search import SearchRequest
     from memory.search.candidates import candidates_fetch, counts_read, lexical_fetch
     from memory.search.ranking_features import query_of, ranking_features
-    from memory.search.scoring import features, rarest
+    from memory.search.scoring import features, gate, rarest
 
     view = ActorMemory(Agent.objects.get(slug=slug))
     request = SearchRequest(question, GLOBAL, types=types, limit=100, min_score=0.0)
@@ -127,7 +142,8 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
     candidates = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
     query = query_of(question, lexemes)
     rows = candidates.columns
-    matrix = ranking_features(query, rows, features(query, rows, counts.statistics))[candidates.wanted]
+    seen = features(query, rows, counts.statistics)
+    matrix = ranking_features(query, rows, seen, counts.statistics)[candidates.wanted]
     shown = [key for key, wanted in zip(candidates.ids, candidates.wanted, strict=True) if wanted]
     held = {
         row_id: (item_type, item_id)
@@ -135,11 +151,67 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
             "id", "item_type", "item_id"
         )
     }
-    return matrix, [held[key] for key in shown]
+    return matrix, [held[key] for key in shown], gate(seen, counts.items)
 
 
 def fitted(questions: Sequence[QuestionRun]) -> dict[str, Any]:
-    """Trees over the questions, as the product reads them."""
+    """Trees over the questions, and chances from trees that have not seen them, as the product reads both."""
+    from memory.search.ranker import SIGNS
+
+    asked = [one for one in questions if one.evidence]
+    unseen: dict[str, dict[str, Any]] = {}
+    for out in folds_of(asked):
+        unseen |= dict.fromkeys(out, trees_of([one for one in asked if one.conversation not in out]))
+    chance = chance_of(asked, [scored(unseen[one.conversation], one) for one in asked])
+    weights = dict(zip(SIGNS, chance, strict=True))
+    return trees_of(asked) | {"half_gap": HALF_GAP, "recall_weight": RECALL_WEIGHT, "chance": weights}
+
+
+def folds_of(questions: Sequence[QuestionRun]) -> list[set[str]]:
+    """Conversations in folds, in each as many of one corpus as of another, as far as they go."""
+    names = list(dict.fromkeys(one.conversation for one in questions))
+    beams = {one.conversation for one in questions if one.corpus == "beam"}
+    others = [name for name in names if name not in beams]
+    found = [{*others[n::FOLDS], *[name for name in names if name in beams][n::FOLDS]} for n in range(FOLDS)]
+    return [fold for fold in found if fold]
+
+
+def chance_of(questions: Sequence[QuestionRun], scores: Sequence[Any]) -> list[float]:
+    """Weights of the signs of memory.search.reach, by a logistic regression (Newton's method)."""
+    rows, labels, weights = [], [], []
+    corpora = [one.corpus for one in questions]
+    for one, ranks in zip(questions, scores, strict=True):
+        order = best_first(one, ranks)
+        rows.append(signs_of(one, ranks, order)[:CHANCE_OF])
+        labels.append(one.right[order][:CHANCE_OF])
+        weights.append(np.full(len(labels[-1]), 1000 / corpora.count(one.corpus)))
+    matrix, right, weight = np.vstack(rows), np.concatenate(labels), np.concatenate(weights)
+    found = np.zeros(matrix.shape[1])
+    for _ in range(STEPS):
+        chance = 1 / (1 + np.exp(-(matrix @ found)))
+        slope = matrix.T @ (weight * (right - chance)) - RIDGE * found
+        curve = (matrix * (weight * chance * (1 - chance))[:, None]).T @ matrix + RIDGE * np.eye(len(found))
+        found += np.linalg.solve(curve, slope)
+    return [round(float(value), 4) for value in found]
+
+
+def best_first(one: QuestionRun, ranks: Any) -> Any:
+    from memory.search.ranking_features import NAMES
+
+    return np.lexsort((np.arange(len(ranks)), -one.matrix[:, NAMES.index("close")], -ranks))
+
+
+def signs_of(one: QuestionRun, ranks: Any, order: Any) -> Any:
+    """What the chances of the candidates follow from, the best first."""
+    from memory.search.ranking_features import NAMES
+    from memory.search.reach import signs
+
+    close, many = one.matrix[:, NAMES.index("close")], one.matrix[0, NAMES.index("wants_many")]
+    return signs(ranks[order], close[order], one.log_odds, bool(many))
+
+
+def trees_of(questions: Sequence[QuestionRun]) -> dict[str, Any]:
+    """Trees over the questions."""
     import lightgbm
 
     from memory.search.ranking_features import NAMES
@@ -196,13 +268,18 @@ def _tree(info: dict[str, Any]) -> dict[str, list[float]]:
 
 def scored(model: dict[str, Any], one: QuestionRun) -> Any:
     """The product's score of each candidate."""
-    from memory.search.ranker import ranker_of
-
-    return ranker_of(model | {"half_gap": 1.0}).scores(one.matrix)
+    return _ranker(model).scores(one.matrix)
 
 
-def recalls(one: QuestionRun, scores: Any, ks: Sequence[int] = (5, 10, 20, 50)) -> list[float]:
-    order = np.argsort(-scores, kind="stable")
+def _ranker(model: dict[str, Any]) -> Any:
+    from memory.search.ranker import SIGNS, ranker_of
+
+    return ranker_of(
+        {"half_gap": HALF_GAP, "recall_weight": RECALL_WEIGHT, "chance": dict.fromkeys(SIGNS, 0.0)} | model
+    )
+
+
+def recalls(one: QuestionRun, order: Sequence[int], ks: Sequence[int] = (5, 10, 20, 50)) -> list[float]:
     found = []
     for k in ks:
         seen = frozenset().union(*(one.keys[place] for place in order[:k]))
@@ -210,34 +287,75 @@ def recalls(one: QuestionRun, scores: Any, ks: Sequence[int] = (5, 10, 20, 50)) 
     return found
 
 
+def kept(one: QuestionRun, model: dict[str, Any], ranks: Any, order: Any) -> list[int]:
+    """The candidates above the threshold, best first."""
+    from memory.search.ranking_features import NAMES
+    from memory.search.reach import reach_of
+    from memory.search.scoring import RELEVANT, relevance
+
+    learned = _ranker(model)
+    close, many = one.matrix[:, NAMES.index("close")], one.matrix[0, NAMES.index("wants_many")]
+    reach = reach_of(learned, ranks[order], close[order], one.log_odds, bool(many))
+    value = relevance(ranks[order[0]] - ranks, one.log_odds, learned.half_gap, reach)
+    return [place for place in order if value[place] >= RELEVANT]
+
+
 def check(questions: Sequence[QuestionRun]) -> dict[str, Any]:
-    """Recall @5, @10, @20, @50 by corpus and kind: of simple scores, and fitted without what is measured."""
+    """MEASURES by corpus and kind: of simple scores, and fitted without what is measured."""
     from memory.search.ranking_features import NAMES
 
     linear, cosine = NAMES.index("linear"), NAMES.index("cosine")
     found: dict[str, Any] = {
-        "cosine": _measured(questions, lambda one: one.matrix[:, cosine]),
-        "linear alone": _measured(questions, lambda one: one.matrix[:, linear]),
+        "cosine": _measured(questions, lambda one: (one.matrix[:, cosine], None)),
+        "linear alone": _measured(questions, lambda one: (one.matrix[:, linear], None)),
     }
     by_fold: dict[str, dict[str, Any]] = {"conversation": {}, "corpus": {}}
-    for name in {one.conversation for one in questions}:
-        by_fold["conversation"][name] = fitted([one for one in questions if one.conversation != name])
+    for out in folds_of(questions):
+        model = fitted([one for one in questions if one.conversation not in out])
+        by_fold["conversation"] |= dict.fromkeys(out, model)
     for name in ("locomo", "beam"):
         kin = {"locomo", "mixed"} if name == "locomo" else {"beam"}
         by_fold["corpus"] |= dict.fromkeys(kin, fitted([one for one in questions if one.corpus not in kin]))
-    found["without the conversation"] = _measured(
-        questions, lambda one: scored(by_fold["conversation"][one.conversation], one)
-    )
-    found["without the corpus"] = _measured(questions, lambda one: scored(by_fold["corpus"][one.corpus], one))
+    for label, fold in (("conversation", "conversation"), ("corpus", "corpus")):
+        models = by_fold[fold]
+        found[f"without the {label}"] = _measured(
+            questions,
+            lambda one, models=models, fold=fold: (  # type: ignore[misc]
+                scored(models[getattr(one, fold)], one),
+                models[getattr(one, fold)],
+            ),
+        )
     return found
 
 
-def _measured(questions: Sequence[QuestionRun], score: Callable[[QuestionRun], Any]) -> dict[str, list[float]]:
+MEASURES = ("@5", "@10", "@20", "@50", "kept@10", "precision@10", "kept@20", "precision@20", "returned@20")
+
+
+def _measured(
+    questions: Sequence[QuestionRun], score: Callable[[QuestionRun], tuple[Any, dict[str, Any] | None]]
+) -> dict[str, list[float]]:
+    """MEASURES by corpus and kind; of what has no evidence, only how many of twenty are above the threshold."""
     groups: dict[str, list[list[float]]] = {}
     for one in questions:
-        for group in (one.corpus, f"{one.corpus}: {one.kind}"):
-            groups.setdefault(group, []).append(recalls(one, score(one)))
-    return {group: np.mean(values, axis=0).round(4).tolist() for group, values in sorted(groups.items())}
+        ranks, model = score(one)
+        order = best_first(one, ranks)
+        values = recalls(one, order) if one.evidence else [np.nan] * 4
+        if model is not None:
+            above = kept(one, model, ranks, order)
+            for limit in (10, 20):
+                part = above[:limit]
+                values.append(recalls(one, part, [limit])[0] if one.evidence else np.nan)
+                values.append(float(np.mean(one.right[part])) if part and one.evidence else np.nan)
+            values.append(float(len(above[:20])))
+        for group in (one.corpus, f"{one.corpus}: {one.kind}") if one.evidence else (f"{one.corpus}: {one.kind}",):
+            groups.setdefault(group, []).append(values)
+    return {group: _mean(values) for group, values in sorted(groups.items())}
+
+
+def _mean(values: list[list[float]]) -> list[float]:
+    """Column by column, without what is missing."""
+    columns = [[value for value in column if value == value] for column in zip(*values, strict=True)]
+    return [round(float(np.mean(column)), 4) if column else float("nan") for column in columns]
 
 
 def main() -> int:
@@ -253,25 +371,24 @@ def main() -> int:
         questions = asked_all(running, options.locomo, options.beam)
     if options.check:
         for label, found in check(questions).items():
-            print(label)
+            print(f"{label:36}" + "".join(f"{name:>14}" for name in MEASURES))
             for group, values in found.items():
-                print(f"  {group:34}" + "".join(f"{value:>8.4f}" for value in values))
+                print(f"  {group:34}" + "".join(f"{value:>14.4f}" for value in values))
         return 0
     model = fitted(questions)
-    held = json.loads(TARGET.read_text()) if TARGET.exists() else {"half_gap": HALF_GAP}
     card = {
         "card": {
-            "about": "Which candidates of a search answer it: LambdaMART trees over memory.search.ranking_features",
+            "about": "Which candidates of a search answer it: LambdaMART trees over memory.search.ranking_features,"
+            " and the chance of each",
             "made by": "benchmarks/fit_ranker.py",
             "on": datetime.now(UTC).date().isoformat(),
             "from": [
                 f"LoCoMo (snap-research/locomo, CC BY-NC 4.0), {options.locomo.name}",
                 f"BEAM (mohammadtavakoli78/BEAM), {options.beam.name}",
             ],
-            "questions": len(questions),
+            "questions": sum(bool(one.evidence) for one in questions),
             "holds": "numbers fitted on those conversations, none of their text",
         },
-        "half_gap": held["half_gap"],
     }
     parts = [f'"{key}": {json.dumps(value)}' for key, value in (card | model).items() if key != "trees"]
     trees = ",\n".join(json.dumps(tree, separators=(",", ":")) for tree in model["trees"])

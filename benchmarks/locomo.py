@@ -5,6 +5,7 @@ evidence is asked through GET /api/recall. No language model takes part.
 
 - recall@k: share of a question's evidence turns among the first k items, averaged over questions.
 - kept@10: the same, when only items above the default threshold count.
+- precision@10: share of evidence among the first ten above the threshold, averaged over the questions that get any.
 - MRR: of the first evidence turn.
 - false-context rate: share of questions that get anything above the default threshold from the memory of another
   conversation's agent; every question is asked of every other agent.
@@ -24,6 +25,7 @@ from benchmarks.system import PROJECT, RESULTS, Client, system
 
 DEFAULT_FILE = PROJECT.parent / "shared" / "data" / "locomo-dev.json"
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open", 4: "single-hop"}
+PRECISE = 10
 VARIANTS = {
     "prefix": "Speaker: text [caption]; speaker in the metadata",
     "text": "Speaker: text [caption]; nothing in the metadata but dia_id",
@@ -104,6 +106,7 @@ def measure(samples: list[dict[str, Any]], variant: str, *, cross: bool) -> list
                 kept = ask(agents[name], question["question"], limit=100)
                 places = [item["metadata"]["dia_id"] for item in ranked]
                 kept_ids = [item["metadata"]["dia_id"] for item in kept]
+                first = kept_ids[:PRECISE]
                 others = [other for other in agents if other != name] if cross else []
                 records.append(
                     question
@@ -114,6 +117,7 @@ def measure(samples: list[dict[str, Any]], variant: str, *, cross: bool) -> list
                             kept_ids.index(one) + 1 if one in kept_ids else None for one in question["evidence"]
                         ],
                         "returned": len(kept),
+                        "precision": len(set(first) & set(question["evidence"])) / len(first) if first else None,
                         "top_score": ranked[0]["score"] if ranked else 0.0,
                         "seconds": round(seconds, 5),
                         "false_context": {
@@ -134,10 +138,12 @@ def share(ranks: list[int | None], k: int) -> float:
 
 def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     false = [score > 0 for record in records for score in record["false_context"].values()]
+    precise = [r["precision"] for r in records if r["precision"] is not None]
     return {
         "questions": len(records),
         **{f"recall@{k}": statistics.fmean(share(r["ranks"], k) for r in records) for k in (5, 10, 20)},
         "kept@10": statistics.fmean(share(r["kept_ranks"], 10) for r in records),
+        "precision@10": statistics.fmean(precise) if precise else None,
         "mrr": statistics.fmean(
             1 / min(rank for rank in r["ranks"] if rank) if any(r["ranks"]) else 0.0 for r in records
         ),
@@ -154,7 +160,16 @@ def table(records: list[dict[str, Any]]) -> str:
         groups[name] = [r for r in records if r["conversation"] == name]
     for number, label in CATEGORIES.items():
         groups[label] = [r for r in records if r["category"] == number]
-    columns = ("questions", "recall@5", "recall@10", "recall@20", "mrr", "kept@10", "false_context_rate")
+    columns = (
+        "questions",
+        "recall@5",
+        "recall@10",
+        "recall@20",
+        "mrr",
+        "kept@10",
+        "precision@10",
+        "false_context_rate",
+    )
     lines = [f"{'':14}" + "".join(f"{column:>20}" for column in columns)]
     for label, chosen in groups.items():
         if chosen:

@@ -22,6 +22,8 @@ FILE = Path(__file__).with_name("ranker.json")
 LINEAR_COLUMN = NAMES.index("linear")
 DEPTH = 3
 NODES, LEAVES = 2**DEPTH - 1, 2**DEPTH
+SIGNS = ("constant", "behind", "place", "lead_of_ten", "lead", "gate", "wants_many", "close", "behind_by_place")
+"""What the chance that a candidate answers follows from (memory.search.reach)."""
 
 Bits = NDArray[np.uint8]
 
@@ -32,8 +34,11 @@ class Ranker:
 
     A condition is that a feature is above a threshold; `features` and `thresholds` have each condition once, however
     many trees ask it. `nodes` has a row for each of the NODES with the place of its condition in each tree, `leaves` a
-    row of LEAVES for each tree; they correct `linear` times the linear score. A candidate whose score is `half_gap`
-    behind the best one is worth half of it.
+    row of LEAVES for each tree; they correct `linear` times the linear score.
+
+    `chance` has a weight for each of SIGNS: the log-odds that a candidate answers. `recall_weight` says
+    what finding all of an answer is worth beside showing nothing else. Beyond what is worth reading a candidate whose
+    score is `half_gap` less is half as relevant.
     """
 
     linear: float
@@ -42,6 +47,8 @@ class Ranker:
     nodes: Places
     leaves: Values
     half_gap: float
+    chance: Values
+    recall_weight: float
 
     def scores(self, matrix: Matrix) -> Values:
         """How well each row of `matrix` answers, against the others of the same query."""
@@ -67,7 +74,7 @@ def ranker() -> Ranker:
 
 def ranker_of(held: Mapping[str, Any]) -> Ranker:
     """The ranker that a file holds. Raises ValueError when it was fitted for other features."""
-    if tuple(held["names"]) != NAMES:
+    if tuple(held["names"]) != NAMES or tuple(held["chance"]) != SIGNS:
         raise ValueError(f"{FILE.name} was fitted for other features: run benchmarks/fit_ranker.py.")
     trees = held["trees"]
     asked = [list(zip(tree["features"], tree["thresholds"], strict=True)) for tree in trees]
@@ -80,4 +87,6 @@ def ranker_of(held: Mapping[str, Any]) -> Ranker:
         np.array([[place[tree[node]] for tree in asked] for node in range(NODES)], np.int64),
         np.array([tree["leaves"] for tree in trees], float),
         float(held["half_gap"]),
+        np.array(list(held["chance"].values()), float),
+        float(held["recall_weight"]),
     )

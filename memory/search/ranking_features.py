@@ -1,6 +1,7 @@
 """What the learned ranker looks at: one row of numbers for each candidate, many of them relative to the other
 candidates of the same query, so that they mean the same in a store of short remarks and in one of long answers."""
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -10,10 +11,13 @@ from numpy.typing import NDArray
 from memory.search.scoring import (
     RECIPE,
     SAID_BY_AGENT,
+    SAID_BY_PERSON,
     Candidates,
     Features,
+    Places,
     Query,
     Recipe,
+    Statistics,
     Values,
     rank,
 )
@@ -24,6 +28,10 @@ NAMES = (
     "cosine", "passage", "second", "close", "close_behind", "close_apart", "close_place", "lexical", "lexical_behind",
     "own", "own_behind", "name", "length", "words", "loop", "loop_behind", "time", "agent", "standing",
     "asks", "before", "after", "linear", "linear_behind", "asks_agent", "wants_many",
+    "lexical_place", "linear_place", "own_place", "passage_place", "loop_place", "coverage", "coverage_behind",
+    "lexemes_held", "lexical_after", "lexemes", "mass", "closest", "close_spread", "most_lexical", "items", "early",
+    "early_asked", "relative_words", "person", "says_time", "yes_or_no", "passage_ahead", "loop_items",
+    "linear_apart", "closest_behind", "in_loop", "in_loop_many",
 )  # fmt: skip
 
 ASKS_TIME = re.compile(r"\bwhen\b|\bhow (?:long|recently)\b|\b(?:what|which) (?:date|day|month|year|time)\b", re.I)
@@ -42,62 +50,144 @@ WANTS_MANY = re.compile(
     re.I,
 )
 """A question that wants many pieces."""
+ASKS_EARLY = re.compile(r"\b(?:first|initial\w*|begin\w*|start(?:ed|ing)?|original\w*|earl\w+|before)\b", re.I)
+"""A question about how something began."""
+YES_OR_NO = re.compile(r"(?:have|did|do|am|is|are|has|was|were|can|does)\b", re.I)
 FAR = 12.0
 """Nothing of the linear score counts as further behind the best."""
 
 
 def query_of(text: str, lexemes: Sequence[str]) -> Query:
     """A query with what its words want."""
-    return Query(lexemes, bool(ASKS_TIME.search(text)), bool(ASKS_AGENT.search(text)), bool(WANTS_MANY.search(text)))
+    return Query(
+        lexemes,
+        bool(ASKS_TIME.search(text)),
+        bool(ASKS_AGENT.search(text)),
+        bool(WANTS_MANY.search(text)),
+        bool(ASKS_EARLY.search(text)),
+        bool(YES_OR_NO.match(text)),
+    )
 
 
-def ranking_features(query: Query, rows: Candidates, f: Features, recipe: Recipe = RECIPE) -> Matrix:
+def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statistics, recipe: Recipe = RECIPE) -> Matrix:
     """A column for each of NAMES, a row for each candidate; there must be at least one."""
     passage = np.where(np.isnan(rows.passage), f.cosine, rows.passage)
     second = np.where(np.isnan(rows.second), passage, rows.second)
     close = f.closeness
-    place = np.empty(len(close))
-    place[np.argsort(-close, kind="stable")] = np.arange(len(close))
-    before, after = _beside(rows, close)
-    linear = rank(f, recipe)
-    return np.column_stack(
-        [
-            f.cosine,
-            passage,
-            second,
-            close,
-            close - close.max(),
-            (close - close.mean()) / (close.std() + 1e-6),
-            np.log1p(place),
-            f.lexical,
-            f.lexical - f.lexical.max(),
-            f.own,
-            f.own - f.own.max(),
-            f.name,
-            f.length,
-            np.log1p(rows.length),
-            f.loop,
-            f.loop - f.loop.max(),
-            f.time,
-            rows.speaker == SAID_BY_AGENT,
-            rows.standing,
-            rows.asks,
-            before,
-            after,
-            linear,
-            np.maximum(linear - linear.max(), -FAR),
-            np.full(len(close), float(query.asks_agent)),
-            np.full(len(close), float(query.wants_many)),
-        ]
-    )
-
-
-def _beside(rows: Candidates, close: Values) -> tuple[Values, Values]:
-    """How close the candidate before and after each in its loop is to the query; without one, as close as itself."""
     order = np.lexsort((rows.position, rows.loop))
+    before, after = _beside(rows, order, close, close)
+    lexical_after = _beside(rows, order, f.own, np.zeros(len(close)))[1]
+    linear = rank(f, recipe)
+    loop_items, loop_place = _loops(rows, linear)
+    early, in_loop = _early(rows), _in_loop(rows, order)
+    columns = (
+        f.cosine,
+        passage,
+        second,
+        close,
+        close - close.max(),
+        (close - close.mean()) / (close.std() + 1e-6),
+        _place(close),
+        f.lexical,
+        f.lexical - f.lexical.max(),
+        f.own,
+        f.own - f.own.max(),
+        f.name,
+        f.length,
+        np.log1p(rows.length),
+        f.loop,
+        f.loop - f.loop.max(),
+        f.time,
+        rows.speaker == SAID_BY_AGENT,
+        rows.standing,
+        rows.asks,
+        before,
+        after,
+        linear,
+        np.maximum(linear - linear.max(), -FAR),
+        query.asks_agent,
+        query.wants_many,
+        _place(f.lexical),
+        _place(linear),
+        _place(f.own),
+        _place(passage),
+        loop_place,
+        f.coverage,
+        f.coverage - f.coverage.max(),
+        rows.held.sum(axis=1),
+        lexical_after,
+        len(query.lexemes),
+        f.mass,
+        close.max(),
+        close.std(),
+        f.lexical.max(),
+        math.sqrt(2 * math.log(max(stats.items, 1))),
+        early,
+        early * query.asks_early,
+        np.log((rows.length + 1) / (stats.mean_length + 1)),
+        rows.speaker == SAID_BY_PERSON,
+        rows.says_time,
+        query.yes_or_no,
+        passage - f.cosine,
+        loop_items,
+        (linear - linear.mean()) / (linear.std() + 1e-6),
+        f.closest - f.closest.max(),
+        in_loop,
+        in_loop * query.wants_many,
+    )
+    matrix = np.empty((len(close), len(columns)))
+    for place, column in enumerate(columns):
+        matrix[:, place] = column
+    return matrix
+
+
+def _place(values: Values) -> Values:
+    """The logarithm of each one's place, the largest first."""
+    place = np.empty(len(values))
+    place[np.argsort(-values, kind="stable")] = np.log1p(np.arange(len(values)))
+    return place
+
+
+def _loops(rows: Candidates, linear: Values) -> tuple[Values, Values]:
+    """Logarithms of how many candidates the loop of each has, and of its place among the loops by the best of each."""
+    loops, group = np.unique(rows.loop, return_inverse=True)
+    best = np.full(len(loops), -np.inf)
+    np.maximum.at(best, group, linear)
+    alone = rows.loop < 0
+    items = np.where(alone, math.log(2), np.log1p(np.bincount(group))[group])
+    return items, np.where(alone, 0.0, _place(best)[group])
+
+
+def _early(rows: Candidates) -> Values:
+    """1 for the first of the candidates that lie in loops, 0 for the last, by position; half of it for all others."""
+    early = np.full(len(rows), 0.5)
+    inside = np.flatnonzero(rows.loop >= 0)
+    if len(inside) > 1:
+        early[inside[np.argsort(rows.position[inside], kind="stable")]] = np.linspace(1.0, 0.0, len(inside))
+    return early
+
+
+def _in_loop(rows: Candidates, order: Places) -> Values:
+    """How far into its loop each lies: 0 at the first of the loop's candidates, 1 at the last; 0.5 where there is none.
+
+    `order` has the candidates loop by loop, in order of position.
+    """
+    loop, position = rows.loop[order], rows.position[order].astype(float)
+    begins = np.flatnonzero(np.r_[True, loop[1:] != loop[:-1]])
+    group = np.cumsum(np.r_[True, loop[1:] != loop[:-1]]) - 1
+    first, last = position[begins], position[np.r_[begins[1:], len(loop)] - 1]
+    span = (last - first)[group]
+    inside = (loop >= 0) & (span > 0)
+    found = np.full(len(rows), 0.5)
+    found[order] = np.where(inside, (position - first[group]) / np.where(inside, span, 1.0), 0.5)
+    return found
+
+
+def _beside(rows: Candidates, order: Places, values: Values, missing: Values) -> tuple[Values, Values]:
+    """The values of the candidates before and after each in its loop, `missing` where there is none."""
     earlier, later = order[:-1], order[1:]
     joined = (rows.loop[earlier] == rows.loop[later]) & (rows.loop[earlier] >= 0)
-    before, after = close.copy(), close.copy()
-    before[later[joined]] = close[earlier[joined]]
-    after[earlier[joined]] = close[later[joined]]
+    before, after = missing.copy(), missing.copy()
+    before[later[joined]] = values[earlier[joined]]
+    after[earlier[joined]] = values[later[joined]]
     return before, after

@@ -22,6 +22,8 @@ class SearchRequest:
     that many are; with `include_overflow` the others follow at the end, as far as the limit goes. Without `metadata`
     hits have of it no more than the source.
     `item_ids` are the only memories that are searched, when there are any.
+    Scores are `steady` when they fall alike for every query, whatever else is found, as whoever chooses by a budget of
+    its own wants them; else the threshold lies where what is worth reading ends.
     `force_include` are ids of facts that are searched whatever their category, project and task.
     `as_of` asks for what was known, and by what is recorded true, at that moment. Raises Invalid, naming the field.
     """
@@ -35,6 +37,7 @@ class SearchRequest:
     max_per_type: Mapping[str, int] = field(default_factory=dict)
     include_overflow: bool = False
     metadata: bool = True
+    steady: bool = False
     as_of: datetime | None = None
     kinds: Sequence[str] = ()
     categories: Sequence[str] = ()

@@ -64,7 +64,7 @@ def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit
         asks=np.array([row["text"].endswith("?") for row in rows], bool),
     )
     query = query_of(context.request.query, context.lexemes)
-    ranking = score(query, candidates, counts.statistics)
+    ranking = score(query, candidates, counts.statistics, steady=context.request.steady)
     return [
         _hit(rows[place], float(ranking.relevance[place]), float(ranking.lexical[place])) for place in ranking.order
     ]

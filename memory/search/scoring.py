@@ -24,6 +24,8 @@ Flags = NDArray[np.bool_]
 Places = NDArray[np.int64]
 
 SAID_BY_PERSON, SAID_BY_AGENT = 1, 2
+RELEVANT = 0.25
+"""The relevance from which a candidate is worth reading, unless the embedding model has a threshold of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +68,16 @@ RECIPE = Recipe()
 class Query:
     """A query as PostgreSQL sees it: its `lexemes` without repeats, of a long one the rarest.
 
-    The flags say what its words want: a time, what the agent itself has said, many pieces.
+    The flags say what its words want: a time, what the agent itself has said, many pieces, how something began, yes or
+    no.
     """
 
     lexemes: Sequence[str]
     asks_time: bool = False
     asks_agent: bool = False
     wants_many: bool = False
+    asks_early: bool = False
+    yes_or_no: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,7 @@ class Features:
 
     `closeness` is the mean cosine of the text as a whole and of its nearest passage, `closest` the larger of the two.
     `own` is what the item itself says of the query's words, `lexical` with what its neighbours say. `recited` is 1 for
-    what the agent itself said where the query does not ask for that.
+    what the agent itself said where the query does not ask for that. `mass` is the rarity of all the query's words.
     """
 
     cosine: Values
@@ -147,6 +152,7 @@ class Features:
     time: Values
     recited: Values
     standing: Values
+    mass: float
 
 
 def rarity(df: float, items: int, recipe: Recipe = RECIPE) -> float:
@@ -188,6 +194,7 @@ def features(query: Query, rows: Candidates, stats: Statistics, recipe: Recipe =
         time=(rows.says_time & query.asks_time).astype(float),
         recited=((rows.speaker == SAID_BY_AGENT) & (not query.asks_agent)).astype(float),
         standing=rows.standing.astype(float),
+        mass=mass,
     )
 
 
@@ -264,8 +271,14 @@ def gate(f: Features, items: int, recipe: Recipe = RECIPE) -> float:
     )
 
 
-def relevance(ranks: Values, log_odds: float, half_gap: float) -> Values:
-    """Chance that the collection holds an answer, halved for every `half_gap` behind the best candidate."""
+def relevance(behind: Values, log_odds: float, half_gap: float, reach: float | None) -> Values:
+    """Chance that the collection holds an answer, less for each candidate the further it is `behind` the best.
+
+    At `reach` it has fallen to RELEVANT, from there on it halves for every `half_gap`. Without a reach, and where the
+    collection is not likely enough to hold an answer, it halves from the best on.
+    """
     chance = 1 / (1 + math.exp(-max(-60.0, min(60.0, log_odds))))
-    faded: Values = chance * np.exp2((ranks - ranks.max()) / half_gap)
-    return faded
+    if reach is None or chance < RELEVANT:
+        return np.asarray(chance * np.exp2(-behind / half_gap))
+    near = chance * (RELEVANT / chance) ** (behind / reach)
+    return np.where(behind <= reach, near, RELEVANT * np.exp2((reach - behind) / half_gap))

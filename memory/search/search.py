@@ -70,7 +70,7 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
         passage=calibrated(rows.passage, thresholds),
         second=calibrated(rows.second, thresholds),
     )
-    ranking = score(query, alike, counts.statistics)
+    ranking = score(query, alike, counts.statistics, wanted=candidate_set.wanted, steady=request.steady)
     chosen = _chosen(candidate_set, ranking, threshold, request)
     watch.lap("scoring")
     items = _loaded(view, request, candidate_set, ranking, chosen)

@@ -1,0 +1,115 @@
+"""Write the tables of docs/benchmarks.md from the results of the last runs: python -m benchmarks.tables
+
+A table stands between `<!-- table NAME -->` and `<!-- end NAME -->`. One whose results are not there stays as it is.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import beam, locomo
+from benchmarks.system import PROJECT, RESULTS
+
+DOCUMENT = PROJECT / "docs" / "benchmarks.md"
+
+
+def written(document: str, results: Path) -> tuple[str, list[str]]:
+    """`document` with the tables whose results lie in the folder `results`, and the names of these.
+
+    Raises ValueError when the document has no place for one of them.
+    """
+    names = []
+    for name, (file, table) in TABLES.items():
+        if (results / file).exists():
+            place = re.compile(rf"(?<=<!-- table {name} -->\n).*?(?=<!-- end {name} -->)", re.DOTALL)
+            lines = table(json.loads((results / file).read_text()))
+            document, found = place.subn(lambda _, lines=lines: f"\n{lines}\n\n", document)  # type: ignore[misc]
+            if found != 1:
+                raise ValueError(f"There are {found} places for the table {name}.")
+            names.append(name)
+    return document, names
+
+
+def lines_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
+def share(value: float | None) -> str:
+    """Three digits behind the point, as the tables write shares."""
+    return "–" if value is None else f"{value:.3f}".removeprefix("0")
+
+
+def locomo_table(found: dict[str, Any]) -> str:
+    """All, each conversation, each category."""
+    records = found["questions"]
+    groups = {"all": records}
+    for name in dict.fromkeys(one["conversation"] for one in records):
+        groups[name] = [one for one in records if one["conversation"] == name]
+    for number, label in locomo.CATEGORIES.items():
+        groups[label] = [one for one in records if one["category"] == number]
+    rows = []
+    for label, chosen in groups.items():
+        if chosen:
+            of = locomo.summary(chosen)
+            false = of["false_context_rate"]
+            columns = ("recall@5", "recall@10", "recall@20", "mrr", "kept@10", "precision@10")
+            cells = [share(of[column]) for column in columns]
+            rows.append([label, str(len(chosen)), *cells, "–" if false is None else f"{false:.1%}".replace("%", " %")])
+    head = ["", "questions", "recall@5", "recall@10", "recall@20", "MRR", "kept@10", "precision@10", "false context"]
+    return lines_of(head, rows)
+
+
+def beam_table(found: dict[str, Any]) -> str:
+    """All, each kind of question, then what unanswerable ones bring up."""
+    records = found["questions"]
+    groups = {"all": records} | {
+        kind: [one for one in records if one["kind"] == kind] for kind in dict.fromkeys(one["kind"] for one in records)
+    }
+    rows = []
+    for label, chosen in groups.items():
+        if any(one["evidence"] for one in chosen):
+            of = beam.summary(chosen)
+            columns = ("recall@10", "recall@20", "recall@50", "kept", "precision")
+            rows.append(
+                [label, str(of["questions"]), *(share(of[column]) for column in columns), f"{of['returned']:.1f}"]
+            )
+        else:
+            shown = sum(one["kept"] for one in chosen) / len(chosen)
+            rows.append([label, str(len(chosen)), *["–"] * 5, f"{shown:.1f}"])
+    head = ["", "questions", "recall@10", "recall@20", "recall@50", "kept@20", "precision@20", "above the threshold"]
+    return lines_of(head, rows)
+
+
+def curve_table(found: dict[str, Any]) -> str:
+    """Evidence in the prompt by budget."""
+    rows = []
+    for budget, of in found["summary"].items():
+        columns = [f"{way}_{what}" for what in ("complete", "evidence") for way in ("engine", "fill", "cosine")]
+        used = f"{of['tokens']:,.0f}, {of['fill_tokens']:,.0f}"
+        rows.append([f"{int(budget):,}", *(share(of[column]) for column in columns), used])
+    ways = [f"{way}, {what}" for what in ("complete", "evidence") for way in ("default", "`fill`", "cosine")]
+    return lines_of(["Tokens", *ways, "used: default, `fill`"], rows)
+
+
+TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
+    "locomo": ("locomo-prefix.json", locomo_table),
+    "beam": ("beam.json", beam_table),
+    "curve": ("context-curve.json", curve_table),
+    "curve-beam": ("context-curve-beam.json", curve_table),
+}
+"""By name: the file of the results, and what makes the table of it."""
+
+
+def main() -> int:
+    document, names = written(DOCUMENT.read_text(), RESULTS)
+    DOCUMENT.write_text(document)
+    print(f"{DOCUMENT}: {', '.join(names) or 'no results, nothing'} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
