@@ -9,7 +9,7 @@ from memory.comparison import lexicon as w
 from memory.comparison.canonical import canonical
 from memory.comparison.statements import Statement, statements_of
 from memory.comparison.tokenizer import Token, base_form, tokens_of
-from memory.subjects.mentions import KnownSubject, named_by_subject
+from memory.subjects.mentions import KnownSubject, named_by_subject, named_for_pronoun
 
 if TYPE_CHECKING:
     from memory.models import Fact
@@ -35,7 +35,8 @@ class FactSnapshot:
 
     @cached_property
     def tokens(self) -> list[Token]:
-        return tokens_of(named_by_subject(self.content, self.known_subject))
+        name = self.known_subject.name if self.known_subject else self.subject
+        return tokens_of(named_by_subject(named_for_pronoun(self.content, name), self.known_subject))
 
     @cached_property
     def texts(self) -> tuple[str, ...]:

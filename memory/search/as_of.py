@@ -4,7 +4,7 @@ Of facts their own history tells, of the others the audit trail. Only searches a
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -31,6 +31,8 @@ _TYPE_OF_MODEL: Mapping[type, MemoryType] = {store.model: store for store in STO
 
 METADATA_FIELDS = ("category", "scope", "project", "task", "tags", "importance", "confidence", "endorsed")
 """What is taken back of a fact; what it says never changes, and its span is the one that is known today."""
+SPAN_FIELDS = ("valid_from", "valid_until")
+"""What is taken back beside that where the question is what stood against each other then."""
 MOST_CHANGED = 300
 """Of each type so many of the latest changed memories are searched by what they said then."""
 
@@ -100,12 +102,14 @@ def rows_as_of(rows: Sequence[Row], moment: datetime) -> Sequence[Row]:
     return rows
 
 
-def facts_as_of(view: PersonaMemory, facts: Sequence[Fact], moment: datetime) -> Sequence[Fact]:
-    """Facts with the metadata and confidence of `moment`: attributes are set, nothing is saved."""
+def facts_as_of(
+    view: PersonaMemory, facts: Sequence[Fact], moment: datetime, fields: Collection[str] = METADATA_FIELDS
+) -> Sequence[Fact]:
+    """Facts with the metadata and confidence of `moment`, or other `fields`: attributes are set, nothing is saved."""
     by_key = {fact.pk: fact for fact in facts}
     changes = FactChange.objects.filter(fact__in=by_key, at__gt=moment).order_by("-at", "-id")
     for key, before in changes.values_list("fact_id", "before"):
-        _set(by_key[key], {name: value for name, value in recorded(before).items() if name in METADATA_FIELDS})
+        _set(by_key[key], {name: value for name, value in recorded(before).items() if name in fields})
     return facts
 
 

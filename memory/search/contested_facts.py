@@ -19,7 +19,7 @@ from memory.models import Fact, ItemType, MemoryReview, Subject, SubjectAlias
 from memory.models.project_scope import ProjectScope, tier_of
 from memory.models.relation import Relation
 from memory.persona import PersonaMemory
-from memory.search.as_of import facts_as_of
+from memory.search.as_of import METADATA_FIELDS, SPAN_FIELDS, facts_as_of
 from memory.search.result import SearchHit, hit_of_entry
 from memory.types import entry_of
 from nousweb.lib.prepared_statements import array_text, rows_prepared
@@ -235,9 +235,16 @@ def _contested_as_of(
         about = (review.kind, _codes(review.reasons), str(review.verdict.get("relation", "")))
         pairs[str(review.old_id)].append((str(review.new_id), *about))
         pairs[str(review.new_id)].append((str(review.old_id), *about))
-    rows = view.facts.as_of(moment).filter(pk__in=pairs).with_subject_name()
-    held = facts_as_of(view, list(rows), moment)
-    return _made({str(fact.pk): _of_fact(fact) for fact in held if scope.shows(fact.project, fact.task)}, pairs)
+    rows = view.facts.recorded_as_of(moment).filter(pk__in=pairs, invalidated_at__isnull=True).with_subject_name()
+    held = facts_as_of(view, list(rows), moment, (*METADATA_FIELDS, *SPAN_FIELDS))
+    # By the spans of then: an answer that came later has ended one of the two since, maybe before that moment.
+    shown = [fact for fact in held if scope.shows(fact.project, fact.task) and _in_span(fact, moment)]
+    return _made({str(fact.pk): _of_fact(fact) for fact in shown}, pairs)
+
+
+def _in_span(fact: Fact, moment: datetime) -> bool:
+    begun = fact.valid_from is None or fact.valid_from <= moment
+    return begun and (fact.valid_until is None or fact.valid_until > moment)
 
 
 def _answered_as_of(reviews: Iterable[UUID], moment: datetime) -> set[UUID]:

@@ -8,6 +8,10 @@ from uuid import UUID
 from memory.subjects.lexicon import ARTICLES
 from nousweb.lib.lookalikes import lookalike_fold
 
+_PRONOUN = re.compile(
+    r"\s*(?:(?:it|he|she|they)\b(?P<contracted>['’]s\b)?|(?P<owner>its|his|her|their)\b)", re.IGNORECASE
+)
+
 
 @dataclass(frozen=True, slots=True)
 class KnownSubject:
@@ -40,6 +44,16 @@ def named_by_subject(content: str, subject: KnownSubject | None) -> str:
     spelled = "|".join(re.escape(each) for each in longest_first)
     name = subject.name
     return re.sub(rf"(?<!\w)(?:{spelled})(?!\w)", lambda match: name, content, flags=re.IGNORECASE)
+
+
+def named_for_pronoun(content: str, subject: str) -> str:
+    """A sentence with its subject's name for a pronoun at its beginning: of whom else it could speak is not said."""
+    name = subject.strip()
+    pronoun = _PRONOUN.match(content) if name and not _PRONOUN.fullmatch(name) else None
+    if pronoun is None:
+        return content
+    follows = " is" if pronoun["contracted"] else "'s" if pronoun["owner"] else ""
+    return name + follows + content[pronoun.end() :]
 
 
 def subjects_clash(old: SubjectMention, new: SubjectMention) -> bool:

@@ -88,7 +88,7 @@ KINDS = {
     "fact": Kind(
         lambda agent, by: make_fact(agent, TEXT, by),
         lambda row, by: fact_supersede(
-            old=row, new=make_fact(row.agent, f"Robots check the ledger export of {row.pk}.", by), by=by
+            old=row, new=make_facts(row.agent, [f"Robots check the ledger export of {row.pk}."], by)[0], by=by
         ),
         lambda row, by: fact_restore(fact=row, by=by),
     ),

@@ -296,6 +296,23 @@ def test_contested_facts_as_of_a_moment_are_those_of_then(ada, actor, asked, rev
     assert lines(5) == [NEW_LINE, OLD_LINE]
 
 
+def test_contested_fact_as_of_before_it_replaced_the_other_is_marked_as_then(ada, actor, asked, reviewer):
+    moments = [clock.now() - timedelta(days=days) for days in (40, 30, 20)]
+    with clock.at(moments[0]):
+        old = str(learn(ada, OLD, actor, valid_from=MARCH).fact.pk)
+    with clock.at(moments[1]):
+        learned = learn(ada, NEW, actor, valid_from=MAY)
+    with clock.at(moments[2]):
+        review_resolve(review=learned.reviews[0], resolution="replace", by=reviewer)
+
+    def items(days):
+        shown = items_of(asked(as_of=(clock.now() - timedelta(days=days)).isoformat()))
+        return [(item["id"], item["contested"], item["contested_with"]) for item in shown]
+
+    assert items(25) == [(str(learned.fact.pk), "newer", [old])]
+    assert items(15) == [(str(learned.fact.pk), None, [])]
+
+
 @pytest.mark.parametrize("answer", ["replace", "new_wrong", "both"])
 def test_contested_facts_in_a_blast_radius_are_what_the_answer_leaves(ada, actor, pair, asked, reviewer, answer):
     asked()

@@ -248,6 +248,19 @@ def test_comparison_change_in_wholly_other_words_is_seen_by_its_score():
         assert _compared(old, new, cosine, subjects=(subject, subject)).outcome is Outcome.STORED, new
 
 
+def test_comparison_reads_the_pronoun_that_a_sentence_begins_with_as_its_subject():
+    for subject, old, new, outcome in [
+        ("museum", "The museum opens at 10.", "It opens at 14.", Outcome.QUEUED),
+        ("museum", "The museum is closed on Mondays.", "It’s closed on Mondays.", Outcome.CONFIRMED),
+        ("museum", "The museum's director is Ines.", "Its director is Paul.", Outcome.SUPERSEDED),
+        ("The Millers", "The Millers live in Berlin.", "They moved to Bonn.", Outcome.SUPERSEDED),
+        ("Ruth", "She is 34 years old.", "Ruth is 34 years old.", Outcome.CONFIRMED),
+        ("", "The museum opens at 10.", "It opens at 14.", Outcome.STORED),
+    ]:
+        assert _compared(old, new, 0.5, subjects=(subject, subject)).outcome is outcome, (old, new)
+    assert _compared("The cat is black.", "Itself it is white.", 0.3, subjects=("it", "it")).outcome is Outcome.STORED
+
+
 def test_resolution_asks_about_few_old_facts_that_only_their_score_relates():
     known = [f"I take my coffee {how}." for how in ("black", "strong", "sweet", "cold")]
     said = "These days I put oat milk in my coffee."
