@@ -243,12 +243,17 @@ def trees_of(questions: Sequence[QuestionRun]) -> dict[str, Any]:
         params=parameters,
     )
     model = lightgbm.train(parameters, data, num_boost_round=TREES)
-    return {"names": list(NAMES), "linear": LINEAR, "trees": [_tree(one) for one in model.dump_model()["tree_info"]]}
+    return {"names": list(NAMES), "linear": LINEAR, "trees": trees_as_read(model)}
+
+
+def trees_as_read(model: Any) -> list[dict[str, list[float]]]:
+    """The trees of a fitted LightGBM model, as the product reads them."""
+    return [_tree(one) for one in model.dump_model()["tree_info"]]
 
 
 def _tree(info: dict[str, Any]) -> dict[str, list[float]]:
-    """One tree as memory.search.ranker reads it: complete, so that where it ends early both ways lead to one value."""
-    from memory.search.ranker import DEPTH, LEAVES, NODES
+    """One tree as nousweb.lib.boosted_trees reads it: complete, where it ends early both ways lead to one value."""
+    from nousweb.lib.boosted_trees import DEPTH, LEAVES, NODES
 
     features, thresholds, leaves = [0] * NODES, [0.0] * NODES, [0.0] * LEAVES
 

@@ -19,7 +19,7 @@ import random
 import re
 import statistics
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,27 @@ def is_close(turns: Iterable[str], evidence: Iterable[str]) -> bool:
     )
 
 
+def gold_of(sample: dict[str, Any], question: dict[str, Any]) -> Any:
+    """The gold answer of a question."""
+    return sample["qa"][int(question["id"].split("/")[1])].get("answer")
+
+
+def long_answers(samples: Sequence[dict[str, Any]], sample: dict[str, Any]) -> list[str]:
+    """Summaries of sessions of other conversations."""
+    return [
+        text
+        for other in samples
+        if other is not sample
+        for text in other["session_summary"].values()
+        if len(text.split()) >= LONG_WORDS
+    ]
+
+
 def rows_of(memory: Memory, sample: dict[str, Any], others: list[str]) -> list[dict[str, Any]]:
     """One record for each memory of each prompt."""
     rows = []
     for question in memory.questions:
-        gold = sample["qa"][int(question["id"].split("/")[1])].get("answer")
+        gold = gold_of(sample, question)
         for kind, answer in (("answer", f"{question['question']} {gold}"), ("unrelated", random.choice(others))):
             run = memory.client.post("/context", {"session_id": "references", "input": question["question"]})["id"]
             items = memory.client.post(f"/context/{run}/response", {"response": answer})["items"]
@@ -101,7 +117,7 @@ def boost_won(memory: Memory, sample: dict[str, Any]) -> dict[int, list[float]]:
     agent = Agent.objects.get(slug=memory.name)
     by = Principal.of_token(ApiToken.objects.get(agent=agent))
     for question in memory.questions[::2]:
-        gold = sample["qa"][int(question["id"].split("/")[1])].get("answer")
+        gold = gold_of(sample, question)
         run = memory.client.post("/context", {"session_id": "boost", "input": question["question"]})["id"]
         memory.client.post(f"/context/{run}/response", {"response": f"{question['question']} {gold}"})
     found: dict[int, list[float]] = {strength: [] for strength in STRENGTHS}
@@ -138,14 +154,7 @@ def main() -> int:
             won[memory.name] = {strength: statistics.fmean(each) for strength, each in shares.items()}
             print(f"{memory.name}: evidence by NOUS_USAGE_BOOST {won[memory.name]}", flush=True)
         for memory, sample in zip(memories, samples, strict=True):
-            others = [
-                text
-                for other in samples
-                if other is not sample
-                for text in other["session_summary"].values()
-                if len(text.split()) >= LONG_WORDS
-            ]
-            rows += rows_of(memory, sample, others)
+            rows += rows_of(memory, sample, long_answers(samples, sample))
     groups = {"all": rows} | {
         label: [row for row in rows if row["category"] == number] for number, label in CATEGORIES.items()
     }

@@ -1,55 +1,50 @@
 """Which memories of a prompt an answer refers to, how surely, and where.
 
-Words are compared, not letters: without endings, without stop words, each weighed by how few of the prompt's memories
-hold it, so that a name which is everywhere says little in any language. The answer is read in windows of one or two
-sentences, since what uses a memory stands together; so a long answer on something else gathers nothing by its length.
-A memory that says the same as another one which is surely referred to is helped by it.
+The answer is read in windows of one or two sentences, since what uses a memory stands together. Trees say how likely it
+is that a window refers to a memory by the words that they share (reference_features.py), and where there are vectors by
+what they mean too. A memory that says the same as another one which is surely referred to is helped by it.
 
-Source: seed 005.1, D3. What each part decides is measured by benchmarks/references.py.
+Source: seed 005.1, D3. The trees are fitted by benchmarks/fit_references.py, what they find is measured by
+benchmarks/references.py.
 """
 
+import json
 import math
 import re
-import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
 
-from memory.comparison.lexicon import MONTHS, NUMBER_WORDS, words
+import numpy as np
+from numpy.typing import NDArray
+
+from context.feedback.content_words import Word, content_words, windows_of
+from context.feedback.reference_features import NAMES, Row, ShownMemories
+from nousweb.lib.boosted_trees import BoostedTrees
 
 MAX_RESPONSE_CHARACTERS = 400_000
-REFERENCED_AT = 0.25
+FILE = Path(__file__).with_name("reference_trees.json")
+REFERENCED_AT = 0.47
 """Score from which a memory counts as referenced."""
-LEAST_WINDOW_WEIGHT = 2.0
-"""In rare words: one that is shared by chance is not all there is to a sentence of two."""
-MAX_WINDOW_WORDS = 60
-"""A longer sentence is read in parts."""
-
-STOP_WORDS = words("""a about above after again against all also am an and any are aren as at be because been
-    before being below between both but by can cannot could couldn d did didn do does doesn doing don down during
-    each even ever few for from further get gets getting go goes going got had hadn has hasn have haven having he
-    her here hers herself him himself his how i if in into is isn it its itself just know let like ll m make makes
-    many may me might more most much must my myself no nor not now of off on once one only or other our ours
-    ourselves out over own re really s same see shall she should shouldn so some such t than that the their theirs
-    them themselves then there these they this those through to too under until up upon us ve very was wasn we
-    well were weren what when where whether which while who whom whose why will with won would wouldn yes yet you
-    your yours yourself yourselves""")
-_LABEL = re.compile(r"\s*- (?:\(contested[^)\n]*\) |\[[^\]\n]*\] )*")
-_WORD = re.compile(r"\d{4}-\d\d-\d\d|[^\W_]+")
-_SENTENCE_END = re.compile(r"[.!…。！]+[\"'”’)]*\s+|\n\s*(?=\n|[-*•#|]|\d+[.)])|[。！]")
-"""A question is read with what answers it."""
-_SENTENCE_MARK = re.compile(r"[.!?…。！？]+(?=\s|$)")
-_ENDINGS = ("ingly", "edly", "ing", "ied", "ies", "ed", "es", "ly", "s")
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word of content: as it is compared, and where it stands."""
-
-    text: str
-    start: int
-    end: int
+TWIN = 1.0
+"""What it adds to the log-odds that another memory which says the same is surely referred to."""
+UNASKED = 0.8
+"""What it adds to the log-odds that the question is not known, so that no word counts as its own."""
+MEANING_NAMES = ("meaning_near", "added_near", "meaning_lift", "added_lift")
+LEAST_LIKELY = 0.03
+"""By words alone; what is less likely is not compared by meaning."""
+MAX_EMBEDDED = 24
+"""Windows of an answer, the likeliest."""
+REPEATED_SHARE = 0.8
+"""A sentence so much of which is words of the question adds nothing."""
+MAX_TEXT = 2_000
+"""Characters of a window that are embedded."""
+SENTENCE_MARKS = ".!?…\n。！？"
+_SENTENCE_MARK = re.compile(f"[{SENTENCE_MARKS}]")
+_SENTENCE = re.compile(f"[^{SENTENCE_MARKS}]+[{SENTENCE_MARKS}]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,206 +60,155 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
-    """What each feature adds to the log-odds of a reference.
+class Meaning:
+    """`vectors` has a row for each memory, NaN for one without a vector; `embed` gives those of other texts.
 
-    Whatever depends on the answer only raises them with words of the memory, so that what is foreign never helps.
+    All are of length 1, by the model that the trees were fitted with.
     """
 
-    intercept: float
-    window_share: float
-    both_shares: float
-    new_share: float
-    pairs: float
-    rank: float
-    asks: float
-    twin: float
+    vectors: NDArray[np.float32]
+    embed: Callable[[Sequence[str]], NDArray[np.float32]]
 
 
-WEIGHTS = Weights(
-    intercept=-4.3, window_share=0.6, both_shares=6.0, new_share=1.3, pairs=4.2, rank=1.2, asks=-2.3, twin=2.0
-)
-"""Fitted by benchmarks/references.py."""
+@dataclass(frozen=True, slots=True)
+class ReferenceTrees:
+    """Log-odds of a reference: `words` over NAMES, `meaning` over NAMES and MEANING_NAMES."""
+
+    words: BoostedTrees
+    meaning: BoostedTrees
 
 
-@dataclass(slots=True)
-class _Memory:
-    """A memory as it is compared. `asks` is the share of its sentences that are questions, which tell little."""
+@cache
+def reference_trees() -> ReferenceTrees:
+    """Those that are shipped."""
+    return trees_of(json.loads(FILE.read_text()))
 
-    texts: list[str]
-    asks: float
-    weight: float = 0.0
-    own: frozenset[str] = field(init=False)
-    pairs: frozenset[tuple[str, str]] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.own = frozenset(self.texts)
-        self.pairs = frozenset(pairwise(self.texts))
+def trees_of(held: Mapping[str, Any]) -> ReferenceTrees:
+    """The trees that a file holds. Raises ValueError when they were fitted for other features."""
+    if tuple(held["names"]) != (*NAMES, *MEANING_NAMES):
+        raise ValueError(f"{FILE.name} was fitted for other features: run benchmarks/fit_references.py.")
+    return ReferenceTrees(BoostedTrees.of(held["words"]), BoostedTrees.of(held["meaning"]))
 
 
 def references_of(
-    answer: str, memories: Sequence[str], *, question: str = "", weights: Weights = WEIGHTS
+    answer: str,
+    memories: Sequence[str],
+    *,
+    question: str = "",
+    rarity: Mapping[str, float] | None = None,
+    meaning: Meaning | None = None,
+    trees: ReferenceTrees | None = None,
 ) -> list[Reference]:
     """For each memory, as a prompt showed it, how surely `answer` refers to it.
 
-    Words of the `question` are said by whoever asks it, so they prove less than others.
+    Words of the `question` are said by whoever asks it, so they prove less than others. `rarity` in [0, 1] says of
+    words of content how few memories of the store hold them. Raises what `meaning` raises.
     """
+    trees = trees or reference_trees()
     said = content_words(answer)
-    held = [_Memory([word.text for word in content_words(text)], _asking(text)) for text in memories]
-    word_weights = _word_weights(held)
-    for memory in held:
-        memory.weight = sum(word_weights[word] for word in memory.own)
-    holders: dict[str, list[int]] = {}
-    for place, memory in enumerate(held):
-        for word in memory.own:
-            holders.setdefault(word, []).append(place)
-    asked = frozenset(word.text for word in content_words(question))
-    odds = [-math.inf] * len(held)
-    best: list[Sequence[Word]] = [()] * len(held)
-    for window in _windows(answer, said):
-        for place, features in _features(window, held, holders, word_weights, asked).items():
-            found = weights.intercept + sum(getattr(weights, name) * value for name, value in features.items())
-            if found > odds[place]:
-                odds[place], best[place] = found, window
-    scores = [_likelihood(each) for each in odds]
-    scores = _with_twins(scores, odds, held, word_weights, weights)
+    shown = ShownMemories(memories, question, rarity or {})
+    windows = windows_of(answer, said)
+    best = best_rows(shown, answer, windows, trees.words)
+    odds = {place: one.odds + (0.0 if question.strip() else UNASKED) for place, one in best.items()}
+    if meaning is not None:
+        odds |= _by_meaning(meaning_rows(answer, question, windows, best, meaning), trees.meaning)
+    scores = _with_twins(shown, odds)
     whole = f" {' '.join(word.text for word in said)} "
-    verbatim = [_is_repeated(text, whole) for text in memories]
-    return [
-        Reference(1.0 if repeated else round(score, 4), _spans(memory, said if repeated else window))
-        for score, repeated, memory, window in zip(scores, verbatim, held, best, strict=True)
-    ]
-
-
-def content_words(text: str) -> list[Word]:
-    """The words of `text` that say something, in order: in lower case, without endings; months and dates as numbers."""
-    found: list[Word] = []
-    for match in _WORD.finditer(text):
-        start, end = match.span()
-        word = unicodedata.normalize("NFKC", match[0]).casefold()
-        if len(word) == 10 and word[4] == "-":
-            year, month, day = word.split("-")
-            found += [Word(part, start, end) for part in (year, f"month{int(month)}", str(int(day)))]
-        elif word in MONTHS and (word != "may" or match[0][0].isupper()):
-            found.append(Word(f"month{int(MONTHS[word])}", start, end))
-        elif word in NUMBER_WORDS and word != "one":
-            found.append(Word(NUMBER_WORDS[word], start, end))
-        elif word not in STOP_WORDS and (len(word) > 1 or not word.isascii() or word.isdigit()):
-            found.append(Word(_without_ending(word), start, end))
-    return found
-
-
-def _asking(text: str) -> float:
-    ends = _SENTENCE_MARK.findall(text)
-    return sum("?" in end or "？" in end for end in ends) / len(ends) if ends else 0.0
-
-
-def _without_ending(word: str) -> str:
-    if not word.isascii() or not word.isalpha():
-        return word
-    for ending in _ENDINGS:
-        stem = word.removesuffix(ending)
-        if stem != word and len(stem) >= 3:
-            if ending in ("ied", "ies"):
-                return f"{stem}y"
-            if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "lsz":
-                stem = stem[:-1]
-            word = stem
-            break
-    return word[:-1] if len(word) > 3 and word.endswith("e") else word
-
-
-def _word_weights(memories: Sequence[_Memory]) -> defaultdict[str, float]:
-    """By word, near 1 for one that a single memory holds, near 0 for one that all do; 1 for others."""
-    counts = Counter(word for memory in memories for word in memory.own)
-    size = len(memories)
-    if size < 2:
-        return defaultdict(lambda: 1.0)
-    most = math.log((size + 1) / 0.5)
-    weights = {word: math.log((size + 1) / (count + 0.5)) / most for word, count in counts.items()}
-    return defaultdict(lambda: 1.0, weights)
-
-
-def _windows(answer: str, said: Sequence[Word]) -> list[Sequence[Word]]:
-    """Sentences, and each with the one after it."""
-    ends = [match.start() for match in _SENTENCE_END.finditer(answer)]
-    sentences: list[list[Word]] = [[]]
-    place = 0
-    for word in said:
-        passed = place
-        while place < len(ends) and ends[place] < word.start:
-            place += 1
-        if (place > passed or len(sentences[-1]) >= MAX_WINDOW_WORDS) and sentences[-1]:
-            sentences.append([])
-        sentences[-1].append(word)
-    return [*sentences, *([*first, *second] for first, second in pairwise(sentences))] if said else []
-
-
-def _features(
-    window: Sequence[Word],
-    memories: Sequence[_Memory],
-    holders: Mapping[str, Sequence[int]],
-    word_weights: Mapping[str, float],
-    asked: frozenset[str],
-) -> dict[int, dict[str, float]]:
-    """Of each memory that shares a word with the window, by its place."""
-    texts = [word.text for word in window]
-    said = frozenset(texts)
-    pairs = frozenset(pairwise(texts))
-    total = max(sum(word_weights[word] for word in said), LEAST_WINDOW_WEIGHT)
-    new_total = max(sum(word_weights[word] for word in said - asked), 1.0)
-    found: dict[int, dict[str, float]] = {}
-    for place in sorted({place for word in said for place in holders.get(word, ())}):
-        memory = memories[place]
-        shared = memory.own & said
-        hit = sum(word_weights[word] for word in shared)
-        new = sum(word_weights[word] for word in shared - asked)
-        together = sum(word_weights[one] + word_weights[two] for one, two in memory.pairs & pairs)
-        window_share = hit / total
-        found[place] = {
-            "window_share": window_share,
-            "both_shares": math.sqrt(hit / memory.weight * window_share),
-            "new_share": new / new_total if new else 0.0,
-            "pairs": min(together / 2 / total, 1.0),
-            "rank": hit,
-            "asks": memory.asks,
-        }
-    most = max((one["rank"] for one in found.values()), default=1.0)
-    for one in found.values():
-        one["rank"] /= most
-    return found
-
-
-def _with_twins(
-    scores: Sequence[float],
-    odds: Sequence[float],
-    memories: Sequence[_Memory],
-    word_weights: Mapping[str, float],
-    weights: Weights,
-) -> list[float]:
-    """`scores`, raised where another memory that says nearly the same has a higher one."""
     found = []
-    for place, memory in enumerate(memories):
-        support = 0.0
-        if odds[place] > -math.inf and weights.twin:
-            for other, twin in enumerate(memories):
-                if other != place and scores[other] > max(support, scores[place]):
-                    least = min(memory.weight, twin.weight)
-                    alike = sum(word_weights[word] for word in memory.own & twin.own) / least if least else 0.0
-                    support = max(support, alike * scores[other])
-        found.append(_likelihood(odds[place] + weights.twin * support))
+    for place, memory in enumerate(shown.memories):
+        repeated = bool(memory.stated) and f" {memory.stated} " in whole
+        window: Sequence[Word] = said if repeated else windows[best[place].row.window] if place in best else ()
+        spans = dict.fromkeys((word.start, word.end) for word in window if word.text in memory.own)
+        found.append(Reference(1.0 if repeated else round(scores.get(place, 0.0), 4), tuple(spans)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class BestRow:
+    """The window that refers to a memory most likely, and the log-odds that it does."""
+
+    row: Row
+    odds: float
+
+
+def best_rows(
+    shown: ShownMemories, answer: str, windows: Sequence[Sequence[Word]], trees: BoostedTrees
+) -> dict[int, BestRow]:
+    """By the place of each memory that has enough in common with a window."""
+    rows = shown.rows(answer, windows)
+    if not rows:
+        return {}
+    matrix = np.array([[row.values[name] for name in NAMES] for row in rows])
+    best: dict[int, BestRow] = {}
+    for row, odds in zip(rows, trees.sums(matrix).tolist(), strict=True):
+        if row.memory not in best or odds > best[row.memory].odds:
+            best[row.memory] = BestRow(row, odds)
+    return best
+
+
+def meaning_rows(
+    answer: str, question: str, windows: Sequence[Sequence[Word]], best: Mapping[int, BestRow], meaning: Meaning
+) -> dict[int, list[float]]:
+    """NAMES and MEANING_NAMES of the memories that may be referred to and have a vector, by their places."""
+    known = np.asarray(np.isfinite(meaning.vectors).all(axis=1))
+    likely = sorted(
+        (place for place, one in best.items() if known[place] and _likelihood(one.odds) >= LEAST_LIKELY),
+        key=lambda place: (-best[place].odds, place),
+    )
+    chosen = list(dict.fromkeys(best[place].row.window for place in likely))[:MAX_EMBEDDED]
+    if not chosen or not question.strip():
+        return {}
+    asked = frozenset(word.text for word in content_words(question))
+    texts = {number: _texts_of(answer, windows[number], asked) for number in chosen}
+    different = list(dict.fromkeys([question, *chain.from_iterable(texts.values())]))
+    cosines = dict(zip(different, meaning.embed(different) @ meaning.vectors.T, strict=True))
+    found = {}
+    for place in likely:
+        number = best[place].row.window
+        if number in texts:
+            values = best[place].row.values
+            whole, added = (cosines[text] for text in texts[number])
+            found[place] = [
+                *(values[name] for name in NAMES),
+                float(whole[place] - np.nanmax(whole)),
+                float(added[place] - np.nanmax(added)),
+                float(whole[place] - cosines[question][place]),
+                float(added[place] - cosines[question][place]),
+            ]
+    return found
+
+
+def _texts_of(answer: str, window: Sequence[Word], asked: frozenset[str]) -> tuple[str, str]:
+    """The window's sentences, and those of them that add something to the question; all when none does."""
+    begins = max(answer.rfind(mark, 0, window[0].start) for mark in SENTENCE_MARKS) + 1
+    end = _SENTENCE_MARK.search(answer, window[-1].end)
+    whole = answer[begins : end.end() if end else len(answer)].strip()[:MAX_TEXT]
+    added = []
+    for sentence in _SENTENCE.findall(whole):
+        words = [word.text for word in content_words(sentence)]
+        if sum(word in asked for word in words) < REPEATED_SHARE * len(words):
+            added.append(sentence.strip())
+    return whole, " ".join(added) or whole
+
+
+def _by_meaning(rows: Mapping[int, Sequence[float]], trees: BoostedTrees) -> dict[int, float]:
+    if not rows:
+        return {}
+    return dict(zip(rows, trees.sums(np.array(list(rows.values()))).tolist(), strict=True))
+
+
+def _with_twins(shown: ShownMemories, odds: Mapping[int, float]) -> dict[int, float]:
+    """The likelihood by place, raised where another memory that says nearly the same has a higher one."""
+    alone = {place: _likelihood(one) for place, one in odds.items()}
+    found = {}
+    for place, score in alone.items():
+        support = max(
+            (shown.alike(place, other) * higher for other, higher in alone.items() if higher > score), default=0.0
+        )
+        found[place] = _likelihood(odds[place] + TWIN * support)
     return found
 
 
 def _likelihood(odds: float) -> float:
     return 1 / (1 + math.exp(-max(odds, -50.0)))
-
-
-def _is_repeated(memory: str, whole: str) -> bool:
-    """Whether all words of content of the memory, without its label, stand in the answer one after the other."""
-    own = " ".join(word.text for word in content_words(_LABEL.sub("", memory, count=1)))
-    return bool(own) and f" {own} " in whole
-
-
-def _spans(memory: _Memory, window: Iterable[Word]) -> tuple[tuple[int, int], ...]:
-    return tuple(dict.fromkeys((word.start, word.end) for word in window if word.text in memory.own))

@@ -104,7 +104,8 @@ class MemoryUsage(models.Model):
     """One observation: a memory was shown in a run, and the answer did or did not refer to it.
 
     `overlap` in [0, 1] is how surely the answer refers to it; in older rows the share of its words that the answer
-    repeats. Source: seed 005.1, D3 and D5.
+    repeats. `spans` are the characters of the answer that a reference stands on, as pairs of begin and end; None in
+    older rows. Source: seed 005.1, D3 and D5.
     """
 
     run = models.ForeignKey(ContextRun, on_delete=models.CASCADE, related_name="usages")
@@ -114,6 +115,7 @@ class MemoryUsage(models.Model):
     item_id = models.CharField(max_length=36)
     referenced = models.BooleanField()
     overlap = models.FloatField()
+    spans = models.JSONField(null=True)
     tokens = models.PositiveIntegerField(default=0)
     section = models.CharField(max_length=30, blank=True)
     at = models.DateTimeField(default=clock.now)

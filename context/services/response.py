@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from context.feedback.references import MAX_RESPONSE_CHARACTERS, Reference, references_of
+from context.feedback.answer_references import answer_references
+from context.feedback.references import MAX_RESPONSE_CHARACTERS, Reference
 from context.models import ContextRun, MemoryUsage
 from context.services.censoring import ANSWER, answer_check, triggers_count
 from identity.principal import Principal
@@ -52,7 +53,7 @@ def context_respond(*, run: ContextRun, response: str, by: Principal, censors: s
     check = answer_check(run, response, censors)
     # Read before anybody has to wait; what was shown never changes.
     shown = memories_shown(run)
-    found = references_of(response, [item["text"] for _, item in shown], question=run.input)
+    found = answer_references(run, response, [item for _, item in shown])
     references = [(section, item, one) for (section, item), one in zip(shown, found, strict=True)]
     return Reception(_keep(run=run, response=response, check=check, references=references, by=by), check)
 
@@ -84,6 +85,7 @@ def _keep(
                 item_id=use.id,
                 referenced=use.referenced,
                 overlap=use.overlap,
+                spans=[list(span) for span in reference.spans] if use.referenced else [],
                 tokens=item.get("tokens", 0),
                 section=section,
                 at=moment,

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context.feedback.references import STOP_WORDS, content_words, references_of
+from context.feedback.content_words import STOP_WORDS, content_words
+from context.feedback.references import references_of
 
 NAMES = [
     "Maria",

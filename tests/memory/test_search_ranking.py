@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from memory.search.ranker import DEPTH, FILE, NODES, ranker, ranker_of
+from memory.search.ranker import FILE, ranker, ranker_of
 from memory.search.ranking_features import NAMES
 from memory.services.indexing import embeddings_make
+from nousweb.lib.boosted_trees import DEPTH, NODES
 
 CHAT = (
     ("user_input", "I'm building a budget tracker in Flask, how should I structure the project?"),

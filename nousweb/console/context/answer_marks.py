@@ -1,12 +1,12 @@
 """The answer that a prompt led to, cut where it refers to a memory of that prompt."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from context.feedback.references import references_of
-from context.models import ContextRun
+from context.models import ContextRun, MemoryUsage
 from context.services.response import memories_shown
 
 JOINED_CHARACTERS = 12
@@ -22,17 +22,16 @@ class AnswerPiece:
     begins: tuple[int, ...] = ()
 
 
-def answer_pieces(run: ContextRun, numbers: Mapping[tuple[str, str], int]) -> list[AnswerPiece]:
-    """The pieces of the run's answer, in order and complete; `numbers` are of the memories that are marked."""
-    answer, shown = run.response, memories_shown(run)
-    found = references_of(answer, [item["text"] for _, item in shown], question=run.input)
+def answer_pieces(run: ContextRun, uses: Iterable[MemoryUsage]) -> list[AnswerPiece]:
+    """The pieces of the run's answer, in order and complete; the memories that are marked have numbers from 1 on."""
+    answer, marked = run.response, list(uses)
     begins: dict[int, set[int]] = defaultdict(set)
     ends: dict[int, set[int]] = defaultdict(set)
-    for (_, item), reference in zip(shown, found, strict=True):
-        number = numbers.get((item["type"], item["id"]))
-        for start, end in _joined(answer, reference.spans) if number else ():
-            begins[start].add(number or 0)
-            ends[end].add(number or 0)
+    for number, spans in enumerate(_spans(run, marked), 1):
+        # An answer may have been cut since.
+        for start, end in _joined(answer, [span for span in spans if span[1] <= len(answer)]):
+            begins[start].add(number)
+            ends[end].add(number)
     open_marks: set[int] = set()
     pieces: list[AnswerPiece] = []
     for start, end in pairwise(sorted({0, len(answer), *begins, *ends})):
@@ -41,7 +40,17 @@ def answer_pieces(run: ContextRun, numbers: Mapping[tuple[str, str], int]) -> li
     return pieces
 
 
-def _joined(text: str, spans: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+def _spans(run: ContextRun, uses: Sequence[MemoryUsage]) -> list[Sequence[Sequence[int]]]:
+    """What each reference stands on: as it was noted when the answer came, or by its words where it was not."""
+    if all(use.spans is not None for use in uses):
+        return [use.spans or () for use in uses]
+    shown = memories_shown(run)
+    found = references_of(run.response, [item["text"] for _, item in shown], question=run.input)
+    spans = {(item["type"], item["id"]): reference.spans for (_, item), reference in zip(shown, found, strict=True)}
+    return [spans.get((use.item_type, use.item_id), ()) if use.spans is None else use.spans for use in uses]
+
+
+def _joined(text: str, spans: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
     for start, end in spans:
         between = text[joined[-1][1] : start] if joined else ""

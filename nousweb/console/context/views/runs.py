@@ -125,7 +125,6 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     for one in candidates:
         one["use"] = uses.get((one["type"], one["id"]))
     ranked = sorted(uses.values(), key=lambda use: (not use.referenced, -use.overlap, use.pk))
-    marked = {(use.item_type, use.item_id): number for number, use in enumerate(ranked, 1) if use.referenced}
     return render(
         request,
         "context/run.html",
@@ -143,7 +142,7 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
                 "run": run.pk,
             },
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
-            "answer": answer_pieces(run, marked) if run.response else [],
+            "answer": answer_pieces(run, [use for use in ranked if use.referenced]) if run.response else [],
             "uses": [(use, texts.get((use.item_type, use.item_id), "")) for use in ranked],
             "referenced_at": REFERENCED_AT,
             "referenced": sum(use.referenced for use in uses.values()),

@@ -1,0 +1,50 @@
+"""How rare words are in a persona's memory: what a word proves depends on how much of the store holds it."""
+
+import math
+from collections.abc import Sequence
+
+from memory.persona import PersonaMemory
+from memory.search.candidates import source_of
+from nousweb.lib.prepared_statements import array_text, rows_prepared
+
+COUNTED = 500
+"""A word that this many items hold is counted no further, unless the background counts it (index_statistics)."""
+LEAST_ITEMS = 1_000
+"""A smaller store is taken to be part of one of this size: in five memories no word is rare by itself."""
+
+
+def word_rarity(view: PersonaMemory, words: Sequence[str]) -> list[float | None]:
+    """For each of `words`, as texts have them, near 1 for one that few items hold, near 0 for one that all do.
+
+    None for one that is not indexed, such as a stop word. One statement.
+    """
+    if not words:
+        return []
+    agent = int(view.agent.pk)
+    # The keys name the agent, so that the planner does not read the index of all the agent's items beside theirs.
+    held = source_of(
+        view,
+        "1 AS one",
+        f"nous_agent_lexemes(agent_id, terms) && ARRAY['{agent}:' || word.lexeme]",
+        agent="agent_id + 0",
+    )
+    statement = f"""
+WITH word AS MATERIALIZED (
+    SELECT place, (tsvector_to_array(to_tsvector('english', text)))[1] AS lexeme
+    FROM unnest(%(words)s::text[]) WITH ORDINALITY AS given (text, place)
+), kept AS MATERIALIZED (
+    SELECT items, common FROM memory_searchstatistics
+    WHERE agent_id = {agent} AND persona = ANY(%(personas)s::text[])
+)
+SELECT place, CASE
+        WHEN lexeme IS NULL THEN NULL
+        WHEN EXISTS (SELECT 1 FROM kept WHERE jsonb_exists(common, lexeme))
+        THEN (SELECT sum((common ->> lexeme)::integer) FROM kept)
+        ELSE (SELECT count(*) FROM (SELECT one FROM {held} AS matching LIMIT {COUNTED}) AS few) END,
+    coalesce((SELECT sum(items) FROM kept), 0)
+FROM word ORDER BY place
+"""  # noqa: S608
+    rows = rows_prepared(statement, {"words": list(words), "personas": array_text(view.personas)})
+    size = max(int(rows[0][2]), LEAST_ITEMS, *(int(holders or 0) for _, holders, _ in rows))
+    most = math.log((size + 1) / 0.5)
+    return [None if holders is None else math.log((size + 1) / (int(holders) + 0.5)) / most for _, holders, _ in rows]

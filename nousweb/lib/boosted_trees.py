@@ -1,0 +1,61 @@
+"""Small regression trees that were fitted elsewhere, read from numbers: the same output on every machine."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+DEPTH = 3
+NODES, LEAVES = 2**DEPTH - 1, 2**DEPTH
+
+ROWS = 1_000
+"""Read at once: each takes some bytes for each of the trees."""
+
+Bits = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class BoostedTrees:
+    """Trees of depth DEPTH: node n goes on to 2n + 1, or to 2n + 2 where its condition holds.
+
+    A condition is that a feature is above a threshold; `features` and `thresholds` have each condition once, however
+    many trees ask it. `nodes` has a row for each of the NODES with the place of its condition in each tree, `leaves` a
+    row of LEAVES for each tree.
+    """
+
+    features: NDArray[np.int64]
+    thresholds: NDArray[np.float64]
+    nodes: NDArray[np.int64]
+    leaves: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, trees: Sequence[Mapping[str, Any]]) -> "BoostedTrees":
+        """The trees that a file holds, each with NODES `features` and `thresholds` and LEAVES `leaves`."""
+        asked = [list(zip(tree["features"], tree["thresholds"], strict=True)) for tree in trees]
+        conditions = sorted({condition for tree in asked for condition in tree})
+        place = {condition: number for number, condition in enumerate(conditions)}
+        return cls(
+            np.array([feature for feature, _ in conditions], np.int64),
+            np.array([threshold for _, threshold in conditions], float),
+            np.array([[place[tree[node]] for tree in asked] for node in range(NODES)], np.int64),
+            np.array([tree["leaves"] for tree in trees], float),
+        )
+
+    def sums(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        """For each row of `matrix`, which has a column for each feature, the sum of what the trees say."""
+        if len(matrix) > ROWS:
+            return np.concatenate([self.sums(matrix[begin : begin + ROWS]) for begin in range(0, len(matrix), ROWS)])
+        holds = (matrix.T[self.features] > self.thresholds[:, None]).view(np.uint8)
+        # All trees of all rows at once, by numbers of a byte: the three bits of a leaf are what its path answers.
+        n0, n1, n2, n3, n4, n5, n6 = holds[self.nodes]
+        low = _either(n0, _either(n2, n6, n5), _either(n1, n4, n3))
+        leaf = n0 << 2 | _either(n0, n2, n1) << 1 | low
+        first = np.arange(len(self.leaves), dtype=np.intp) * LEAVES
+        return np.asarray(self.leaves.take(leaf.T + first).sum(axis=1))
+
+
+def _either(condition: Bits, yes: Bits, no: Bits) -> Bits:
+    """`yes` where the condition holds, else `no`: bits, 0 or 1."""
+    return no ^ (condition & (yes ^ no))
