@@ -66,6 +66,8 @@ NAMELESS, SAYS_TIME, WANTED, ASKS, HIT = 1, 2, 4, 8, 16
 SPEAKER_UNIT, STANDING_UNIT = 32, 128
 """What is said of a candidate is sent as one number: bits, and two numbers from 0 to 3 in these units."""
 _LEVELS = " ".join(f"WHEN '{said}' THEN {level}" for said, level in STANDING_LEVEL.items())
+_ASKS = f"CASE WHEN text <> '' THEN get_byte(textsend(text), octet_length(text) - 1) = {ord('?')} ELSE false END"
+"""Whether a text ends as a question, by its last byte: to find the last character PostgreSQL goes through all."""
 _SPEAKERS = " ".join(f"WHEN '{kind}' THEN {speaker}" for kind, speaker in SPEAKER_OF_KIND.items())
 
 
@@ -274,7 +276,7 @@ def _fetch_statement(
     held, named = masks_of(lexemes, counts.spellings)
     flags = (
         f"{NAMELESS} * (names = '{{}}')::integer + {SAYS_TIME} * says_time::integer + {WANTED} * ({wanted})::integer"
-        f" + {ASKS} * (right(text, 1) = '?')::integer + {SPEAKER_UNIT} * CASE kind {_SPEAKERS} ELSE 0 END"
+        f" + {ASKS} * ({_ASKS})::integer + {SPEAKER_UNIT} * CASE kind {_SPEAKERS} ELSE 0 END"
         f" + {STANDING_UNIT} * CASE standing {_LEVELS} ELSE 0 END"
     )
     columns = (
