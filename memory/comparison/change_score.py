@@ -58,7 +58,7 @@ def signs_of(old: FactSnapshot, new: FactSnapshot, codes: Set[str], nearness: fl
         "begin": olds[:1] == news[:1],
         "verb": bool(subject) and news[: len(subject) + 1] == olds[: len(subject) + 1],
         "owned": "'s" in news and "'s" not in olds,
-        "loose": not old.subject.strip() and owner.isdisjoint(new.content_words),
+        "loose": not old.subject.strip() and owner.isdisjoint(map(base_form, news[:3])),
         "names": bool(names[0] - names[1] and names[1] - names[0]),
         "length": min(len(olds), 20) / 10,
         "state": not {"be", "be+pl"}.isdisjoint(olds),

@@ -52,10 +52,13 @@ class SubjectPage(Schema):
     next: NextCursor
 
 
+SOLE_USER = "Whether it is whom the agent serves; a memory has one user, so who was it before is it no more"
+
+
 class SubjectIn(Input):
     name: Spelling
     kind: SubjectKind = "other"
-    is_user: bool = False
+    is_user: bool = Field(False, description=SOLE_USER)
 
 
 class SubjectPatch(Input):
@@ -63,7 +66,7 @@ class SubjectPatch(Input):
 
     name: Spelling = optional()
     kind: SubjectKind = optional()
-    is_user: bool = optional()
+    is_user: bool = optional(SOLE_USER)
     reason: Remark = ""
 
 

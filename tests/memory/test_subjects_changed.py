@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from django.urls import reverse
 
 from identity.models import AuditEvent
 from identity.principal import Principal
@@ -16,6 +17,7 @@ from memory.services.subjects.merge import subject_merge
 from memory.services.subjects.split import subject_split
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+from tests.http import browser
 
 BEGUN = datetime(2024, 5, 1, tzinfo=UTC)
 
@@ -106,6 +108,17 @@ def test_user_is_one_and_takes_the_name_of_a_person(ada, actor, two, person):
     other = subject("the captain")
     subject_edit(subject=other, is_user=True, by=person)
     assert Subject.objects.get(is_user=True) == other
+    former = AuditEvent.objects.get(object_type="subject", object_id=str(tim.pk), before={"is_user": True})
+    assert (former.action, former.after) == ("subject.edit", {"is_user": False, "user": str(other.pk)})
+
+
+def test_user_who_would_be_it_no_more_is_named_beforehand(two, person, bob):
+    tim, captain = two
+    subject_edit(subject=tim, is_user=True, by=person)
+    note = f"“{tim.name}” is the user now, and is it no more"
+    addresses = [reverse("agent_subject_thing", args=["ada", one.pk]) for one in (captain, tim)]
+    pages = [browser(bob).get(address).content.decode() for address in addresses]
+    assert [note in page for page in pages] == [True, False]
 
 
 def test_token_changes_no_subject(two, actor):

@@ -4,6 +4,7 @@ from typing import Any
 
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
+from identity.services.audit import audit_record
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
 from memory.policy import MAX_REMARK_CHARACTERS
@@ -48,6 +49,7 @@ def subject_edit(
         return subject
     if after.get("is_user"):
         details["user"] = user_take(subject)
+        _user_replaced(subject, details["user"], by, reason)
     for field, value in after.items():
         setattr(subject, field, value)
     subject.save(update_fields=list(after))
@@ -95,6 +97,21 @@ def user_take(subject: Subject) -> str:
         Subject.objects.filter(agent=subject.agent_id, pk=was.pk).update(is_user=False)
     Subject.objects.filter(agent=subject.agent_id, pk=subject.pk).update(is_user=True)
     return str(was.pk) if was else ""
+
+
+def _user_replaced(subject: Subject, former: str, by: Principal, reason: str) -> None:
+    """Record of the former user, if there is one, that it is not the user any more."""
+    was = Subject.objects.filter(agent=subject.agent_id, pk=former).first() if former else None
+    if was is not None:
+        audit_record(
+            by=by,
+            action="subject.edit",
+            target=was,
+            agent=subject.agent,
+            before={"is_user": True},
+            after={"is_user": False, "user": str(subject.pk)},
+            message=reason,
+        )
 
 
 def _spelling_give(subject: Subject, spelling: str, details: dict[str, Any]) -> SubjectAlias:

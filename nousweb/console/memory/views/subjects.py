@@ -209,6 +209,7 @@ def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, A
         "aliases": aliases,
         "kinds": Subject.Kind.choices,
         "may_change": may_change,
+        "user": _other_user(subject) if may_change else None,
         "facts": [fact for fact in facts if fact.subject_alias_id in own] if may_change else [],
         "alike": candidates_of(subject, subject.name) if may_change else [],
         "changes": [
@@ -216,6 +217,12 @@ def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, A
             for change in changes[:CHANGES_SHOWN]
         ],
     }
+
+
+def _other_user(subject: Subject) -> Subject | None:
+    """Who would be the user no more if `subject` were."""
+    users = Subject.objects.filter(agent=subject.agent_id, persona=subject.persona, is_user=True)
+    return users.exclude(pk=subject.pk).first()
 
 
 def _address(shown: PersonaScope, subject: Subject) -> str:
