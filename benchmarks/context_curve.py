@@ -48,9 +48,10 @@ class Memory:
     questions: list[dict[str, Any]] = field(default_factory=list)
 
 
-def remembered(running: System, sample: dict[str, Any]) -> Memory:
-    """Post one conversation's turns and observations."""
-    memory = Memory(sample["sample_id"], running.agent(sample["sample_id"], prompt=""))
+def remembered(running: System, sample: dict[str, Any], suffix: str = "", *, facts: bool = True) -> Memory:
+    """Post one conversation's turns and, unless `facts` is false, its observations; `suffix` ends the agent's name."""
+    name = f"{sample['sample_id']}{suffix}"
+    memory = Memory(name, running.agent(name, prompt=""))
     conversation = sample["conversation"]
     events = turns_of(conversation, "prefix")
     for begin in range(0, len(events), 500):
@@ -59,7 +60,7 @@ def remembered(running: System, sample: dict[str, Any]) -> Memory:
         for event, stored in zip(part, answer, strict=True):
             memory.turns["event", str(stored["id"])] = {event["metadata"]["dia_id"]}
             memory.texts["event", str(stored["id"])] = event["content"]
-    for name, by_speaker in sample["observation"].items():
+    for name, by_speaker in sample["observation"].items() if facts else ():
         session = re.match(r"session_\d+", name)
         said = f"{conversation[f'{session[0]}_date_time']} +0000" if session else ""
         since = datetime.strptime(said, "%I:%M %p on %d %B, %Y %z").astimezone(UTC)

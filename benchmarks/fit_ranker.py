@@ -2,8 +2,8 @@
 
 LOCOMO is a file in LoCoMo's format, BEAM a folder of chats in BEAM's (benchmarks.locomo, benchmarks.beam). Every
 question with evidence is one list: the candidates that the product's own statements fetch for it, and whether each is
-evidence. LoCoMo's questions are asked of the turns alone and of turns and observations together. Needs lightgbm
-(benchmarks/requirements.txt), which the product does not. `--check` fits without the conversation that is
+evidence. LoCoMo's questions are asked of a memory of the turns alone and of one that has the observations too. Needs
+lightgbm (benchmarks/requirements.txt), which the product does not. `--check` fits without the conversation that is
 measured, then without its corpus, and writes nothing.
 """
 
@@ -90,18 +90,20 @@ class QuestionRun:
 def asked_all(running: System, locomo_file: Path, beam_folder: Path) -> list[QuestionRun]:
     """Every question of both corpora with what the product fetches for it."""
     found: list[QuestionRun] = []
-    memories = [context_curve.remembered(running, sample) for sample in json.loads(locomo_file.read_text())]
+    samples = json.loads(locomo_file.read_text())
+    memories = [context_curve.remembered(running, sample) for sample in samples]
+    alone = [context_curve.remembered(running, sample, "-turns", facts=False) for sample in samples]
     chats = {chat: _chat(running, chat) for chat in beam.chats_of(beam_folder)}
     running.embed_all()
-    for memory in memories:
-        turns = {key: frozenset(value) for key, value in memory.turns.items()}
-        for question in memory.questions:
-            kind = locomo.CATEGORIES[question["category"]]
-            for corpus, types in (("locomo", ("event",)), ("mixed", ("event", "fact"))):
+    for corpus, stores, types in (("mixed", memories, ("event", "fact")), ("locomo", alone, ("event",))):
+        for memory, both in zip(stores, memories, strict=True):
+            turns = {key: frozenset(value) for key, value in memory.turns.items()}
+            for question in memory.questions:
+                kind = locomo.CATEGORIES[question["category"]]
                 matrix, keys, log_odds = _fetched(memory.name, question["question"], types)
                 held = [turns.get(key, frozenset()) for key in keys]
                 evidence = frozenset(question["evidence"])
-                found.append(QuestionRun(corpus, memory.name, kind, evidence, matrix, held, log_odds))
+                found.append(QuestionRun(corpus, both.name, kind, evidence, matrix, held, log_odds))
     for chat, (name, messages) in chats.items():
         for question in beam.questions_of(chat, set(messages.values())):
             matrix, keys, log_odds = _fetched(name, question["question"], ("event",))
