@@ -12,7 +12,7 @@ from django.db import connection
 
 from nousweb.database.privileges import APPEND_ONLY, READ_ONLY, privileges_grant, weakness
 from nousweb.runtime.postgres import EmbeddedServer
-from nousweb.runtime.postgres.server import OWNER, ROLE
+from nousweb.runtime.postgres.server import OWNER, ROLE, ownership_move
 from tests.product import PROJECT, Product, product_running, until
 
 RECEIPT = (
@@ -240,7 +240,7 @@ def test_single_role_is_reported(product: Product) -> None:
 def test_single_role_cluster_is_handed_over_at_its_start(product: Product) -> None:
     """As the version before made it: the product's role owns the database and all tables."""
     with product.server._connected("nous") as superuser:
-        superuser.execute(f"REASSIGN OWNED BY {OWNER} TO {ROLE}")
+        ownership_move(superuser, OWNER, ROLE)
         superuser.execute(f"DROP OWNED BY {OWNER}")
         superuser.execute(f"DROP ROLE {OWNER}")
     with psycopg.connect(product.url) as as_before:

@@ -19,6 +19,7 @@ from nousweb.runtime.postgres.problem import PostgresProblem
 
 SUPERUSER = "postgres"
 # What the running product logs in as: it reads and writes rows, and owns nothing.
+HANDOVER_ATTEMPTS = 5
 ROLE = DATABASE = "nous"
 # What migrations log in as. It owns the database and nothing else, so that a hole in a migration is not a hole
 # in the server: a superuser could run programs through COPY.
@@ -305,11 +306,27 @@ class EmbeddedServer:
             connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(*names))
         with self._connected(DATABASE) as inside:
             if owner is None or owner[0] != OWNER or _owns_something(inside):
-                with inside.transaction():
-                    names = sql.Identifier(ROLE), sql.Identifier(OWNER)
-                    inside.execute(sql.SQL("REASSIGN OWNED BY {} TO {}").format(*names))
-                    inside.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(DATABASE), names[1]))
+                ownership_move(inside, ROLE, OWNER)
             privileges_grant(inside, ROLE)
+
+
+def ownership_move(connection: psycopg.Connection, before: str, after: str) -> None:
+    """Let the role `after` own all that `before` owns, and the database.
+
+    Every table is locked, one after the other. Processes that run meanwhile lock them in another order, so a deadlock
+    is no error until HANDOVER_ATTEMPTS of them. Raises psycopg.errors.DeadlockDetected then.
+    """
+    names = sql.Identifier(before), sql.Identifier(after)
+    for attempt in range(1, HANDOVER_ATTEMPTS + 1):
+        try:
+            with connection.transaction():
+                connection.execute(sql.SQL("REASSIGN OWNED BY {} TO {}").format(*names))
+                connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(DATABASE), names[1]))
+        except psycopg.errors.DeadlockDetected:
+            if attempt == HANDOVER_ATTEMPTS:
+                raise
+        else:
+            return
 
 
 def _owns_something(connection: psycopg.Connection) -> bool:
