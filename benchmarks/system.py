@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -175,16 +175,25 @@ def _guarded(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def system(
-    *, web_workers: int = 1, threads: int = 4, log_level: str = "WARNING", worker: bool = False
+    *,
+    web_workers: int = 1,
+    threads: int = 4,
+    log_level: str = "WARNING",
+    worker: bool = False,
+    prepare: Callable[[Path], object] | None = None,
 ) -> Iterator[System]:
     """Start everything, and remove it at the end. BENCH_DATABASE_URL names an empty database to use instead.
 
-    Nothing stays when this process is told to end, or killed.
+    `prepare` is called with the server's data folder before its first start. Nothing stays when this process is told
+    to end, or killed.
     """
     folder = Path(tempfile.mkdtemp(prefix="nous-bench-"))
     folder.chmod(0o755)
-    with _ended_cleanly(), _guarded(folder), _system(folder, web_workers, threads, log_level, worker) as running:
-        yield running
+    with _ended_cleanly(), _guarded(folder):
+        if prepare is not None:
+            prepare(folder)
+        with _system(folder, web_workers, threads, log_level, worker) as running:
+            yield running
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
 from nousweb.api import api
-from nousweb.mcp.endpoint import mcp
+from nousweb.mcp.views import mcp
 from nousweb.monitoring.health import healthz, readyz
 from nousweb.monitoring.metrics import metrics
 

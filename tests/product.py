@@ -44,7 +44,7 @@ class Product:
         self.folder = folder
         self.embeddings = embeddings
         self.server = EmbeddedServer(folder, say=lambda line: None)
-        self.token = _prepared_cluster_copy(self.server)
+        self.token = prepared_cluster_copy(self.server)
         self.url = self.server.start()
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -160,7 +160,7 @@ def _run(environment: dict[str, str], *arguments: str) -> str:
     return finished.stdout
 
 
-def _prepared_cluster_copy(server: EmbeddedServer) -> str:
+def prepared_cluster_copy(server: EmbeddedServer) -> str:
     """Give `server`, which has no cluster yet, a copy of the run's prepared one; return Ada's token.
 
     Migrating is the dearest part of a product's start and always has the same result, so that one product of a run

@@ -1,5 +1,6 @@
 """The one way to write the audit trail. Called inside the transaction of the mutation that it records."""
 
+from collections.abc import Iterable
 from typing import Any, Required, TypedDict, Unpack
 
 from django.db import models
@@ -7,7 +8,7 @@ from django.db import models
 from identity.models import Agent, AuditEvent, Persona
 from identity.policy.permissions import ACTIONS_OF_BOTH_PERSONAS
 from identity.principal import Principal
-from identity.services.change_feed import change_of_audit
+from identity.services.change_feed import change_of_audit, changes_record
 
 
 class AuditEntry(TypedDict, total=False):
@@ -32,8 +33,19 @@ def audit_record(**entry: Unpack[AuditEntry]) -> AuditEvent:
     """Write `entry` to the audit trail, and to the change feed where it is a domain event."""
     record = audit_draft(**entry)
     record.save(force_insert=True)
-    change_of_audit(record, entry["agent"], entry["target"])
+    if change := change_of_audit(record, entry["agent"], entry["target"]):
+        changes_record([change])
     return record
+
+
+def audit_record_many(entries: Iterable[AuditEntry]) -> None:
+    """Write entries to the audit trail in their order, and to the change feed those that are domain events."""
+    entries = list(entries)
+    records = AuditEvent.objects.bulk_create(audit_draft(**entry) for entry in entries)
+    drafts = [
+        change_of_audit(record, entry["agent"], entry["target"]) for record, entry in zip(records, entries, strict=True)
+    ]
+    changes_record([draft for draft in drafts if draft is not None])
 
 
 def audit_draft(**entry: Unpack[AuditEntry]) -> AuditEvent:

@@ -74,17 +74,21 @@ def change_draft(
 
 
 def changes_record(drafts: Iterable[Change]) -> None:
-    """Write many drafts in their order, inside the transaction of what they tell of."""
-    Change.objects.bulk_create(list(drafts))
+    """Write drafts in their order, inside the transaction of what they tell of."""
+    changes = list(drafts)
+    if len(changes) == 1:
+        instance_insert(changes[0])
+    elif changes:
+        Change.objects.bulk_create(changes)
 
 
-def change_of_audit(record: AuditEvent, agent: Agent | None, target: models.Model) -> None:
-    """Write the domain event that an audit record about `target` is, if its action is declared as one."""
+def change_of_audit(record: AuditEvent, agent: Agent | None, target: models.Model) -> Change | None:
+    """The domain event, unsaved, that an audit record about `target` is, if its action is declared as one."""
     kind = KIND_OF_ACTION.get(record.action)
     if kind is None or agent is None:
-        return
+        return None
     after = record.after if isinstance(record.after, dict) else {}
-    change_record(
+    return change_draft(
         kind=kind,
         agent=agent,
         persona=record.persona if record.persona in Persona.values else Persona.ACTOR,

@@ -1,115 +1,17 @@
-"""MCP over streamable HTTP at `/mcp`: one message in, one JSON answer out."""
+"""The address of MCP."""
 
-from typing import Any
-from urllib.parse import urlsplit
-
-import mcp_types as types
-import structlog
-from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
-from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
-from mcp_types.jsonrpc import JSONRPCRequest
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
-from pydantic_core import from_json
-
-from identity.principal import acting
-from nousweb.access.auth import TokenAuth
-from nousweb.lib.problem_documents import problem
-from nousweb.mcp.errors import HeaderMismatch, InvalidParams, NotJson, ProtocolError, UnsupportedVersion
-from nousweb.mcp.header_values import decoded
-from nousweb.mcp.protocol import answer, envelope, error_message, result_message, unexpected_error
-
-logger = structlog.get_logger(__name__)
-
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""The parameter that a request of 2026-07-28 repeats in the header Mcp-Name."""
-
-
-class McpTokenAuth(TokenAuth):
-    channel = "mcp"
-
-
-authenticate = McpTokenAuth()
 
 
 @csrf_exempt
 @login_not_required
 @require_POST
 def mcp(request: HttpRequest) -> HttpResponse:
-    """Answer one message. Only a token says who calls: no cookie is read, so that no page can call for a person."""
-    if not _same_origin(request):
-        return problem(request, 403, "not_allowed", "Not allowed", "Web pages of other sites cannot call this server.")
-    by = authenticate(request)
-    if by is None:
-        return problem(
-            request, 401, "not_authenticated", "Not authenticated", "Send a token as “Authorization: Bearer …”."
-        )
-    asked: JSONRPCRequest | None = None
-    modern = _is_modern(request)
-    try:
-        message = _message(request)
-        asked = envelope(message)
-        if asked is None:
-            return HttpResponse(status=202)
-        version = _modern_version(request, asked) if modern else _handshake_version(request)
-        with acting(by):
-            return JsonResponse(result_message(asked, answer(asked, version=version, by=by)))
-    except ProtocolError as error:
-        refusal = error
-    except RequestDataTooBig:
-        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0
-        return problem(request, 413, "too_large", "Too large", f"A request body holds at most {limit:,} bytes.")
-    except Exception:
-        logger.exception("mcp.unexpected_error")
-        refusal = unexpected_error()
-    # Older clients read the body of an error only where the exchange itself went well.
-    status = refusal.status if modern or asked is None else 200
-    return JsonResponse(error_message(asked, refusal), status=status)
+    """Answer one message of the Model Context Protocol."""
+    # The protocol's types of two versions take a fifth of a program's start, and few programs are ever asked for them.
+    from nousweb.mcp.streamable_http import message_answer
 
-
-def _same_origin(request: HttpRequest) -> bool:
-    """Whether no browser sends this for a page of another site, which could reach servers on the same machine."""
-    origin = request.headers.get("Origin")
-    return origin is None or urlsplit(origin).netloc == request.get_host() or origin in settings.CSRF_TRUSTED_ORIGINS
-
-
-def _message(request: HttpRequest) -> Any:
-    try:
-        return from_json(request.body, allow_inf_nan=False)
-    except ValueError as error:
-        raise NotJson("The body is not valid JSON in UTF-8.") from error
-
-
-def _is_modern(request: HttpRequest) -> bool:
-    """Whether the request is of the stateless protocol; an unknown version gets a list of those there are."""
-    version = request.headers.get("MCP-Protocol-Version")
-    return version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
-
-
-def _handshake_version(request: HttpRequest) -> str:
-    return request.headers.get("MCP-Protocol-Version", types.DEFAULT_NEGOTIATED_VERSION)
-
-
-def _modern_version(request: HttpRequest, asked: JSONRPCRequest) -> str:
-    """The version that body and headers agree on. Raises ProtocolError, so that nothing between is led astray."""
-    stated = request.headers["MCP-Protocol-Version"]
-    params = asked.params or {}
-    meta = params.get("_meta")
-    required = (types.PROTOCOL_VERSION_META_KEY, types.CLIENT_CAPABILITIES_META_KEY)
-    if not isinstance(meta, dict) or (missing := [key for key in required if key not in meta]):
-        raise InvalidParams(f"params._meta lacks {', '.join(required if not isinstance(meta, dict) else missing)}.")
-    if meta[types.PROTOCOL_VERSION_META_KEY] != stated:
-        raise HeaderMismatch("The header MCP-Protocol-Version is not the version in params._meta.")
-    if request.headers.get("Mcp-Method") != asked.method:
-        raise HeaderMismatch("The header Mcp-Method is not the method of the body.")
-    name = params.get(NAMED_BY.get(asked.method, ""))
-    if isinstance(name, str) and decoded(request.headers.get("Mcp-Name")) != name:
-        raise HeaderMismatch(f"The header Mcp-Name is not the body's {NAMED_BY[asked.method]}.")
-    if stated not in MODERN_PROTOCOL_VERSIONS:
-        supported = list(MODERN_PROTOCOL_VERSIONS)
-        data = types.UnsupportedProtocolVersionErrorData(supported=supported, requested=stated)
-        raise UnsupportedVersion("Unsupported protocol version", data.model_dump(mode="json"))
-    return stated
+    return message_answer(request)

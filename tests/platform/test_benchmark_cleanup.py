@@ -14,7 +14,11 @@ from tests.security.scale import scaled
 TINY = """
 import time
 from benchmarks.system import system
-with system(worker=True) as running:
+from nousweb.runtime.postgres import EmbeddedServer
+from tests.product import prepared_cluster_copy
+def prepare(folder):
+    prepared_cluster_copy(EmbeddedServer(folder, say=lambda line: None))
+with system(worker=True, prepare=prepare) as running:
     print(running.folder, flush=True)
     time.sleep(600)
 """

@@ -14,7 +14,7 @@ import pytest
 
 from nousweb.runtime.postgres import EmbeddedServer
 from nousweb.runtime.supervisor import answers
-from tests.product import PATIENCE, PROJECT, tied, until
+from tests.product import PATIENCE, PROJECT, prepared_cluster_copy, tied, until
 
 
 @pytest.fixture
@@ -31,6 +31,7 @@ def test_serve_ends_with_a_sentence_when_its_database_is_gone(folder: Path) -> N
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    prepared_cluster_copy(EmbeddedServer(folder, say=lambda line: None))
     ours = ("NOUS_", "DATABASE_URL", "DJANGO_SETTINGS_MODULE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     with (folder / "serve.log").open("wb") as log:

@@ -36,7 +36,7 @@ from memory.services.facts.precheck import Precheck, fact_precheck, in_transacti
 from memory.services.facts.rejected_facts import rejected_like, relearned_review_open
 from memory.services.facts.repeated_facts import holds_of_both, repeated_review
 from memory.services.facts.resolution import AppliedResolution, Resolution, resolution_apply
-from memory.services.reviews.opening import pair_review_open
+from memory.services.reviews.opening import PairQuestion, pair_reviews_open
 from memory.services.subjects.registry import alias_enter, alias_find
 from memory.subjects.spelling import key_of
 from memory.types import entry_of
@@ -263,18 +263,12 @@ def fact_reconcile(
         else:
             superseded.append(replaced.old)
             fact = replaced.new
-    reviews = [
-        pair_review_open(
-            old=olds[match.fact_id],
-            new=fact,
-            comparison=match.comparison,
-            judged=precheck.verdicts.get(match.fact_id),
-            by=by,
-        )
+    questions = [
+        PairQuestion(olds[match.fact_id], fact, match.comparison, precheck.verdicts.get(match.fact_id))
         for match in [*refused, *ask]
         if match.fact_id in olds
     ]
-    opened = tuple(review for review in reviews if review is not None)
+    opened = tuple(pair_reviews_open(questions, by=by))
     action = "queued" if opened else "superseded" if superseded else "stored"
     return LearnResult(action, fact, tuple(superseded), opened)
 

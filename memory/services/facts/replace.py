@@ -17,7 +17,7 @@ from memory.services.facts.endorsement import waiting_review
 from memory.services.facts.learn import LearnResult, fact_learn
 from memory.services.facts.locks import learning_lock
 from memory.services.facts.supersede import fact_supersede, reach_check
-from memory.services.reviews.opening import pair_about, pair_review_open
+from memory.services.reviews.opening import PairQuestion, pair_about, pair_reviews_open
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.validation import text_check
@@ -120,7 +120,7 @@ def _replacement_ask(old: Fact, new: Fact, by: Principal, reason: str) -> Memory
         )
     before, after = pair_snapshots(old, new)
     comparison = compare_facts(before, after, 0.0, UNKNOWN)
-    review = pair_review_open(old=old, new=new, comparison=comparison, by=by, wish=reason)
-    if review is None:
+    opened = pair_reviews_open([PairQuestion(old, new, comparison, wish=reason)], by=by)
+    if not opened:
         raise Conflict("People were asked about these two facts already.")
-    return review
+    return opened[0]

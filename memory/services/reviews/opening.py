@@ -1,5 +1,8 @@
 """Opening reviews of memories: each once, in the transaction of what raised it."""
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -8,7 +11,7 @@ from django.conf import settings
 
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
-from identity.services.audit import audit_record
+from identity.services.audit import audit_record_many
 from memory.comparison.compare import Comparison, Kind
 from memory.jobs.queue import job_queue
 from memory.judge import Judged, RelationVerdict, judge_in_force
@@ -36,49 +39,66 @@ def pair_about(one: UUID, other: UUID) -> str:
     return "pair:" + ":".join(sorted([str(one), str(other)]))
 
 
-def pair_review_open(
-    *,
-    old: Fact,
-    new: Fact,
-    comparison: Comparison,
-    by: Principal,
-    judged: Judged[RelationVerdict] | None = None,
-    wish: str | None = None,
-) -> MemoryReview | None:
-    """Ask people what `new` is to `old`; None when this pair was reviewed before, whatever the resolution.
+@dataclass(frozen=True, slots=True)
+class PairQuestion:
+    """What `new` is to `old`, to be asked of people.
 
-    `wish` says that somebody wants `new` in the place of `old`, and why in their words. The judge in force, if it has
-    not been asked, is asked by the worker.
+    `wish` says that somebody wants `new` in the place of `old`, and why in their words.
     """
-    contradicts = comparison.kind in (Kind.CHANGED, Kind.DIFFERS) or wish is not None
+
+    old: Fact
+    new: Fact
+    comparison: Comparison
+    judged: Judged[RelationVerdict] | None = None
+    wish: str | None = None
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the two cannot both hold, by the judge or else by the comparison, or are not to."""
+        if self.judged is not None:
+            return self.judged.value.relation in (Relation.CONTRADICTION, Relation.UPDATE)
+        return self.comparison.kind in (Kind.CHANGED, Kind.DIFFERS) or self.wish is not None
+
+
+def pair_reviews_open(questions: Sequence[PairQuestion], *, by: Principal) -> list[MemoryReview]:
+    """Ask people these questions about facts of one persona; the reviews of those pairs that were never reviewed,
+    whatever the resolution.
+
+    The judge in force, if it has not been asked, is asked by the worker.
+    """
+    asked = {pair_about(each.old.pk, each.new.pk): each for each in questions}
+    opened = reviews_open([_pair_draft(about, each, by) for about, each in asked.items()], by=by)
+    judge = judge_in_force() is not None
+    for review in opened:
+        question = asked[review.about]
+        new = question.new
+        if question.contradicts and new.contradiction_of_id is None:
+            new.contradiction_of = question.old
+            new.save(update_fields=["contradiction_of"])
+        if judge and question.judged is None:
+            job_queue("fact_judge", agent=new.agent, persona=new.persona, subject=review)
+    return opened
+
+
+def _pair_draft(about: str, question: PairQuestion, by: Principal) -> MemoryReview:
+    old, new, judged = question.old, question.new, question.judged
     wishes = []
-    if wish is not None:
-        words = f"{by.name} wants the new one to take the old one's place. {wish}".strip()
+    if question.wish is not None:
+        words = f"{by.name} wants the new one to take the old one's place. {question.wish}".strip()
         wishes = [{"code": "wish", "words": words, "old": "", "new": ""}]
-    if judged is not None:
-        contradicts = judged.value.relation in (Relation.CONTRADICTION, Relation.UPDATE)
-    review = review_open(
+    return MemoryReview(
         agent=new.agent,
         persona=new.persona,
-        kind=ReviewKind.CONTRADICTION if contradicts else ReviewKind.DUPLICATE,
-        about=pair_about(old.pk, new.pk),
-        by=by,
+        kind=ReviewKind.CONTRADICTION if question.contradicts else ReviewKind.DUPLICATE,
+        about=about,
         old=old,
         new=new,
         subject=new.subject or old.subject,
-        score=round(comparison.cosine, 4),
-        reasons=[*wishes, *reasons_of(comparison)],
+        score=round(question.comparison.cosine, 4),
+        reasons=[*wishes, *reasons_of(question.comparison)],
         verdict=verdict_of(judged),
         judge_call_id=judged.call_id if judged else None,
     )
-    if review is None:
-        return None
-    if contradicts and new.contradiction_of_id is None:
-        new.contradiction_of = old
-        new.save(update_fields=["contradiction_of"])
-    if judged is None and judge_in_force() is not None:
-        job_queue("fact_judge", agent=new.agent, persona=new.persona, subject=review)
-    return review
 
 
 def review_open(
@@ -88,53 +108,70 @@ def review_open(
 
     Raises TooMany where a token has asked as much as it may, so that nothing of what opens it is stored.
     """
+    draft = MemoryReview(agent=agent, persona=persona, kind=kind, about=about, **fields)
+    return next(iter(reviews_open([draft], by=by)), None)
+
+
+def reviews_open(drafts: Sequence[MemoryReview], *, by: Principal) -> list[MemoryReview]:
+    """Let reviews of one agent's persona wait for people; those that were not opened before, in their order.
+
+    Raises TooMany where a token would ask more than it may, so that nothing of what opens them is stored.
+    """
+    if not drafts:
+        return []
     now = clock.now()
-    review = MemoryReview(
-        agent=agent,
-        persona=persona,
-        kind=kind,
-        about=about,
-        created_at=now,
-        expires_at=now + timedelta(days=settings.REVIEW_EXPIRY_DAYS),
-        **fields,
-    )
-    MemoryReview.objects.bulk_create([review], ignore_conflicts=True)
-    if not MemoryReview.objects.filter(pk=review.pk).exists():
-        return None
-    if by.kind == "token":
-        _caps_check(review, by)
-    audit_record(
-        by=by,
-        action=OPENED,
-        target=review,
-        agent=agent,
-        after={"kind": kind, "about": about},
+    for draft in drafts:
+        draft.created_at, draft.expires_at = now, now + timedelta(days=settings.REVIEW_EXPIRY_DAYS)
+    MemoryReview.objects.bulk_create(drafts, ignore_conflicts=True)
+    keys = [draft.pk for draft in drafts]
+    stored = set(MemoryReview.objects.filter(pk__in=keys).values_list("pk", flat=True))
+    opened = [draft for draft in drafts if draft.pk in stored]
+    if by.kind == "token" and opened:
+        _caps_check(opened, by)
+    audit_record_many(
+        {
+            "by": by,
+            "action": OPENED,
+            "target": review,
+            "agent": review.agent,
+            "after": {"kind": review.kind, "about": review.about},
+        }
+        for review in opened
     )
     if settings.WEBHOOK_URL:
-        job_queue("webhook", agent=agent, persona=persona, subject=review)
-    return review
+        for review in opened:
+            job_queue("webhook", agent=review.agent, persona=review.persona, subject=review)
+    return opened
 
 
-def _caps_check(review: MemoryReview, by: Principal) -> None:
-    """Raise TooMany where the token `by` has asked people as much as it may, before this review."""
-    others = MemoryReview.objects.filter(agent=review.agent, persona=review.persona).exclude(pk=review.pk)
+def _caps_check(opened: Sequence[MemoryReview], by: Principal) -> None:
+    """Raise TooMany where the token `by` asks people more than it may with what it has just opened."""
+    first, count = opened[0], len(opened)
+    others = MemoryReview.objects.filter(agent=first.agent, persona=first.persona)
+    others = others.exclude(pk__in=[review.pk for review in opened])
     waiting = others.pending()
-    if review.old is not None and review.old.endorsed:
-        about = waiting.filter(old=review.old).count()
-        if about >= MAX_WAITING_REVIEWS_PER_ENDORSED_FACT:
-            raise TooMany(
-                f"{about} reviews of this word of people's wait, as many as may: learn it once they are resolved.",
-                retry_after=REVIEW_RETRY_SECONDS,
-                **({"fact": str(review.old.pk)} if by.reads_project(review.old.project) else {}),
-            )
-    if len(_opened_at(waiting, by, MAX_WAITING_REVIEWS_PER_TOKEN)) >= MAX_WAITING_REVIEWS_PER_TOKEN:
+    endorsed = {review.old.pk: review.old for review in opened if review.old is not None and review.old.endorsed}
+    if endorsed:
+        about = Counter(waiting.filter(old__in=endorsed).values_list("old", flat=True))
+        for key, old in endorsed.items():
+            if about[key] >= MAX_WAITING_REVIEWS_PER_ENDORSED_FACT:
+                raise TooMany(
+                    f"{about[key]} reviews of this word of people's wait, as many as may:"
+                    " learn it once they are resolved.",
+                    retry_after=REVIEW_RETRY_SECONDS,
+                    **({"fact": str(key)} if by.reads_project(old.project) else {}),
+                )
+    # With so many before, there is no room for all of them.
+    full = MAX_WAITING_REVIEWS_PER_TOKEN - count + 1
+    if len(_opened_at(waiting, by, full)) >= full:
         raise TooMany(
             f"{MAX_WAITING_REVIEWS_PER_TOKEN} reviews opened by this token wait for people, as many as may.",
             retry_after=REVIEW_RETRY_SECONDS,
         )
-    since = review.created_at - REVIEW_WINDOW
-    moments = _opened_at(others.filter(created_at__gt=since), by, MAX_REVIEWS_PER_TOKEN_AND_WINDOW)
-    if len(moments) >= MAX_REVIEWS_PER_TOKEN_AND_WINDOW:
+    since = first.created_at - REVIEW_WINDOW
+    full = MAX_REVIEWS_PER_TOKEN_AND_WINDOW - count + 1
+    moments = _opened_at(others.filter(created_at__gt=since), by, full)
+    if len(moments) >= full:
         raise TooMany(
             f"A token may open {MAX_REVIEWS_PER_TOKEN_AND_WINDOW} reviews in 24 hours.",
             retry_after=max(1, int((moments[-1] - since) / timedelta(seconds=1)) + 1),
