@@ -99,7 +99,7 @@ KIND_OF_ACTION = {action: kind for kind, declared in CHANGE_KINDS.items() for ac
 NOT_IN_FEED = frozenset(
     {
         "token.create", "token.revoke", "agent.erase", "fact.erase", "subject.erase", "project.erase",
-        "index.retry", "lifecycle.retry",
+        "index.retry", "lifecycle.retry", "memory.import",
         "identity.update", "identity.rollback", "identity.seed", "proposal.approve", "proposal.revert",
         "proposal.undo", "proposal.reject", "proposal.keep", "censor.trigger",
         "webhook.create", "webhook.update", "webhook.delete", "webhook.disable", "delivery.replay",
