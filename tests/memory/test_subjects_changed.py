@@ -178,9 +178,16 @@ def test_search_finds_other_names(ada, actor, person, two, api, actor_token):
     def found(q):
         return [one["content"] for one in caller.get("/recall", {"q": q, "type": "fact"}).json()["items"]]
 
-    assert "Tim lives in Rome." not in found("What does the captain do?")
+    def in_prompt(text):
+        ask = {"session_id": "s", "input": text}
+        return caller.post("/context", ask).json()["system_prompt"]
+
+    where, what = "Where does the captain live?", "What does the captain do?"
+    assert found(where)[0] == "The captain owns two boats."
+    assert "Tim lives in Rome." not in in_prompt(what)
     subject_merge(subject=captain, into=tim, by=person)
-    assert "Tim lives in Rome." in found("What does the captain do?")
+    assert found(where)[0] == "Tim lives in Rome."
+    assert "Tim lives in Rome." in in_prompt(what)
 
 
 def test_erasure_follows_names_and_what_was_merged(ada, actor, person, two, charlie):
