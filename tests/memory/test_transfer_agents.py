@@ -356,7 +356,7 @@ def test_export_of_one_persona_holds_nothing_of_the_other(full, exported, tmp_pa
 
 def test_document_of_the_format_names_every_column():
     text = (Path(__file__).parents[2] / "docs" / "transfer.md").read_text(encoding="utf-8")
-    told = dict(re.findall(r"^- \*\*`(\w+)`\.\*\* (.*)$", text, re.MULTILINE))
+    told = dict(re.findall(r"^- \*\*`(\w+)`\.\*\* (.*(?:\n  .*)*)$", text, re.MULTILINE))
     held = {model._meta.model_name: {column.attname for column in columns(model)} for model in (*TABLES, AUDIT_TABLE)}
     assert list(told) == list(held), "the tables, in the order of a file"
     for name, names in held.items():

@@ -218,7 +218,7 @@ def test_memory_figures_count_by_state_and_by_time(ada: Agent, system: Principal
         old = fact_learn(agent=ada, content="Lives in Bergen.", by=system).fact
         wrong = fact_learn(agent=ada, content="Hates tea.", by=system).fact
     with clock.at(ago(days=2)):
-        new = fact_learn(agent=ada, content="Lives in Oslo.", by=system).fact
+        new = fact_learn(agent=ada, content="Lives in Oslo.", exclude=[old.pk], by=system).fact
         fact_supersede(old=old, new=new, by=system)
         fact_invalidate(fact=wrong, reason="A joke.", by=system)
         decision_record(agent=ada, description="Use Postgres.", by=system)
