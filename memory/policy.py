@@ -53,6 +53,10 @@ MAX_REMARK_CHARACTERS = 2_000
 MAX_DETAIL_CHARACTERS = 100_000
 """An episode's free text, and a text to be checked against censors."""
 MAX_DOCUMENT_CHARACTERS = 100_000
+MAX_NUMBER_CHARACTERS = 40
+"""Of a fraction in a document, which the database writes out in full."""
+MAX_DOCUMENT_DEPTH = 32
+"""Of objects and lists in each other: well below what the readers of feeds and of exported files follow."""
 """Of a document's value, written as JSON."""
 MAX_DOCUMENT_KEY_CHARACTERS = 300
 MAX_NAMESPACE_CHARACTERS = 100

@@ -97,6 +97,9 @@ def _step(webhook_id: uuid.UUID, lease: uuid.UUID) -> bool:
         error = "" if 200 <= answer.status < 300 else f"The address answered {answer.status}."
     except NotSent as refused:
         error = str(refused)
+    except (ValueError, RecursionError) as unwritable:
+        # A body that cannot be written counts as an attempt: nothing else of this webhook would go out any more.
+        error = f"The message could not be written: {unwritable}"
     return _record(webhook, lease, delivery, answer, error)
 
 

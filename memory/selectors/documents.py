@@ -16,11 +16,11 @@ from memory.models import Document, ItemType
 from memory.models.documents import DocumentQuerySet, document_address
 from memory.models.project_scope import ProjectScope, scope_check
 from memory.persona import VIEWS
-from memory.policy import MAX_NAMESPACE_LABELS
+from memory.policy import MAX_DOCUMENT_DEPTH, MAX_NAMESPACE_LABELS
 from memory.search import SearchRequest, search
 from memory.search.request import MAX_LIMIT
 from nousweb.lib.errors import Invalid, NotFound
-from nousweb.lib.validation import json_check, whole_check
+from nousweb.lib.validation import depth_check, json_check, whole_check
 
 MOST_SEARCHED = 10_000
 """Of a namespace so many documents, the latest, are searched by meaning."""
@@ -153,6 +153,7 @@ class DocumentStore:
 
 def _meeting(rows: DocumentQuerySet, conditions: Mapping[str, Any]) -> DocumentQuerySet:
     """Documents whose values hold what is asked: by name a value, or comparisons such as {"$gt": 4}."""
+    depth_check("filter", conditions, MAX_DOCUMENT_DEPTH)
     json_check("filter", conditions)
     if len(conditions) > MAX_CONDITIONS:
         raise Invalid(f"filter has at most {MAX_CONDITIONS} members.", field="filter")

@@ -5,8 +5,11 @@ the agent change it again.
 """
 
 import json
+import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from django.db import connection
@@ -15,27 +18,38 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Document, Scope
+from memory.models import Document, Fact, Scope
 from memory.models.documents import document_address
 from memory.models.project_scope import carried_keys, key_check, tier_of
 from memory.persona import change_check
 from memory.policy import (
     MAX_DOCUMENT_CHARACTERS,
+    MAX_DOCUMENT_DEPTH,
     MAX_DOCUMENT_KEY_CHARACTERS,
     MAX_INDEX_FIELDS,
     MAX_NAMESPACE_CHARACTERS,
     MAX_NAMESPACE_LABELS,
+    MAX_NUMBER_CHARACTERS,
     MAX_REMARK_CHARACTERS,
 )
 from memory.search.index_writer import index_put
 from memory.services.endorsement import memory_bind
+from memory.services.facts.rejected_facts import rejected_like
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from memory.types.documents import document_text
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.text import unstorable_reason
-from nousweb.lib.validation import choice_check, json_check, tags_check, text_check, unit_check
+from nousweb.lib.text import is_blank, unstorable_reason
+from nousweb.lib.validation import (
+    choice_check,
+    depth_check,
+    json_check,
+    tags_check,
+    text_check,
+    unit_check,
+    visible_text,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +115,12 @@ def document_put(
         key=key,
         address=address,
         value=json.loads(content),
-        text=document_text(value, fields),
+        text=document_text(json.loads(content), fields),
         project=project,
         task=task,
         **told,
     )
+    _rejected_check(document, by)
     _version_add(last, document, by, "document.put")
     return PutResult(document, "updated" if head is not None else "created")
 
@@ -197,10 +212,11 @@ def document_key_check(key: str) -> str:
 
 
 def value_check(value: Mapping[str, Any]) -> str:
-    """A value as JSON, its members in one order. Raises Invalid."""
+    """A value as JSON, its members in one order and its numbers as the database writes them. Raises Invalid."""
     if not isinstance(value, dict):
         raise Invalid("value is an object.", field="value")
-    written = json_check("value", value)
+    depth_check("value", value, MAX_DOCUMENT_DEPTH)
+    written = json_check("value", _stored_numbers(value))
     if len(written) > MAX_DOCUMENT_CHARACTERS:
         raise Invalid(
             f"value holds at most {MAX_DOCUMENT_CHARACTERS:,} characters of JSON; this has {len(written):,}.",
@@ -209,14 +225,49 @@ def value_check(value: Mapping[str, Any]) -> str:
     return written
 
 
+def _stored_numbers(value: Any) -> Any:
+    """`value` with numbers that JSON writes with an exponent as the database does: in full. Of known depth."""
+    if isinstance(value, dict):
+        return {name: _stored_numbers(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_stored_numbers(one) for one in value]
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    if "e" not in repr(value):
+        # The database knows no negative zero.
+        return value + 0.0
+    if value.is_integer():
+        return int(value)
+    if len(format(Decimal(repr(value)), "f")) <= MAX_NUMBER_CHARACTERS:
+        return value
+    raise Invalid(f"value holds a number of too many digits ({value!r}): keep it as text.", field="value")
+
+
 def _name_check(field: str, value: str, limit: int) -> str:
     if reason := unstorable_reason(value):
         raise Invalid(reason, field=field)
-    if not value or not value.isprintable() or value != value.strip():
-        raise Invalid(f"{field} is printable text without white space at its ends, and not empty.", field=field)
+    value = unicodedata.normalize("NFC", value)
+    if is_blank(value) or not value.isprintable() or value != value.strip() or value != visible_text(value):
+        raise Invalid(f"{field} is text that can be seen, without white space at its ends, and not empty.", field=field)
     if len(value) > limit:
         raise Invalid(f"{field} holds at most {limit:,} characters; this has {len(value):,}.", field=field)
     return value
+
+
+def _rejected_check(document: Document, by: Principal) -> None:
+    """Keep what people took away from coming back in another place. Raises Conflict."""
+    if not document.text or by.is_person or by.kind == "system":
+        return
+    retired = Document.objects.filter(
+        agent=document.agent, persona=document.persona, endorsed=True, active=False, superseded_by=None,
+        text=document.text,
+    )  # fmt: skip
+    if retired.exclude(address=document.address).exists():
+        raise Conflict("People retired a document that says the same under another key.")
+    said = Fact(agent=document.agent, persona=document.persona, content=document.text, project=document.project,
+                task=document.task, scope=document.scope)  # fmt: skip
+    if rejected_like(said, vector=None) is not None:
+        raise Conflict("People found wrong what this says.")
 
 
 def _fields_check(index: Sequence[str]) -> list[str]:

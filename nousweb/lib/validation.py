@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -88,6 +88,21 @@ def json_check(field: str, value: Any) -> str:
         return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"{field} holds what is no JSON, such as NaN, or lies too deep.", field=field) from error
+
+
+def depth_check(field: str, value: Any, limit: int) -> None:
+    """Objects and lists that are nested at most `limit` deep."""
+    level, depth = [value], 0
+    while level := [inner for one in level for inner in _members(one)]:
+        depth += 1
+        if depth > limit:
+            raise Invalid(f"{field} is nested at most {limit} deep.", field=field)
+
+
+def _members(value: Any) -> Collection[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
 
 
 def whole_check(field: str, value: int, lowest: int, highest: int) -> int:

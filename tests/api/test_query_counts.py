@@ -102,7 +102,7 @@ def test_query_count_of_a_person_adds_session_person_and_permissions(api, ada, a
 WRITES = {
     "PUT /identity/values": 12,
     "POST /facts": 18,
-    "PUT /documents": 12,
+    "PUT /documents": 14,
     "POST /context": 10,
 }
 """Of a context for a knight two are about what tools answered last: in its session, and within a day."""

@@ -10,8 +10,9 @@ from identity.models import AuditEvent, Change
 from identity.principal import Principal
 from identity.services.tokens import token_create
 from memory.models import Document, SearchItem
-from memory.services.documents import document_put
+from memory.services.documents import document_put, document_retire
 from memory.services.erasure import project_erase
+from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.indexing import embeddings_make
 from memory.transfer.exporting import agent_export
 from memory.transfer.importing import agent_import
@@ -364,3 +365,42 @@ def test_documents_of_a_project_go_with_it(caller, ada, admin):
     assert receipt.rows["document"] == 2
     assert [row.value for row in Document.objects.all()] == [{"text": "Global."}]
     assert not AuditEvent.objects.filter(action__startswith="document.", after__key="tea", after__project="regatta")
+
+
+def nested(depth):
+    return {"inner": nested(depth - 1)} if depth else "end"
+
+
+def test_values_that_nobody_could_read_or_export_are_refused(caller, api, ada):
+    assert put(caller, "deep", nested(32))["action"] == "created"
+    refused = (
+        nested(33), nested(250), {"list": [[[[1]]]] * 2 + [nested(40)]}, {"x": [1e308] * 400}, {"x": 1e-70},
+    )  # fmt: skip
+    for value in refused:
+        put(caller, "other", value, status=422)
+    assert caller.post("/documents/search", {"namespace_prefix": [], "filter": nested(40)}).status_code == 422
+    for number in (1e22, -0.0, 2.5, 7, 1e-05):
+        put(caller, "number", {"x": number})
+        assert put(caller, "number", {"x": number})["action"] == "unchanged"
+    assert caller.get("/changes", {"bodies": "true"}).status_code == 200
+
+
+def test_names_that_look_alike_are_one_and_hidden_ones_are_refused(caller):
+    put(caller, "caf\u00e9")
+    assert put(caller, "cafe\u0301")["action"] == "unchanged"
+    assert item(caller, "cafe\u0301").status_code == 200
+    for key in ("plan\ufe0f", "\u3164", "\u2800", "a\u034fb"):
+        put(caller, key, status=422)
+
+
+def test_what_people_took_away_comes_back_under_no_other_key(caller, ada, admin, actor):
+    safe = {"text": "The safe opens with the number 4711."}
+    put(caller, "safe", safe)
+    document_retire(document=Document.objects.get(key="safe"), by=admin)
+    put(caller, "vault", safe, status=409)
+    put(caller, "safe", safe, status=409, task="t")
+    fact = fact_learn(agent=ada, content="The key lies under the mat.", by=actor).fact
+    fact_invalidate(fact=fact, reason="It does not.", by=admin)
+    put(caller, "key", {"text": "The key lies under the mat."}, status=409)
+    assert not Document.objects.active().exists()
+    assert document_put(agent=ada, namespace=NOTES, key="vault", value=safe, by=admin).action == "created"

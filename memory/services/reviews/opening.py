@@ -153,8 +153,9 @@ def _caps_check(opened: Sequence[MemoryReview], by: Principal) -> None:
     endorsed = {review.old.pk: review.old for review in opened if review.old is not None and review.old.endorsed}
     if endorsed:
         about = Counter(waiting.filter(old__in=endorsed).values_list("old", flat=True))
+        asked = Counter(review.old_id for review in opened)
         for key, old in endorsed.items():
-            if about[key] >= MAX_WAITING_REVIEWS_PER_ENDORSED_FACT:
+            if about[key] + asked[key] > MAX_WAITING_REVIEWS_PER_ENDORSED_FACT:
                 raise TooMany(
                     f"{about[key]} reviews of this word of people's wait, as many as may:"
                     " learn it once they are resolved.",

@@ -65,3 +65,12 @@ def test_pages_of_documents_are_escaped_and_empty_ones_say_so(ada, actor, alice)
         assert "<script>alert" not in shown
         assert "<i>" not in shown
     assert "the agent reads it by its key only" in page(reader, "agent_document", kept.pk)
+
+
+def test_page_of_a_long_document_shows_its_beginning(ada, actor, alice):
+    for number in (1, 2):
+        value = {"list": [number] * 20_000}
+        kept = document_put(agent=ada, namespace=["n"], key="long", value=value, by=actor).document
+    shown = page(browser(alice), "agent_document", kept.pk)
+    assert "This is its beginning" in shown
+    assert len(shown) < 400_000

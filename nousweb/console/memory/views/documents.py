@@ -21,6 +21,9 @@ from nousweb.lib.textdiff import diff_texts
 
 VERSIONS = 20
 """Shown on the page of a document, the latest."""
+SHOWN_LINES = 400
+SHOWN_CHARACTERS = 20_000
+"""Of a value, its text and what changed in it."""
 STATE_KINDS = {"active": "ok", "superseded": "neutral", "retired": "removed"}
 
 
@@ -41,20 +44,18 @@ def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     same = shown.memory.documents.filter(persona=document.persona, address=document.address)
     latest = list(same.order_by("-version")[: VERSIONS + 1])
     text = readable_value(document.value)
-    versions = [
-        {
-            "row": row,
-            "diff": diff_texts(readable_value(before.value) if before else "", readable_value(row.value)),
-            "kind": STATE_KINDS[row.state],
-        }
-        for row, before in zip(latest[:VERSIONS], [*latest[1:], None], strict=False)
-    ]
+    value = beginning(text)
+    before = same.filter(version__lt=document.version).order_by("-version").first()
+    versions = [{"row": row, "kind": STATE_KINDS[row.state]} for row in latest[:VERSIONS]]
     context = base_context(
         request,
         shown,
         document=document,
-        value=text,
-        searched="" if document.text == text.strip() else document.text,
+        value=value,
+        is_cut=value != text,
+        searched="" if document.text == text.strip() else beginning(document.text),
+        diff=diff_texts(beginning(readable_value(before.value)) if before else "", value),
+        before=before,
         versions=versions,
         more=len(latest) > VERSIONS,
         last=latest[0],
@@ -91,6 +92,11 @@ def agent_document_change(request: HttpRequest, slug: str, pk: UUID, change: str
     else:
         messages.success(request, done)
     return redirect(reverse("agent_document", args=[slug, document.pk]) + shown.suffix)
+
+
+def beginning(text: str) -> str:
+    """As much of a text as a page can hold."""
+    return "\n".join(text[:SHOWN_CHARACTERS].split("\n")[:SHOWN_LINES])
 
 
 def readable_value(value: Any) -> str:
