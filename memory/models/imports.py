@@ -1,5 +1,6 @@
 """Where imported memory came from."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from identity.models import Agent, Persona
@@ -9,8 +10,8 @@ from nousweb.lib import clock
 class ImportedMemory(models.Model):
     """One thing of another system, and what it became here: its provenance, and how a repeated import knows it.
 
-    `key` stands for `source_id`, and stays when the memory is erased: what people erased is not imported again. Its
-    other texts are then blank, and `outcome` says so.
+    `key` stands for `source_id`, and stays when any memory that came of it is erased: what people erased is not
+    imported again. Its other texts are then blank, and `outcome` says so.
     """
 
     class Outcome(models.TextChoices):
@@ -32,6 +33,8 @@ class ImportedMemory(models.Model):
     content_hash = models.CharField(max_length=64, blank=True)
     item_type = models.CharField(max_length=20)
     item_id = models.CharField(max_length=40, blank=True)
+    # What it became before its source said something else.
+    earlier_item_ids = ArrayField(models.CharField(max_length=40), default=list, blank=True)
     outcome = models.CharField(max_length=20, choices=Outcome)
     file = models.CharField(max_length=255, blank=True)
     imported_at = models.DateTimeField(default=clock.now)

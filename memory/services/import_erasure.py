@@ -8,14 +8,25 @@ from django.db.models.functions import Cast
 from memory.models import Event, ImportedMemory, ItemType
 from memory.services.erasure import Erasure
 
-BLANK = {"source_id": "", "content_hash": "", "item_id": "", "file": "", "outcome": ImportedMemory.Outcome.ERASED}
+BLANK = {
+    "source_id": "",
+    "content_hash": "",
+    "item_id": "",
+    "earlier_item_ids": [],
+    "file": "",
+    "outcome": ImportedMemory.Outcome.ERASED,
+}
 
 
 def imports_erase(erasure: Erasure) -> Mapping[str, int]:
-    """Blank the provenance of facts that are erased, and of the events of a project that is."""
+    """Blank the provenance of facts that are erased, and of the events of a project that is.
+
+    That of a fact whose source said something else since is blanked too: an older export would bring it back.
+    """
     if erasure.of_agent:
         return {}
-    gone = Q(item_type=ItemType.FACT, item_id__in=[str(key) for key in erasure.fact_ids])
+    fact_ids = [str(key) for key in erasure.fact_ids]
+    gone = Q(item_type=ItemType.FACT) & (Q(item_id__in=fact_ids) | Q(earlier_item_ids__overlap=fact_ids))
     if erasure.project:
         events = Event.objects.filter(agent=erasure.agent, project=erasure.project)
         gone |= Q(item_type=ItemType.EVENT, item_id__in=events.values_list(Cast("pk", CharField())))

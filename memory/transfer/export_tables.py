@@ -93,6 +93,7 @@ LATER: dict[tuple[type[models.Model], str], Any] = {
     (WorkingMemory, "task_key"): "",
     **{(model, "endorsed"): False for model in (Fact, Episode, Decision, Procedure, Censor)},
     (Fact, "subject_alias_id"): None,
+    (ImportedMemory, "earlier_item_ids"): [],
 }
 """Columns that files written before there were any lack, with what they are read as."""
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from django.db import transaction
+from django.db import models, transaction
 
 from identity.models import Agent
 from identity.principal import Principal
@@ -196,10 +196,7 @@ def _batches(entries: Iterator[Entry], size: int) -> Iterator[list[_Keyed]]:
 
 def _held(agent: Agent, request: ImportRequest, batch: Sequence[_Keyed]) -> dict[str, str]:
     """The digests of those that were imported before, by key; "" of what was erased since."""
-    rows = ImportedMemory.objects.filter(
-        agent=agent, persona=request.persona, system=request.format, key__in=[one.key for one in batch]
-    )
-    return dict(rows.values_list("key", "content_hash"))
+    return dict(_provenance_of(agent, request, batch).values_list("key", "content_hash"))
 
 
 def _since(one: _Keyed) -> tuple[bool, datetime]:
@@ -248,20 +245,23 @@ def _facts_learn(
             result = fact_learn(agent=agent, by=by, persona=request.persona, precheck=Precheck(vector), **fields)
         except (Invalid, Conflict) as error:
             raise _placed(error, one) from error
-        outcome = result.action
-        if one.key in held and _earlier_replace(agent, request, one, result.fact, by):
-            outcome = Outcome.SUPERSEDED
-        _provenance_put(agent, request, one, ItemType.FACT, str(result.fact.pk), outcome)
-        outcomes.append(str(outcome))
+        row = _provenance(agent, request, one, ItemType.FACT, str(result.fact.pk), result.action)
+        if one.key in held:
+            earlier = _provenance_of(agent, request, [one]).get()
+            ids = dict.fromkeys([*earlier.earlier_item_ids, earlier.item_id])
+            row.earlier_item_ids = [item_id for item_id in ids if item_id not in ("", row.item_id)]
+            if _earlier_replace(agent, request, one, earlier.item_id, result.fact, by):
+                row.outcome = Outcome.SUPERSEDED
+        _provenance_put(row)
+        outcomes.append(str(row.outcome))
     return outcomes
 
 
-def _earlier_replace(agent: Agent, request: ImportRequest, one: _Keyed, new: Fact, by: Principal) -> bool:
+def _earlier_replace(agent: Agent, request: ImportRequest, one: _Keyed, old_id: str, new: Fact, by: Principal) -> bool:
     """Let a fact take the place of what its source said before. What is people's word, or asked about, stays."""
-    row = ImportedMemory.objects.get(agent=agent, persona=request.persona, system=request.format, key=one.key)
     # Only what the import itself made: what was known before, others told too.
     of_import = Fact.objects.filter(agent=agent, persona=request.persona, source=_source(request, one), active=True)
-    old = of_import.filter(pk=row.item_id).first()
+    old = of_import.filter(pk=old_id).first()
     if old is None or not new.active or old.pk == new.pk:
         return False
     try:
@@ -295,7 +295,7 @@ def _identity_propose(*, agent: Agent, one: _Keyed, request: ImportRequest, by: 
     except (Invalid, Conflict) as error:
         raise _placed(error, one) from error
     key = str(result.proposal.pk) if result.proposal else ""
-    _provenance_put(agent, request, one, "changeproposal", key, result.action)
+    _provenance_put(_provenance(agent, request, one, "changeproposal", key, result.action))
     return [result.action]
 
 
@@ -324,15 +324,20 @@ def _vectors(batch: Sequence[_Keyed]) -> list[Vector | None]:
     return [Vector(tuple(float(number) for number in numbers), model.name) for numbers in found]
 
 
-def _provenance_put(
-    agent: Agent, request: ImportRequest, one: _Keyed, item_type: str, item_id: str, outcome: str
-) -> None:
-    row = _provenance(agent, request, one, item_type, item_id, outcome)
+def _provenance_put(row: ImportedMemory) -> None:
     ImportedMemory.objects.bulk_create(
         [row],
         update_conflicts=True,
         unique_fields=["agent", "persona", "system", "key"],
-        update_fields=["source_id", "content_hash", "item_type", "item_id", "outcome", "file", "imported_at"],
+        update_fields=[
+            "source_id", "content_hash", "item_type", "item_id", "earlier_item_ids", "outcome", "file", "imported_at",
+        ],
+    )  # fmt: skip
+
+
+def _provenance_of(agent: Agent, request: ImportRequest, batch: Sequence[_Keyed]) -> models.QuerySet[ImportedMemory]:
+    return ImportedMemory.objects.filter(
+        agent=agent, persona=request.persona, system=request.format, key__in=[one.key for one in batch]
     )
 
 

@@ -252,6 +252,8 @@ class _Storing:
             values["object_id"] = self._object_id(values["object_type"], values["object_id"])
         if {"item_type", "item_id"} <= values.keys():
             values["item_id"] = self._object_id(values["item_type"], values["item_id"])
+        if "earlier_item_ids" in values:
+            values["earlier_item_ids"] = [self.renamed.get(old, old) for old in values["earlier_item_ids"]]
         if any(column.name == "agent" for column in model._meta.concrete_fields):
             values["agent_id"] = self.agent.pk
         if model is Fact:

@@ -72,6 +72,7 @@ def _of_object(text: "_Text", lists: Collection[str]) -> Iterator[Record]:
             character = text.next_character()
         if character != '"':
             raise BadEntry(f"line {text.line}", "a name in quotation marks is missing.")
+        begun = text.passed
         name = text.value("a name")
         text.next_character()
         text.take(":")
@@ -80,7 +81,6 @@ def _of_object(text: "_Text", lists: Collection[str]) -> Iterator[Record]:
             yield from text.list_records(name)
         else:
             text.next_character()
-            begun = text.passed
             kept[name] = text.value(str(name)[:60])
             held += text.passed - begun
             if held > MAX_RECORD_CHARACTERS:

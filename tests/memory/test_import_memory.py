@@ -3,6 +3,7 @@
 The files of mem0 and LangGraph are by mem0ai 2.2.1 and langgraph 1.2.22; the others follow the formats as documented.
 """
 
+import hashlib
 import io
 import json
 import zipfile
@@ -370,6 +371,8 @@ def test_long_lines_and_entries_are_bounded(run, monkeypatch):
         run("list.json", f"[{','.join(lines)}]")
     with pytest.raises(CommandError, match="line 4: the object has more than 2,000,000 characters"):
         run("object.json", json.dumps(dict.fromkeys("abc", "z" * 900_000), indent=1))
+    with pytest.raises(CommandError, match="the object has more than 2,000,000 characters"):
+        run("names.json", json.dumps({name * 900_000: 1 for name in "abc"}, indent=1))
 
 
 def test_what_changed_in_its_source(run):
@@ -401,6 +404,14 @@ def test_what_people_found_wrong_or_erased_does_not_come_back(run, ada, reviewer
     run("a.json", content, project="house")
     assert Fact.objects.filter(active=True).count() == 0
     assert not Fact.objects.filter(content=erased.content).exists()
+    # An erased text that its source has replaced since does not come back by an older export either.
+    for text in ("The gate opens with 4711.", "The gate opens with 4712.", "The gate stays shut."):
+        run("b.json", [memory(text, "3")])
+    fact_erase(fact=Fact.objects.get(content="The gate opens with 4711."), by=system, reason="secret")
+    row = ImportedMemory.objects.get(system="mem0", outcome="erased", key=hashlib.sha256(b"fact\0003").hexdigest())
+    assert (row.source_id, row.item_id, row.content_hash, row.earlier_item_ids) == ("", "", "", [])
+    run("b.json", [memory("The gate opens with 4711.", "3")])
+    assert not Fact.objects.filter(content="The gate opens with 4711.").exists()
     run("chatgpt_conversations.json", project="house")
     project_erase(agent=ada, project="house", by=system, reason="over")
     run("chatgpt_conversations.json", project="house")

@@ -121,6 +121,7 @@ def stored(module_db):
         ImportedMemory.objects.create(
             agent=ada, persona="actor", system="mem0", key=item_type, source_id=HARD, content_hash="d",
             item_type=item_type, item_id=str(item.pk), outcome="stored", file="a.json",
+            earlier_item_ids=[str(first.pk)],
         )  # fmt: skip
     Agent.objects.filter(pk=ada.pk).update(config={"stm": {"window": 9}})
     return ada.pk, actor
