@@ -93,13 +93,18 @@ def test_memories_are_added_found_changed_and_told_of(memory, bruno):
     ]
     assert list(history[0]) == ["id", "memory_id", "old_memory", "new_memory", "event", "created_at", "updated_at",
                                 "is_deleted", "actor_id", "role"]  # fmt: skip
+    for namespace, key in ((["mem0"], one["id"] + "-2"), (["mem0", "more"], one["id"])):
+        memory.nous.put_document(namespace, key, {"data": "Of another key."})
+    assert memory.history(one["id"]) == history
+    memory.nous.delete_document(["mem0"], one["id"] + "-2")
+    memory.nous.delete_document(["mem0", "more"], one["id"])
     assert memory.history("nothing") == []
     assert memory.delete_all(user_id="tim") == {"message": "Memories deleted successfully!"}
     assert memory.get_all(filters=TIM) == {"results": []}
     memory.reset()
     # Nothing is lost: people see and restore all of it.
     assert Document.objects.filter(active=True).count() == 0
-    assert Document.objects.count() == 5
+    assert Document.objects.count() == 7
 
 
 def test_memories_of_people_stay_and_expired_ones_are_hidden(memory, bruno, api, charlie):
@@ -117,6 +122,8 @@ def test_memories_of_people_stay_and_expired_ones_are_hidden(memory, bruno, api,
     every = memory.get_all(filters=TIM, show_expired=True)["results"]
     [hidden] = [each for each in every if each["memory"] == "It rained."]
     assert hidden["expiration_date"] == gone.isoformat()
+    with pytest.raises(ValueError, match="valid date"):
+        memory.update(hidden["id"], metadata={"expiration_date": "soon"})
     memory.update(hidden["id"], expiration_date=None)
     assert len(memory.get_all(filters=TIM)["results"]) == 2
 
@@ -129,6 +136,7 @@ def test_what_mem0_refuses_is_refused(memory):
         lambda: memory.add("x", user_id="tim", timestamp=1),
         lambda: memory.add("x", user_id="tim", memory_type="procedural_memory"),
         lambda: memory.add("x", user_id="tim", expiration_date="soon"),
+        lambda: memory.add("x", user_id="tim", metadata={"expiration_date": "soon"}),
         lambda: memory.search("x"),
         lambda: memory.search("x", user_id="tim"),
         lambda: memory.search(" ", filters=TIM),

@@ -158,6 +158,38 @@ def test_tool_changes_a_file_that_somebody_else_changed_meanwhile(tool, nous, br
     assert nous.document(["memories"], path).value == {"content": "a\nB\nc\n"}
 
 
+def test_tool_moves_what_somebody_else_changed_meanwhile_as_it_was_kept(tool, nous, bruno, monkeypatch):
+    path, kept = "/memories/a.md", {"index": [], "tags": ["x"], "importance": 0.9}
+    nous.put_document(["memories"], path, {"content": "a\n"}, **kept)
+    tool.call({"command": "insert", "path": path, "insert_line": 1, "insert_text": "b"})
+    send, meanwhile = nous.send, iter(["a\nb\nc\n"])
+
+    def interrupted(call):
+        if call.method == "DELETE" and (text := next(meanwhile, None)):
+            nous.put_document(["memories"], path, {"content": text}, **kept)
+        return send(call)
+
+    monkeypatch.setattr(nous, "send", interrupted)
+    tool.call({"command": "rename", "old_path": path, "new_path": "/memories/b.md"})
+    moved = Document.objects.get(active=True)
+    assert (moved.key, moved.value) == ("/memories/b.md", {"content": "a\nb\nc\n"})
+    assert (moved.index_fields, moved.tags, moved.importance) == ([], ["x"], 0.9)
+
+
+def test_tool_finds_its_files_among_those_of_narrower_namespaces(tool, nous, bruno, monkeypatch):
+    monkeypatch.setattr("nous_client.anthropic.PAGE", 2)
+    tool.call({"command": "create", "path": "/memories/d/own.md", "file_text": "Mine."})
+    for number in range(4):
+        nous.put_document(["memories", "more"], f"/memories/d/{number}.md", {"content": "Not mine."})
+    send, calls = nous.send, iter(range(20))
+    monkeypatch.setattr(nous, "send", lambda call: (next(calls), send(call))[1])
+    assert tool.call({"command": "view", "path": "/memories/d"}).splitlines()[1:] == [
+        "5B\t/memories/d", "5B\t/memories/d/own.md",
+    ]  # fmt: skip
+    with pytest.raises(ToolError, match="already exists"):
+        tool.call({"command": "create", "path": "/memories/d", "file_text": "x"})
+
+
 def test_tool_in_a_run_of_the_sdk_and_in_the_next_prompt(nous, api, other_token, bruno):
     """A whole turn: the model writes a file, the turn is reported, and the next prompt says what the file says."""
     command = {"command": "create", "path": "/memories/tea.md", "file_text": "Tim drinks green tea from Kyoto."}

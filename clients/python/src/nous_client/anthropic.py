@@ -22,7 +22,7 @@ from anthropic.types.beta import (
 from nous_client import calls
 from nous_client.client import AsyncNous, Nous
 from nous_client.errors import Conflict, Invalid, NotFound
-from nous_client.models import Document
+from nous_client.models import Document, PutDocument
 from nous_client.steps import Steps, arun_steps, run_steps
 
 ROOT = "/memories"
@@ -31,6 +31,7 @@ MAX_LINES = 999_999
 LINE_NUMBER_WIDTH = len(str(MAX_LINES))
 VIEWED_LEVELS = 2
 PAGE = 100
+KEPT = ("index", "tags", "scope", "importance")
 TRIES = 4
 """A file that somebody else changes meanwhile is read and changed again so often."""
 
@@ -71,7 +72,7 @@ class MemoryFiles:
             old = text_of(file)
             new, line = replaced(command, old)
             try:
-                yield from self._write(file.key, new, file.version)
+                yield from self._write(file.key, new, file.version, file)
             except Conflict:
                 continue
             return "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n" + (
@@ -93,7 +94,7 @@ class MemoryFiles:
             lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
             new = "\n".join(lines)
             try:
-                yield from self._write(file.key, new if new.endswith("\n") else f"{new}\n", file.version)
+                yield from self._write(file.key, new if new.endswith("\n") else f"{new}\n", file.version, file)
             except Conflict:
                 continue
             return f"The file {command.path} has been edited."
@@ -122,14 +123,27 @@ class MemoryFiles:
         if not moved:
             raise ToolError(f"The path {command.old_path} does not exist")
         yield from self._directory_check(new)
-        # What is written first is never lost, should this end half-way.
         for document in moved:
+            yield from self._move(document, new + document.key.removeprefix(old), exists)
+        return f"Successfully renamed {command.old_path} to {command.new_path}"
+
+    def _move(self, document: Document | None, path: str, exists: ToolError) -> Steps[None]:
+        # What is written first is never lost, should this end half-way.
+        base_version = 0
+        for _ in range(TRIES):
+            if document is None:
+                return
             try:
-                yield from self._write(new + document.key.removeprefix(old), text_of(document), 0)
+                base_version = yield from self._write(path, text_of(document), base_version, document)
             except Conflict as conflict:
                 raise exists from conflict
-            yield from self._delete(document.key)
-        return f"Successfully renamed {command.old_path} to {command.new_path}"
+            try:
+                yield from self._delete(document.key, document.version)
+            except Conflict:
+                document = yield from self._file(document.key)
+                continue
+            return
+        raise ToolError(f"Somebody else is changing the files that become {path}. View them again.")
 
     def clear(self) -> Steps[str]:
         yield from self._delete_all(ROOT)
@@ -152,12 +166,15 @@ class MemoryFiles:
             raise ToolError(f"The path {path} is not a file.")
         raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
 
-    def _below(self, path: str, limit: int | None = None) -> Steps[list[Document]]:
-        """The files of a directory and those below it, in the order of their paths."""
+    def _below(self, path: str, *, any_one: bool = False) -> Steps[list[Document]]:
+        """The files of a directory and those below it, in the order of their paths; with `any_one` at least one."""
         found: list[Document] = []
-        while limit is None or len(found) < limit:
-            options = {"key_prefix": f"{path}/", "limit": limit or PAGE, "offset": len(found), **self.keys}
+        offset = 0
+        while not (any_one and found):
+            options = {"key_prefix": f"{path}/", "limit": PAGE, "offset": offset, **self.keys}
             page = (yield calls.search_documents(self.namespace, "", options)).items
+            # The server also gives what lies in narrower namespaces.
+            offset += len(page)
             found.extend(one.document for one in page if tuple(one.document.namespace) == self.namespace)
             if len(page) < PAGE:
                 break
@@ -165,7 +182,7 @@ class MemoryFiles:
 
     def _holds(self, path: str) -> Steps[bool]:
         """Whether there are files below a path."""
-        return bool((yield from self._below(path, limit=1)))
+        return bool((yield from self._below(path, any_one=True)))
 
     def _directory_check(self, path: str) -> Steps[None]:
         """Raises ToolError where what is to hold the new file is a file itself."""
@@ -175,23 +192,30 @@ class MemoryFiles:
                 raise ToolError(f"The path {parent} is not a directory.")
             parent = posixpath.dirname(parent)
 
-    def _write(self, path: str, text: str, base_version: int) -> Steps[None]:
-        """Raises Conflict where the file has another version by now, and ToolError for any other refusal."""
+    def _write(self, path: str, text: str, base_version: int, earlier: Document | None = None) -> Steps[int]:
+        """The version of a file that is written, which is searched, tagged and weighed as the `earlier` one was.
+
+        Raises Conflict where the file has another version by now, and ToolError for any other refusal.
+        """
+        kept = {name: getattr(earlier, name) for name in KEPT} if earlier is not None else {}
+        options = {**kept, "base_version": base_version, **self.keys}
         try:
-            yield calls.put_document(
-                self.namespace, path, {"content": text}, {"base_version": base_version, **self.keys}
-            )
+            put: PutDocument = yield calls.put_document(self.namespace, path, {"content": text}, options)
         except (Conflict, Invalid) as refusal:
             if isinstance(refusal, Conflict) and "version" in refusal.problem:
                 raise
             raise ToolError(refusal.detail) from refusal
+        return put.document.version
 
-    def _delete(self, path: str) -> Steps[bool]:
+    def _delete(self, path: str, base_version: int | None = None) -> Steps[bool]:
+        """Whether there was a file. Raises Conflict where it has another version than `base_version` by now."""
         try:
-            yield calls.delete_document(self.namespace, path, self.keys)
+            yield calls.delete_document(self.namespace, path, {"base_version": base_version, **self.keys})
         except NotFound:
             return False
         except (Conflict, Invalid) as refusal:
+            if isinstance(refusal, Conflict) and base_version is not None and "version" in refusal.problem:
+                raise
             raise ToolError(refusal.detail) from refusal
         return True
 

@@ -59,7 +59,7 @@ class _Steps:
         owned = owners_of(owners)
         if not owned:
             raise ValueError("At least one of 'user_id', 'agent_id' or 'run_id' must be provided.")
-        given = {name: value for name, value in (metadata or {}).items() if name not in IDENTITY}
+        given = metadata_of(metadata)
         if expiration_date is not None:
             given["expiration_date"] = day_of(expiration_date)
         results: list[dict[str, Any]] = []
@@ -145,7 +145,7 @@ class _Steps:
         text = data if text is None else text
         if text is None and metadata is None and expiration_date is _UNSET:
             raise ValueError("At least one of text, metadata, or expiration_date must be provided.")
-        changed = {name: value for name, value in (metadata or {}).items() if name not in IDENTITY}
+        changed = metadata_of(metadata)
         if expiration_date is not _UNSET:
             changed["expiration_date"] = None if expiration_date is None else day_of(expiration_date)
         if text is not None:
@@ -195,14 +195,27 @@ class _Steps:
 
     def history(self, memory_id: str) -> Steps[list[dict[str, Any]]]:
         versions: list[Document] = []
-        filters = {"namespace": list(NAMESPACE), "key_prefix": str(memory_id), "state": "all", **self.keys}
-        latest = (yield calls.documents({**filters, "limit": 1})).items
+        latest = yield from self._latest(str(memory_id))
         cursor: str | None = ""
-        while latest and cursor is not None:
-            page = yield calls.document_versions(latest[0].id, {"cursor": cursor})
+        while latest is not None and cursor is not None:
+            page = yield calls.document_versions(latest.id, {"cursor": cursor})
             versions += page.items
             cursor = page.next
         return list(changes_of(versions[::-1]))
+
+    def _latest(self, key: str) -> Steps[Document | None]:
+        """The latest version of a memory, which may have been deleted."""
+        wanted = (list(NAMESPACE), key, self.keys.get("project", ""), self.keys.get("task", ""))
+        filters = {"namespace": list(NAMESPACE), "key_prefix": key, "state": "all", "limit": PAGE, **self.keys}
+        cursor: str | None = ""
+        while cursor is not None:
+            page = yield calls.documents({**filters, "cursor": cursor})
+            for document in page.items:
+                if (document.namespace, document.key, document.project, document.task) == wanted:
+                    found: Document = document
+                    return found
+            cursor = page.next
+        return None
 
     def _existing(self, memory_id: str) -> Steps[Document]:
         try:
@@ -505,6 +518,14 @@ def _orders(held: Any, operand: Any, operator: str) -> bool:
         return False
     order = (held > operand) - (held < operand)
     return order in {"gt": (1,), "gte": (0, 1), "lt": (-1,), "lte": (-1, 0)}[operator]
+
+
+def metadata_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is kept of metadata: not whose the memory is. Raises ValueError for a day of expiry that is none."""
+    kept = {name: value for name, value in (metadata or {}).items() if name not in IDENTITY}
+    if kept.get("expiration_date") is not None:
+        kept["expiration_date"] = day_of(kept["expiration_date"])
+    return kept
 
 
 def day_of(value: Any) -> str:

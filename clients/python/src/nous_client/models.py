@@ -106,7 +106,9 @@ class Document(Model):
     key: str
     value: dict[str, Any]
     version: int
+    index: list[str] | None
     tags: list[str]
+    scope: str
     project: str
     task: str
     importance: float
