@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 from nous_client.models import Context, Report
 
-if TYPE_CHECKING:
-    from nous_client.client import AsyncNous, Nous
+
+class TurnClient(Protocol):
+    """What a turn asks of a client."""
+
+    def context(self, input: str, session_id: str, **options: Any) -> Context: ...
+
+    def report_answer(self, context_id: object, response: str) -> Report: ...
+
+    def log_events(self, events: Sequence[Mapping[str, Any]]) -> object: ...
+
+
+class AsyncTurnClient(Protocol):
+    """What an asynchronous turn asks of a client."""
+
+    async def context(self, input: str, session_id: str, **options: Any) -> Context: ...
+
+    async def report_answer(self, context_id: object, response: str) -> Report: ...
+
+    async def log_events(self, events: Sequence[Mapping[str, Any]]) -> object: ...
 
 
 class _TurnState:
@@ -63,7 +80,7 @@ class Turn(_TurnState):
     `answer` stays empty. `create` calls a model of the anthropic SDK and sets `answer` by itself.
     """
 
-    def __init__(self, nous: Nous, session_id: str, input: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, nous: TurnClient, session_id: str, input: str, options: Mapping[str, Any]) -> None:
         super().__init__(session_id, input, options)
         self.nous = nous
 
@@ -90,7 +107,7 @@ class Turn(_TurnState):
 class AsyncTurn(_TurnState):
     """`async with nous.turn(session_id, input) as turn`. See `Turn`."""
 
-    def __init__(self, nous: AsyncNous, session_id: str, input: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, nous: AsyncTurnClient, session_id: str, input: str, options: Mapping[str, Any]) -> None:
         super().__init__(session_id, input, options)
         self.nous = nous
 
