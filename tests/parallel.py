@@ -54,8 +54,8 @@ Those that mostly wait, for a time limit or a program, stand between those that 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Two processes more than cores: tests of time limits and of the real programs wait more than they work."""
-    return (yield) + 2
+    """Three processes more than cores: tests of time limits and of the real programs wait more than they work."""
+    return (yield) + 3
 
 
 @pytest.hookimpl(trylast=True)
