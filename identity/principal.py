@@ -28,7 +28,7 @@ class Principal:
     """Whoever asks for something; every service takes one as `by`.
 
     `name` and `id` are what the audit trail keeps, so that it stays readable after the person or token is gone.
-    `channel` is the way in: "console", "api", "mcp"; "" for the system.
+    `channel` is the way in: "console", "api", "mcp", "import", "command"; "" for what the product does by itself.
     """
 
     kind: Literal["person", "token", "system"]
@@ -49,9 +49,14 @@ class Principal:
         return cls("token", str(token.pk), name, request_id, token=token, channel=channel)
 
     @classmethod
-    def of_system(cls, name: str) -> Principal:
-        """The product itself: a schedule, a command line. It may do anything but approve."""
-        return cls("system", name, name)
+    def of_system(cls, name: str, *, channel: str = "") -> Principal:
+        """The product itself, such as a schedule. It may do anything but approve."""
+        return cls("system", name, name, channel=channel)
+
+    @classmethod
+    def of_command(cls, *, channel: str = "command") -> Principal:
+        """Whoever runs a command of the product's: somebody with its data folder and its database."""
+        return cls.of_system("command line", channel=channel)
 
     @property
     def is_person(self) -> bool:
@@ -145,4 +150,4 @@ def acting(by: Principal) -> Iterator[None]:
 
 def acting_principal() -> Principal:
     """Who acts here: whoever sent the request that is answered, or else somebody at the command line."""
-    return _acting.get() or Principal.of_system("command line")
+    return _acting.get() or Principal.of_command()

@@ -24,7 +24,13 @@ class AuditEvent(AuthorFields):
 
     BOTH = "both"
     """Persona of a record that everybody may know of, and whose states speak of the subconscious too."""
-    CHANNELS = (("console", "Console"), ("api", "API"), ("mcp", "MCP"))
+    CHANNELS = (
+        ("console", "Console"),
+        ("api", "API"),
+        ("mcp", "MCP"),
+        ("import", "Import"),
+        ("command", "Command line"),
+    )
 
     at = models.DateTimeField(default=clock.now, editable=False)
     # No constraint: the trail of an erased agent stays.
@@ -42,7 +48,7 @@ class AuditEvent(AuthorFields):
     after = models.JSONField(null=True)
     message = models.TextField(blank=True)
     request_id = models.CharField(max_length=64, blank=True)
-    # The way in; "" for the system. A default of the database, for receipts that it writes itself.
+    # The way in; "" for what the product does by itself. A default of the database, for receipts that it writes itself.
     channel = models.CharField(max_length=20, choices=CHANNELS, blank=True, db_default="")
 
     objects = AuditEventQuerySet.as_manager()

@@ -71,6 +71,12 @@ class AuditFilter(django_filters.FilterSet):
     kind = django_filters.ChoiceFilter(
         field_name="author_kind", choices=AuthorFields.Kind.choices, empty_label="Anybody", label="By"
     )
+    channel = django_filters.ChoiceFilter(
+        choices=[*AuditEvent.CHANNELS, ("itself", "By itself")],
+        method="filter_channel",
+        empty_label="Any way",
+        label="Came in by",
+    )
     author = django_filters.CharFilter(field_name="author_name", lookup_expr="icontains", label="Name")
     q = django_filters.CharFilter(method="filter_words", label="Words")
     since = django_filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From", widget=DateInput())
@@ -85,6 +91,9 @@ class AuditFilter(django_filters.FilterSet):
     def __init__(self, *args: Any, by: Principal, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.filters["action"].extra["choices"] = [(name, name) for name in audit_actions(by)]
+
+    def filter_channel(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:
+        return queryset.filter(channel="" if value == "itself" else value)
 
     def filter_words(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:
         return queryset.filter(Q(object_label__icontains=value) | Q(message__icontains=value))

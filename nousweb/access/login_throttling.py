@@ -86,7 +86,7 @@ def _record(request: HttpRequest, name: str) -> None:
     account = User.objects.filter(username=name[:LONGEST_NAME]).first()
     with transaction.atomic():
         audit_record(
-            by=Principal.of_system("log-in"),
+            by=Principal.of_system("log-in", channel="console"),
             action="login.lock",
             target=account or attempt,
             agent=None,

@@ -181,6 +181,41 @@ TOOLS = (
         Operation("POST", "working/{session_id}/items"),
         "Keep something in mind for the rest of this session only.",
     ),
+    MemoryTool(
+        "put_document",
+        "Keep a document",
+        Operation("PUT", "documents"),
+        "Keep a JSON object under a key, such as notes or a plan that you will change again. Earlier versions stay.",
+        idempotent=True,
+    ),
+    MemoryTool(
+        "get_document",
+        "Read a document",
+        Operation("GET", "documents/item"),
+        "Read what is kept under a key.",
+        read_only=True,
+    ),
+    MemoryTool(
+        "list_documents",
+        "List documents",
+        Operation("GET", "documents"),
+        "Look at which documents there are, the latest first.",
+        read_only=True,
+    ),
+    MemoryTool(
+        "search_documents",
+        "Search documents",
+        Operation("POST", "documents/search"),
+        "Find documents by what they mean, or by what their fields hold.",
+        read_only=True,
+    ),
+    MemoryTool(
+        "delete_document",
+        "Retire a document",
+        Operation("DELETE", "documents/item"),
+        "Take a document away. Its versions stay, and people may restore one.",
+        destructive=True,
+    ),
 )
 
 

@@ -28,6 +28,16 @@ async def a_turn(client):
     run = context.structured_content["id"]
     answer = await client.call_tool("report_answer", {"run_id": run, "response": "Tim lives in Lisbon."})
     assert answer.structured_content["items"][0]["referenced"]
+    place = {"namespace": ["notes"], "key": "tim"}
+    kept = await client.call_tool("put_document", {**place, "value": {"text": "Tim moved to Lisbon in May."}})
+    assert kept.structured_content["action"] == "created"
+    found = await client.call_tool("search_documents", {"query": "When did Tim move?"})
+    assert found.structured_content["items"][0]["document"]["key"] == "tim"
+    read = await client.call_tool("get_document", place)
+    assert read.structured_content["value"] == {"text": "Tim moved to Lisbon in May."}
+    listed = await client.call_tool("list_documents", {"namespace": ["notes"]})
+    assert len(listed.structured_content["items"]) == 1
+    assert not (await client.call_tool("delete_document", place)).is_error
     wrong = await client.call_tool("report_answer", {"run_id": "x", "response": ""})
     assert wrong.is_error
     identity = await client.read_resource("nous://identity")

@@ -47,6 +47,85 @@ def test_episode_and_working_memory(mcp, actor_token):
     assert caller.answered("working_memory", session_id="s")["items"][0]["text"] == "The release is at noon."
 
 
+@pytest.mark.parametrize("version", [HANDSHAKE, MODERN])
+def test_documents_are_kept_read_found_and_retired(mcp, ada, actor_token, other_token, version):
+    caller = mcp(actor_token, version)
+    place = {"namespace": ["notes", "trip"], "key": "lisbon"}
+    kept = caller.answered("put_document", **place, value={"text": "The ferry leaves at nine."})
+    assert (kept["action"], kept["document"]["version"]) == ("created", 1)
+    assert (
+        caller.answered("put_document", **place, value={"text": "The ferry leaves at nine."})["action"] == "unchanged"
+    )
+    changed = caller.answered("put_document", **place, value={"text": "The ferry leaves at ten."}, base_version=1)
+    assert (changed["action"], changed["document"]["version"]) == ("updated", 2)
+    assert "409" in caller.refused("put_document", **place, value={"text": "Eleven."}, base_version=1)
+    assert caller.answered("get_document", **place)["value"] == {"text": "The ferry leaves at ten."}
+    assert [one["key"] for one in caller.answered("list_documents", namespace=["notes"])["items"]] == ["lisbon"]
+    assert caller.answered("list_documents", namespace=["recipes"])["items"] == []
+    found = caller.answered("search_documents", query="When does the ferry leave?", namespace=["notes"])
+    assert found["items"][0]["document"]["id"] == changed["document"]["id"]
+    assert "404" in mcp(other_token, version).refused("get_document", **place)
+    assert mcp(other_token, version).answered("search_documents", query="ferry", min_score=0)["items"] == []
+    assert caller.answered("delete_document", **place)["active"] is False
+    assert "404" in caller.refused("get_document", **place)
+    assert "404" in caller.refused("delete_document", **place)
+    assert set(AuditEvent.objects.filter(object_type="document").values_list("channel", flat=True)) == {"mcp"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("put_document", {"key": "k", "value": {}}, "namespace: Field required"),
+        (
+            "put_document",
+            {"namespace": ["a"], "key": "k", "value": "text"},
+            "value: Input should be a valid dictionary",
+        ),
+        ("put_document", {"namespace": [], "key": "k", "value": {}}, "namespace: List should have at least 1 item"),
+        ("get_document", {"namespace": ["a"]}, "key: Field required"),
+        ("get_document", {"namespace": [{"a": 1}], "key": "k"}, "namespace: takes a plain value"),
+        ("search_documents", {"query": "x", "limit": 0}, "limit: Input should be greater than or equal to 1"),
+        ("list_documents", {"state": "gone"}, "state: String should match pattern"),
+        ("delete_document", {"namespace": ["a"], "key": "none"}, "404"),
+    ],
+)
+def test_document_tools_say_what_to_mend(mcp, actor_token, name, arguments, why):
+    assert why in mcp(actor_token).refused(name, **arguments)
+
+
+READ_ONLY = {"recall", "expand", "working_memory", "get_document", "list_documents", "search_documents"}
+IDEMPOTENT = {"log_events", "report_answer", "report_outcome", "put_document"}
+
+
+def test_annotations_are_what_the_tools_do(mcp, actor_token):
+    tools = mcp(actor_token, MODERN).result("tools/list")["tools"]
+    hints = {tool["name"]: tool["annotations"] for tool in tools}
+    assert {name for name, hint in hints.items() if hint["readOnlyHint"]} == READ_ONLY
+    assert {name for name, hint in hints.items() if hint.get("idempotentHint")} == IDEMPOTENT
+    assert {name for name, hint in hints.items() if hint.get("destructiveHint")} == {"delete_document"}
+    assert not any(hint["openWorldHint"] for hint in hints.values())
+
+
+def test_tools_called_read_only_record_nothing(mcp, ada, actor, actor_token):
+    fact = make_fact(ada, "Tim lives in Lisbon.", actor)
+    caller = mcp(actor_token)
+    caller.answered("keep_in_mind", session_id="s", text="Lisbon.")
+    caller.answered("put_document", namespace=["notes"], key="k", value={"text": "Lisbon."})
+    before = AuditEvent.objects.count()
+    calls = {
+        "recall": {"q": "Lisbon"},
+        "expand": {"type": "fact", "memory_id": str(fact.pk)},
+        "working_memory": {"session_id": "s"},
+        "get_document": {"namespace": ["notes"], "key": "k"},
+        "list_documents": {},
+        "search_documents": {"query": "Lisbon"},
+    }
+    assert calls.keys() == READ_ONLY
+    for name, arguments in calls.items():
+        caller.answered(name, **arguments)
+    assert AuditEvent.objects.count() == before
+
+
 def test_censor_check(mcp, api, charlie, actor_token):
     censor = {"pattern": "delete production", "reason": "Never.", "severity": "absolute"}
     assert api.as_person(charlie).post("/censors?agent=ada", censor).status_code == 201

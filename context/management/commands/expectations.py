@@ -38,7 +38,7 @@ class Command(BaseCommand):
         parser.add_argument("--out", type=Path, help="a file for it; standard output by default")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        by = Principal.of_system("command line")
+        by = Principal.of_command()
         try:
             agent = agent_get(options["agent"])
             found = self._found(agent, by, options)

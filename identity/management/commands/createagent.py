@@ -26,7 +26,7 @@ class Command(BaseCommand):
                 name=options["name"],
                 kind=options["kind"],
                 facts_from=agent_get(options["facts_from"]) if options["facts_from"] else None,
-                by=Principal.of_system("command line"),
+                by=Principal.of_command(),
             )
         except DomainError as error:
             raise CommandError(error.detail) from error

@@ -40,7 +40,7 @@ class Command(BaseCommand):
                 scopes=options["scope"] or DEFAULT_SCOPES,
                 projects=options["project"],
                 global_memory=options["global_memory"],
-                by=Principal.of_system("command line"),
+                by=Principal.of_command(),
             )
         except DomainError as error:
             raise CommandError(error.detail) from error

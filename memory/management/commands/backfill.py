@@ -17,7 +17,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, no_vectors: bool, **options: Any) -> None:
         healed = {"activities": activities_heal(), **derived_backfill()}
-        healed["retried"] = index_retry(agent=None, by=Principal.of_system("command line"))
+        healed["retried"] = index_retry(agent=None, by=Principal.of_command())
         if not no_vectors:
             healed["vectors"] = 0
             while made := embeddings_make():

@@ -34,7 +34,7 @@ class Command(BaseCommand):
         if not options["no_input"] and input("This cannot be undone. Type erase to go on: ").strip() != "erase":
             raise CommandError("Nothing was erased.")
         try:
-            receipt = self._erase(options, Principal.of_system("command line"))
+            receipt = self._erase(options, Principal.of_command())
         except DomainError as error:
             raise CommandError(error.detail) from error
         self.stderr.write("Erased: " + ", ".join(f"{count:,} {name}" for name, count in receipt.rows.items()))

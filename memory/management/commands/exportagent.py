@@ -24,7 +24,7 @@ class Command(BaseCommand):
         parser.add_argument("--audit", action="store_true", help="with its audit trail")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        by = Principal.of_system("command line")
+        by = Principal.of_command()
         try:
             agent = agent_get(options["agent"])
             lines = agent_export(agent=agent, by=by, with_audit=options["audit"], persona=options["persona"])

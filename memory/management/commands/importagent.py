@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         bar = ProgressBar(self.stderr)
-        by = Principal.of_system("command line")
+        by = Principal.of_command(channel="import")
         try:
             agent, counts = agent_import(
                 path=options["file"],

@@ -39,7 +39,7 @@ class Command(BaseCommand):
                 agent=agent_get(options["agent"]),
                 path=path,
                 format=options["format"],
-                by=Principal.of_system("command line"),
+                by=Principal.of_command(channel="import"),
                 persona=options["persona"],
                 project=options["project"],
                 task=options["task"],

@@ -61,7 +61,7 @@ class Command(BaseCommand):
             else:
                 storing.show(progress.share, f"{progress.stored:,} stored, {progress.known:,} known")
 
-        given: dict[str, Any] = {"request": request, "by": Principal.of_system("command line"), "watch": watch}
+        given: dict[str, Any] = {"request": request, "by": Principal.of_command(channel="import"), "watch": watch}
         try:
             agent = agent_get(options["agent"])
             report = (memories_preview if options["dry_run"] else memories_import)(agent=agent, **given)

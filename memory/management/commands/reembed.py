@@ -29,7 +29,7 @@ class Command(BaseCommand):
         parser.add_argument("--cancel", action="store_true", help="stop, and keep the model that there is")
 
     def handle(self, *args: Any, model: str, background: bool, status: bool, cancel: bool, **options: Any) -> None:
-        by = Principal.of_system("command line")
+        by = Principal.of_command()
         if status:
             now = reembed_progress()
             self.stdout.write(_line(now) if now else "The index is not moving to another model.")
