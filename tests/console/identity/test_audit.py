@@ -3,7 +3,7 @@
 import pytest
 from django.core.management import call_command
 
-from tests.http import signed_in
+from tests.http import browser
 
 pytestmark = pytest.mark.django_db
 
@@ -12,7 +12,7 @@ def test_changes_are_found_by_their_way_in(api, ada, charlie, actor_token):
     proposal = {"content": "Truth.", "mode": "propose", "reason": "r"}
     api.as_token(actor_token).put("/identity/values", proposal)
     call_command("createtoken", "ada", persona="actor", name="of the shell")
-    client = signed_in(charlie)
+    client = browser(charlie)
     client.post("/agents/ada/tokens/", {"name": "of the page", "persona": "actor", "scopes": ["memory:read"]})
 
     def shown(channel):
