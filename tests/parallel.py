@@ -8,6 +8,7 @@ import pytest
 
 LONGEST = (
     "tests/e2e/test_accessibility.py",
+    "tests/docs/test_snippets.py",
     "tests/platform/test_postgres.py",
     "tests/memory/test_learning_concurrent.py",
     "tests/security/test_locked_rows.py",

@@ -48,6 +48,8 @@ PROGRAMS = (
         "the browser tests",
     ),
     Program(("redis-server",), ("redis-server",), "the tests of Redis as broker"),
+    Program(("curl",), ("curl",), "the snippets of the documentation"),
+    Program(("jq",), ("jq",), "the snippets of the documentation"),
 )
 
 

@@ -1,0 +1,94 @@
+"""`serve --demo` as a reader starts it, and a folder that looks like a clone of the project to those who type there."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nousweb.runtime.postgres import EmbeddedServer
+from nousweb.runtime.supervisor import answers
+from tests.product import PATIENCE, PROJECT, tied, until
+
+CURL = """#!/bin/sh
+exec {curl} "$@" -w '%{{stderr}}HTTP %{{http_code}}\\n'
+"""
+"""curl, which also says each status on standard error: by itself it is content with a refusal."""
+NOUS = """#!/bin/sh
+exec {python} -c 'from nousweb.runtime.nous_command import main; main()' "$@"
+"""
+"""What the installed package brings as `nous`."""
+
+
+@dataclass
+class DemoServer:
+    """A running demo: where it answers, and what it printed for its reader."""
+
+    address: str
+    token: str
+    passwords: dict[str, str]
+    folder: Path
+    """Where a reader types: a clone, as far as names of files go."""
+    environment: dict[str, str]
+
+
+@contextlib.contextmanager
+def demo_server(**variables: str) -> Iterator[DemoServer]:
+    """A demo on a folder of its own, gone at the end; `variables` are further ones of the reader's shell."""
+    # Not pytest's own folder, which the account that runs PostgreSQL for root may not enter.
+    data = Path(tempfile.mkdtemp(prefix="nous-docs-"))
+    data.chmod(0o755)
+    folder = Path(tempfile.mkdtemp(prefix="nous-reader-"))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = _environment(data, folder, port) | variables
+    log = (data / "serve.log").open("wb")
+    serve = subprocess.Popen(
+        tied(sys.executable, str(PROJECT / "manage.py"), "serve", "--demo"),
+        cwd=PROJECT,
+        env=environment,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    try:
+        until("ready", lambda: serve.poll() is not None or answers(f"http://127.0.0.1:{port}/readyz", "localhost"))
+        assert serve.poll() is None, (data / "serve.log").read_text()
+        kept = json.loads((data / "demo.json").read_text())
+        yield DemoServer(f"http://127.0.0.1:{port}", kept["token"], kept["passwords"], folder, environment)
+    finally:
+        if serve.poll() is None:
+            serve.send_signal(signal.SIGTERM)
+            serve.wait(PATIENCE)
+        log.close()
+        EmbeddedServer(data, say=lambda line: None).destroy()
+        shutil.rmtree(data, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _environment(data: Path, folder: Path, port: int) -> dict[str, str]:
+    for entry in PROJECT.iterdir():
+        if entry.name not in (".git", "var"):
+            (folder / entry.name).symlink_to(entry)
+    programs = folder / "programs"
+    programs.mkdir()
+    curl = shutil.which("curl")
+    for name, text in (("curl", CURL.format(curl=curl)), ("nous", NOUS.format(python=sys.executable))):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    left_out = ("NOUS_", "DATABASE_", "DJANGO_SETTINGS_MODULE", "TEST_DATABASE_URL")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    return kept | {
+        "NOUS_DATA_DIR": str(data),
+        "NOUS_PORT": str(port),
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": f"{folder}:{PROJECT / 'clients/python/src'}",
+    }
