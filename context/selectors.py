@@ -1,5 +1,7 @@
 """Reading the log of the contexts sent to agents."""
 
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -25,10 +27,33 @@ def runs_of(agent: Agent, by: Principal) -> QuerySet[ContextRun]:
 
 
 def run_in_reach(run: ContextRun, by: Principal) -> bool:
-    """Whether a run asked for no more than the projects of a token; runs of before there were any for global memory."""
-    request = run.request
+    """Whether a run, and what was recalled in it, asked for no more than the projects of a token; runs of before there
+    were any for global memory."""
+    if by.projects is None:
+        return True
+    requests = [run.request, *run.recalls.values_list("request", flat=True)]
+    return all(_asks_within(request, by) for request in requests)
+
+
+def _asks_within(request: Mapping[str, Any], by: Principal) -> bool:
     asked = (request.get("project") or "", *(request.get("include_projects") or ()))
-    return by.projects is None or (not request.get("all_projects") and all(map(by.reads_project, asked)))
+    return not request.get("all_projects") and all(map(by.reads_project, asked))
+
+
+def run_called(by: Principal, run_id: UUID) -> ContextRun:
+    """A logged run of the caller's own agent and persona; people see the subconscious's with the right to it.
+
+    Raises NotFound.
+    """
+    run = ContextRun.objects.select_related("agent").filter(pk=run_id).first()
+    hidden = run is None or (
+        (by.token.agent_id != run.agent_id or by.persona != run.persona)
+        if by.token
+        else run.persona == Persona.SUBCONSCIOUS and not by.may(VIEW_SUBCONSCIOUS)
+    )
+    if run is None or hidden or not run_in_reach(run, by):
+        raise NotFound("There is no such context. Runs are deleted when their retention ends.")
+    return run
 
 
 def outcomes_view_check(agent: Agent, by: Principal) -> None:

@@ -21,16 +21,12 @@ from context.api.schemas import (
 )
 from context.engine.record import ContextRecord
 from context.engine.retrieval.censors import effective_triggers
-from context.models import ContextRun
-from context.selectors import run_in_reach
+from context.selectors import run_called
 from context.services.context import context_assemble
 from context.services.response import context_outcome, context_respond
-from identity.models import Persona
-from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_for
 from nousweb.lib.constrained_types import AgentSlug
-from nousweb.lib.errors import NotFound
 from nousweb.lib.schemas import Problem, part_of, raw_json_response
 
 router = Router(tags=["context"])
@@ -63,7 +59,7 @@ def context_response(request: HttpRequest, run_id: UUID, payload: ResponseIn) ->
     The answer is checked against the censors in force now, and what it triggers is counted once.
     """
     by = _principal(request)
-    found = context_respond(run=_run(by, run_id), response=payload.response, by=by, censors=payload.censors)
+    found = context_respond(run=run_called(by, run_id), response=payload.response, by=by, censors=payload.censors)
     return {"items": found.uses, **_check(found.check)}
 
 
@@ -71,7 +67,7 @@ def context_response(request: HttpRequest, run_id: UUID, payload: ResponseIn) ->
 def context_outcome_post(request: HttpRequest, run_id: UUID, payload: OutcomeIn) -> Any:
     """Success or failure of the task, to be related to the fingerprint of its context."""
     by = _principal(request)
-    run = context_outcome(run=_run(by, run_id), outcome=payload.outcome, note=payload.note, by=by)
+    run = context_outcome(run=run_called(by, run_id), outcome=payload.outcome, note=payload.note, by=by)
     return {"id": run.pk, "outcome": run.outcome, "note": run.outcome_note}
 
 
@@ -110,16 +106,3 @@ def _check(check: Mapping[str, Any]) -> dict[str, Any]:
             for trigger in effective_triggers(check)
         ],
     }
-
-
-def _run(by: Principal, run_id: UUID) -> ContextRun:
-    """A logged run of the caller's own agent and persona; people see the subconscious's with the right to it."""
-    run = ContextRun.objects.select_related("agent").filter(pk=run_id).first()
-    hidden = run is None or (
-        (by.token.agent_id != run.agent_id or by.persona != run.persona)
-        if by.token
-        else run.persona == Persona.SUBCONSCIOUS and not by.may(VIEW_SUBCONSCIOUS)
-    )
-    if run is None or hidden or not run_in_reach(run, by):
-        raise NotFound("There is no such context. Runs are deleted when their retention ends.")
-    return run

@@ -3,12 +3,14 @@
 from context.models.expectations import Expectation, ExpectationResult, ExpectationWatch
 from context.models.pins import ContextPin
 from context.models.profiles import ContextProfile, ContextProfileVersion
+from context.models.recalls import ContextRecall
 from context.models.runs import ContextRun, MemoryUsage
 
 __all__ = [
     "ContextPin",
     "ContextProfile",
     "ContextProfileVersion",
+    "ContextRecall",
     "ContextRun",
     "Expectation",
     "ExpectationResult",

@@ -6,16 +6,19 @@ from typing import Any
 
 from django.db.models import Q
 
-from context.models import ContextPin, ContextRun, MemoryUsage
+from context.models import ContextPin, ContextRecall, ContextRun, MemoryUsage
 from memory.services.erasure import Erasure, quoting_keys
 
 
 def context_erase(erasure: Erasure) -> Mapping[str, int]:
-    """Delete the logged contexts that showed an erased fact, and its pin; of a project those that asked for it or
-    showed anything of it, too. Those of an erased agent go with it."""
+    """Delete the logged contexts that showed an erased fact, in the prompt or recalled, and its pin; of a project those
+    that asked for it or showed anything of it, too. Those of an erased agent go with it."""
     if erasure.of_agent:
         return {}
-    quoting_ids = quoting_keys(ContextRun, erasure) if erasure.fact_ids else []
+    quoting_ids: list[Any] = []
+    if erasure.fact_ids:
+        recalls = ContextRecall.objects.filter(pk__in=quoting_keys(ContextRecall, erasure))
+        quoting_ids = [*{*quoting_keys(ContextRun, erasure), *recalls.values_list("run", flat=True)}]
     if erasure.project:
         quoting_ids = [*{*quoting_ids, *_runs_of_project(erasure)}]
     ContextRun.objects.filter(pk__in=quoting_ids).delete()
@@ -38,4 +41,10 @@ def _runs_of_project(erasure: Erasure) -> list[Any]:
     carrying = ContextRun.objects.filter(agent=erasure.agent).extra(
         where=["sections @? %s::jsonpath OR candidates @? %s::jsonpath"], params=list(shown)
     )
-    return [*rows.values_list("pk", flat=True), *carrying.values_list("pk", flat=True)]
+    recalls = ContextRecall.objects.filter(agent=erasure.agent)
+    recalled = recalls.filter(asked) | recalls.filter(items__contains=[{"project": erasure.project}])
+    return [
+        *rows.values_list("pk", flat=True),
+        *carrying.values_list("pk", flat=True),
+        *recalled.values_list("run", flat=True),
+    ]

@@ -19,6 +19,10 @@ from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.text import unstorable_reason
 
 ANSWERED = "The answer to this context has been reported already."
+REPORT = "context.report_context"
+RECALLED = "Recalled"
+"""What stands for the section of what was looked up in the middle of the turn."""
+TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +50,21 @@ def context_respond(*, run: ContextRun, response: str, by: Principal, censors: s
     said. Raises Invalid, NotAllowed, NotFound, and Conflict for a second answer. Not to be called in a transaction: it
     may wait for an embedder.
     """
-    by.require("context.report_context", run.agent)
+    by.require(REPORT, run.agent)
     _text_check("response", response, MAX_RESPONSE_CHARACTERS)
     if run.responded_at is not None:
         raise Conflict(ANSWERED)
     check = answer_check(run, response, censors)
-    # Read before anybody has to wait; what was shown never changes.
-    shown = memories_shown(run)
-    found = answer_references(run, response, [item for _, item in shown])
-    references = [(section, item, one) for (section, item), one in zip(shown, found, strict=True)]
-    return Reception(_keep(run=run, response=response, check=check, references=references, by=by), check)
+    for _ in range(TRIES):
+        # Read before anybody has to wait.
+        recalls = run.recalls.count()
+        shown = memories_shown(run)
+        found = answer_references(run, response, [item for _, item in shown])
+        references = [(section, item, one) for (section, item), one in zip(shown, found, strict=True)]
+        uses = _keep(run=run, response=response, check=check, references=references, recalls=recalls, by=by)
+        if uses is not None:
+            return Reception(uses, check)
+    raise Conflict("Memories are still being recalled for this context: report the answer when that has ended.")
 
 
 @agent_transaction(of="run")
@@ -65,11 +74,15 @@ def _keep(
     response: str,
     check: Mapping[str, Any],
     references: Sequence[tuple[str, Mapping[str, Any], Reference]],
+    recalls: int,
     by: Principal,
-) -> list[ItemUse]:
-    run = _lock(run)
+) -> list[ItemUse] | None:
+    """Keep what an answer came to; None when more was recalled meanwhile than the `recalls` that were looked at."""
+    run = run_lock(run)
     if run.responded_at is not None:
         raise Conflict(ANSWERED)
+    if run.recalls.count() != recalls:
+        return None
     uses: list[ItemUse] = []
     rows: list[MemoryUsage] = []
     moment = clock.now()
@@ -105,11 +118,11 @@ def _keep(
 @agent_transaction(of="run")
 def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Principal) -> ContextRun:
     """Note how the task that the prompt was for ended: "success" or "failure". May be corrected later."""
-    by.require("context.report_context", run.agent)
+    by.require(REPORT, run.agent)
     if outcome not in (ContextRun.Outcome.SUCCESS, ContextRun.Outcome.FAILURE):
         raise Invalid("outcome is success or failure.", field="outcome")
     _text_check("note", note, MAX_REMARK_CHARACTERS)
-    run = _lock(run)
+    run = run_lock(run)
     before = run.outcome
     run.outcome, run.outcome_note = outcome, note.strip()
     run.save(update_fields=["outcome", "outcome_note"])
@@ -125,7 +138,7 @@ def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Princi
     return run
 
 
-def _lock(run: ContextRun) -> ContextRun:
+def run_lock(run: ContextRun) -> ContextRun:
     """The run as it stands, locked. Raises NotFound when it was erased or purged meanwhile."""
     found = ContextRun.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=run.pk).first()
     if found is None:
@@ -134,13 +147,22 @@ def _lock(run: ContextRun) -> ContextRun:
 
 
 def memories_shown(run: ContextRun) -> list[tuple[str, dict[str, Any]]]:
-    """The memories in the prompt with their texts; what is no memory (identity, frame) teaches nothing."""
-    return [
-        (section["label"], item)
-        for section in run.sections
-        for item in section["items"]
-        if item["type"] in MEMORY_TYPES and item.get("text")
-    ]
+    """The memories in the prompt with their texts, and those recalled later in the turn; each once.
+
+    What is no memory (identity, frame) teaches nothing. Of two texts of one memory the longer counts.
+    """
+    in_prompt = [(section["label"], item) for section in run.sections for item in section["items"]]
+    recalled = [(RECALLED, item) for recall in run.recalls.all() for item in recall.items]
+    shown: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
+    for section, item in (*in_prompt, *recalled):
+        if item["type"] not in MEMORY_TYPES or not item.get("text"):
+            continue
+        key = item["type"], item["id"]
+        if key not in shown:
+            shown[key] = section, item
+        elif len(item["text"]) > len(shown[key][1]["text"]):
+            shown[key] = shown[key][0], {**shown[key][1], "text": item["text"]}
+    return list(shown.values())
 
 
 def _text_check(field: str, value: str, limit: int) -> None:

@@ -12,8 +12,8 @@ from memory.api.lifecycle import router as lifecycle_router
 from memory.api.loops import router as loops_router
 from memory.api.procedures import router as procedures_router
 from memory.api.profile import router as profile_router
-from memory.api.recall import router as recall_router
 from memory.api.reviews import router as reviews_router
+from memory.api.search_index import router as search_index_router
 from memory.api.subjects import router as subjects_router
 from memory.api.working import router as working_router
 
@@ -23,7 +23,7 @@ router.add_router("", profile_router)
 router.add_router("", subjects_router)
 router.add_router("", events_router)
 router.add_router("", loops_router)
-router.add_router("", recall_router)
+router.add_router("", search_index_router)
 router.add_router("", censors_router)
 router.add_router("", decisions_router)
 router.add_router("", episodes_router)

@@ -8,6 +8,7 @@ from ninja.openapi.schema import OpenAPISchema
 
 from context.api import router as context_router
 from context.api.fingerprints import router as fingerprint_router
+from context.api.recall import router as recall_router
 from context.api.settings import router as settings_router
 from context.expectations.api import router as expectation_router
 from identity.api import router as identity_router
@@ -54,6 +55,7 @@ api = Api(
 api_errors.register(api)
 # Addresses are looked for in this order: what is asked for most comes first.
 api.add_router("", context_router)
+api.add_router("", recall_router)
 api.add_router("", identity_router)
 api.add_router("", change_router)
 api.add_router("", webhook_router)

@@ -106,14 +106,15 @@ TOOLS = (
         "recall",
         "Search memory",
         Operation("GET", "recall"),
-        "Use this in the middle of a turn to look for more than the context held.",
+        "Use this in the middle of a turn to look for more than the context held. Give the context's id as `context`.",
         read_only=True,
     ),
     MemoryTool(
         "expand",
         "Expand a memory",
         Operation("GET", "recall/{type}/{memory_id}"),
-        "Use this on a memory that recall found: all of it, with what was said around it, or where it comes from.",
+        "Use this on a memory that recall found: all of it, with what was said around it, or where it comes from. Give "
+        "the context's id as `context`.",
         read_only=True,
     ),
     MemoryTool(

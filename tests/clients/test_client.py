@@ -19,6 +19,7 @@ from nous_client import (
     models,
 )
 
+from context.models import ContextRecall
 from memory.models import Event, Fact
 from tests.event_loops import to_its_end
 from tests.factories import make_token
@@ -64,6 +65,16 @@ def test_turn_that_fails_or_says_nothing_reports_nothing(nous, bruno):
     assert not Event.objects.filter(agent=bruno).exists()
     with pytest.raises(RuntimeError, match="Enter the turn"):
         nous.turn("s", "Hello").system_prompt  # noqa: B018
+
+
+def test_turn_that_looks_up_more_is_judged_by_it(nous, bruno):
+    fact = nous.learn_fact("Lamp 3 hangs in room 21.", category="technical").fact
+    with nous.turn("s", "Hello") as turn:
+        (hit,) = turn.recall("Where does lamp 3 hang?", type=["fact"])
+        assert turn.expand(hit.type, hit.id).item.content == "Lamp 3 hangs in room 21."
+        turn.answer = "Lamp 3 hangs in room 21."
+    assert [(use.id, use.referenced) for use in turn.report.items] == [(str(fact.id), True)]
+    assert ContextRecall.objects.filter(run=turn.context.id, agent=bruno).count() == 2
 
 
 def test_turn_stops_at_a_censor(nous, api, charlie, bruno):

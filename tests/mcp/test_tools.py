@@ -38,6 +38,18 @@ def test_whole_turn(mcp, api, bruno, other_token, version):
     assert again["system_prompt"] == over_http["system_prompt"]
 
 
+def test_recall_in_the_turn_of_a_context(mcp, other_token):
+    caller = mcp(other_token)
+    fact = caller.answered("learn_fact", content="Lamp 3 hangs in room 21.", category="technical")["fact"]
+    run_id = caller.answered("get_context", input="Hello", session_id="s")["id"]
+    caller.answered("recall", q="Where does lamp 3 hang?", context=run_id)
+    caller.answered("expand", type="fact", memory_id=fact["id"], context=run_id)
+    answer = caller.answered("report_answer", run_id=run_id, response="Lamp 3 hangs in room 21.")
+    assert [(item["id"], item["referenced"]) for item in answer["items"]] == [(fact["id"], True)]
+    refused = caller.tool("recall", q="lamp", context=run_id)
+    assert "reported already" in refused["content"][0]["text"]
+
+
 def test_episode_and_working_memory(mcp, actor_token):
     caller = mcp(actor_token)
     episode = caller.answered("open_episode", title="Release", detail="We shipped 2.0.")

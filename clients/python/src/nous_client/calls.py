@@ -99,8 +99,9 @@ def recall(query: str, options: Mapping[str, Any]) -> Call[Hits]:
     return Call("GET", "recall", Hits, query={"q": query, **_given(**options)})
 
 
-def expand(type: str, item_id: object, around: int) -> Call[Expansion]:
-    return Call("GET", f"recall/{_part(type)}/{_part(item_id)}", Expansion, query={"around": around})
+def expand(type: str, item_id: object, around: int, context: object = None) -> Call[Expansion]:
+    query = {"around": around, **_given(context=context)}
+    return Call("GET", f"recall/{_part(type)}/{_part(item_id)}", Expansion, query=query)
 
 
 def learn_fact(content: str, options: Mapping[str, Any]) -> Call[LearnedFact]:

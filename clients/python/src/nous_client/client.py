@@ -101,12 +101,18 @@ class Nous:
         return self.send(calls.report_outcome(context_id, outcome, note))
 
     def recall(self, query: str, **options: Any) -> list[Hit]:
-        """Memories about `query`, best first; none when nothing is about it."""
+        """Memories about `query`, best first; none when nothing is about it.
+
+        With `context=` the id of a context, what is found counts as shown in that turn.
+        """
         return self.send(calls.recall(query, options)).items
 
-    def expand(self, type: str, item_id: object, around: int = 3) -> Expansion:
-        """A memory that was found, whole, with what is around it: `around` events before and after an event."""
-        return self.send(calls.expand(type, item_id, around))
+    def expand(self, type: str, item_id: object, around: int = 3, *, context: object = None) -> Expansion:
+        """A memory that was found, whole, with what is around it: `around` events before and after an event.
+
+        With `context` the id of a context, all of it counts as shown in that turn.
+        """
+        return self.send(calls.expand(type, item_id, around, context))
 
     def learn_fact(self, content: str, **options: Any) -> LearnedFact:
         """Learn a sentence, or confirm it where it is known; what contradicts waits for people."""
@@ -267,12 +273,18 @@ class AsyncNous:
         return await self.send(calls.report_outcome(context_id, outcome, note))
 
     async def recall(self, query: str, **options: Any) -> list[Hit]:
-        """Memories about `query`, best first; none when nothing is about it."""
+        """Memories about `query`, best first; none when nothing is about it.
+
+        With `context=` the id of a context, what is found counts as shown in that turn.
+        """
         return (await self.send(calls.recall(query, options))).items
 
-    async def expand(self, type: str, item_id: object, around: int = 3) -> Expansion:
-        """A memory that was found, whole, with what is around it: `around` events before and after an event."""
-        return await self.send(calls.expand(type, item_id, around))
+    async def expand(self, type: str, item_id: object, around: int = 3, *, context: object = None) -> Expansion:
+        """A memory that was found, whole, with what is around it: `around` events before and after an event.
+
+        With `context` the id of a context, all of it counts as shown in that turn.
+        """
+        return await self.send(calls.expand(type, item_id, around, context))
 
     async def learn_fact(self, content: str, **options: Any) -> LearnedFact:
         """Learn a sentence, or confirm it where it is known; what contradicts waits for people."""

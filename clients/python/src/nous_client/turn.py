@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from nous_client.models import Context, Report
+from nous_client.models import Context, Expansion, Hit, Report
 
 
 class TurnClient(Protocol):
@@ -18,6 +18,10 @@ class TurnClient(Protocol):
 
     def log_events(self, events: Sequence[Mapping[str, Any]]) -> object: ...
 
+    def recall(self, query: str, **options: Any) -> list[Hit]: ...
+
+    def expand(self, type: str, item_id: object, around: int = 3, *, context: object = None) -> Expansion: ...
+
 
 class AsyncTurnClient(Protocol):
     """What an asynchronous turn asks of a client."""
@@ -27,6 +31,10 @@ class AsyncTurnClient(Protocol):
     async def report_answer(self, context_id: object, response: str) -> Report: ...
 
     async def log_events(self, events: Sequence[Mapping[str, Any]]) -> object: ...
+
+    async def recall(self, query: str, **options: Any) -> list[Hit]: ...
+
+    async def expand(self, type: str, item_id: object, around: int = 3, *, context: object = None) -> Expansion: ...
 
 
 class _TurnState:
@@ -96,6 +104,14 @@ class Turn(_TurnState):
         self.answer = text_of(message)
         return message
 
+    def recall(self, query: str, **options: Any) -> list[Hit]:
+        """Memories about `query`, looked up in this turn: they count as shown, and the answer is judged by them too."""
+        return self.nous.recall(query, context=self.context.id, **options)
+
+    def expand(self, type: str, item_id: object, around: int = 3) -> Expansion:
+        """A memory that was found, whole, with what is around it; all of it counts as shown in this turn."""
+        return self.nous.expand(type, item_id, around, context=self.context.id)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -122,6 +138,14 @@ class AsyncTurn(_TurnState):
         message = await client.messages.create(system=self.system_prompt, **arguments)
         self.answer = text_of(message)
         return message
+
+    async def recall(self, query: str, **options: Any) -> list[Hit]:
+        """Memories about `query`, looked up in this turn: they count as shown, and the answer is judged by them too."""
+        return await self.nous.recall(query, context=self.context.id, **options)
+
+    async def expand(self, type: str, item_id: object, around: int = 3) -> Expansion:
+        """A memory that was found, whole, with what is around it; all of it counts as shown in this turn."""
+        return await self.nous.expand(type, item_id, around, context=self.context.id)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -6,7 +6,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import QuerySet
+from django.db.models import QuerySet, prefetch_related_objects
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -19,7 +19,7 @@ from context.expectations.policy import ADD
 from context.feedback.references import REFERENCED_AT
 from context.models import ContextProfile, ContextRun
 from context.selectors import VIEW_RUN, run_get, runs_of
-from context.services.response import context_outcome
+from context.services.response import context_outcome, memories_shown
 from identity.selectors import agent_get
 from identity.selectors.filters import DateInput
 from nousweb.console.common.pagination import query_without, request_page
@@ -28,6 +28,7 @@ from nousweb.console.context.answer_marks import answer_pieces
 from nousweb.console.context.contested_links import contested_links
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView
+from nousweb.console.context.recall_rows import recall_rows
 from nousweb.lib.errors import Invalid
 
 REPORT = "context.report_context"
@@ -113,13 +114,14 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     by.require(VIEW_RUN)
     agent = agent_get(slug)
     run = run_get(agent, by, pk)
+    prefetch_related_objects([run], "recalls")
     record = ContextRecord.of_run(run)
     shown = PromptView(slug, record, contested_links(record, agent, by))
     sort = request.GET.get("sort", "")
     verdict = request.GET.get("verdict", "")
     sort = sort if sort in SORTS else "verdict"
     uses = {(use.item_type, use.item_id): use for use in run.usages.all()}
-    texts = {(piece.type, piece.id): piece.text.removeprefix("- ") for row in shown.rows for piece in row.pieces}
+    texts = {(item["type"], item["id"]): item["text"].removeprefix("- ") for _, item in memories_shown(run)}
     verdict = verdict if verdict in VERDICTS else ""
     candidates = shown.table(sort=sort, verdict=verdict)
     for one in candidates:
@@ -143,6 +145,7 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
             },
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
             "answer": answer_pieces(run, [use for use in ranked if use.referenced]) if run.response else [],
+            "recalls": recall_rows(slug, run),
             "uses": [(use, texts.get((use.item_type, use.item_id), "")) for use in ranked],
             "referenced_at": REFERENCED_AT,
             "referenced": sum(use.referenced for use in uses.values()),

@@ -1,33 +1,42 @@
-"""Searching memory over HTTP."""
+"""Searching memory over HTTP, by itself or in the middle of a turn."""
 
-from typing import Any
+from typing import Annotated, Any
+from uuid import UUID
 
 from django.http import HttpRequest
 from ninja import Query, Router
 from pydantic import AwareDatetime
 
+from context.models import ContextRun
+from context.selectors import run_called
+from context.services.recall import recall_expand, recall_search
+from identity.principal import Principal
 from identity.selectors import agent_for
-from memory.api.common import REFUSALS, principal
+from memory.api.common import CHANGE_REFUSALS, principal
 from memory.models.project_scope import ProjectScope, scope_check
 from memory.persona import memory_of
 from memory.policy import MAX_PROJECTS
-from memory.schemas.recall import ExpansionOut, IndexOut, RecallItem, RecallOut
+from memory.schemas.recall import ExpansionOut, RecallItem, RecallOut
 from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, ItemTypeName, ScopeName
 from memory.search import SearchRequest, search
-from memory.search.index_writer import index_counts
 from memory.search.request import MAX_LIMIT
 from memory.selectors.expansion import memory_expand
 from memory.types import MEMORY_TYPES
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
+from nousweb.lib.errors import NotFound
 from nousweb.lib.schemas import raw_json_response
 
-router = Router()
+router = Router(tags=["memory"])
 
 MAX_VALUES = 20
 """Times that one filter may repeat."""
+ContextId = Annotated[
+    UUID | None,
+    Query(description="The context in whose turn this is looked up: logged there, and the answer is judged by it too"),
+]
 
 
-@router.get("/recall", response={200: RecallOut, **REFUSALS}, summary="Search memory")
+@router.get("/recall", response={200: RecallOut, **CHANGE_REFUSALS}, summary="Search memory")
 def recall_get(
     request: HttpRequest,
     q: str = Query(..., max_length=MAX_QUERY_CHARACTERS, description="What is asked, as one would ask a person"),
@@ -48,63 +57,71 @@ def recall_get(
     task: TaskKey = "",
     include_project: list[ProjectKey] = Query([], max_length=MAX_PROJECTS, description=INCLUDED_PROJECTS),
     all_projects: AllProjects = False,
+    context: ContextId = None,
 ) -> Any:
     """Memories of the token's persona that answer the question, best first; none when nothing is about it.
 
-    Global ones, and those of the project and task that are named; nothing of others unless asked for.
+    Global ones, and those of the project and task that are named; nothing of others unless asked for. With `context`,
+    what is found counts as shown in that turn; 409 once its answer has been reported.
     """
     by = principal(request)
-    found = agent_for(by, agent)
+    run = _run(by, context, agent)
+    found = run.agent if run else agent_for(by, agent)
     # The index shows events, facts and what else there is: whoever may search may see them all.
     by.require("memory.view_searchitem", found)
-    result = search(
-        memory_of(found, by),
-        SearchRequest(
-            query=q,
-            scope=scope_check(ProjectScope(project, task, tuple(include_project), all_projects), by),
-            types=type,
-            limit=limit,
-            min_score=min_score,
-            as_of=as_of,
-            kinds=kind,
-            categories=category,
-            exclude_categories=exclude_category,
-            scopes=scope,
-            tags=tag,
-            min_importance=min_importance,
-        ),
+    asked = SearchRequest(
+        query=q,
+        scope=scope_check(ProjectScope(project, task, tuple(include_project), all_projects), by),
+        types=type,
+        limit=limit,
+        min_score=min_score,
+        as_of=as_of,
+        kinds=kind,
+        categories=category,
+        exclude_categories=exclude_category,
+        scopes=scope,
+        tags=tag,
+        min_importance=min_importance,
     )
+    result = recall_search(run=run, request=asked, by=by) if run else search(memory_of(found, by), asked)
     items = [{name: getattr(hit, name) for name in RecallItem.model_fields} for hit in result.items]
     return raw_json_response({"items": items, "threshold": result.threshold, "degraded": result.degraded})
 
 
 @router.get(
-    "/recall/{type}/{memory_id}", response={200: ExpansionOut, **REFUSALS}, summary="A memory with what is around it"
+    "/recall/{type}/{memory_id}",
+    response={200: ExpansionOut, **CHANGE_REFUSALS},
+    summary="A memory with what is around it",
 )
-def recall_expand(
+def recall_expand_get(
     request: HttpRequest,
     type: ItemTypeName,
     memory_id: str,
     agent: AgentSlug = "",
     around: int = Query(3, ge=0, le=50, description="Events of the loop before, and after, an event"),
+    context: ContextId = None,
 ) -> Any:
     """One memory whole, and what belongs to it in the same project and task.
 
     Of an event its neighbours in the loop and its episode; of an episode its events; of a fact its source, what it
-    replaced and what has replaced it. Answers 404 for one that the caller's persona may not read.
+    replaced and what has replaced it. Answers 404 for one that the caller's persona may not read. With `context`, it
+    counts as shown in that turn; 409 once its answer has been reported.
     """
     by = principal(request)
-    found = agent_for(by, agent)
+    run = _run(by, context, agent)
+    found = run.agent if run else agent_for(by, agent)
     by.require("memory.view_searchitem", found)
     by.require(MEMORY_TYPES[type].permission("view"), found)
+    if run:
+        return recall_expand(run=run, type_name=type, memory_id=memory_id, around=around, by=by)
     return memory_expand(memory_of(found, by), type, memory_id, around=around)
 
 
-@router.get("/index", response={200: IndexOut, **REFUSALS}, summary="State of the search index")
-def index_get(request: HttpRequest, agent: AgentSlug = "") -> Any:
-    """How many memories of the token's persona can be found by meaning, wait for that, or failed."""
-    by = principal(request)
-    found = agent_for(by, agent)
-    by.require("memory.view_searchitem", found)
-    by.require_all_projects()
-    return index_counts(found.pk, memory_of(found, by).personas)
+def _run(by: Principal, context: UUID | None, slug: str) -> ContextRun | None:
+    """The run of the context that is named, which must be of the agent that is, if any. Raises NotFound."""
+    if context is None:
+        return None
+    run = run_called(by, context)
+    if slug and run.agent.slug != slug:
+        raise NotFound("There is no such context of this agent.")
+    return run

@@ -1,0 +1,38 @@
+"""The log of what an agent looked up in the middle of a turn."""
+
+import uuid
+
+from django.db import models
+
+from context.models.runs import ContextRun
+from identity.models import Agent, Persona
+from nousweb.lib import clock
+
+
+class ContextRecall(models.Model):
+    """A search or an expansion that a run's agent asked for while it worked on its answer.
+
+    `request` is what was asked, with its projects; `items` are the memories that were given, each with its type, id,
+    score and text (`context.services.recall`). They count as shown, like those of the prompt.
+    Source: seed 005.1, D6.
+    """
+
+    class Action(models.TextChoices):
+        SEARCH = "search", "Searched"
+        EXPAND = "expand", "Expanded"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    run = models.ForeignKey(ContextRun, on_delete=models.CASCADE, related_name="recalls")
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
+    persona = models.CharField(max_length=20, choices=Persona)
+    action = models.CharField(max_length=10, choices=Action)
+    request = models.JSONField()
+    items = models.JSONField(default=list)
+    principal_name = models.CharField(max_length=200)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    class Meta:
+        ordering = ["created_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.get_action_display()} at {self.created_at:%Y-%m-%d %H:%M}"

@@ -1,0 +1,25 @@
+"""The state of the search index over HTTP."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from identity.selectors import agent_for
+from memory.api.common import REFUSALS, principal
+from memory.persona import memory_of
+from memory.schemas.recall import IndexOut
+from memory.search.index_writer import index_counts
+from nousweb.lib.constrained_types import AgentSlug
+
+router = Router()
+
+
+@router.get("/index", response={200: IndexOut, **REFUSALS}, summary="State of the search index")
+def index_get(request: HttpRequest, agent: AgentSlug = "") -> Any:
+    """How many memories of the token's persona can be found by meaning, wait for that, or failed."""
+    by = principal(request)
+    found = agent_for(by, agent)
+    by.require("memory.view_searchitem", found)
+    by.require_all_projects()
+    return index_counts(found.pk, memory_of(found, by).personas)

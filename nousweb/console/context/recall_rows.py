@@ -1,0 +1,63 @@
+"""What an agent looked up in the middle of a turn, as the page of its run shows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from context.models import ContextRecall, ContextRun
+from memory.selectors.expansion import Relation
+from memory.types import MEMORY_TYPES
+from nousweb.console.context.links import memory_url
+
+RELATIONS: Mapping[Relation, str] = {
+    "before": "before it",
+    "after": "after it",
+    "part": "part of it",
+    "episode": "its episode",
+    "source": "its source",
+    "replaces": "what it replaced",
+    "replaced_by": "what replaced it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledItem:
+    """One memory that was given; `note` is its score, or what it is to the memory that was expanded."""
+
+    url: str
+    text: str
+    type: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRow:
+    """One recall: what was asked, when, and what it gave."""
+
+    asked: str
+    at: datetime
+    by: str
+    expands: bool
+    items: list[RecalledItem]
+
+
+def recall_rows(slug: str, run: ContextRun) -> list[RecallRow]:
+    """The recalls of a run in the order in which they were made."""
+    return [_row(slug, recall) for recall in run.recalls.all()]
+
+
+def _row(slug: str, recall: ContextRecall) -> RecallRow:
+    expands = recall.action == ContextRecall.Action.EXPAND
+    items = [
+        RecalledItem(
+            memory_url(slug, item["type"], item["id"]), item["text"], MEMORY_TYPES[item["type"]].name, _note(item)
+        )
+        for item in recall.items
+    ]
+    asked = items[0].text if expands and items else str(recall.request.get("query", ""))
+    return RecallRow(asked, recall.created_at, recall.principal_name, expands, items[1:] if expands else items)
+
+
+def _note(item: Mapping[str, Any]) -> str:
+    return RELATIONS.get(item.get("relation", ""), "") if "relation" in item else f"{item['score']:.2f}"
