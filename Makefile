@@ -46,14 +46,20 @@ check: ## Lint, types, dependency direction, migrations, deployment settings
 	NOUS_PRODUCTION=1 NOUS_ALLOWED_HOSTS=nous.example.org .venv/bin/python manage.py check --deploy --fail-level WARNING
 
 LOCOMO ?=
-bench: ## Measure retrieval on LoCoMo (LOCOMO=file in its format) and BEAM (BEAM=folder of chats), and speed beside its peers (SIZES=1000,10000)
+BEAM ?=
+VECTORS ?=
+vectors = $(if $(VECTORS),--vectors $(VECTORS))
+bench: ## Measure retrieval on LoCoMo (LOCOMO=file), BEAM (BEAM=folder of chats), pairs, languages and speed beside its peers (SIZES=1000,10000), and write docs/benchmarks.md (VECTORS=file keeps embeddings)
 	$(call bootstrap,--dev)
 	@test -x .venv-bench/bin/python || .venv/bin/python -m venv .venv-bench
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt \
 		|| echo 'THE PEERS COULD NOT BE INSTALLED: they are skipped.' >&2
-	.venv/bin/python -m benchmarks.locomo $(LOCOMO)
-	.venv/bin/python -m benchmarks.beam $(BEAM)
+	.venv/bin/python -m benchmarks.locomo $(LOCOMO) $(vectors)
+	.venv/bin/python -m benchmarks.beam $(BEAM) $(vectors)
+	.venv/bin/python -m benchmarks.context_curve $(LOCOMO) $(vectors)
+	$(if $(BEAM),.venv/bin/python -m benchmarks.context_curve $(BEAM) $(vectors))
 	.venv/bin/python -m benchmarks.fact_pairs
+	$(if $(wildcard benchmarks/languages benchmarks/languages.py),.venv/bin/python -m benchmarks.languages)
 	.venv/bin/python -m benchmarks.latency --sizes $(or $(SIZES),1000$(comma)10000)
 	.venv/bin/python -m benchmarks.tables
 

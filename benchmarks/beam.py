@@ -22,6 +22,7 @@ from typing import Any
 
 from benchmarks.locomo import share
 from benchmarks.system import PROJECT, RESULTS, Client, system
+from benchmarks.vector_cache import vectors_keep
 
 DEFAULT_FOLDER = PROJECT.parent / "shared" / "data" / "beam-dev"
 KINDS = {"user": "user_input", "assistant": "actor_output"}
@@ -80,10 +81,12 @@ def questions_of(chat: Path, messages: set[int]) -> list[dict[str, Any]]:
     return found
 
 
-def measure(chats: list[Path], *, loops: bool) -> list[dict[str, Any]]:
+def measure(chats: list[Path], *, loops: bool, vectors: Path | None = None) -> list[dict[str, Any]]:
     """One record for each question."""
     records: list[dict[str, Any]] = []
     with system() as running:
+        if vectors:
+            vectors_keep(vectors)
         agents: dict[str, tuple[Client, list[dict[str, Any]]]] = {}
         for chat in chats:
             client = running.agent(f"chat-{chat.name}")
@@ -155,6 +158,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, default=DEFAULT_FOLDER, help="chats in BEAM's own format")
     parser.add_argument("--no-loops", action="store_true", help="the whole chat without loops of its own")
+    parser.add_argument("--vectors", type=Path, help="a file that keeps vectors for the next time")
     options = parser.parse_args()
     chats = chats_of(options.folder)
     if not chats:
@@ -163,7 +167,7 @@ def main() -> int:
             "the path of a folder with chats in its format, make bench BEAM=/path/to/chats\n"
         )
         return 2
-    records = measure(chats, loops=not options.no_loops)
+    records = measure(chats, loops=not options.no_loops, vectors=options.vectors)
     RESULTS.mkdir(parents=True, exist_ok=True)
     target = RESULTS / "beam.json"
     target.write_text(json.dumps({"summary": summary(records), "questions": records}, indent=1))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import beam, context_curve, locomo
-from benchmarks.system import PROJECT, System, system
+from benchmarks.system import PROJECT, RESULTS, System, system
 from benchmarks.vector_cache import vectors_keep
 
 TARGET = PROJECT / "memory" / "search" / "ranker.json"
@@ -377,7 +377,10 @@ def main() -> int:
             vectors_keep(options.vectors)
         questions = asked_all(running, options.locomo, options.beam)
     if options.check:
-        for label, found in check(questions).items():
+        checked = check(questions)
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        (RESULTS / "left-out.json").write_text(json.dumps({"measures": MEASURES, "scores": checked}, indent=1))
+        for label, found in checked.items():
             print(f"{label:36}" + "".join(f"{name:>14}" for name in MEASURES))
             for group, values in found.items():
                 print(f"  {group:34}" + "".join(f"{value:>14.4f}" for value in values))

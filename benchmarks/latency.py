@@ -291,6 +291,7 @@ def main() -> int:
     if options.one:
         print(json.dumps(measured(options.one, options.agents, options.peers)))
         return 0
+    by_size = {}
     for size in (int(word) for word in options.sizes.split(",")):
         # Each in a process of its own: Django is set up once for one database.
         command = tied(sys.executable, "-m", "benchmarks.latency", "--one", str(size), "--agents", str(options.agents))
@@ -298,8 +299,9 @@ def main() -> int:
             [*command, "--peers", str(options.peers)], check=True, stdout=subprocess.PIPE, text=True, cwd=PROJECT
         )
         found = json.loads(finished.stdout.strip().splitlines()[-1])
-        (RESULTS / f"latency-{size}.json").write_text(json.dumps(found, indent=1))
+        by_size[str(size)] = found
         print(json.dumps(found, indent=1))
+    (RESULTS / "latency.json").write_text(json.dumps(by_size, indent=1))
     return 0
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.system import PROJECT, RESULTS, Client, system
+from benchmarks.vector_cache import vectors_keep
 
 DEFAULT_FILE = PROJECT.parent / "shared" / "data" / "locomo-dev.json"
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open", 4: "single-hop"}
@@ -80,10 +81,14 @@ def ask(client: Client, question: str, **query: Any) -> list[dict[str, Any]]:
     return client.get("/recall", q=question, type="event", **query)["items"]
 
 
-def measure(samples: list[dict[str, Any]], variant: str, *, cross: bool) -> list[dict[str, Any]]:
+def measure(
+    samples: list[dict[str, Any]], variant: str, *, cross: bool, vectors: Path | None = None
+) -> list[dict[str, Any]]:
     """One record for each question."""
     records: list[dict[str, Any]] = []
     with system() as running:
+        if vectors:
+            vectors_keep(vectors)
         agents: dict[str, Client] = {}
         asked: dict[str, list[dict[str, Any]]] = {}
         for sample in samples:
@@ -186,6 +191,7 @@ def main() -> int:
     parser.add_argument("file", nargs="?", type=Path, default=DEFAULT_FILE, help="in LoCoMo's own format")
     parser.add_argument("--variant", choices=VARIANTS, default="prefix")
     parser.add_argument("--no-cross", action="store_true", help="leave out the false-context rate")
+    parser.add_argument("--vectors", type=Path, help="a file that keeps vectors for the next time")
     options = parser.parse_args()
     if not options.file.exists():
         sys.stderr.write(
@@ -194,7 +200,7 @@ def main() -> int:
         )
         return 2
     samples = json.loads(options.file.read_text())
-    records = measure(samples, options.variant, cross=not options.no_cross)
+    records = measure(samples, options.variant, cross=not options.no_cross, vectors=options.vectors)
     RESULTS.mkdir(parents=True, exist_ok=True)
     target = RESULTS / f"locomo-{options.variant}.json"
     target.write_text(json.dumps({"summary": summary(records), "questions": records}, indent=1))

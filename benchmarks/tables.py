@@ -95,11 +95,67 @@ def curve_table(found: dict[str, Any]) -> str:
     return lines_of(["Tokens", *ways, "used: default, `fill`"], rows)
 
 
+def pairs_table(found: dict[str, Any]) -> str:
+    """Of each split of labelled pairs: what is stored or asked about that should not be."""
+    rows = []
+    for split, of in found.items():
+        changed, beside, same = (of[group] for group in ("changed", "beside", "same"))
+        rows.append(
+            [
+                f"`{split}`",
+                *(f"{one['wrong']} of {one['pairs']}" for one in (changed, beside, same)),
+                str(changed["confirmed"]),
+            ]
+        )
+    head = ["split", "changed: stored without a question", "true side by side: asked about", "paraphrases: stored"]
+    return lines_of([*head, "changed: confirmed"], rows)
+
+
+def speed_table(found: dict[str, Any]) -> str:
+    """Of each number of events: Nous Web over HTTP and its peers in their own process, in the same run."""
+    rows = []
+    for size, of in found.items():
+        peers = {name: of[key] for key, name in PEERS.items() if "skipped" not in of[key]}
+        slower = max((one["p50_ms"] for one in peers.values()), default=None)
+        label = f"{int(size):,} events among {of['rows_in_table']:,} rows"
+        ratio = "–" if slower is None else f"{of['recall']['p50_ms'] / slower:.2f}"
+        rows.append([f"{label}: Nous Web, hybrid, over HTTP", *_milliseconds(of["recall"]), ratio])
+        rows += [[f"{name}, in process", *_milliseconds(one), ""] for name, one in peers.items()]
+        stored = f"{of['post_events_per_second']:,.0f} events/s stored, {of['ingest_events_per_second']:,.0f} embedded"
+        rows.append([f"{stored}; {of['index_bytes_per_row'] / 1000:.1f} kB a row", "", "", ""])
+    return lines_of(["", "p50", "p95", "by the slower peer"], rows)
+
+
+def _milliseconds(of: dict[str, float]) -> list[str]:
+    return [f"{of[name]:.1f} ms" for name in ("p50_ms", "p95_ms")]
+
+
+PEERS = {"mem0": "mem0", "langgraph": "LangGraph PostgresStore"}
+
+
+def left_out_table(found: dict[str, Any]) -> str:
+    """By corpus: simple scores, and what is fitted without what is measured; of the last also by kind of question."""
+    columns = ("@10", "@20", "@50", "kept@10", "precision@10")
+    rows = []
+    for label, of in found["scores"].items():
+        for group, values in of.items():
+            cells = {name: value for name, value in zip(found["measures"], values, strict=False) if value == value}
+            if "@10" in cells and (":" not in group or label == BY_KIND):
+                rows.append([label, group, *(share(cells.get(column)) for column in columns)])
+    return lines_of(["", "", "recall@10", "recall@20", "recall@50", "above the threshold@10", "precision@10"], rows)
+
+
+BY_KIND = "without the conversation"
+
+
 TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "locomo": ("locomo-prefix.json", locomo_table),
     "beam": ("beam.json", beam_table),
     "curve": ("context-curve.json", curve_table),
     "curve-beam": ("context-curve-beam.json", curve_table),
+    "pairs": ("fact-pairs.json", pairs_table),
+    "speed": ("latency.json", speed_table),
+    "left-out": ("left-out.json", left_out_table),
 }
 """By name: the file of the results, and what makes the table of it."""
 

@@ -12,7 +12,15 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from benchmarks.system import RESULTS
+
 LABELS = ("paraphrase", "update", "contradiction", "refinement", "compatible", "unrelated")
+GROUPS = {
+    "changed": (("update", "contradiction"), "stored"),
+    "beside": (("compatible", "unrelated", "refinement"), "queued"),
+    "same": (("paraphrase",), "stored"),
+}
+"""Labels that want the same, and the outcome that none of them ought to have."""
 PAIRS = Path(__file__).with_name("pairs.jsonl")
 
 
@@ -31,14 +39,18 @@ def main() -> int:
     django.setup()
     pairs = [json.loads(line) for line in given.file.read_text().splitlines() if line.strip()]
     pairs = [pair for pair in pairs if given.split in (None, pair.get("split"))]
-    wrong = 0
-    for split in sorted({pair.get("split", "") for pair in pairs}):
-        wrong += _report(split, [pair for pair in pairs if pair.get("split", "") == split], every=given.all)
-    return 1 if wrong else 0
+    found = {
+        split: _report(split, [pair for pair in pairs if pair.get("split", "") == split], every=given.all)
+        for split in dict.fromkeys(pair.get("split", "") for pair in pairs)
+    }
+    if given.file == PAIRS and given.split is None:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        (RESULTS / "fact-pairs.json").write_text(json.dumps(found, indent=1))
+    return 1 if any(of["changed"]["confirmed"] for of in found.values()) else 0
 
 
-def _report(split: str, pairs: list[dict[str, str]], *, every: bool) -> int:
-    """Print the table of one split; returns how many changed facts were confirmed."""
+def _report(split: str, pairs: list[dict[str, str]], *, every: bool) -> dict[str, dict[str, int]]:
+    """Print the table of one split; returns what of GROUPS became wrong, and how many changed facts were confirmed."""
     from memory.comparison.compare import Outcome, compare_facts
     from memory.comparison.snapshot import FactSnapshot
     from memory.embedding.registry import embedder_named
@@ -63,7 +75,14 @@ def _report(split: str, pairs: list[dict[str, str]], *, every: bool) -> int:
     for label in LABELS:
         counts = [table[label, outcome] for outcome in Outcome]
         print(f"{label:14}" + "".join(f"{count:12}" for count in counts) + f"{sum(counts):8}")
-    return table["update", Outcome.CONFIRMED] + table["contradiction", Outcome.CONFIRMED]
+    return {
+        group: {
+            "pairs": sum(count for (label, _), count in table.items() if label in labels),
+            "wrong": sum(table[label, outcome] for label in labels),
+            "confirmed": sum(table[label, Outcome.CONFIRMED] for label in labels),
+        }
+        for group, (labels, outcome) in GROUPS.items()
+    }
 
 
 if __name__ == "__main__":

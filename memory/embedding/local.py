@@ -96,14 +96,14 @@ def _load() -> tuple[Any, Any]:
     import onnxruntime
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_str(_verified(*TOKENIZER_FILE, TOKENIZER_SHA256).decode())
+    tokenizer = Tokenizer.from_str(verified_file(*TOKENIZER_FILE, TOKENIZER_SHA256).decode())
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_TOKENS)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = settings.EMBED_THREADS
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    _verified(*MODEL_FILE, MODEL_SHA256)
+    verified_file(*MODEL_FILE, MODEL_SHA256)
     # By its path: of bytes the session would keep a copy for good.
     session = onnxruntime.InferenceSession(_path(*MODEL_FILE), options, providers=["CPUExecutionProvider"])
     _heap_trim()
@@ -124,7 +124,7 @@ def _path(package: str, name: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations))) / name
 
 
-def _verified(package: str, name: str, sha256: str) -> bytes:
+def verified_file(package: str, name: str, sha256: str) -> bytes:
     """A file of an installed package. Raises EmbeddingUnavailable."""
     try:
         content = _path(package, name).read_bytes()

@@ -22,6 +22,7 @@ from memory.search.ranking_features import query_of
 from memory.search.request import MAX_LIMIT, SearchRequest
 from memory.search.result import SearchHit, SearchResult
 from memory.search.scoring import Ranking, Values, rarest
+from memory.search.typos import corrected, meant, mistyped
 from nousweb.lib.prepared_statements import session_tuned
 
 log = structlog.get_logger(__name__)
@@ -46,6 +47,8 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
         return SearchResult([], request.min_score or 0.0)
     session_tuned("search", TUNING)
     counts = counts_read(view, text)
+    if words := mistyped(text, counts.df):
+        counts = _corrected(view, request, text, words, counts)
     watch.lap("counts")
     lexemes = rarest(counts.df, counts.statistics)
     lexical = lexical_fetch(view, request, counts, lexemes)
@@ -77,6 +80,12 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     watch.lap("loading")
     query_context = QueryContext(request, counts, lexemes, vector)
     return SearchResult(items, threshold, degraded, len(candidate_set.ids), watch.laps, query_context)
+
+
+def _corrected(view: PersonaMemory, request: SearchRequest, text: str, words: Sequence[str], counts: Counts) -> Counts:
+    """The counts of `text` with what its mistyped `words` were meant to be; `counts` where nothing was."""
+    instead = meant(view, request, words)
+    return counts_read(view, corrected(text, instead)) if instead else counts
 
 
 def _embedded(counts: Counts, embedding: EmbeddingAhead) -> tuple[Vectors | None, str]:

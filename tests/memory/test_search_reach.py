@@ -1,8 +1,11 @@
 """How much of what was found is worth reading: little where the best stand out, more where they do not."""
 
+import json
+
 import numpy as np
 
-from benchmarks.tables import lines_of, written
+from benchmarks.system import PROJECT
+from benchmarks.tables import TABLES, lines_of, written
 from memory.search.ranker import ranker
 from memory.search.reach import MOST, reach_of
 from memory.search.scoring import RELEVANT, relevance
@@ -50,3 +53,35 @@ def test_tables_are_written_where_the_document_has_a_place_for_them(tmp_path):
     assert found.endswith("after\n")
     assert written(found, tmp_path)[0] == found
     assert lines_of(["a"], [["b"]]) == "| a |\n|---|\n| b |".replace("|---|", "| --- |")
+
+
+def test_every_table_has_its_place_in_the_document():
+    document = (PROJECT / "docs" / "benchmarks.md").read_text()
+    for name in TABLES:
+        assert document.count(f"<!-- table {name} -->\n") == document.count(f"<!-- end {name} -->") == 1, name
+
+
+def test_tables_of_pairs_speed_and_what_was_left_out(tmp_path):
+    pairs = {"dev": {group: {"pairs": 4, "wrong": 1, "confirmed": 0} for group in ("changed", "beside", "same")}}
+    speed = {"p50_ms": 10.04, "p95_ms": 13.0}
+    latency = {"recall": speed, "rows_in_table": 29_000, "post_events_per_second": 1800.0}
+    latency |= {"ingest_events_per_second": 190.0, "index_bytes_per_row": 2600.0}
+    latency |= {"mem0": {"p50_ms": 5.0, "p95_ms": 7.0}, "langgraph": {"skipped": "no environment"}}
+    scores = {
+        "cosine": {"beam": [0.5, 0.6, 0.7, 0.8], "beam: ordering": [0.1, 0.2, 0.3, 0.4]},
+        "without the conversation": {"beam: ordering": [0.1, 0.2, 0.3, 0.4], "beam: abstention": [float("nan")] * 4},
+    }
+    left_out = {"measures": ["@5", "@10", "@20", "@50"], "scores": scores}
+    for file, found in (("fact-pairs", pairs), ("latency", {"10000": latency}), ("left-out", left_out)):
+        (tmp_path / f"{file}.json").write_text(json.dumps(found))
+    places = [f"<!-- table {name} -->\n<!-- end {name} -->\n" for name in ("pairs", "speed", "left-out")]
+    document, names = written("".join(places), tmp_path)
+    assert names == ["pairs", "speed", "left-out"]
+    assert "| `dev` | 1 of 4 | 1 of 4 | 1 of 4 | 0 |" in document
+    assert "over HTTP | 10.0 ms | 13.0 ms | 2.01 |" in document
+    assert "| mem0, in process | 5.0 ms | 7.0 ms |  |" in document
+    assert "LangGraph" not in document
+    assert "| cosine | beam | .600 | .700 | .800 | – | – |" in document
+    assert "| without the conversation | beam: ordering | .200 | .300 | .400 | – | – |" in document
+    assert "abstention" not in document
+    assert document.count("beam: ordering") == 1
