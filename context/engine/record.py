@@ -26,6 +26,8 @@ CANDIDATE_DEFAULTS: Mapping[str, Any] = {
     "factors": [],
 }
 """What most candidates have in common is not logged with each: the log is the largest table there is."""
+OWN_WORDS = frozenset({"task", "message"})
+"""Types of items that repeat the request, so that what they say is no memory."""
 
 
 @dataclass(frozen=True, slots=True)

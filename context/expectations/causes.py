@@ -9,24 +9,25 @@ guessed: several changes are then counted, and none is named.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from django.db.models import F, Q
-
 from context.expectations.checking import check_as_of
-from context.expectations.policy import IGNORED_KINDS, MAX_CHANGES
 from context.expectations.requirements import Outcome
-from context.models import ContextProfileVersion, Expectation, ExpectationResult
-from identity.models import Agent, AuditEvent, Change, IdentityVersion
+from context.history.prompt_events import (
+    NOT_REBUILT,
+    SAME_MOMENT,
+    TRANSACTION,
+    Event,
+    event_with_author,
+    events_after,
+)
+from context.models import Expectation, ExpectationResult
 from identity.models.changes import ChangeStream
-from identity.policy.changes import CHANGE_KINDS
 from identity.services.change_feed import stream_publish
 from memory.persona import PersonaMemory
 from nousweb.lib import clock
 
-PROFILE_KIND = "profile.updated"
-"""A version of a context profile, which is no change of any one agent."""
 RETIREMENTS: Mapping[str, frozenset[str]] = {
     "fact": frozenset({"fact.superseded", "fact.merged", "fact.invalidated", "fact.erased"}),
     "episode": frozenset({"episode.updated"}),
@@ -36,16 +37,6 @@ RETIREMENTS: Mapping[str, frozenset[str]] = {
 }
 RETIRED_CODES = frozenset({"superseded", "retired", "invalidated", "gone"})
 """Failures that the change of the demanded memory itself explains."""
-NOT_REBUILT: Mapping[str, str] = {
-    "working.changed": "what the agent had in mind in its session is not kept",
-    "subject.changed": "which names meant one thing is known as of today only",
-}
-"""Kinds of change that a context of the past knows nothing of, and why."""
-SAME_MOMENT = timedelta(milliseconds=200)
-"""Changes that lie so close together are of one transaction, as a rule."""
-TRANSACTION = timedelta(seconds=5)
-"""What a change wrote has a moment that lies so little before its own, however slow the machine."""
-AUDIT_WITHIN = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +45,6 @@ class Mark:
 
     positions: Mapping[str, int]
     at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that may have changed prompts: a change of the feed, or a new version of a profile."""
-
-    kind: str
-    at: datetime
-    object_type: str
-    object_id: str
-    key: str = ""
-    persona: str = ""
-    author_name: str = ""
-    author_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +129,7 @@ class CauseFinder:
         """What changed after a mark, in the order in which it did."""
         key = (*sorted(since.positions.items()), ("", int(since.at.timestamp() * 1000)))
         if key not in self._spans:
-            self._spans[key] = _events_between(self.view, since)
+            self._spans[key] = events_after(self.view, since.positions, since.at)
         return self._spans[key]
 
     def _bisected(
@@ -192,32 +169,7 @@ class CauseFinder:
         return self._named(events, _nearest(expectation, outcome, events, high))
 
     def _named(self, events: Sequence[Event], event: Event) -> Cause:
-        return Cause(_with_author(self.view.agent, event), len(events))
-
-
-def _events_between(view: PersonaMemory, since: Mark) -> list[Event]:
-    after = Q()
-    for persona in view.personas:
-        after |= Q(persona=persona) & (Q(position__gt=since.positions.get(persona, 0)) | Q(position__isnull=True))
-    rows = Change.objects.filter(after, agent=view.agent).exclude(kind__in=IGNORED_KINDS)
-    latest = rows.order_by(F("position").desc(nulls_first=True), "-id")[:MAX_CHANGES]
-    found = [
-        Event(row.kind, row.at, row.object_type, row.object_id, str(row.key), row.persona)
-        for row in sorted(latest, key=lambda row: (row.at, row.pk))
-    ]
-    versions = ContextProfileVersion.objects.filter(created_at__gt=since.at).select_related("profile")
-    found += [
-        Event(
-            PROFILE_KIND,
-            version.created_at,
-            "contextprofile",
-            version.profile.slug,
-            author_name=version.author_name,
-            author_kind=version.author_kind,
-        )
-        for version in versions
-    ]
-    return sorted(found, key=lambda event: event.at)
+        return Cause(event_with_author(self.view.agent, event), len(events))
 
 
 def _retirement(expectation: Expectation, outcome: Outcome, events: Sequence[Event]) -> Event | None:
@@ -260,20 +212,3 @@ def _is_unknown(expectation: Expectation, event: Event) -> bool:
     if event.kind == "working.changed":
         return event.object_id == expectation.request.get("session_id")
     return event.kind in NOT_REBUILT
-
-
-def _with_author(agent: Agent, event: Event) -> Event:
-    """The event with who did it, as the audit trail has it."""
-    name, kind = event.author_name, event.author_kind
-    if not name and event.object_type == "identityversion":
-        version = IdentityVersion.objects.filter(agent=agent, pk=event.object_id).first()
-        name, kind = (version.author_name, version.author_kind) if version else ("", "")
-    if not name:
-        span = (event.at - AUDIT_WITHIN, event.at + AUDIT_WITHIN)
-        actions = CHANGE_KINDS[event.kind].actions if event.kind in CHANGE_KINDS else ()
-        trail = AuditEvent.objects.filter(
-            Q(object_id=event.object_id) | Q(action__in=actions), agent=agent, at__range=span
-        )
-        rows = sorted(trail[:200], key=lambda row: (row.object_id != event.object_id, abs(row.at - event.at)))
-        name, kind = (rows[0].author_name, rows[0].author_kind) if rows else ("", "")
-    return Event(event.kind, event.at, event.object_type, event.object_id, event.key, event.persona, name[:200], kind)

@@ -10,7 +10,6 @@ from django.db.models import Max
 
 from context.expectations.causes import mark_now
 from context.expectations.policy import (
-    IGNORED_KINDS,
     RECHECK_AFTER,
     RECHECK_ERRORS_AFTER,
     REST_FACTOR,
@@ -18,6 +17,7 @@ from context.expectations.policy import (
     VECTORS_WAIT,
 )
 from context.expectations.results import CheckRun, expectations_run, results_record
+from context.history.prompt_events import IGNORED_KINDS
 from context.models import ContextProfileVersion, Expectation, ExpectationResult, ExpectationWatch
 from identity.models import Agent, Change
 from identity.models.changes import ChangeStream

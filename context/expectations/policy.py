@@ -23,25 +23,12 @@ SESSION = "expectation"
 IDENTITY_PARTS = {f"identity.{name}": label for name, label in Section.choices}
 SECTIONS = (*SECTION_BUDGETS, *IDENTITY_PARTS)
 """What a requirement may name: a section of the prompt, or one of the identity."""
-OWN_WORDS = frozenset({"task", "message"})
-"""Types of items that repeat the request, so that what it says is no memory."""
 
 MAX_UNINDEXED = 1_000
 """Memories without a vector that a check looks through; while there are more, no absence is known."""
 LOOKED_AHEAD = 4
 """So many questions are embedded while the one before them is asked."""
 
-IGNORED_KINDS = frozenset(
-    {
-        "context.assembled", "context.answered", "context.outcome", "censor.triggered",
-        "expectation.changed", "expectation.broken", "expectation.mended",
-        "proposal.created", "proposal.decided", "proposal.withdrawn", "proposal.expired", "proposal.reopened",
-    }
-)  # fmt: skip
-"""Kinds of change that change no prompt by themselves: what follows from them is a change of its own."""
-
-MAX_CHANGES = 5_000
-"""Changes between two checks among which one is looked for, the latest."""
 CAUSE_SECONDS = 60.0
 """After so long in one check no further cause is looked for; the result says so, and a later check goes on."""
 

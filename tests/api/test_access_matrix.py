@@ -200,6 +200,8 @@ POST   agent_context_tokens  login in    in    in    login login login login log
 GET    agent_context_run     login in    in    in    login login login login login
 GET    agent_context_runs    login in    in    in    login login login login login
 GET    agent_context_compare login in    in    in    login login login login login
+GET    agent_context_session login in    in    in    login login login login login
+GET    agent_context_bisect  login in    in    in    login login login login login
 GET    agent_context_fingerprints login in    in    in    login login login login login
 GET    agent_context_blast   login in    in    in    login login login login login
 POST   agent_context_blast   login in    in    in    login login login login login
@@ -449,7 +451,8 @@ class World:
             "agent_context_item": {"item_type": "fact", "item_id": str(self.fact.pk)},
             "agent_context_outcome": {"pk": self.run},
             "agent_token_revoke": {"pk": self.token.pk}, "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
-            "agent_context_run": {"pk": self.run}, "proposal_undo": {"pk": self.decided.pk},
+            "agent_context_run": {"pk": self.run}, "agent_context_bisect": {"pk": self.run},
+            "proposal_undo": {"pk": self.decided.pk},
             "agent_subject": {"subject": "Tim"}, "agent_subject_thing": {"pk": self.keys["subject_id"]},
             "agent_subject_change": {"pk": self.keys["subject_id"], "change": "edit"},
             "lifecycle_retry": {"pk": self.retried.pk},

@@ -166,6 +166,12 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "run": ("agent_context_run", lambda: ["ada", ContextRun.objects.latest("created_at").pk], ""),
     "context, empty": ("agent_context", of_ada(), ""),
     "context, refused": ("agent_context", of_ada(), "?input=Hello&conversation=nobody"),
+    "context, session": ("agent_context_session", of_ada(), "?session=s"),
+    "context, bisect": (
+        "agent_context_bisect",
+        lambda: ["ada", ContextRun.objects.latest("created_at").pk],
+        "?since=2020-01-01T00:00",
+    ),
     "context, log": ("agent_context_runs", of_ada(), ""),
     "context, nothing found": ("agent_context_runs", of_ada(), "?q=nothing"),
     "context, compare": (

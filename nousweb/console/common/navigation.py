@@ -76,6 +76,8 @@ PARENT_PAGES = {
     "agent_context_run": "agent_context_runs",
     "agent_expectation": "agent_expectations",
     "agent_context_compare": "agent_context_runs",
+    "agent_context_bisect": "agent_context_runs",
+    "agent_context_session": "agent_context_runs",
     "agent_context_blast": "agent_context",
     "agent_context_item": "agent_context",
     "agent_context_pins": "agent_context",

@@ -43,6 +43,7 @@ COLUMNS = (
 )
 """Of the table of candidates: the order that each stands for, its head, and what it says."""
 A_PAGE = 12
+SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,12 +231,18 @@ class PromptView:
     def stages(self) -> list[tuple[str, float]]:
         return list(stage_words(self.record.timings))
 
-    def table(self, *, sort: str = "verdict", verdict: str = "") -> list[dict[str, Any]]:
-        """The candidates in the order asked for, those with one verdict if `verdict` names it.
+    def table(self, *, sort: str = "verdict", verdict: str = "", words: str = "") -> list[dict[str, Any]]:
+        """The candidates in the order asked for, those with one verdict if `verdict` names it, and with all `words` in
+        what they say, their type, label or reason.
 
         The usual order has the included first, as a reader asks first what is in it, then the highest score.
         """
-        found = [one for one in self.record.candidates if not verdict or one["verdict"] == verdict]
+        asked = words.casefold().split()
+        found = [
+            one
+            for one in self.record.candidates
+            if (not verdict or one["verdict"] == verdict) and all(word in _searched(one) for word in asked)
+        ]
         key = {"recent": "happened_at", "verdict": "score"}.get(sort, sort if sort in SORTS else "score")
         found.sort(
             key=lambda one: (one.get(key) is not None, one.get(key) or 0 if key != "happened_at" else one[key]),
@@ -265,3 +272,8 @@ class PromptView:
             for code, (kind, word) in VERDICTS.items()
             if counts[code]
         ]
+
+
+def _searched(candidate: Mapping[str, Any]) -> str:
+    """What a search within the candidates looks at."""
+    return " ".join(str(candidate.get(name) or "") for name in SEARCHED_FIELDS).casefold()

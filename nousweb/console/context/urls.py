@@ -4,6 +4,7 @@ from django.urls import path
 
 from nousweb.console.context.views import (
     agent_settings,
+    bisect,
     compare,
     expectations,
     fingerprints,
@@ -12,6 +13,7 @@ from nousweb.console.context.views import (
     memories,
     profiles,
     runs,
+    sessions,
 )
 
 AGENT = "agents/<slug:slug>/context/"
@@ -27,6 +29,7 @@ urlpatterns = [
         name="agent_context_settings_restore",
     ),
     path(f"{AGENT}runs/", runs.agent_context_runs, name="agent_context_runs"),
+    path(f"{AGENT}session/", sessions.agent_context_session, name="agent_context_session"),
     path(f"{AGENT}compare/", compare.agent_context_compare, name="agent_context_compare"),
     path(f"{AGENT}fingerprints/", fingerprints.agent_context_fingerprints, name="agent_context_fingerprints"),
     path(f"{AGENT}blast/", impact.agent_context_blast, name="agent_context_blast"),
@@ -39,6 +42,7 @@ urlpatterns = [
     path(f"{AGENT}items/<slug:item_type>/<str:item_id>/", memories.agent_context_item, name="agent_context_item"),
     path(f"{AGENT}profile/", profiles.agent_context_profile, name="agent_context_profile"),
     path(f"{AGENT}<uuid:pk>/", runs.agent_context_run, name="agent_context_run"),
+    path(f"{AGENT}<uuid:pk>/bisect/", bisect.agent_context_bisect, name="agent_context_bisect"),
     path(f"{AGENT}<uuid:pk>/outcome/", runs.agent_context_outcome, name="agent_context_outcome"),
     path(
         "context/blast/proposals/", impact.context_blast_selected, {"of": "proposals"}, name="context_blast_proposals"

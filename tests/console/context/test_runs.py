@@ -99,7 +99,7 @@ def test_run_page_is_made_from_the_stored_record(ada, ledger, actor, bob, django
     client = browser(bob)
     url = f"/agents/ada/context/{run.pk}/"
     client.get(url)
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(14):
         page = client.get(url)
     assert "replica lagged" in text(page)
     # The pieces lie in the log: what becomes of the memory changes nothing here.

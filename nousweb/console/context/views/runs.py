@@ -1,6 +1,7 @@
 """The log of what was really sent: the list, one run, and how it ended."""
 
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
@@ -17,6 +18,7 @@ from context.engine.analysis.frames import FRAMES
 from context.engine.record import ContextRecord
 from context.expectations.policy import ADD
 from context.feedback.references import REFERENCED_AT
+from context.history.session_runs import prompt_step, session_place
 from context.models import ContextProfile, ContextRun
 from context.selectors import VIEW_RUN, run_get, runs_of
 from context.services.response import context_outcome, memories_shown
@@ -30,6 +32,7 @@ from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView
 from nousweb.console.context.recall_rows import recall_rows
 from nousweb.lib.errors import Invalid
+from nousweb.lib.token_estimate import estimate_tokens
 
 REPORT = "context.report_context"
 OUTCOMES = [("", "Any outcome"), ("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]
@@ -120,10 +123,12 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     sort = request.GET.get("sort", "")
     verdict = request.GET.get("verdict", "")
     sort = sort if sort in SORTS else "verdict"
+    words = request.GET.get("q", "").strip()[:200]
+    place = session_place(run, by)
     uses = {(use.item_type, use.item_id): use for use in run.usages.all()}
     texts = {(item["type"], item["id"]): item["text"].removeprefix("- ") for _, item in memories_shown(run)}
     verdict = verdict if verdict in VERDICTS else ""
-    candidates = shown.table(sort=sort, verdict=verdict)
+    candidates = shown.table(sort=sort, verdict=verdict, words=words)
     for one in candidates:
         one["use"] = uses.get((one["type"], one["id"]))
     ranked = sorted(uses.values(), key=lambda use: (not use.referenced, -use.overlap, use.pk))
@@ -134,11 +139,16 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
             "agent": agent,
             "run": run,
             "shown": shown,
+            "place": place,
+            "step": prompt_step(place.previous, run) if place.previous else None,
+            "answer_tokens": estimate_tokens(run.response) if run.response else 0,
             "table": {
                 "columns": COLUMNS,
                 "sort": sort,
                 "sorts": SORTS,
                 "verdict": verdict,
+                "words": words,
+                "words_query": f"&{urlencode({'q': words})}" if words else "",
                 "query": query_without(request, "sort"),
                 "demand_url": reverse("agent_expectation_demand", args=[slug]) if by.may(ADD) else "",
                 "run": run.pk,

@@ -1,0 +1,1 @@
+"""What changed an agent's prompts over time."""

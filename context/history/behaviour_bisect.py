@@ -1,0 +1,257 @@
+"""Behaviour bisect: which changes between two moments made an agent's prompt for one request otherwise.
+
+The prompt is rebuilt as of both ends. Where they differ, the changes in between are halved again and again, until each
+difference stands between two states with one moment's changes between them. A span whose ends are the same is not
+looked into: what came and went within it made no difference in the end.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from context.engine.analysis.request import ContextRequest
+from context.engine.analysis.resolved_request import request_resolve
+from context.engine.pipeline import material_load, record_of
+from context.history.prompt_events import (
+    MAX_CHANGES,
+    NOT_REBUILT,
+    SAME_MOMENT,
+    TRANSACTION,
+    Event,
+    event_with_author,
+    events_between,
+)
+from identity.models.changes import ChangeStream
+from memory.persona import PersonaMemory
+from nousweb.lib import clock
+from nousweb.lib.errors import Invalid
+
+Key = tuple[str, str]
+"""Type and id of an item of a prompt."""
+MAX_PROMPTS = 80
+"""Prompts that one bisect rebuilds at most."""
+MAX_SECONDS = 12.0
+"""After so long a bisect looks no further, and says which spans are left."""
+NAMED_EVENTS = 5
+"""Of the changes of one moment so many are named at most."""
+AFTER_COMMIT = timedelta(milliseconds=20)
+"""What a change wrote is there so soon after its own moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDifference:
+    """One item of the prompt that came (no text before), went (no text after) or reads otherwise."""
+
+    type: str
+    id: str
+    section: str
+    before: str
+    after: str
+
+    @property
+    def change(self) -> str:
+        """added, removed or text."""
+        if not self.before:
+            return "added"
+        return "text" if self.after else "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What became otherwise between two moments, and the changes that did it.
+
+    `events` are those about the items that differ, else the first of the moment; none where nothing but time passed.
+    `among` counts the changes of the span: more than those of one moment where time ran out (`is_narrowed` is false).
+    """
+
+    since: datetime
+    until: datetime
+    events: Sequence[Event]
+    among: int
+    items: Sequence[ItemDifference]
+    is_narrowed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourBisect:
+    """All differences between two moments in the order of time.
+
+    `changes` counts what happened in between, `prompts` how often one was rebuilt. Changes from before `known_since`
+    are no longer kept. `unknown` says in words what no context of the past can tell, `failed` why a prompt could not be
+    rebuilt.
+    """
+
+    since: datetime
+    until: datetime
+    known_since: datetime
+    changes: int
+    prompts: int
+    differences: Sequence[Difference]
+    items: Sequence[ItemDifference]
+    unknown: Sequence[str] = ()
+    failed: Sequence[str] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        return all(one.is_narrowed for one in self.differences)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A prompt of the past: its items by type and id, with section and text."""
+
+    items: Mapping[Key, tuple[str, str]]
+    failed: tuple[str, ...] = field(default=(), compare=False)
+
+
+def behaviour_bisect(
+    view: PersonaMemory, request: ContextRequest, *, since: datetime, until: datetime
+) -> BehaviourBisect:
+    """Ask `request` as of `since` and `until`, and find the changes between them that made the difference.
+
+    Leaves no trace. Raises Invalid where the span is empty or ends in the future.
+    """
+    if until > clock.now():
+        raise Invalid("The end lies in the future.", field="until")
+    if since >= until:
+        raise Invalid("The beginning must lie before the end.", field="since")
+    return _Bisect(view, request, since, until).run()
+
+
+class _Bisect:
+    """One search. Moments are those right after each group of changes, with both ends."""
+
+    def __init__(self, view: PersonaMemory, request: ContextRequest, since: datetime, until: datetime) -> None:
+        self._view = view
+        self._request = request
+        self._since, self._until = since, until
+        self._groups = _groups(events_between(view, since, until))
+        begins = [group[0].at for group in self._groups[1:]]
+        self._moments = [
+            since,
+            *(
+                min(group[-1].at + AFTER_COMMIT, *(begins[place : place + 1] or [until]), until)
+                for place, group in enumerate(self._groups)
+            ),
+        ]
+        self._states: dict[datetime, _State] = {}
+        self._end = time.monotonic() + MAX_SECONDS
+
+    def run(self) -> BehaviourBisect:
+        events = [event for group in self._groups for event in group]
+        last = len(self._groups)
+        differences = list(self._between(0, last)) if last else []
+        differences += self._by_time(self._moments[last], self._until)
+        unknown = dict.fromkeys(NOT_REBUILT[event.kind] for event in events if self._is_unknown(event))
+        failed = dict.fromkeys(reason for state in self._states.values() for reason in state.failed)
+        return BehaviourBisect(
+            self._since,
+            self._until,
+            self._known_since(events),
+            len(events),
+            len(self._states),
+            differences,
+            _items(self._state(self._since), self._state(self._until)),
+            tuple(unknown),
+            tuple(failed),
+        )
+
+    def _between(self, low: int, high: int) -> list[Difference]:
+        """The differences from the moment `low` to the moment `high`, of which there are as many groups between."""
+        before, after = self._moments[low], self._moments[high]
+        if self._state(before) == self._state(after):
+            return []
+        if high - low == 1:
+            return self._of_group(before, self._groups[low], after)
+        if self._is_over():
+            events = [event for group in self._groups[low:high] for event in group]
+            items = _items(self._state(before), self._state(after))
+            return [Difference(before, after, self._named(events, items), len(events), items, is_narrowed=False)]
+        middle = (low + high) // 2
+        return [*self._between(low, middle), *self._between(middle, high)]
+
+    def _of_group(self, before: datetime, group: Sequence[Event], after: datetime) -> list[Difference]:
+        """What the changes of one moment did, and what time alone had done before them."""
+        eve = group[0].at - TRANSACTION
+        by_time = [] if eve <= before or self._is_over() else self._by_time(before, eve)
+        begin = eve if by_time else before
+        items = _items(self._state(begin), self._state(after))
+        if not items:
+            return by_time
+        return [*by_time, Difference(begin, after, self._named(group, items), len(group), items)]
+
+    def _by_time(self, before: datetime, after: datetime) -> list[Difference]:
+        """What differs between two moments with no change between them."""
+        items = _items(self._state(before), self._state(after)) if before < after else ()
+        return [Difference(before, after, (), 0, items)] if items else []
+
+    def _named(self, events: Sequence[Event], items: Sequence[ItemDifference]) -> list[Event]:
+        differ = {(item.type, item.id) for item in items}
+        about = [event for event in events if _item_of(event) in differ] or list(events[:1])
+        return [event_with_author(self._view.agent, event) for event in about[:NAMED_EVENTS]]
+
+    def _known_since(self, events: Sequence[Event]) -> datetime:
+        """From when on the changes of the span are known: older ones may be past their retention, or too many."""
+        if len(events) >= MAX_CHANGES:
+            return max(self._since, events[0].at)
+        purged = ChangeStream.objects.filter(agent=self._view.agent, persona__in=self._view.personas, purged__gt=0)
+        horizon = clock.now() - timedelta(days=settings.CHANGES_RETENTION_DAYS)
+        return horizon if horizon > self._since and purged.exists() else self._since
+
+    def _is_over(self) -> bool:
+        return len(self._states) >= MAX_PROMPTS or time.monotonic() >= self._end
+
+    def _is_unknown(self, event: Event) -> bool:
+        if event.kind == "working.changed":
+            return event.object_id == self._request.session_id
+        return event.kind in NOT_REBUILT
+
+    def _state(self, moment: datetime) -> _State:
+        if moment not in self._states:
+            request = replace(self._request, as_of=moment, dry_run=True, explain=False)
+            record = record_of(material_load(self._view, request_resolve(self._view, request)))
+            items = {
+                _key(item["type"], item["id"]): (section["label"], item.get("text", ""))
+                for section in record.sections
+                for item in section["items"]
+            }
+            failed = tuple(f"{label}: {reason}" for label, reason in record.failed_sections)
+            self._states[moment] = _State(items, failed)
+        return self._states[moment]
+
+
+def _groups(events: Sequence[Event]) -> list[list[Event]]:
+    """Events in the order of time, those of one moment together."""
+    groups: list[list[Event]] = []
+    for event in events:
+        if groups and event.at - groups[-1][-1].at <= SAME_MOMENT:
+            groups[-1].append(event)
+        else:
+            groups.append([event])
+    return groups
+
+
+def _items(before: _State, after: _State) -> list[ItemDifference]:
+    """What differs from one prompt to another; the order of items does not count."""
+    found = []
+    for key in dict.fromkeys([*before.items, *after.items]):
+        was, now = before.items.get(key), after.items.get(key)
+        if was != now:
+            section = (now or was or ("", ""))[0]
+            found.append(ItemDifference(*key, section, was[1] if was else "", now[1] if now else ""))
+    return found
+
+
+def _key(item_type: str, item_id: str) -> Key:
+    """What makes an item the same in two prompts: of the identity a section, whatever its version."""
+    return item_type, item_id.split(":", 1)[0] if item_type == "identity" else item_id
+
+
+def _item_of(event: Event) -> Key:
+    """The item of a prompt that an event is about."""
+    if event.kind == "identity.changed":
+        return "identity", str(event.details.get("section"))
+    return event.object_type, event.object_id
