@@ -129,7 +129,8 @@ MIDDLEWARE = [
     "nousweb.middleware.malformed_requests.WellFormedMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "nousweb.middleware.static_files.StaticFilesMiddleware",
+    "nousweb.middleware.compression.PageCompressionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -188,7 +189,7 @@ STATICFILES_DIRS = [RESOURCES / "static"]
 STATIC_ROOT = DATA_DIR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "staticfiles": {"BACKEND": "nousweb.middleware.static_files.HashedStaticFiles"},
 }
 WHITENOISE_USE_FINDERS = True
 

@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.contrib.staticfiles.handlers import StaticFilesHandler
 from django.db import connection, transaction
 from django.test import TransactionTestCase, override_settings
 from django.utils import timezone
@@ -68,6 +69,14 @@ def _static_files_are_listed_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", once)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _product_serves_its_static_files() -> Iterator[None]:
+    """The live server's own handler of static files would know none of the hashed names."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StaticFilesHandler, "_should_handle", lambda self, path: False)
         yield
 
 

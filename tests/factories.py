@@ -44,10 +44,10 @@ def make_principal(agent: Agent, persona: str = "actor", *, name: str = "", **mo
 
 
 def make_proposal(
-    agent: Agent, by: Principal, section: str = "values", content: str = "Truth first."
+    agent: Agent, by: Principal, section: str = "values", content: str = "Truth first.", reason: str = "Because."
 ) -> ChangeProposal:
     """A pending change of an identity."""
-    found = identity_propose(agent=agent, section=section, content=content, reason="Because.", by=by, wait=True)
+    found = identity_propose(agent=agent, section=section, content=content, reason=reason, by=by, wait=True)
     assert found.proposal is not None
     return found.proposal
 

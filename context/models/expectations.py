@@ -122,7 +122,7 @@ class ExpectationResult(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_state_display()} since {self.since:%Y-%m-%d %H:%M}"
+        return f"{self.get_state_display()} since {self.since:%Y-%m-%d %H:%M} UTC"
 
     @property
     def passed(self) -> bool:
@@ -147,4 +147,4 @@ class ExpectationWatch(models.Model):
         constraints = [models.UniqueConstraint(fields=["agent", "persona"], name="one_expectation_watch")]
 
     def __str__(self) -> str:
-        return f"Checked at {self.checked_at:%Y-%m-%d %H:%M}"
+        return f"Checked at {self.checked_at:%Y-%m-%d %H:%M} UTC"

@@ -80,7 +80,7 @@ class ContextRun(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"Context sent at {self.created_at:%Y-%m-%d %H:%M}"
+        return f"Context sent at {self.created_at:%Y-%m-%d %H:%M} UTC"
 
     def get_absolute_url(self) -> str:
         return reverse("agent_context_run", args=[self.agent.slug, self.pk])

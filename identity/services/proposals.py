@@ -13,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
+from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion, Persona
 from identity.policy.sections import SECTION_POLICY, section_check
 from identity.principal import Principal
 from identity.services.audit import audit_record
@@ -270,7 +270,8 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
     """Take back a decision: the proposal waits again.
 
     An approval can be undone while nothing came after it; its text is replaced by a new version that
-    restores the one before. A rejection can always be undone, and so can keeping what an agent applied
+    restores the one before. What a person applied directly, as a rollback, never waited, and does not wait after its
+    undo either: it is reverted. A rejection can always be undone, and so can keeping what an agent applied
     itself, which waits to be looked over again and stays in force.
 
     With four eyes an approval is not undone by one person, whoever gave it: the text before is proposed, the approved
@@ -286,7 +287,12 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
     elif proposal.status == Status.APPROVED and waits(by):
         return _restore_propose(agent, proposal, by, "")
     elif proposal.status == Status.APPROVED:
-        restored = _restore_before(agent, proposal, by, action="proposal.undo", message="Undo of an approval.")
+        waited = AuditEvent.objects.of_object("changeproposal", proposal.pk).filter(action="proposal.create").exists()
+        undone = "an approval" if waited else "a rollback" if proposal.restores_id else "a change"
+        restored = _restore_before(agent, proposal, by, action="proposal.undo", message=f"Undo of {undone}.")
+        if not waited:
+            _decide(proposal, Status.REVERTED, by, comment=proposal.comment, version=proposal.version)
+            return proposal
         proposal.status, proposal.base_version, proposal.edited = Status.PENDING, restored.version, False
         proposal.version = None
     else:

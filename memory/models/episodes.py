@@ -71,7 +71,7 @@ class Episode(ProjectKeyFields, Memory):
         ]
 
     def __str__(self) -> str:
-        return self.title or f"Episode of {self.started_at:%Y-%m-%d %H:%M}"
+        return self.title or f"Episode of {self.started_at:%Y-%m-%d %H:%M} UTC"
 
     def get_absolute_url(self) -> str:
         return reverse("agent_episode", args=[self.agent.slug, self.pk])

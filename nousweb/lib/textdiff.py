@@ -8,8 +8,8 @@ Run time is bounded, because the texts come from agents:
   characters, or a used-up word budget: lines are marked, words inside them are not.
 - More than ``MAX_MATCH_LINES`` differing lines on either side: they become one removed
   block and one added block.
-- Lines or words that repeat very often are not used to align the two sides, because
-  matching every repetition with every other one takes cubic time.
+- Lines or words that pair up too often, as repeated ones do, are not used to align the two
+  sides, the most repeated first: matching every repetition with every other one takes cubic time.
 """
 
 import re
@@ -30,10 +30,9 @@ WORD_BUDGET = 4_000_000
 # Two lines are the same line, edited, when they share at least this part of their words.
 PAIR_SIMILARITY = 0.4
 
-# How often a repeated line or word may pair up before it no longer anchors an alignment.
-MAX_REPEAT_PAIRS = 256
+# Pairs of equal lines or words that one alignment may weigh against each other; 600 words of prose have about 3,000.
+MAX_PAIRS = 20_000
 
-_TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 _Opcode = tuple[str, int, int, int, int]
@@ -137,7 +136,14 @@ def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[_Opcode]:
 def _matcher(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]:
     """A matcher that does not anchor on items repeated so often that it would crawl."""
     in_old, in_new = Counter(old), Counter(new)
-    repeated = {item for item, times in in_new.items() if times > 1 and times * in_old[item] > MAX_REPEAT_PAIRS}
+    pairs = {item: times * in_old[item] for item, times in in_new.items()}
+    total = sum(pairs.values())
+    repeated = set()
+    for item in sorted(pairs, key=pairs.__getitem__, reverse=True):
+        if total <= MAX_PAIRS or pairs[item] <= 1:
+            break
+        repeated.add(item)
+        total -= pairs[item]
     return SequenceMatcher(repeated.__contains__ if repeated else None, old, new, autojunk=False)
 
 
@@ -210,27 +216,61 @@ class _RowBuilder:
         whole = (Span(old, "removed"),), (Span(new, "added"),)
         if max(len(old), len(new)) > MAX_WORD_LINE:
             return whole
-        old_tokens, new_tokens = _TOKEN.findall(old), _TOKEN.findall(new)
-        cost = len(old_tokens) * len(new_tokens)
+        old_words, new_words = _Words(old), _Words(new)
+        cost = len(old_words.texts) * len(new_words.texts)
         if cost > self.word_budget:
             return whole
         self.word_budget -= cost
 
         old_spans: list[Span] = []
         new_spans: list[Span] = []
-        opcodes = _matcher(old_tokens, new_tokens).get_opcodes()
-        for position, (tag, old_from, old_to, new_from, new_to) in enumerate(opcodes):
-            old_text = "".join(old_tokens[old_from:old_to])
-            new_text = "".join(new_tokens[new_from:new_to])
-            # Two changed words read better as one change than as two around a blank.
-            inside = 0 < position < len(opcodes) - 1
-            if tag == "equal" and not (inside and old_text.isspace()):
-                _append(old_spans, old_text, "equal")
-                _append(new_spans, new_text, "equal")
+
+        def put(old_text: str, new_text: str, *, equal: bool) -> None:
+            _append(old_spans, old_text, "equal" if equal else "removed")
+            _append(new_spans, new_text, "equal" if equal else "added")
+
+        def put_blanks(old_text: str, new_text: str) -> None:
+            put(old_text, new_text, equal=old_text == new_text)
+
+        # Words alone are aligned: blanks are alike everywhere and would align anything with anything.
+        for tag, old_from, old_to, new_from, new_to in _opcodes(old_words.texts, new_words.texts):
+            if tag == "equal":
+                for offset in range(old_to - old_from):
+                    put_blanks(old_words.blanks[old_from + offset], new_words.blanks[new_from + offset])
+                    word = old_words.texts[old_from + offset]
+                    put(word, word, equal=True)
+                continue
+            if old_from < old_to and new_from < new_to:
+                put_blanks(old_words.blanks[old_from], new_words.blanks[new_from])
+                put(old_words.inside(old_from, old_to), new_words.inside(new_from, new_to), equal=False)
             else:
-                _append(old_spans, old_text, "removed")
-                _append(new_spans, new_text, "added")
+                put(old_words.before(old_from, old_to), new_words.before(new_from, new_to), equal=False)
+        put_blanks(old_words.blanks[-1], new_words.blanks[-1])
         return tuple(old_spans), tuple(new_spans)
+
+
+class _Words:
+    """The words of a line, and the blanks before each of them and after the last one."""
+
+    def __init__(self, line: str) -> None:
+        self.texts: list[str] = []
+        self.blanks: list[str] = []
+        end = 0
+        for found in _WORD.finditer(line):
+            self.texts.append(found.group())
+            self.blanks.append(line[end : found.start()])
+            end = found.end()
+        self.blanks.append(line[end:])
+
+    def before(self, start: int, stop: int) -> str:
+        """These words, each with the blanks before it."""
+        return "".join(
+            blank + word for blank, word in zip(self.blanks[start:stop], self.texts[start:stop], strict=True)
+        )
+
+    def inside(self, start: int, stop: int) -> str:
+        """These words with the blanks between them."""
+        return self.before(start, stop)[len(self.blanks[start]) :]
 
 
 def _append(spans: list[Span], text: str, kind: SpanKind) -> None:

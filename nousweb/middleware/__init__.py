@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
-from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.functional import SimpleLazyObject
 
 from identity.principal import Principal, acting
 from nousweb.database.outages import outage_of, outage_page
 from nousweb.lib.errors import DomainError, Unavailable
 from nousweb.lib.problem_documents import for_programs, problem, problem_of_status
+from nousweb.middleware.addresses import page_above, page_sending
 from nousweb.monitoring.metrics import observe_request
 
 Handler = Callable[[HttpRequest], HttpResponse]
@@ -75,10 +75,13 @@ class ConsoleLoginMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.path.startswith(OPEN_PATHS) or request.user.is_authenticated:
             return self.get_response(request)
+        # After the login comes the page with the form, which is not the address that the form goes to.
+        safe = request.method in ("GET", "HEAD") and not request.headers.get("HX-Request")
+        login = redirect_to_login(request.get_full_path() if safe else page_sending(request))
         if request.headers.get("HX-Request"):
             # A fragment must not be replaced by a login form.
-            return HttpResponse(status=401, headers={"HX-Redirect": settings.LOGIN_URL})
-        return redirect_to_login(request.get_full_path())
+            return HttpResponse(status=401, headers={"HX-Redirect": login["Location"]})
+        return login
 
 
 class PrincipalMiddleware:
@@ -108,6 +111,10 @@ class DomainErrorMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
+        if response.status_code == 405 and request.method in ("GET", "HEAD") and _from_address_bar(request):
+            # What only takes forms has no page: reloaded, or opened after a login, it leads to the one above it.
+            query = request.META.get("QUERY_STRING", "")
+            return redirect(page_above(request.path) + (f"?{query}" if query else ""))
         if response.status_code not in (404, 405) or not for_programs(request):
             return response
         page = response.get("Content-Type", "").startswith("text/html")
@@ -128,6 +135,11 @@ class DomainErrorMiddleware:
         return render(
             request,
             "refused.html",
-            {"title": exception.title, "detail": exception.detail},
+            {"title": exception.title, "detail": exception.detail, "above": page_above(request.path)},
             status=exception.status,
         )
+
+
+def _from_address_bar(request: HttpRequest) -> bool:
+    """Whether a browser asks for a page of the console, by an address that was typed, reloaded or followed."""
+    return "text/html" in request.headers.get("Accept", "") and not request.path.startswith(OPEN_PATHS)

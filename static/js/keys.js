@@ -1,8 +1,9 @@
-// Single-key shortcuts. Markup declares them: data-key on what a key activates,
-// data-keylist on a list that j and k walk through, data-keylist="open" on one whose
-// rows open as they are reached.
+// Single-key shortcuts. The registry of nousweb/console/common/shortcut_keys.py comes with the page; markup names what a
+// key activates (data-key), and data-keylist stands on a list that one walks through by key,
+// data-keylist="open" on one whose rows open as they are reached.
 
 const STORE = "nous-keys";
+const { keys, meanings } = JSON.parse(document.body.dataset.shortcuts);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 const dialog = document.getElementById("keyhelp");
 const enabledBox = document.getElementById("keyhelp-enabled");
@@ -89,15 +90,13 @@ function showHelp() {
     if (!visible(element) || rows.has(element.dataset.key)) continue;
     const copy = element.cloneNode(true);
     for (const kbd of $$("kbd", copy)) kbd.remove();
-    rows.set(element.dataset.key, element.dataset.keyLabel || element.getAttribute("aria-label") || copy.textContent.trim() || element.getAttribute("placeholder") || "Activate");
+    rows.set(element.dataset.key, element.dataset.keyLabel || element.getAttribute("aria-label") || copy.textContent.trim() || element.getAttribute("placeholder") || meanings[element.dataset.key]);
   }
   if (itemsOf(list()).length) {
-    rows.set("j", "Next in the list");
-    rows.set("k", "Previous in the list");
-    rows.set("Enter", "Open the selected one");
-    if (list().querySelector("input[type=checkbox]")) rows.set("x", "Tick the selected one");
+    for (const name of ["next", "previous", "open"]) rows.set(keys[name], meanings[keys[name]]);
+    if (list().querySelector("input[type=checkbox]")) rows.set(keys.select, meanings[keys.select]);
   }
-  rows.set("?", "This help");
+  rows.set(keys.help, meanings[keys.help]);
   const entries = [...rows].flatMap(([key, label]) => {
     const term = document.createElement("dt");
     term.textContent = label;
@@ -136,15 +135,15 @@ document.addEventListener("keydown", (event) => {
       const unfolded = declared.matches("summary") && declared.parentElement.open && declared.parentElement;
       if (unfolded) $$("input:not([type=hidden]), textarea, select", unfolded).find(visible)?.focus();
     }
-  } else if (key === "?") {
+  } else if (key === keys.help) {
     showHelp();
-  } else if (key === "j" || key === "k") {
-    if (!move(key === "j" ? 1 : -1)) return;
-  } else if (key === "x") {
+  } else if (key === keys.next || key === keys.previous) {
+    if (!move(key === keys.next ? 1 : -1)) return;
+  } else if (key === keys.select) {
     const box = selectedItem()?.querySelector("input[type=checkbox]");
     if (!box) return;
     box.click();
-  } else if (key === "Enter" && !event.repeat) {
+  } else if (key === keys.open && !event.repeat) {
     // A focused link or button already does this by itself.
     const item = selectedItem();
     if (!item || document.activeElement?.matches("a, button, summary, input")) return;

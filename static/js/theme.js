@@ -11,3 +11,11 @@ document.addEventListener("click", (event) => {
   const secure = location.protocol === "https:" ? "; Secure" : "";
   document.cookie = `theme=${root.dataset.theme}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
 });
+
+// How differences are laid out stays as it was chosen last.
+document.addEventListener("click", (event) => {
+  const choice = event.target.closest?.("a[data-layout]");
+  if (!choice) return;
+  const secure = location.protocol === "https:" ? "; Secure" : "";
+  document.cookie = `layout=${choice.dataset.layout}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
+});

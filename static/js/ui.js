@@ -11,6 +11,14 @@ if (head) {
   }).observe(head);
 }
 
+// A rail that is longer than the window shows the page one is on.
+const here = document.querySelector(".rail-scroll [aria-current=page]");
+if (here) {
+  const rail = here.closest(".rail-scroll");
+  const [place, frame] = [here.getBoundingClientRect(), rail.getBoundingClientRect()];
+  if (place.bottom > frame.bottom || place.top < frame.top) rail.scrollTop += place.top - frame.top - frame.height / 2;
+}
+
 // Messages and popovers.
 document.addEventListener("click", (event) => {
   const dismiss = event.target.closest("[data-dismiss]");

@@ -280,7 +280,7 @@ POST   agent_procedure_use   login no    in    in    login login login login log
 POST   agent_index_retry     login no    in    in    login login login login login
 GET    memory_review         login in    in    in    login login login login login
 GET    memory_review_detail       login in    in    in    login login login login login
-POST   memory_review_resolve login no   in    in    login login login login login
+POST   memory_review_detail  login no    in    in    login login login login login
 POST   memory_review_undo  login no    in    in    login login login login login
 POST   memory_review_bulk    login no    in    in    login login login login login
 POST   memory_review_batch_undo login no in    in    login login login login login
@@ -327,7 +327,7 @@ POST   review_bulk           login no    in    in    login login login login log
 POST   review_batch_undo     login no    in    in    login login login login login
 GET    proposal              login in    in    in    login login login login login
 POST   proposal_preview      login in    in    in    login login login login login
-POST   proposal_decide       login no    in    in    login login login login login
+POST   proposal              login no    in    in    login login login login login
 POST   proposal_undo         login no    in    in    login login login login login
 GET    audit                 login in    in    in    login login login login login
 GET    audit_event           login in    in    in    login login login login login
@@ -335,7 +335,7 @@ GET    audit_event           login in    in    in    login login login login log
 FORMS = {
     "agent_context_item": {"action": "pin"},
     "section_propose": {"content": "Care.", "base_version": "1"},
-    "proposal_decide": {"action": "approve"},
+    "proposal": {"action": "approve"},
     "review_bulk": {"action": "approve"},
 }
 

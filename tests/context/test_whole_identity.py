@@ -44,7 +44,7 @@ def test_approved_preferences_beyond_the_budget_are_in_the_next_prompt_whole(cal
     assert "Preference number 1 " not in asked(caller)["system_prompt"]
     proposal = ChangeProposal.objects.get(pk=answer.json()["proposal"]["id"])
     data = {"action": "approve", "base_version": str(proposal.base_version)}
-    assert browser(bob).post(reverse("proposal_decide", args=[proposal.pk]), data).status_code == 302
+    assert browser(bob).post(reverse("proposal", args=[proposal.pk]), data).status_code == 302
     body = asked(caller)
     assert body["sections"][0]["tokens"] > body["sections"][0]["budget"] == 300
     assert PREFERENCES in body["system_prompt"]

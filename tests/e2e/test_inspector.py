@@ -65,7 +65,7 @@ def test_inspector_candidate_is_explained_pinned_and_replayed(
     page.get_by_role("button", name="Pin it").click()
     expect(page.get_by_role("button", name="Remove the pin")).to_be_visible()
     assert ContextPin.objects.get().item_id == str(fact.pk)
-    page.keyboard.press("t")
+    page.keyboard.press("o")
     page.wait_for_url("**/context/?input=Why+did*")
     expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
     expect(page.get_by_role("row").filter(has_text="replica lagged").first).to_contain_text("pinned")
@@ -180,7 +180,7 @@ def test_impact_of_each_resolution_of_a_review(
     page = log_in(bob)
     page.goto(reverse("memory_review_detail", args=[asked]))
     offer = page.get_by_role("region", name="Blast radius")
-    offer.get_by_role("link", name="New replaces old").click()
+    offer.get_by_role("link", name="Preview “New replaces old”").click()
     expect(page.locator(".blast")).to_contain_text("1 of 1 prompt would change")
     page.get_by_text("Merge into one text").click()
     page.get_by_label("Merged text").fill("The nightly job touches the archive on Sundays.")
@@ -248,7 +248,7 @@ def test_impact_of_a_selection_is_one_replay(
     expect(page.locator(".diff")).to_contain_text("Truth first.")
     page.goto(reverse("memory_review"))
     page.get_by_label("Select all on this page").check()
-    page.get_by_role("button", name="Blast radius of New replaces old").click()
+    page.get_by_role("button", name="Preview “New replaces old”").click()
     expect(page.locator(".blast")).to_contain_text("1 of 2 prompts would change")
     assert MemoryReview.objects.get().status == "pending"
 

@@ -58,7 +58,7 @@ def test_facts_are_walked_and_confirmed_by_keyboard(log_in: LogIn, bob: User, fa
     expect(page.get_by_role("heading", level=1)).to_contain_text("Sea")
     # The heading is there before the script that hears keys.
     page.wait_for_load_state()
-    page.keyboard.press("c")
+    page.keyboard.press("+")
     page.get_by_role("button", name="Confirm fact").click()
     expect(page.get_by_text("Confirmed the fact.")).to_be_visible()
     assert Fact.objects.get(subject="Sea").confirmation_count == 1

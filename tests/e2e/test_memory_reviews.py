@@ -34,7 +34,7 @@ def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
     for words in ("New replaces old", "Both true", "Merge into one text"):
         expect(page.locator("#keyhelp")).to_contain_text(words)
     page.keyboard.press("Escape")
-    page.keyboard.press("n")
+    page.keyboard.press("2")
     expect(page.locator(".review-undo")).to_contain_text("New replaces old")
     assert [fact.content for fact in Fact.objects.active()] == [NEW]
 
@@ -70,7 +70,7 @@ def test_review_resolutions_advance_and_are_undone_by_key(
     page.goto("/review/memory/")
     page.get_by_role("link", name="Start answering").click()
     page.wait_for_load_state("load")
-    page.keyboard.press("b")
+    page.keyboard.press("5")
     expect(page.get_by_role("heading", level=1)).to_contain_text("ledger job")
     page.wait_for_load_state("load")
     page.keyboard.press("u")

@@ -50,7 +50,7 @@ def test_subjects_are_merged_undone_and_split_by_key(log_in: Callable[..., Page]
     page.keyboard.press("Enter")
     expect(page.get_by_text("means “Tim” from now on")).to_be_visible()
     page.wait_for_load_state("load")
-    page.keyboard.press("s")
+    page.keyboard.press("l")
     expect(page.get_by_role("checkbox", name="Tim", exact=True)).to_be_focused()
     page.keyboard.press("Tab")
     page.keyboard.press("Space")

@@ -243,6 +243,24 @@ def test_undo_of_a_first_version_restores_the_empty_section(ada, actor, reviewer
     assert (now.version, now.content, now.restores) == (2, "", None)
 
 
+def test_undo_of_a_rollback_files_no_proposal(ada, reviewer):
+    for content in ("One.", "Two."):
+        identity_propose(agent=ada, section="values", content=content, by=reviewer)
+    rolled = identity_rollback(agent=ada, section="values", to_version=1, by=reviewer).proposal
+    undone = proposal_undo(proposal=rolled, by=reviewer)
+    assert (undone.status, undone.reviewer_name) == (Status.REVERTED, reviewer.name)
+    assert (current(ada, "values").content, current(ada, "values").version) == ("Two.", 4)
+    assert not ChangeProposal.objects.pending().exists()
+    with pytest.raises(Conflict, match="nothing to undo"):
+        proposal_undo(proposal=rolled, by=reviewer)
+
+
+def test_undo_of_a_change_applied_at_once_files_no_proposal(ada, reviewer):
+    applied = identity_propose(agent=ada, section="values", content="One.", by=reviewer).proposal
+    assert proposal_undo(proposal=applied, by=reviewer).status == Status.REVERTED
+    assert not ChangeProposal.objects.pending().exists()
+
+
 def test_undo_of_an_approval_after_a_later_change_is_refused(ada, pending, reviewer):
     proposal_approve(proposal=pending, by=reviewer)
     identity_propose(agent=ada, section="character", content="Later.", by=reviewer)

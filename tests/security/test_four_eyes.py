@@ -55,7 +55,7 @@ class Alone:
         return self.browser.post(reverse(page, args=args), form | self.csrf).status_code
 
     def decide(self, proposal: ChangeProposal, action: str = "approve", **form: object) -> int:
-        return self.post("proposal_decide", proposal.pk, action=action, **form)
+        return self.post("proposal", proposal.pk, action=action, **form)
 
     def approves_all(self) -> None:
         """One by one, with words of their own, on top of what is current, and in bulk."""

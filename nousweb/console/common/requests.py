@@ -28,8 +28,8 @@ def section_named(name: str) -> Section:
 
 
 def layout_of(request: HttpRequest) -> Literal["split", "unified"]:
-    """How ?layout= asks for a diff to be laid out."""
-    return "unified" if request.GET.get("layout") == "unified" else "split"
+    """How ?layout= asks for a diff to be laid out, or else how this browser has it, as its cookie says."""
+    return "unified" if request.GET.get("layout", request.COOKIES.get("layout")) == "unified" else "split"
 
 
 def form_refuse(form: forms.Form, error: Invalid, **fields: str) -> None:

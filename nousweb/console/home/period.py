@@ -63,7 +63,7 @@ class Period:
 
     def name(self, moment: datetime) -> str:
         """An hour or day as the charts and their tables name it."""
-        return f"{moment:%H:%M}" if self.days == 1 else f"{moment:%a} {moment.day} {moment:%b}"
+        return f"{moment:%H:%M} UTC" if self.days == 1 else f"{moment:%a} {moment.day} {moment:%b}"
 
     def short(self, moment: datetime) -> str:
         """The same as short as an axis needs it."""

@@ -6,6 +6,7 @@ from django import forms
 
 from identity.models import Agent, AgentKind
 from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS
+from nousweb.console.common.shortcut_keys import SHORTCUTS
 
 
 class AgentSearchForm(forms.Form):
@@ -14,7 +15,7 @@ class AgentSearchForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["q"].widget.attrs.update(
-            {"type": "search", "placeholder": "Name or slug", "data-key": "/", "data-key-label": "Search agents"}
+            {"type": "search", "placeholder": "Name or slug", "data-key": SHORTCUTS["search"].key}
         )
 
 

@@ -29,7 +29,6 @@ urlpatterns = [
     path("review/undo/<uuid:batch>/", review.review_batch_undo, name="review_batch_undo"),
     path("review/<uuid:pk>/", review.proposal, name="proposal"),
     path("review/<uuid:pk>/preview/", review.proposal_preview, name="proposal_preview"),
-    path("review/<uuid:pk>/decide/", review.proposal_decide, name="proposal_decide"),
     path("review/<uuid:pk>/undo/", review.proposal_undo_view, name="proposal_undo"),
     path("audit/", audit.audit, name="audit"),
     path("audit/<int:pk>/", audit.audit_event, name="audit_event"),

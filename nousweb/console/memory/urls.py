@@ -27,7 +27,6 @@ urlpatterns = [
     path("review/memory/decide/", reviews.memory_review_bulk, name="memory_review_bulk"),
     path("review/memory/undo/<uuid:batch>/", reviews.memory_review_batch_undo, name="memory_review_batch_undo"),
     path("review/memory/<uuid:pk>/", reviews.memory_review_detail, name="memory_review_detail"),
-    path("review/memory/<uuid:pk>/decide/", reviews.memory_review_resolve, name="memory_review_resolve"),
     path("review/memory/<uuid:pk>/undo/", reviews.memory_review_undo, name="memory_review_undo"),
     path("lifecycle/", jobs.lifecycle, name="lifecycle"),
     path("lifecycle/runs/<int:pk>/retry/", jobs.lifecycle_retry, name="lifecycle_retry"),

@@ -11,8 +11,10 @@ from django.core.paginator import Paginator
 from django.forms import BoundField, CheckboxInput
 from django.template import Context
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from nousweb.console.common.shortcut_keys import SHORTCUTS, keys_by_name, meanings_by_key
 from nousweb.console.context.labels import section_words
 
 register = template.Library()
@@ -41,8 +43,8 @@ def section_label(name: str) -> str:
 
 @register.filter
 def dt(value: dt_module.datetime | None) -> str:
-    """Local time that sorts as text: "2026-03-04 15:07"."""
-    return timezone.localtime(_aware(value)).strftime("%Y-%m-%d %H:%M") if value else ""
+    """Local time that sorts as text, with its zone: "2026-03-04 15:07 UTC"."""
+    return timezone.localtime(_aware(value)).strftime("%Y-%m-%d %H:%M %Z") if value else ""
 
 
 def _aware(value: dt_module.datetime) -> dt_module.datetime:
@@ -165,6 +167,25 @@ HTMX_CONFIG = {
 def htmx_config() -> str:
     """What htmx may do on a page, for its `meta` element."""
     return json.dumps(HTMX_CONFIG)
+
+
+@register.simple_tag
+def key(name: str, label: str = "") -> SafeString:
+    """The attributes of what a shortcut presses; `label` says in the help what it does here, else its own words do."""
+    attribute = format_html('data-key="{}"', SHORTCUTS[name].key)
+    return format_html('{} data-key-label="{}"', attribute, label) if label else attribute
+
+
+@register.simple_tag
+def kbd(name: str) -> SafeString:
+    """The key of a shortcut as it is printed."""
+    return format_html("<kbd>{}</kbd>", SHORTCUTS[name].key)
+
+
+@register.simple_tag
+def key_registry() -> str:
+    """All shortcuts for the script: keys by name, and what each key means."""
+    return json.dumps({"keys": keys_by_name(), "meanings": meanings_by_key()})
 
 
 @register.simple_tag

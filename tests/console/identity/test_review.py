@@ -27,7 +27,7 @@ def applied(agent: Agent, by: Principal, content: str = "Tables, not prose.") ->
 
 
 def decide(user: User, proposal: ChangeProposal, action: str, query: str = "", **data: Any) -> Any:
-    url = reverse("proposal_decide", args=[proposal.pk]) + query
+    url = reverse("proposal", args=[proposal.pk]) + query
     return browser(user).post(url, {"action": action, **data})
 
 
@@ -103,7 +103,7 @@ def test_review_decision_is_refused_to_viewers(ada: Agent, actor: Principal, ali
 
 def test_review_decision_needs_its_csrf_token(ada: Agent, actor: Principal, bob: User) -> None:
     proposal = make_proposal(ada, actor)
-    refused = signed_in(bob).post(reverse("proposal_decide", args=[proposal.pk]), {"action": "approve"})
+    refused = signed_in(bob).post(reverse("proposal", args=[proposal.pk]), {"action": "approve"})
     assert refused.status_code == 403
     assert now(proposal).status == Status.PENDING
 

@@ -72,3 +72,19 @@ def test_question_says_whose_word_each_fact_is_and_where_it_holds(ada, actor, re
     told = re.findall(r"<dt>Whose word</dt> <dd>([^<]+)</dd>", page)
     assert told == ["people&#x27;s", "the agent&#x27;s"]
     assert "apollo" in page
+
+
+def test_buttons_that_preview_and_buttons_that_commit_have_different_words(questions, bob):
+    pages = ["/review/memory/", *(f"/review/memory/{question.pk}/" for question in MemoryReview.objects.all()[:3])]
+    for address in pages:
+        page = browser(bob).get(address).content.decode()
+        words = {"preview": set(), "commit": set()}
+        for tag, inside in re.findall(r"<((?:button|a)\b[^>]*)>(.*?)</(?:button|a)>", page, re.S):
+            said = " ".join(re.sub(r"<kbd>.*?</kbd>|<[^>]+>", "", inside).split())
+            if "blast" in tag:
+                words["preview"].add(said)
+            elif 'name="answer"' in tag:
+                words["commit"].add(said)
+        assert words["preview"], address
+        assert words["commit"], address
+        assert not words["preview"] & words["commit"], address

@@ -100,12 +100,6 @@ def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
                 "comparison": compare(slug, a.shown.record, b.shown.record),
                 "sides": [("A", a), ("B", b)],
             }
-    layouts = []
-    for layout in ("split", "unified"):
-        query = request.GET.copy()
-        query["layout"] = layout
-        layouts.append((layout.title(), layout == context["layout"], f"?{query.urlencode()}"))
-    context["layout_urls"] = layouts
     status = 422 if context.get("refusal") or (asked and (a_form.errors or b_form.errors)) else 200
     return render(request, "context/compare.html", context, status=status)
 
@@ -140,4 +134,4 @@ def _side(run: ContextRun, by: Principal, form: SideForm, now: bool) -> Side:
 
 
 def _moment(moment: datetime) -> str:
-    return timezone.localtime(moment).strftime("%Y-%m-%d %H:%M")
+    return timezone.localtime(moment).strftime("%Y-%m-%d %H:%M %Z")

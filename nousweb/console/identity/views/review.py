@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from context.what_if.identity_delivery import IdentityDelivery
 from context.what_if.scenarios import proposal_overrides
@@ -139,11 +139,14 @@ def review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
     return redirect(_queue_url(QueueFilter.of(request.GET)))
 
 
-@require_safe
+@require_http_methods(["GET", "HEAD", "POST"])
 def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One proposal, with everything that a decision needs."""
+    """One proposal, with everything that a decision needs; its form comes back here, so that no refusal stands at an
+    address that cannot be opened again."""
     by = principal_of(request)
     by.require(VIEW)
+    if request.method == "POST":
+        return _proposal_decide(request, pk, by)
     return _proposal_page(request, _item_get(pk, by), by)
 
 
@@ -160,11 +163,8 @@ def proposal_preview(request: HttpRequest, pk: UUID) -> HttpResponse:
     )
 
 
-@require_POST
-def proposal_decide(request: HttpRequest, pk: UUID) -> HttpResponse:
+def _proposal_decide(request: HttpRequest, pk: UUID, by: Principal) -> HttpResponse:
     """Take one decision, then show what is next; a refusal shows the proposal again with what was typed."""
-    by = principal_of(request)
-    by.require(VIEW)
     item = _item_get(pk, by)
     action = request.POST.get("action", "")
     comment = request.POST.get("comment", "")
@@ -198,10 +198,13 @@ def proposal_undo_view(request: HttpRequest, pk: UUID) -> HttpResponse:
     try:
         undone = proposal_undo(proposal=item.proposal, by=by)
     except Conflict as error:
-        return _proposal_page(request, _item_get(pk, by), by, refusal=error)
-    if undone.pk == pk:
+        messages.error(request, error.detail)
+        undone = None
+    if undone is not None and undone.status == Status.REVERTED:
+        messages.success(request, f"Took back the change of {item.title}: the text before is in force again.")
+    elif undone is not None and undone.pk == pk:
         messages.success(request, f"Took back the decision on {item.title}.")
-    else:
+    elif undone is not None:
         messages.success(request, f"Proposed to restore the text before, for {item.title}. {ANOTHER}")
     return redirect(f"{reverse('proposal', args=[pk])}?{QueueFilter.of(request.GET).query()}")
 
@@ -269,10 +272,6 @@ def _proposal_page(
             "queue": queue,
             "query": queue.query(),
             "layout": layout,
-            "layout_urls": [
-                (label, name == layout, f"?{queue.query(layout=name)}")
-                for name, label in (("unified", "Unified"), ("split", "Split"))
-            ],
             "place": queue.neighbours(target.pk, by),
             "refusal": refusal,
             "edit": {

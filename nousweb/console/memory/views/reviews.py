@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
@@ -47,34 +47,31 @@ KIND_BADGES = {
 
 @dataclass(frozen=True, slots=True)
 class ResolutionButton:
-    """One resolution as a button: its key, its words, and what it does."""
+    """One resolution as a button: its words, and what it does."""
 
     value: str
-    key: str
     label: str
     effect: str
     css_class: str = ""
     changes: bool = True
 
+    @property
+    def shortcut(self) -> str:
+        """The name of its key."""
+        return {"keep": "approve", "reverse": "reject"}.get(self.value, self.value)
+
 
 RESOLUTION_BUTTONS = {
-    Resolution.SAME: ResolutionButton("same", "s", "Same", "The old one is confirmed, the new one merged into it."),
-    Resolution.REPLACE: ResolutionButton(
-        "replace", "n", "New replaces old", "The old one was true until the new one was."
-    ),
-    Resolution.OLD_WRONG: ResolutionButton(
-        "old_wrong", "w", "Old was wrong", "The old one never was true.", "btn-danger"
-    ),
-    Resolution.NEW_WRONG: ResolutionButton(
-        "new_wrong", "x", "New is wrong", "The new one never was true.", "btn-danger"
-    ),
+    Resolution.SAME: ResolutionButton("same", "Same", "The old one is confirmed, the new one merged into it."),
+    Resolution.REPLACE: ResolutionButton("replace", "New replaces old", "The old one was true until the new one was."),
+    Resolution.OLD_WRONG: ResolutionButton("old_wrong", "Old was wrong", "The old one never was true.", "btn-danger"),
+    Resolution.NEW_WRONG: ResolutionButton("new_wrong", "New is wrong", "The new one never was true.", "btn-danger"),
     Resolution.BOTH: ResolutionButton(
-        "both", "b", "Both true", "Nothing changes, and the pair is not asked about again.", changes=False
+        "both", "Both true", "Nothing changes, and the pair is not asked about again.", changes=False
     ),
-    Resolution.KEEP: ResolutionButton("keep", "a", "Keep", "It stays as it is.", changes=False),
+    Resolution.KEEP: ResolutionButton("keep", "Keep", "It stays as it is.", changes=False),
     Resolution.REVERSE: ResolutionButton(
         "reverse",
-        "r",
         "Reverse",
         "A censor warns again, until as many more matches; a fact that was found wrong holds after all.",
         "btn-danger",
@@ -82,22 +79,22 @@ RESOLUTION_BUTTONS = {
 }
 """Beside these, "merge" has a form of its own."""
 DIFFERENT = ResolutionButton(
-    "different", "d", "Two things", "Nothing changes, and the pair is not asked about again.", changes=False
+    "different", "Two things", "Nothing changes, and the pair is not asked about again.", changes=False
 )
 BULK_BUTTONS = {**RESOLUTION_BUTTONS, Resolution.DIFFERENT: DIFFERENT}
 BUTTONS_OF_KIND = {
     (Kind.SAME_SUBJECT, Resolution.SAME): ResolutionButton(
-        "same", "s", "Same thing", "The newer name becomes a spelling of the older one; facts stay as they are."
+        "same", "Same thing", "The newer name becomes a spelling of the older one; facts stay as they are."
     ),
     (Kind.SAME_SUBJECT, Resolution.DIFFERENT): DIFFERENT,
     (Kind.REPEATED, Resolution.SAME): ResolutionButton(
-        "same", "s", "Same thing", "Both subjects are one thing and are merged; the known fact is confirmed."
+        "same", "Same thing", "Both subjects are one thing and are merged; the known fact is confirmed."
     ),
     (Kind.REPEATED, Resolution.BOTH): ResolutionButton(
-        "both", "b", "Holds of both", "It is stored for the other subject too."
+        "both", "Holds of both", "It is stored for the other subject too."
     ),
     (Kind.REPEATED, Resolution.NEW_WRONG): ResolutionButton(
-        "new_wrong", "x", "Not of this one", "It is not stored, and not asked about again.", "btn-danger", False
+        "new_wrong", "Not of this one", "It is not stored, and not asked about again.", "btn-danger", False
     ),
 }
 """Where the same answer has other words."""
@@ -147,18 +144,19 @@ def memory_review(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_safe
+@require_http_methods(["GET", "HEAD", "POST"])
 def memory_review_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """One review with everything that its resolution needs."""
+    """One review with everything that its resolution needs; its form comes back here, so that no refusal stands at an
+    address that cannot be opened again."""
     by = principal_of(request)
     by.require(VIEW)
+    if request.method == "POST":
+        return _review_resolve(request, pk, by)
     return _review_page(request, by, _get(by, pk))
 
 
-@require_POST
-def memory_review_resolve(request: HttpRequest, pk: UUID) -> HttpResponse:
+def _review_resolve(request: HttpRequest, pk: UUID, by: Principal) -> HttpResponse:
     """Resolve one review and go on to the next; a refusal shows this one again with what was typed."""
-    by = principal_of(request)
     by.require(REVIEW)
     review = _get(by, pk)
     queue = ReviewQueue.of(request)
@@ -186,9 +184,9 @@ def memory_review_undo(request: HttpRequest, pk: UUID) -> HttpResponse:
     review = _get(by, pk)
     try:
         review_undo(review=review, by=by)
+        messages.success(request, "Undid the resolution; the review is pending again.")
     except DomainError as error:
-        return _review_page(request, by, _get(by, pk), refusal=error)
-    messages.success(request, "Undid the resolution; the review is pending again.")
+        messages.error(request, error.detail)
     queue = ReviewQueue.of(request)
     return redirect(
         f"{reverse('memory_review_detail', args=[pk])}?{ReviewQueue('pending', queue.agent, queue.kind).query()}"

@@ -16,6 +16,7 @@ from memory.types import MEMORY_TYPES
 from nousweb.console.common.memory_types import memory_url
 from nousweb.console.common.pagination import query_without
 from nousweb.console.common.requests import form_refuse
+from nousweb.console.common.shortcut_keys import SHORTCUTS
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS, MAX_QUERY_CHARACTERS
@@ -36,9 +37,7 @@ class SearchForm(forms.Form):
     q = forms.CharField(
         max_length=MAX_QUERY_CHARACTERS,
         label="Question or words",
-        widget=forms.TextInput(
-            attrs={"type": "search", "autocomplete": "off", "data-key": "/", "data-key-label": "Search"}
-        ),
+        widget=forms.TextInput(attrs={"type": "search", "autocomplete": "off", "data-key": SHORTCUTS["search"].key}),
     )
     type = forms.ChoiceField(required=False, choices=[("", "Every type"), *ItemType.choices], label="Type")
     project = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS, label="Project")

@@ -1,0 +1,66 @@
+"""The console's single-key shortcuts: one registry, from which buttons, script and help take their keys.
+
+A key means one thing on all pages. Templates name a shortcut and never write a key: `{% key "approve" %}` stands on
+what it presses, `{% kbd "approve" %}` where it is printed.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """A key as `KeyboardEvent.key` names it, and what it means wherever it is there."""
+
+    key: str
+    meaning: str
+
+
+SHORTCUTS: dict[str, Shortcut] = {
+    "next": Shortcut("j", "Next"),
+    "previous": Shortcut("k", "Previous"),
+    "open": Shortcut("Enter", "Open the selected one"),
+    "select": Shortcut("x", "Tick the selected one"),
+    "help": Shortcut("?", "This help"),
+    "search": Shortcut("/", "Search"),
+    "inbox": Shortcut("g", "Go to what waits for you"),
+    "approve": Shortcut("a", "Approve, or keep as it is"),
+    "reject": Shortcut("r", "Reject, or take back what happened by itself"),
+    "undo": Shortcut("u", "Undo the last decision or change"),
+    "comment": Shortcut("c", "Write a comment"),
+    "edit": Shortcut("e", "Edit"),
+    "layout": Shortcut("v", "Other layout of the difference"),
+    "merge": Shortcut("m", "Merge into one"),
+    "new": Shortcut("n", "Add a new one"),
+    "history": Shortcut("h", "History"),
+    "inspect": Shortcut("o", "Open in the inspector"),
+    "memory": Shortcut("w", "Go to the memory itself"),
+    "impact": Shortcut("b", "Show the blast radius"),
+    "try": Shortcut("t", "Try it"),
+    "run": Shortcut("q", "Run it again now"),
+    "compare": Shortcut("d", "Show the difference"),
+    "swap": Shortcut("f", "Swap the two sides"),
+    "pin": Shortcut("p", "Pin, or remove the pin"),
+    "copy": Shortcut("y", "Make a copy"),
+    "close": Shortcut("z", "Close it"),
+    "supersede": Shortcut("s", "Put a newer one in its place"),
+    "split": Shortcut("l", "Split into two"),
+    "restore": Shortcut("i", "Put it in force again"),
+    "right": Shortcut("+", "Say that it is right"),
+    "wrong": Shortcut("-", "Say that it is wrong"),
+    "same": Shortcut("1", "Answer: the same"),
+    "replace": Shortcut("2", "Answer: the new one replaces the old one"),
+    "old_wrong": Shortcut("3", "Answer: the old one was wrong"),
+    "new_wrong": Shortcut("4", "Answer: the new one is wrong"),
+    "both": Shortcut("5", "Answer: both hold"),
+    "different": Shortcut("6", "Answer: two things"),
+}
+
+
+def keys_by_name() -> dict[str, str]:
+    """The key of each shortcut, as the script needs them."""
+    return {name: shortcut.key for name, shortcut in SHORTCUTS.items()}
+
+
+def meanings_by_key() -> dict[str, str]:
+    """The meaning of each key, as the help prints it where a page says nothing of its own."""
+    return {shortcut.key: shortcut.meaning for shortcut in SHORTCUTS.values()}

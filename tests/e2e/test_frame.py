@@ -1,0 +1,52 @@
+"""What all pages share: they fit the window, show where one is, and lead on from where nothing is."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from identity.models import Agent
+from identity.principal import Principal
+from tests.factories import make_proposal
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+LogIn = Callable[..., Page]
+LONG = "It read the whole manual of the lighthouse twice and wants to keep what it learned of the lamp. " * 8
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 768, 390])
+def test_long_reason_leaves_the_identity_page_in_its_window(
+    log_in: LogIn, ada: Agent, actor: Principal, bob: User, width: int
+) -> None:
+    make_proposal(ada, actor, "values", reason=LONG)
+    make_proposal(ada, actor, "boundaries", reason="x" * 400)
+    page = log_in(bob, width=width)
+    page.goto("/agents/ada/identity/")
+    expect(page.locator(".identity-waiting a").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for panel in page.locator(".identity-section").all():
+        box, column = panel.bounding_box(), page.locator(".identity-sections").bounding_box()
+        assert box is not None
+        assert column is not None
+        assert box["width"] <= column["width"] + 1
+
+
+def test_rail_shows_the_page_that_one_is_on(log_in: LogIn, ada: Agent, bob: User) -> None:
+    page = log_in(bob, height=420)
+    page.goto("/agents/ada/index/")
+    here = page.locator(".rail-scroll [aria-current=page]")
+    expect(here).to_have_count(1)
+    expect(here).to_be_in_viewport(ratio=0.9)
+
+
+def test_nothing_at_an_address_has_ways_on(log_in: LogIn, ada: Agent, bob: User) -> None:
+    page = log_in(bob)
+    answer = page.goto("/agents/ada/facts/nothing-like-this/")
+    assert answer is not None
+    assert answer.status == 404
+    page.get_by_role("link", name="Go up to").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Facts")
+    page.goto("/nothing/")
+    expect(page.locator(".rail")).to_be_visible()
