@@ -5,19 +5,25 @@ from django.db import migrations
 _REPLACE = """
 DO $$
 DECLARE
-    source text := pg_get_functiondef('nous_erase_facts(bigint, uuid[], bigint[], jsonb)'::regprocedure);
+    called regprocedure;
+    source text;
 BEGIN
-    IF strpos(source, $text${before}$text$) = 0 THEN
-        RAISE EXCEPTION 'nous_erase_facts no longer says which records it blanks';
-    END IF;
-    EXECUTE replace(source, $text${before}$text$, $text${after}$text$);
+    FOREACH called IN ARRAY array_remove(ARRAY[
+        to_regprocedure('nous_erase_facts(bigint, uuid[], bigint[], jsonb)'),
+        to_regprocedure('nous_erase_documents(bigint, uuid[], bigint[], jsonb)')], NULL) LOOP
+        source := pg_get_functiondef(called);
+        IF strpos(source, $text${before}$text$) = 0 THEN
+            RAISE EXCEPTION '% no longer says which records it blanks', called;
+        END IF;
+        EXECUTE replace(source, $text${before}$text$, $text${after}$text$);
+    END LOOP;
 END $$;
 """
 _LIST = "a.object_type IN ("
 
 
 def erasure_blanks(name: str) -> migrations.RunSQL:
-    """Let the erasure of a fact blank audit records about the model `name` that quote the fact.
+    """Let the erasure of a fact, or a document, blank audit records about the model `name` that quote it.
 
     For every new model of memory and contexts; not for one whose records are decisions of people.
     """

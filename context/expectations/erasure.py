@@ -8,12 +8,12 @@ from memory.services.erasure import Erasure
 
 
 def expectations_erase(erasure: Erasure) -> Mapping[str, int]:
-    """Delete the expectations that quote an erased fact in their question, conversation, text or reason, with their
-    results, and those that ask for an erased project: they would pass for want of it. One that names a fact by its id
+    """Delete the expectations that quote an erased memory in their question, conversation, text or reason, with their
+    results, and those that ask for an erased project: they would pass for want of it. One that names a memory by its id
     alone stays, and says from then on that it was erased."""
     if erasure.of_agent:
         return {}
-    ids = set(map(str, erasure.fact_ids))
+    ids = {one for found in erasure.items.values() for one in found}
     needles = [needle for needle in erasure.needles if needle not in ids]
     rows = Expectation.objects.filter(agent=erasure.agent).order_by("pk").select_for_update()
     quoting = [

@@ -11,20 +11,21 @@ from memory.services.erasure import Erasure, quoting_keys
 
 
 def context_erase(erasure: Erasure) -> Mapping[str, int]:
-    """Delete the logged contexts that showed an erased fact, in the prompt or recalled, and its pin; of a project those
-    that asked for it or showed anything of it, too. Those of an erased agent go with it."""
+    """Delete the logged contexts that showed an erased memory, in the prompt or recalled, and its pin; of a project
+    those that asked for it or showed anything of it, too. Those of an erased agent go with it."""
     if erasure.of_agent:
         return {}
     quoting_ids: list[Any] = []
-    if erasure.fact_ids:
+    if erasure.items:
         recalls = ContextRecall.objects.filter(pk__in=quoting_keys(ContextRecall, erasure))
         quoting_ids = [*{*quoting_keys(ContextRun, erasure), *recalls.values_list("run", flat=True)}]
     if erasure.project:
         quoting_ids = [*{*quoting_ids, *_runs_of_project(erasure)}]
     ContextRun.objects.filter(pk__in=quoting_ids).delete()
-    ids = [str(fact_id) for fact_id in erasure.fact_ids]
-    MemoryUsage.objects.filter(agent=erasure.agent, item_type="fact", item_id__in=ids).delete()
-    pins, _ = ContextPin.objects.filter(agent=erasure.agent, item_type="fact", item_id__in=ids).delete()
+    pins = 0
+    for item_type, ids in erasure.items.items():
+        MemoryUsage.objects.filter(agent=erasure.agent, item_type=item_type, item_id__in=ids).delete()
+        pins += ContextPin.objects.filter(agent=erasure.agent, item_type=item_type, item_id__in=ids).delete()[0]
     return {"contextrun": len(quoting_ids), "contextpin": pins}
 
 

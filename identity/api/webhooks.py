@@ -6,7 +6,7 @@ from uuid import UUID
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 
-from identity.models import Webhook, WebhookDelivery
+from identity.models import Webhook
 from identity.principal import Principal
 from identity.schemas.webhooks import (
     DeliveriesOut,
@@ -75,7 +75,7 @@ def deliveries_list(
     before: int | None = Query(None, ge=1, le=2**62),
 ) -> Any:
     """Messages to a webhook, latest first."""
-    found = WebhookDelivery.objects.filter(webhook=_webhook(_by(request), agent, webhook_id)).order_by("-number")
+    found = _webhook(_by(request), agent, webhook_id).messages.order_by("-number")
     if status:
         found = found.filter(status=status)
     if before is not None:
@@ -92,7 +92,7 @@ def deliveries_again(request: HttpRequest, webhook_id: UUID, payload: ReplayIn, 
     webhook = _webhook(by, agent, webhook_id)
     delivery = None
     if payload.delivery is not None:
-        delivery = WebhookDelivery.objects.filter(webhook=webhook, pk=payload.delivery).first()
+        delivery = webhook.messages.filter(pk=payload.delivery).first()
         if delivery is None:
             raise NotFound("There is no such message.")
     return {"replayed": deliveries_replay(webhook=webhook, by=by, delivery=delivery)}

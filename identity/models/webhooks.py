@@ -52,6 +52,11 @@ class Webhook(models.Model):
     def get_absolute_url(self) -> str:
         return reverse("agent_webhook", args=[self.agent.slug, self.pk])
 
+    @property
+    def messages(self) -> "models.QuerySet[WebhookDelivery]":
+        """What was and is to be sent, by agent as all of its rows are."""
+        return WebhookDelivery.objects.filter(agent=self.agent_id, webhook=self)
+
 
 class WebhookDelivery(models.Model):
     """One message to a webhook: changes in their order, by key; what they are about is read when it is sent."""
@@ -62,6 +67,7 @@ class WebhookDelivery(models.Model):
         DEAD = "dead", "Given up"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
     number = models.PositiveBigIntegerField()
     changes = ArrayField(models.BigIntegerField())
@@ -77,7 +83,7 @@ class WebhookDelivery(models.Model):
 
     class Meta:
         ordering = ["-number"]
-        constraints = [models.UniqueConstraint(fields=["webhook", "number"], name="one_delivery_per_number")]
+        constraints = [models.UniqueConstraint(fields=["agent", "webhook", "number"], name="one_delivery_per_number")]
         indexes = [
             models.Index(fields=["webhook", "number"], condition=Q(status="waiting"), name="delivery_waiting"),
             models.Index(fields=["webhook", "status", "-number"]),

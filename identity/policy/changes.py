@@ -66,6 +66,7 @@ CHANGE_KINDS: dict[str, ChangeKind] = {
     "document.stored": ChangeKind(DOCUMENT, ("document.put", "document.restore"), ("version",)),
     "document.superseded": ChangeKind(DOCUMENT, ("document.supersede",), ("superseded_by",)),
     "document.retired": ChangeKind(DOCUMENT, ("document.retire",)),
+    "document.erased": ChangeKind(DOCUMENT),
     "document.updated": ChangeKind(DOCUMENT, ("document.update",)),
     "procedure.created": ChangeKind(PROCEDURE, ("procedure.create",)),
     "procedure.updated": ChangeKind(PROCEDURE, ("procedure.update",)),
@@ -98,7 +99,8 @@ KIND_OF_ACTION = {action: kind for kind, declared in CHANGE_KINDS.items() for ac
 
 NOT_IN_FEED = frozenset(
     {
-        "token.create", "token.revoke", "agent.erase", "fact.erase", "subject.erase", "project.erase",
+        "token.create", "token.revoke", "agent.erase", "fact.erase", "subject.erase", "document.erase",
+        "project.erase",
         "index.retry", "lifecycle.retry", "memory.import",
         "identity.update", "identity.rollback", "identity.seed", "proposal.approve", "proposal.revert",
         "proposal.undo", "proposal.reject", "proposal.keep", "censor.trigger",

@@ -47,7 +47,7 @@ def webhooks_due() -> list[uuid.UUID]:
     Numbers the streams first.
     """
     streams_publish()
-    waiting = WebhookDelivery.objects.filter(webhook=OuterRef("pk"), status=Status.WAITING)
+    waiting = WebhookDelivery.objects.filter(agent=OuterRef("agent"), webhook=OuterRef("pk"), status=Status.WAITING)
     ends = ChangeStream.objects.filter(agent=OuterRef("agent"))
     new = ends.filter(persona=Persona.ACTOR, last__gt=OuterRef("actor_position"))
     sealed = ends.filter(persona=Persona.SUBCONSCIOUS, last__gt=OuterRef("subconscious_position"))
@@ -87,7 +87,7 @@ def _step(webhook_id: uuid.UUID, lease: uuid.UUID) -> bool:
     webhook = Webhook.objects.select_related("agent").filter(pk=webhook_id, lease=lease, state=State.ACTIVE).first()
     if webhook is None:
         return False
-    delivery = webhook.deliveries.filter(status=Status.WAITING).order_by("number").first()
+    delivery = webhook.messages.filter(status=Status.WAITING).order_by("number").first()
     if delivery is None:
         return False
     try:
@@ -144,7 +144,7 @@ def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
     What the receiver may not know, or did not ask for, is passed over at once and not looked at again.
     """
     webhook = Webhook.objects.select_for_update().filter(pk=webhook_id, lease=lease).first()
-    if webhook is None or webhook.deliveries.filter(status=Status.WAITING).exists():
+    if webhook is None or webhook.messages.filter(status=Status.WAITING).exists():
         return
     kinds = webhook_kinds(webhook)
     limit = CHANGES_WITH_BODIES if webhook.bodies else CHANGES_IN_A_MESSAGE
@@ -161,8 +161,9 @@ def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
         moved.append(POSITIONS[persona])
         if rows:
             WebhookDelivery.objects.create(
+                agent_id=webhook.agent_id,
                 webhook=webhook,
-                number=(webhook.deliveries.aggregate(last=Max("number"))["last"] or 0) + 1,
+                number=(webhook.messages.aggregate(last=Max("number"))["last"] or 0) + 1,
                 changes=[key for key, _, _ in rows],
                 kinds=sorted({kind for _, kind, _ in rows}),
             )

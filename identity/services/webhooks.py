@@ -128,7 +128,7 @@ def webhook_delete(*, webhook: Webhook, by: Principal) -> None:
 def deliveries_replay(*, webhook: Webhook, by: Principal, delivery: WebhookDelivery | None = None) -> int:
     """Send one message again, or without one all that were given up; returns how many. One that waits is tried now."""
     webhook = _lock(webhook, by)
-    found = WebhookDelivery.objects.filter(webhook=webhook)
+    found = webhook.messages
     found = found.filter(status=Status.DEAD) if delivery is None else found.filter(pk=delivery.pk)
     waiting = found.filter(status=Status.WAITING).count()
     again = found.exclude(status=Status.WAITING)

@@ -19,14 +19,15 @@ BLANK = {
 
 
 def imports_erase(erasure: Erasure) -> Mapping[str, int]:
-    """Blank the provenance of facts that are erased, and of the events of a project that is.
+    """Blank the provenance of facts and documents that are erased, and of the events of a project that is.
 
-    That of a fact whose source said something else since is blanked too: an older export would bring it back.
+    That of one whose source said something else since is blanked too: an older export would bring it back.
     """
     if erasure.of_agent:
         return {}
-    fact_ids = [str(key) for key in erasure.fact_ids]
-    gone = Q(item_type=ItemType.FACT) & (Q(item_id__in=fact_ids) | Q(earlier_item_ids__overlap=fact_ids))
+    gone = Q(pk__in=())
+    for item_type, ids in erasure.items.items():
+        gone |= Q(item_type=item_type) & (Q(item_id__in=ids) | Q(earlier_item_ids__overlap=ids))
     if erasure.project:
         events = Event.objects.filter(agent=erasure.agent, project=erasure.project)
         gone |= Q(item_type=ItemType.EVENT, item_id__in=events.values_list(Cast("pk", CharField())))

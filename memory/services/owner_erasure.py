@@ -51,6 +51,22 @@ def facts_delete(
     )
 
 
+def documents_delete(
+    *,
+    agent: Agent,
+    document_ids: Sequence[UUID],
+    quoting: Sequence[int],
+    entry: Mapping[str, object],
+    rows: Mapping[str, int],
+) -> dict[str, int]:
+    """Delete documents with all of their versions, and blank what the audit trail says of them, as `facts_delete`."""
+    receipt = json.dumps({**entry, "rows": rows})
+    return _called(
+        "SELECT nous_erase_documents(%s, %s::uuid[], %s::bigint[], %s::jsonb)",
+        [agent.pk, list(document_ids), list(quoting), receipt],
+    )
+
+
 def project_delete(
     *, agent: Agent, project: str, entry: Mapping[str, object], rows: Mapping[str, int]
 ) -> dict[str, int]:

@@ -32,6 +32,7 @@ READ_ONLY = frozenset({"django_migrations"})
 
 OWNERS_FUNCTIONS = (
     "nous_erase_facts",
+    "nous_erase_documents",
     "nous_erase_project",
     "nous_erase_agent",
     "nous_changes_publish",

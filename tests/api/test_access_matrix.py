@@ -259,6 +259,7 @@ GET    agent_fact_change     login no    in    in    login login login login log
 GET    agent_censor_add      login no    in    in    login login login login login
 GET    agent_censor_edit     login no    in    in    login login login login login
 GET    agent_fact_erase      login no    no    in    login login login login login
+GET    agent_document_erase  login no    no    in    login login login login login
 GET    agent_project_erase   login no    no    in    login login login login login
 GET    agent_subject_erase   login no    no    in    login login login login login
 GET    agent_erase           login no    no    in    login login login login login
@@ -266,6 +267,7 @@ POST   agent_fact_change     login no    in    in    login login login login log
 POST   agent_censor_add      login no    in    in    login login login login login
 POST   agent_censor_edit     login no    in    in    login login login login login
 POST   agent_fact_erase      login no    no    in    login login login login login
+POST   agent_document_erase  login no    no    in    login login login login login
 POST   agent_project_erase   login no    no    in    login login login login login
 POST   agent_subject_erase   login no    no    in    login login login login login
 POST   agent_erase           login no    no    in    login login login login login

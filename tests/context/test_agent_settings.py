@@ -13,7 +13,7 @@ from tests.api.problems import assert_problem
 from tests.http import browser, markup
 
 AGENT = {"agent": "ada"}
-BAD_CATEGORIES = ({"contested_categories": "preference"}, {"contested_categories": "preference=never"})
+BAD_ORDERS = ({"contested_of_preference": "never"}, {"contested_order": "preference"})
 BY_DEFAULT = {"order": "newest_first", "categories": {}}
 ASK = {"session_id": "s-1", "input": "hello there"}
 
@@ -135,8 +135,8 @@ def test_settings_page_saves_shows_history_and_restores(ada, charlie, bob):
     assert browser(bob).get(url).status_code == 403
     admin = browser(charlie)
     assert "Nothing has been changed yet" in markup(admin.get(url))
-    form = {"base_version": "0", "budget_identity": "600", "stm_window": "9", "stm_kind_boosts": "error=1.5"}
-    form |= {"contested_order": "newest_only", "contested_categories": "preference=both"}
+    form = {"base_version": "0", "budget_identity": "600", "stm_window": "9", "stm_kind_boosts.error": "1.5"}
+    form |= {"contested_order": "newest_only", "contested_of_preference": "both"}
     assert admin.post(url, form).status_code == 302
     ada.refresh_from_db()
     assert ada.config == {
@@ -146,18 +146,20 @@ def test_settings_page_saves_shows_history_and_restores(ada, charlie, bob):
     }
     page = markup(admin.get(url))
     assert 'value="600"' in page
-    assert 'value="error=1.5"' in page
+    assert 'name="stm_kind_boosts.error" value="1.5"' in page
     assert "Budget of Identity: 600" in page
     assert "Contested facts of preference: Both where" in page
-    assert 'value="preference=both"' in page
+    assert '<option value="both" selected>' in page
+    assert "Facts of the category “preference”" in page
+    assert "category=" not in page
     stale = admin.post(url, form | {"budget_identity": "5"})
     assert stale.status_code == 409
     assert 'value="5"' in markup(stale), "what was typed is kept"
     for bad in (
         {"budget_identity": "-1"},
-        {"stm_kind_boosts": "error"},
-        {"stm_kind_boosts": "error=99"},
-        *BAD_CATEGORIES,
+        {"stm_kind_boosts.error": "much"},
+        {"stm_kind_boosts.error": "99"},
+        *BAD_ORDERS,
     ):
         assert admin.post(url, form | {"base_version": "1"} | bad).status_code == 422
     assert admin.post(url, {"base_version": "1"}).status_code == 302

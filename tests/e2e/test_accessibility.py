@@ -136,6 +136,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "fact, restore": ("agent_fact_change", memory(Fact, "restore", active=False), ""),
     "erase fact": ("agent_fact_erase", memory(Fact, active=True), ""),
     "erase subject": ("agent_subject_erase", of_ada(), "?subject=Ms+Lind"),
+    "erase document": ("agent_document_erase", memory(Document), ""),
     "erase project": ("agent_project_erase", of_ada(), "?project=regatta"),
     "erase agent": ("agent_erase", of_ada(), ""),
     "events": ("agent_events", of_ada(), ""),

@@ -4,29 +4,43 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
 
+from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.models import Fact
-from memory.services.erasure import Receipt, agent_erase, fact_erase, project_erase, subject_erase
+from memory.models import Document, Fact
+from memory.services.erasure import (
+    Receipt,
+    agent_erase,
+    document_erase,
+    documents_quoting,
+    fact_erase,
+    facts_about,
+    project_erase,
+    subject_erase,
+)
 from nousweb.lib.errors import DomainError
 
 
 class Command(BaseCommand):
-    help = "Erase a fact, a subject, a project or an agent for good. A receipt stays in the audit trail."
+    help = "Erase a fact, a subject, a document, a project or an agent for good. A receipt stays in the audit trail."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        kinds = parser.add_subparsers(dest="kind", required=True, metavar="fact|subject|project|agent")
+        kinds = parser.add_subparsers(dest="kind", required=True, metavar="fact|subject|document|project|agent")
         fact = kinds.add_parser("fact", help="one fact with its history")
         fact.add_argument("id", type=UUID)
         subject = kinds.add_parser("subject", help="every fact about a subject")
         subject.add_argument("agent", help="the agent's slug")
         subject.add_argument("subject", help="in any case of letters")
+        for kind in (fact, subject):
+            kind.add_argument("--documents", action="store_true", help="with the documents that quote what is erased")
+        document = kinds.add_parser("document", help="what is kept under a key, with all of its versions")
+        document.add_argument("id", type=UUID, help="of any of its versions")
         project = kinds.add_parser("project", help="everything that carries the key of a project")
         project.add_argument("agent", help="the agent's slug")
         project.add_argument("project", help="its key, as it is written")
         agent = kinds.add_parser("agent", help="the agent with all of its memory, identity and tokens")
         agent.add_argument("agent", help="the agent's slug")
-        for kind in (fact, subject, project, agent):
+        for kind in (fact, subject, document, project, agent):
             kind.add_argument("--reason", required=True, help="kept in the receipt; it must not repeat what is erased")
             kind.add_argument("--no-input", action="store_true", help="ask nothing")
 
@@ -48,10 +62,23 @@ class Command(BaseCommand):
             fact = Fact.objects.select_related("agent").filter(pk=options["id"]).first()
             if fact is None:
                 raise CommandError("There is no such fact.")
-            return fact_erase(fact=fact, by=by, reason=reason)
+            quoting = self._quoting(fact.agent, [fact], options)
+            return fact_erase(fact=fact, by=by, reason=reason, documents=quoting)
+        if options["kind"] == "document":
+            document = Document.objects.select_related("agent").filter(pk=options["id"]).first()
+            if document is None:
+                raise CommandError("There is no such document.")
+            return document_erase(document=document, by=by, reason=reason)
         agent = agent_get(options["agent"])
         if options["kind"] == "subject":
-            return subject_erase(agent=agent, subject=options["subject"], by=by, reason=reason)
+            quoting = self._quoting(agent, list(facts_about(agent, options["subject"])), options)
+            return subject_erase(agent=agent, subject=options["subject"], by=by, reason=reason, documents=quoting)
         if options["kind"] == "project":
             return project_erase(agent=agent, project=options["project"], by=by, reason=reason)
         return agent_erase(agent=agent, by=by, reason=reason)
+
+    def _quoting(self, agent: Agent, facts: list[Fact], options: dict[str, Any]) -> list[UUID]:
+        """The documents that are to go with these facts."""
+        if not options["documents"]:
+            return []
+        return [one.document.pk for one in documents_quoting(agent, facts, personas=Persona.values) if one.quotes]

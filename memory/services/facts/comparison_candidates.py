@@ -61,7 +61,6 @@ def candidates_compare(
     vector: Vector | None,
     may_replace: Collection[str] = (),
     exclude: Sequence[UUID] = (),
-    across_subjects: bool = False,
     comparisons: ComparisonCache | None = None,
 ) -> list[FactMatch]:
     """The active facts of the same memory that `fact`, stored or not, resembles, each compared with it.
@@ -71,9 +70,9 @@ def candidates_compare(
     the very same keys; about any other people are asked.
 
     `may_replace` are the categories with a right of their own that the learner holds. A fact of such a category is
-    compared only with others of it, except where the words are the very same. `across_subjects` adds people's word that
-    has another subject and is contradicted all the same; about that, people are asked and nothing else is done.
-    `comparisons` are those that were made of `fact` a moment ago, which are not made again; new ones are added.
+    compared only with others of it, except where the words are the very same. What has another subject and is
+    contradicted all the same is added too: people are asked about it, and nothing else is done. `comparisons` are those
+    that were made of `fact` a moment ago, which are not made again; new ones are added.
     """
     excluded = {fact.pk, *exclude}
     repeated = _comparable(fact, _same_words(fact) - excluded, same_words=True)
@@ -94,7 +93,8 @@ def candidates_compare(
     for row in others:
         old, cosine = snapshot_of(row, known), cosines.get(row.pk, 0.0)
         if subjects_clash(old, new):
-            if across_subjects and row.endorsed and (found := _contradiction(old, new, cosine, thresholds)):
+            peoples = row.endorsed or fact.endorsed
+            if found := _contradiction(old, new, cosine, thresholds, peoples=peoples):
                 contradicted.append(FactMatch(row.pk, found, only_asked=True))
             continue
         if (old, cosine) not in comparisons:
@@ -108,22 +108,47 @@ def candidates_compare(
     return contradicted + matches
 
 
-def _contradiction(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: Thresholds) -> Comparison | None:
-    """How `new` would contradict `old`, people's word of another subject, if it had the same one; else None."""
-    comparison = compare_facts(
-        old, replace(new, subject=old.subject, known_subject=old.known_subject), cosine, thresholds
-    )
+def _contradiction(
+    old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: Thresholds, *, peoples: bool
+) -> Comparison | None:
+    """How `new` would contradict `old`, which has another subject, if both had one; else None.
+
+    Both have to name what one of them is about. Where neither is people's word, they have to begin with it too unless
+    the change is explicit: what two subjects have to do with each other is told under either. Where one is, it is
+    enough that the new one names what the old one is about, or turns it round.
+    """
+    thing = _named_by_both(old, new)
+    if peoples and (thing is None or names_subject(new.content, old)):
+        thing = old
+    if thing is None:
+        return None
+    one, other = (replace(fact, subject=thing.subject, known_subject=thing.known_subject) for fact in (old, new))
+    comparison = compare_facts(one, other, cosine, thresholds)
     codes = {reason.code for reason in comparison.reasons}
     if comparison.kind not in (Kind.CHANGED, Kind.DIFFERS) or "name" in codes:
         return None
-    if names_subject(new.content, old):
-        contradicts = comparison.kind is Kind.CHANGED or bool(codes & OPPOSING)
+    if names_subject(new.content, thing):
+        opposes = bool(codes & OPPOSING) and (peoples or (_begins_with(old, thing) and _begins_with(new, thing)))
+        contradicts = comparison.kind is Kind.CHANGED or opposes
     else:
         contradicts = bool(codes & REVERSING)
     if not contradicts:
         return None
-    subjects = [reason for reason in compare_facts(old, new, cosine, thresholds).reasons if reason.code == "subject"]
-    return replace(comparison, reasons=(*comparison.reasons, *subjects))
+    clash = [reason for reason in compare_facts(old, new, cosine, thresholds).reasons if reason.code == "subject"]
+    return replace(comparison, reasons=(*comparison.reasons, *clash))
+
+
+def _named_by_both(old: FactSnapshot, new: FactSnapshot) -> FactSnapshot | None:
+    """The one of the two whose subject both sentences name."""
+    both = (one for one in (old, new) if names_subject(old.content, one) and names_subject(new.content, one))
+    return next(both, None)
+
+
+def _begins_with(fact: FactSnapshot, about: FactSnapshot) -> bool:
+    """Whether a sentence begins with the subject of `about`, after an article."""
+    spellings = (about.subject, *(about.known_subject.spellings if about.known_subject else ()))
+    longest = max(len(spelling.split()) for spelling in spellings)
+    return names_subject(" ".join(fact.content.split()[: longest + 1]), about)
 
 
 def _comparable(fact: Fact, keys: set[UUID], *, same_words: bool) -> list[Fact]:

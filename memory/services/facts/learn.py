@@ -218,7 +218,6 @@ def fact_reconcile(
         vector=precheck.vector,
         may_replace=may_replace,
         exclude=exclude,
-        across_subjects=not fact.endorsed,
         comparisons=precheck.comparisons,
     )
     if stored:

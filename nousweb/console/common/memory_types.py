@@ -116,6 +116,7 @@ TYPE_PAGES: Mapping[str, TypePages] = MappingProxyType(
                     ("superseded", "seg-8", Q(superseded_by__isnull=False)),
                     ("retired", "seg-6", Q()),
                 ),
+                sub_pages=("agent_document_erase",),
             ),
         )
     }

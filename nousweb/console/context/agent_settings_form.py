@@ -1,6 +1,6 @@
 """The form of an agent's settings: what is left empty has its default."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -10,7 +10,9 @@ from context.engine.analysis.plan import MAX_TOTAL, SECTION_BUDGETS
 from context.models import ContextProfile
 from context.services.agent_settings import TOTAL, AgentSettings
 from identity.policy.sections import MAX_REASON_CHARACTERS
-from memory.layers.event_policy import MAX_STM_WINDOW, STM_DEFAULTS
+from memory.layers.event_policy import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
+from memory.models.events import EventKind
+from memory.policy import KNOWN_CATEGORIES
 from nousweb.console.context.labels import PROMPT_SECTIONS
 from nousweb.lib.errors import Invalid
 
@@ -25,7 +27,15 @@ CONTESTED_LABELS: Mapping[ContestedOrder, str] = {
     ContestedOrder.NEWEST_ONLY: "Only the newer, marked",
     ContestedOrder.BOTH: "Both where their relevance puts them, marked",
 }
-STM_BOOSTS: Mapping[str, str] = {"kind_boosts": "Factors by kind", "visibility_boosts": "Factors by visibility"}
+STM_BOOSTS: Mapping[str, Mapping[str, str]] = {
+    "kind_boosts": {kind.value: f"Factor of a loop that ends with: {kind.label.lower()}" for kind in EventKind},
+    "visibility_boosts": {
+        word: f"Factor of a loop with {word} events"
+        for word in STM_DEFAULTS["visibility_boosts"]  # type: ignore[attr-defined]
+    },
+}
+"""By setting, what a loop may be, and how the page asks for its factor."""
+MAX_CATEGORIES_OFFERED = 30
 
 
 class AgentSettingsForm(forms.Form):
@@ -40,8 +50,16 @@ class AgentSettingsForm(forms.Form):
         help_text="For the history and the audit trail.",
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self, data: Mapping[str, Any] | None, *, settings: AgentSettings, categories: Sequence[str] = ()
+    ) -> None:
+        super().__init__(data, initial=_initial_of(settings))
+        named = dict.fromkeys((*settings.contested.categories, *KNOWN_CATEGORIES, *categories))
+        self.categories = list(named)[: max(MAX_CATEGORIES_OFFERED, len(settings.contested.categories))]
+        self.boosts = {
+            name: {**labels, **{word: word for word in settings.stm.get(name, {}) if word not in labels}}
+            for name, labels in STM_BOOSTS.items()
+        }
         made: dict[str, forms.Field] = {}
         profiles = [("", "That of its kind"), *ContextProfile.objects.order_by("slug").values_list("slug", "name")]
         made["profile"] = forms.ChoiceField(required=False, choices=profiles, label="Profile")
@@ -57,16 +75,15 @@ class AgentSettingsForm(forms.Form):
         made["contested_order"] = forms.ChoiceField(
             required=False,
             choices=[(str(order), label) for order, label in CONTESTED_LABELS.items()],
-            label="Contested facts",
+            label="All facts",
             help_text="Two facts between which nobody has decided yet.",
         )
-        made["contested_categories"] = forms.CharField(
-            required=False,
-            max_length=2_000,
-            label="By category",
-            help_text=f"As category=order, parted by commas; an order is {', '.join(ContestedOrder)}.",
-            widget=forms.TextInput(attrs={"placeholder": "preference=newest_only"}),
-        )
+        for category in self.categories:
+            made[f"contested_of_{category}"] = forms.ChoiceField(
+                required=False,
+                choices=[("", "As all facts"), *((str(order), label) for order, label in CONTESTED_LABELS.items())],
+                label=f"Facts of the category “{category}”",
+            )
         for name, (label, help_text) in STM_NUMBERS.items():
             widget = forms.NumberInput(attrs={"placeholder": f"{STM_DEFAULTS[name]:g}", "step": "any"})
             made[f"stm_{name}"] = forms.FloatField(required=False, label=label, help_text=help_text, widget=widget)
@@ -78,14 +95,17 @@ class AgentSettingsForm(forms.Form):
             help_text="Loops that are looked through.",
             widget=forms.NumberInput(attrs={"placeholder": str(STM_DEFAULTS["window"])}),
         )
-        for name, label in STM_BOOSTS.items():
-            made[f"stm_{name}"] = forms.CharField(
-                required=False,
-                max_length=2_000,
-                label=label,
-                help_text="As word=factor, parted by commas.",
-                widget=forms.TextInput(attrs={"placeholder": _boost_words(STM_DEFAULTS[name])}),
-            )
+        for name, words in self.boosts.items():
+            for word, label in words.items():
+                default = STM_DEFAULTS[name].get(word, 1.0)  # type: ignore[attr-defined]
+                made[f"stm_{name}.{word}"] = forms.FloatField(
+                    required=False,
+                    min_value=0,
+                    max_value=MAX_STM_BOOST,
+                    label=label,
+                    help_text="0 to 10; 1 changes nothing.",
+                    widget=forms.NumberInput(attrs={"placeholder": f"{default:g}", "step": "any"}),
+                )
         self.fields = {**made, **self.fields}
 
     @property
@@ -101,62 +121,40 @@ class AgentSettingsForm(forms.Form):
         return [self[name] for name in self.fields if name.startswith("stm_")]
 
     def clean(self) -> dict[str, Any]:
-        """Read the factors, which are typed as words."""
+        """Read the policy of contested facts."""
         cleaned = super().clean() or self.cleaned_data
-        for name in STM_BOOSTS:
-            try:
-                cleaned[f"stm_{name}"] = _boosts_read(cleaned.get(f"stm_{name}") or "")
-            except ValueError:
-                self.add_error(f"stm_{name}", "Write word=factor, parted by commas, such as error=1.1.")
         order = cleaned.get("contested_order") or str(ContestedOrder.NEWEST_FIRST)
+        chosen = {category: cleaned.get(f"contested_of_{category}") for category in self.categories}
         try:
-            categories = dict(_pairs_read(cleaned.get("contested_categories") or ""))
-            cleaned["contested"] = ContestedPolicy.checked(order, categories)
-        except ValueError:
-            self.add_error("contested_categories", "Write category=order, parted by commas.")
+            cleaned["contested"] = ContestedPolicy.checked(order, {name: one for name, one in chosen.items() if one})
         except Invalid as error:
-            self.add_error("contested_categories", error.detail)
+            self.add_error("contested_order", error.detail)
         return cleaned
 
     def values(self) -> dict[str, Any]:
         """What `settings_update` takes: what was filled in."""
         given = {name: value for name, value in self.cleaned_data.items() if value not in (None, "", {})}
+        stm: dict[str, Any] = {}
+        for name, value in given.items():
+            setting, _, word = name.removeprefix("stm_").partition(".")
+            if name.startswith("stm_") and word:
+                stm.setdefault(setting, {})[word] = value
+            elif name.startswith("stm_"):
+                stm[setting] = value
         return {
             "budgets": {name[7:]: value for name, value in given.items() if name.startswith("budget_")},
-            "stm": {name[4:]: value for name, value in given.items() if name.startswith("stm_")},
+            "stm": stm,
             "profile": given.get("profile", ""),
             "contested": self.cleaned_data["contested"],
         }
 
-    @staticmethod
-    def initial_of(settings: AgentSettings) -> dict[str, Any]:
-        """What the fields hold for the settings in force."""
-        stm = {
-            f"stm_{name}": _boost_words(value) if isinstance(value, Mapping) else value
-            for name, value in settings.stm.items()
-        }
-        budgets = {f"budget_{name}": tokens for name, tokens in settings.budgets.items()}
-        contested = {
-            "contested_order": str(settings.contested.order),
-            "contested_categories": contested_words(settings.contested),
-        }
-        return {**budgets, **stm, **contested, "profile": settings.profile, "base_version": settings.version}
 
-
-def contested_words(policy: ContestedPolicy) -> str:
-    """The orders by category as they are typed."""
-    return ", ".join(f"{category}={order}" for category, order in policy.categories.items())
-
-
-def _boost_words(boosts: Any) -> str:
-    return ", ".join(f"{word}={factor:g}" for word, factor in boosts.items())
-
-
-def _boosts_read(words: str) -> dict[str, float]:
-    return {word: float(factor) for word, factor in _pairs_read(words)}
-
-
-def _pairs_read(words: str) -> Iterator[tuple[str, str]]:
-    for part in filter(str.strip, words.split(",")):
-        name, value = part.split("=", 1)
-        yield name.strip(), value.strip()
+def _initial_of(settings: AgentSettings) -> dict[str, Any]:
+    """What the fields hold for the settings in force."""
+    found: dict[str, Any] = {"profile": settings.profile, "base_version": settings.version}
+    for name, value in settings.stm.items():
+        words = value.items() if isinstance(value, Mapping) else ()
+        found |= {f"stm_{name}.{word}": factor for word, factor in words} or {f"stm_{name}": value}
+    found |= {f"budget_{name}": tokens for name, tokens in settings.budgets.items()}
+    found["contested_order"] = str(settings.contested.order)
+    return found | {f"contested_of_{name}": str(one) for name, one in settings.contested.categories.items()}

@@ -170,10 +170,15 @@ class PromptView:
 
     @property
     def not_sent(self) -> list[dict[str, Any]]:
-        """What the sections that are always there left out, an identity's pieces by their names."""
+        """What the sections that are always there left out, an identity's pieces by their names; `bounded` where the
+        prompt had room, and only the section's own `budget` had none."""
+        budgets = {section["key"]: section["budget"] for section in self.record.sections}
+        unused = self.record.budget_tokens - self.record.tokens
         return [
             {
                 **cut,
+                "budget": budgets.get(cut["key"]),
+                "bounded": min((item["tokens_left_out"] for item in cut["items"]), default=0) <= unused,
                 "names": [
                     (section_label(item["id"]), item["tokens_left_out"], item["tokens"])
                     for item in cut["items"]

@@ -54,6 +54,7 @@ urlpatterns = [
     path(f"{AGENT}decisions/", decisions.agent_decisions, name="agent_decisions"),
     path(f"{AGENT}decisions/<uuid:pk>/", decisions.agent_decision, name="agent_decision"),
     path(f"{AGENT}documents/", documents.agent_documents, name="agent_documents"),
+    path(f"{AGENT}documents/<uuid:pk>/erase/", erasure.agent_document_erase, name="agent_document_erase"),
     path(f"{AGENT}documents/<uuid:pk>/", documents.agent_document, name="agent_document"),
     path(f"{AGENT}documents/<uuid:pk>/<slug:change>/", documents.agent_document_change, name="agent_document_change"),
     path(f"{AGENT}procedures/", procedures.agent_procedures, name="agent_procedures"),

@@ -45,7 +45,8 @@ def blast(user, proposal):
 def test_identity_page_warns_of_what_is_not_sent(ada, alice, too_long):
     page = page_of(alice, reverse("agent_identity", args=["ada"]))
     assert "Not sent:" in page
-    assert "in a prompt of 3,000 tokens, the least that a request without a budget gets." in page
+    assert "A whole prompt may have 3,000 tokens here, and there is no room in it for the rest." in page
+    assert "That is the smallest prompt that a request gets which names no size." in page
     assert "notice-warn not-sent" in page
 
 
@@ -57,12 +58,13 @@ def test_identity_page_warns_of_the_budgets_that_requests_ask_for(ada, api, acto
     for _ in range(2):
         assert api.as_token(actor_token).post("/context", ASK | {"budget": 20}).status_code == 200
     page = page_of(alice, reverse("agent_identity", args=["ada"]))
-    assert "in a prompt of 20 tokens, the size of 2 of the last 2 prompts." in page
+    assert "A whole prompt may have 20 tokens here" in page
+    assert "2 of the last 2 requests asked for a prompt of this size." in page
 
 
 def test_proposal_and_queue_warn_before_the_approval(ada, bob, too_long, proposal):
     page = page_of(bob, reverse("proposal", args=[proposal.pk]))
-    assert "of the identity as it would be, in a prompt of 3,000 tokens" in page
+    assert "of the identity as it would be. A whole prompt may have 3,000 tokens here" in page
     assert "Preferences: nothing of its" in page
     assert "not sent:" in page_of(bob, reverse("review"))
 
@@ -101,6 +103,7 @@ def test_run_page_names_what_was_not_sent(ada, api, actor_token, alice, too_long
     page = page_of(alice, reverse("agent_context_run", args=["ada", body["id"]]))
     assert f"Not sent: {cut['tokens_left_out']:,} of {cut['tokens_whole']:,} tokens" in page
     assert "Character:" in page
+    assert f"All sections together may have {body['budget']:,} tokens" in page
 
 
 def test_pages_say_of_each_agent_what_its_prompts_leave_out(ada, bruno, api, bob, charlie):

@@ -16,9 +16,16 @@ from context.services.agent_settings import (
     settings_restore,
     settings_update,
 )
+from identity.models import Persona
 from identity.selectors import agent_get
+from memory.models import Fact
 from nousweb.console.common.requests import form_refuse, principal_of
-from nousweb.console.context.agent_settings_form import CONTESTED_LABELS, SECTION_LABELS, AgentSettingsForm
+from nousweb.console.context.agent_settings_form import (
+    CONTESTED_LABELS,
+    MAX_CATEGORIES_OFFERED,
+    SECTION_LABELS,
+    AgentSettingsForm,
+)
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
@@ -33,7 +40,9 @@ def agent_context_settings(request: HttpRequest, slug: str) -> HttpResponse:
     agent = agent_get(slug)
     data = request.POST if request.method == "POST" else None
     current = settings_get(agent=agent, by=by)
-    form = AgentSettingsForm(data, initial=AgentSettingsForm.initial_of(current))
+    of_facts = Fact.objects.filter(agent=agent, persona=Persona.ACTOR).active().order_by("category")
+    categories = list(of_facts.values_list("category", flat=True).distinct()[:MAX_CATEGORIES_OFFERED])
+    form = AgentSettingsForm(data, settings=current, categories=categories)
     refusal = ""
     if data is not None and form.is_valid():
         try:

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import Count, Q
+from django.db.models import Count, F, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -91,7 +91,9 @@ def agent_webhooks(request: HttpRequest, slug: str) -> HttpResponse:
             form_refuse(form, error)
         except Conflict as error:
             form.add_error(None, error.detail)
-    counted = found.annotate(dead=Count("deliveries", filter=Q(deliveries__status="dead")))
+    counted = found.annotate(
+        dead=Count("deliveries", filter=Q(deliveries__status="dead", deliveries__agent=F("agent")))
+    )
     rows = [(webhook, STATE_KINDS[webhook.state], webhook.dead) for webhook in counted]
     shown = {"agent": agent, "rows": rows, "form": form, "made": made, "secret": secret}
     return render(request, "identity/webhooks.html", shown, status=422 if form.errors else 200)
@@ -105,12 +107,12 @@ def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
     if request.method == "POST":
         return _act(request, by, agent, webhook)
     status = request.GET.get("status", "")
-    found = webhook.deliveries.order_by("-number")
+    found = webhook.messages.order_by("-number")
     if status in WebhookDelivery.Status.values:
         found = found.filter(status=status)
     else:
         status = ""
-    waiting = webhook.deliveries.filter(status="waiting", attempts__gt=0).exists()
+    waiting = webhook.messages.filter(status="waiting", attempts__gt=0).exists()
     page = Paginator(found, DELIVERIES_A_PAGE).get_page(request.GET.get("page"))
     tabs = [
         {"label": label, "url": f"?status={value}" if value else "?", "active": value == status}
@@ -128,7 +130,7 @@ def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
             "page": page,
             "rows": [(delivery, *_state(delivery)) for delivery in page],
             "next_try": webhook.due_at if waiting and webhook.state == Webhook.State.ACTIVE else None,
-            "dead": webhook.deliveries.filter(status="dead").count(),
+            "dead": webhook.messages.filter(status="dead").count(),
         },
     )
 
@@ -203,7 +205,7 @@ def _delivery(webhook: Webhook, key: str | None) -> WebhookDelivery | None:
         return None
     form = forms.UUIDField(required=False)
     try:
-        found = webhook.deliveries.filter(pk=form.clean(key)).first()
+        found = webhook.messages.filter(pk=form.clean(key)).first()
     except forms.ValidationError:
         found = None
     if found is None:

@@ -62,6 +62,7 @@ def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         state_kind=STATE_KINDS[document.state],
         may_change=shown.by.may("memory.change_document"),
         may_retire=shown.by.may("memory.add_document"),
+        may_erase=shown.by.may("memory.erase_memory"),
         index=index_state(document.persona, ItemType.DOCUMENT, document.pk),
     )
     return render(request, "memory/document.html", context)

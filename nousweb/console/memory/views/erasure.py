@@ -1,25 +1,31 @@
 """Erasing for good: pages that say what will go, and ask for its name to be typed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
 from django import forms
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
-from identity.models import Agent, ApiToken, ChangeProposal, IdentityVersion
+from identity.models import Agent, ApiToken, ChangeProposal, IdentityVersion, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.models import Censor, Fact, FactChange, LoopSummary, WorkingMemory
+from memory.models import Censor, Document, Fact, FactChange, LoopSummary, SubjectAlias, WorkingMemory
 from memory.services.erasure import (
     ERASE,
     MAX_REASON_CHARACTERS,
+    QuotingDocument,
     Receipt,
     agent_erase,
+    document_erase,
+    documents_quoting,
     fact_erase,
     facts_about,
     project_counts,
@@ -45,8 +51,15 @@ NOUNS = {
 
 
 class EraseForm(forms.Form):
-    """Why, and the name of what goes, typed by hand."""
+    """Which documents go with it, why, and the name of what goes, typed by hand."""
 
+    documents = forms.TypedMultipleChoiceField(
+        coerce=UUID,
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="Documents to erase with it",
+        help_text="A document goes with all of its versions. One that is not ticked stays as it is.",
+    )
     reason = forms.CharField(
         max_length=MAX_REASON_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 2}),
@@ -54,15 +67,31 @@ class EraseForm(forms.Form):
     )
     name = forms.CharField(max_length=300, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}))
 
-    def __init__(self, *args: Any, expected: str, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, expected: str, offered: Sequence[QuotingDocument] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.expected = expected
+        documents = self.fields["documents"]
+        if isinstance(documents, forms.TypedMultipleChoiceField):
+            documents.choices = [(str(one.document.pk), _offer(one)) for one in offered]
+            documents.initial = [str(one.document.pk) for one in offered if one.quotes]
+        if not offered:
+            del self.fields["documents"]
         self.fields["name"].label = f"Type “{expected}” to confirm"
 
     def clean_name(self) -> str:
         if self.cleaned_data["name"] != self.expected:
             raise forms.ValidationError(f"This is not “{self.expected}”.")
         return self.expected
+
+
+def _offer(one: QuotingDocument) -> str:
+    said = "quotes it" if one.quotes else "names it"
+    return f"{one.document} ({one.document.get_persona_display().lower()}, {one.document.state}; {said})"
+
+
+def _personas(by: Principal) -> list[str]:
+    """The personas whose documents a page may name to this person."""
+    return [name for name in Persona.values if name == Persona.ACTOR or by.may(VIEW_SUBCONSCIOUS)]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -81,7 +110,29 @@ def agent_fact_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         goes=lambda: [(1, "fact"), (FactChange.objects.filter(fact=fact).count(), "changes in its history")],
         back=reverse("agent_fact", args=[slug, pk]) + shown.suffix,
         receipt={"action": "fact.erase", "agent": slug},
-        run=lambda reason: fact_erase(fact=fact, by=shown.by, reason=reason),
+        run=lambda reason, documents: fact_erase(fact=fact, by=shown.by, reason=reason, documents=documents),
+        offered=documents_quoting(shown.agent, [fact], personas=_personas(shown.by)),
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_document_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """Erase what was kept under a key, with all of its versions."""
+    shown = persona_scope(request, slug, "memory.view_document")
+    shown.by.require(ERASE, shown.agent)
+    document: Document = shown.row(shown.memory.documents.select_related("agent"), pk, "document")
+    versions = shown.memory.documents.filter(persona=document.persona, address=document.address)
+    return _page(
+        request,
+        base_context(request, shown),
+        title="Erase this document",
+        meaning="This cannot be undone. To take it back and keep the record, retire it instead.",
+        quote=str(document),
+        expected=slug,
+        goes=lambda: [(1, "document"), (versions.count(), "versions of it")],
+        back=reverse("agent_document", args=[slug, pk]) + shown.suffix,
+        receipt={"action": "document.erase", "agent": slug},
+        run=lambda reason, documents: document_erase(document=document, by=shown.by, reason=reason),
     )
 
 
@@ -99,8 +150,9 @@ def agent_subject_erase(request: HttpRequest, slug: str) -> HttpResponse:
         request,
         {"agent": agent},
         title=f"Erase everything about {subject[:80]}",
-        meaning="This cannot be undone. It reaches the facts of both personas, active or retired. Events and episodes "
-        "that name the subject stay; the receipt counts those that still quote an erased fact.",
+        meaning="This cannot be undone. It reaches the facts of both personas, active or retired, and the documents "
+        "that you tick. Events and episodes that name the subject stay; the receipt counts those that still quote an "
+        "erased fact.",
         quote="",
         expected=subject,
         goes=lambda: [
@@ -109,7 +161,10 @@ def agent_subject_erase(request: HttpRequest, slug: str) -> HttpResponse:
         ],
         back=reverse("agent_facts", args=[slug]),
         receipt={"action": "subject.erase", "agent": slug},
-        run=lambda reason: subject_erase(agent=agent, subject=subject, by=by, reason=reason),
+        run=lambda reason, documents: subject_erase(
+            agent=agent, subject=subject, by=by, reason=reason, documents=documents
+        ),
+        offered=documents_quoting(agent, list(facts), _spellings(facts), personas=_personas(by)),
     )
 
 
@@ -134,7 +189,7 @@ def agent_project_erase(request: HttpRequest, slug: str) -> HttpResponse:
         goes=lambda: [(count, f"{NOUNS.get(name, name)} of {project}") for name, count in counts.items()],
         back=reverse("agent_facts", args=[slug]),
         receipt={"action": "project.erase", "agent": slug},
-        run=lambda reason: project_erase(agent=agent, project=project, by=by, reason=reason),
+        run=lambda reason, documents: project_erase(agent=agent, project=project, by=by, reason=reason),
     )
 
 
@@ -154,7 +209,15 @@ def agent_erase_all(request: HttpRequest, slug: str) -> HttpResponse:
         goes=lambda: _all_of(agent),
         back=reverse("agent_settings", args=[slug]),
         receipt={"action": "agent.erase"},
-        run=lambda reason: agent_erase(agent=agent, by=by, reason=reason),
+        run=lambda reason, documents: agent_erase(agent=agent, by=by, reason=reason),
+    )
+
+
+def _spellings(facts: QuerySet[Fact]) -> list[str]:
+    """What the subjects of these facts are called."""
+    subjects = facts.values_list("subject_alias__subject")
+    return list(
+        SubjectAlias.objects.filter(subject__in=subjects).order_by("spelling").values_list("spelling", flat=True)
     )
 
 
@@ -182,13 +245,14 @@ def _page(
     goes: Callable[[], Goes],
     back: str,
     receipt: dict[str, str],
-    run: Callable[[str], Receipt],
+    run: Callable[[str, Sequence[UUID]], Receipt],
+    offered: Sequence[QuotingDocument] = (),
 ) -> HttpResponse:
     """The confirmation, and once it is given, the erasure; then the receipt in the audit trail."""
-    form = EraseForm(request.POST if request.method == "POST" else None, expected=expected)
+    form = EraseForm(request.POST if request.method == "POST" else None, expected=expected, offered=offered)
     if request.method == "POST" and form.is_valid():
         try:
-            erased = run(form.cleaned_data["reason"])
+            erased = run(form.cleaned_data["reason"], form.cleaned_data.get("documents", []))
         except Invalid as error:
             form_refuse(form, error)
         else:

@@ -1,0 +1,119 @@
+"""Erasing a document with all of its versions, and finding those that quote what is erased."""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from identity.models import Agent, AuditEvent
+from identity.principal import Principal
+from identity.services.agent_lock import agent_erasing
+from identity.services.change_feed import change_draft, changes_record
+from memory.models import Document, Fact, ItemType
+from memory.search.index_writer import index_remove
+from memory.services.erasure.quoting import mind_forget, quoting_keys, rows_quoting, tables_look
+from memory.services.erasure.scope import Erasure, Receipt, erasure_of
+from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
+from memory.services.owner_erasure import documents_delete, receipt_describe
+from nousweb.lib.errors import NotFound
+
+SHORTEST_NAME = 3
+"""A shorter spelling is in too many texts to say whom they are about."""
+MAX_OFFERED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class QuotingDocument:
+    """The last version of a document, and whether any version `quotes` what would be erased or only names it."""
+
+    document: Document
+    quotes: bool
+
+
+@erasing
+def document_erase(*, document: Document, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
+    """Erase what was kept under a key, with all of its versions. What other memories say of it stays.
+
+    `reason` is kept in the receipt, so it must not repeat what is erased. Raises NotAllowed, Invalid, or NotFound when
+    it has gone meanwhile.
+    """
+    by.require(ERASE, document.agent)
+    reason = reason_check(reason)
+    looked = tables_look(document.agent, [], versions_of(document.agent, [document.pk]))
+    agent = agent_erasing(document.agent)
+    # Read again: a version may have been written, before the agent was held.
+    versions = versions_of(agent, [document.pk])
+    erasure = erasure_of(agent, [], versions, looked=looked)
+    rows = erasers_run(erasure)
+    rows["workingmemory"] = mind_forget(erasure)
+    quoting = quoting_keys(AuditEvent, erasure)
+    return Receipt(documents_remove(versions, quoting=quoting, by=by, reason=reason, rows=rows)), erasure
+
+
+def versions_of(agent: Agent, documents: Collection[UUID]) -> list[Document]:
+    """All versions of these documents, each named by any of its versions. Raises NotFound."""
+    named = Document.objects.filter(agent=agent, pk__in=documents)
+    keys = dict(named.values_list("pk", "address"))
+    if missing := set(documents) - keys.keys():
+        raise NotFound(f"There is no such document: {min(map(str, missing))}.")
+    found = Document.objects.filter(agent=agent, address__in=set(keys.values())).select_related("agent")
+    wanted = set(named.values_list("persona", "address"))
+    return [row for row in found.order_by("persona", "address", "version") if (row.persona, row.address) in wanted]
+
+
+def documents_quoting(
+    agent: Agent, facts: Sequence[Fact], spellings: Iterable[str] = (), *, personas: Collection[str]
+) -> list[QuotingDocument]:
+    """Documents that quote one of these facts in any version, or name a subject; those that quote come first."""
+    rows = Document.objects.filter(agent=agent, persona__in=personas)
+    quoting = set(_keys(rows_quoting(Document, erasure_of(agent, facts)).filter(persona__in=personas)) if facts else ())
+    names = [rf"\y{re.escape(one)}\y" for one in dict.fromkeys(spellings) if len(one) >= SHORTEST_NAME]
+    condition = "concat_ws(' ', namespace::text, key, text, value::text) ~* ANY(%s)"
+    naming = set(_keys(rows.extra(where=[condition], params=[names])) if names else ())  # noqa: S610
+    found = sorted(quoting | naming, key=lambda key: (key not in quoting, key))[:MAX_OFFERED]
+    addresses = [address for _, address in found]
+    last = {
+        (row.persona, row.address): row
+        for row in rows.filter(Q(address__in=addresses)).select_related("agent").order_by("version")
+    }
+    return [QuotingDocument(last[key], key in quoting) for key in found]
+
+
+def documents_remove(
+    versions: Sequence[Document],
+    *,
+    quoting: Sequence[int],
+    by: Principal,
+    reason: str,
+    rows: Mapping[str, int] | None = None,
+) -> dict[str, int]:
+    """Delete whole documents of an agent that is held, with a receipt for each; rows by table, `rows` among them."""
+    chains: dict[tuple[str, str], list[Document]] = defaultdict(list)
+    for version in versions:
+        chains[version.persona, version.address].append(version)
+    changes_record(change_draft("document.erased", row.agent, row.persona, "document", row.pk) for row in versions)
+    total = {} if chains else dict(rows or {})
+    for place, ((persona, _), chain) in enumerate(chains.items()):
+        index_remove(persona, ItemType.DOCUMENT, [str(row.pk) for row in chain])
+        last = chain[-1]
+        entry = receipt_describe(
+            by=by, action="document.erase", target=last, agent=last.agent, reason=reason, label="A document"
+        )
+        done = documents_delete(
+            agent=last.agent,
+            document_ids=[row.pk for row in chain],
+            quoting=quoting,
+            entry=entry,
+            rows={**(dict(rows or {}) if place == 0 else {}), "searchitem": len(chain)},
+        )
+        for name, count in done.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def _keys(rows: Any) -> list[tuple[str, str]]:
+    return list(rows.order_by().values_list("persona", "address").distinct())
