@@ -18,7 +18,7 @@ def agent(**more: object) -> models.ForeignKey:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("identity", "0014_audit_channel")]
+    dependencies = [("identity", "0015_audit_channels")]
     operations = [
         migrations.AddField("webhookdelivery", "agent", agent(null=True)),
         migrations.RunSQL(FILL, migrations.RunSQL.noop),
