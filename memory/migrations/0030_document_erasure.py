@@ -7,6 +7,8 @@ are no older. It lists the records that it may blank as `nous_erase_facts` does.
 
 from django.db import migrations
 
+from memory.migration_operations import erasure_blanks
+
 FORWARD = r"""
 DO $migration$
 DECLARE
@@ -106,4 +108,5 @@ class Migration(migrations.Migration):
     operations = [
         migrations.RunSQL(FORWARD, "DROP FUNCTION nous_erase_documents(bigint, uuid[], bigint[], jsonb)"),
         migrations.RunSQL(receipts(BEFORE, AFTER), receipts(AFTER, BEFORE)),
+        erasure_blanks("contextrecall"),
     ]

@@ -85,10 +85,11 @@ def test_erasure_blanks_a_later_memory_record_that_quotes_it(api, ada, actor_tok
 
 
 @pytest.mark.django_db
-def test_erasure_records_about_memory_are_known_to_the_owner():
-    """A new model has to be thought of in nous_erase_facts: a new migration, or a decision of people."""
+@pytest.mark.parametrize("function", ["nous_erase_facts", "nous_erase_documents"])
+def test_erasure_records_about_memory_are_known_to_the_owner(function):
+    """A new model has to be thought of in these functions: a new migration, or a decision of people."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT prosrc, proconfig::text, prosecdef FROM pg_proc WHERE proname = 'nous_erase_facts'")
+        cursor.execute("SELECT prosrc, proconfig::text, prosecdef FROM pg_proc WHERE proname = %s", [function])
         [(source, settings, as_the_owner)] = cursor.fetchall()
     assert "search_path=pg_catalog" in settings
     assert as_the_owner

@@ -114,7 +114,7 @@ def _contradiction(
     """How `new` would contradict `old`, which has another subject, if both had one; else None.
 
     Both have to name what one of them is about. Where neither is people's word, they have to begin with it too unless
-    the change is explicit: what two subjects have to do with each other is told under either. Where one is, it is
+    the change is explicit: what two subjects have to do with each other may stand under either. Where one is, it is
     enough that the new one names what the old one is about, or turns it round.
     """
     thing = _named_by_both(old, new)
