@@ -26,9 +26,11 @@ class NousWebConfig(AppConfig):
         from django_q.models import Task
         from django_q.signals import call_hook, pre_enqueue
 
+        from nousweb.access.sign_ins import sign_ins_watch
         from nousweb.database import checks  # noqa: F401  (registers what it holds)
         from nousweb.queue.allowed_tasks import task_check
 
+        sign_ins_watch()
         post_migrate.connect(prepare_database, dispatch_uid="nousweb.prepare_database")
         pre_enqueue.connect(task_check, dispatch_uid="nousweb.task_check")
         # It calls any function that a row of done tasks names.

@@ -26,7 +26,7 @@ LOGGED_CHARACTERS = 20_000
 """Of each memory that is given; the answer is judged by no more."""
 TRIES = 3
 
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 
 def recall_search(*, run: ContextRun, request: SearchRequest, by: Principal) -> SearchResult:
@@ -68,9 +68,9 @@ def _logged(
     by: Principal,
     action: ContextRecall.Action,
     asked: Mapping[str, Any],
-    find: Callable[[PersonaMemory], Found],
-    given: Callable[[Found], Iterable[SearchHit | MemoryDetail]],
-) -> Found:
+    find: Callable[[PersonaMemory], Answer],
+    given: Callable[[Answer], Iterable[SearchHit | MemoryDetail]],
+) -> Answer:
     """What is found and logged; found again when something of the agent was erased in between."""
     by.require(REPORT, run.agent)
     if run.responded_at is not None:

@@ -4,6 +4,7 @@ from identity.models.agents import SLUG_PATTERN, Agent, AgentKind, AgentQuerySet
 from identity.models.audit import AuditEvent, AuditEventQuerySet
 from identity.models.author import AuthorFields
 from identity.models.changes import Change, ChangeStream
+from identity.models.people import Invitation, InvitationQuerySet, SignIn
 from identity.models.proposals import ChangeProposal, ChangeProposalQuerySet
 from identity.models.tokens import ApiToken, ApiTokenQuerySet
 from identity.models.versions import IdentityVersion, IdentityVersionQuerySet
@@ -25,7 +26,10 @@ __all__ = [
     "ChangeStream",
     "IdentityVersion",
     "IdentityVersionQuerySet",
+    "Invitation",
+    "InvitationQuerySet",
     "Persona",
+    "SignIn",
     "Webhook",
     "WebhookDelivery",
     "validate_slug",

@@ -1,7 +1,7 @@
 """Words of a query that were mistyped: what the collection calls them.
 
-Only a word is looked into that no item holds, that is long enough to be told from others, and that is none of the
-language's usual words; so most queries ask nothing here. The words that it may have been meant for are few and are
+Only a word is looked into that no item holds, that is long enough to be distinguished from others, and that is none of
+the language's usual words; so most queries ask nothing here. The words that it may have been meant for are few and are
 looked up in the index by their keys: an edit further (Damerau, "A technique for computer detection and correction of
 spelling errors", 1964: four of five typos are one of these), a letter that moved, a pair of vowels or two letters
 that sound like another. The first letter is right, nearly always, and a longer word that only begins like the one of

@@ -9,4 +9,5 @@ urlpatterns = [
     path("", include("nousweb.console.context.urls")),
     path("", include("nousweb.console.memory.urls")),
     path("", include("nousweb.console.identity.urls")),
+    path("", include("nousweb.console.people.urls")),
 ]

@@ -22,7 +22,18 @@ from nousweb.monitoring.metrics import observe_request
 Handler = Callable[[HttpRequest], HttpResponse]
 
 _REQUEST_ID = re.compile(r"^[A-Za-z0-9._-]{1,64}$")
-OPEN_PATHS = ("/login/", "/static/", "/healthz", "/readyz", "/metrics", "/api/", "/mcp", "/admin/", "/favicon.ico")
+OPEN_PATHS = (
+    "/login/",
+    "/static/",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/api/",
+    "/mcp",
+    "/admin/",
+    "/favicon.ico",
+    "/invitation/",
+)
 """Paths that the console's login does not guard: each is open, or guards itself."""
 
 

@@ -8,6 +8,7 @@ import functools
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import Client
 from django.urls import get_resolver, reverse
@@ -17,6 +18,7 @@ from django_q.models import Schedule
 from context.expectations.services import expectation_create, request_of
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
+from identity.services.people import invitation_create
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
 from identity.services.webhooks import webhook_create
 from memory.jobs.queue import job_queue
@@ -193,6 +195,19 @@ GET    metrics               in    in    in    in    in    in    in    in    in
 GET    login                 in    in    in    in    in    in    in    in    in
 POST   login                 no    in    in    in    no    no    no    no    no
 POST   logout                login in    in    in    login login login login login
+GET    people                login no    no    no    login login login login login
+POST   people                login no    no    no    login login login login login
+GET    person                login no    no    no    login login login login login
+POST   person                login no    no    no    login login login login login
+POST   person_deactivate     login no    no    no    login login login login login
+POST   person_reactivate     login no    no    no    login login login login login
+POST   person_sign_out       login no    no    no    login login login login login
+POST   invitation_revoke     login no    no    no    login login login login login
+GET    invitation            in    in    in    in    in    in    in    in    in
+POST   invitation            no    in    in    in    no    no    no    no    no
+GET    account               login in    in    in    login login login login login
+POST   account               login in    in    in    login login login login login
+POST   account_sessions_end  login in    in    in    login login login login login
 GET    home                  login in    in    in    login login login login login
 GET    agent_context         login in    in    in    login login login login login
 POST   agent_context         login in    in    in    login login login login login
@@ -427,6 +442,9 @@ class World:
             "revoked": request.getfixturevalue("revoked_token"),
             "expired": request.getfixturevalue("expired_token"),
         }
+        root = User.objects.create_superuser("root", password="long enough for one")
+        owner = Principal.of_user(root)
+        self.people = {"secret": invitation_create(role="Viewer", by=owner)[1], "person": root.pk}
         self.browsers = {name: signed_in(request.getfixturevalue(name)) for name in ("alice", "bob", "charlie")}
 
     def path(self, template):
@@ -460,6 +478,11 @@ class World:
             "lifecycle_retry": {"pk": self.retried.pk},
             "lifecycle_schedule": {"pk": Schedule.objects.earliest("pk").pk},
             "agent_supersession_undo": {"pk": FactChange.objects.filter(action="superseded").latest("pk").pk},
+            "invitation": {"secret": self.people["secret"]}, "invitation_revoke": {"pk": uuid4()},
+            **{
+                name: {"pk": self.people["person"]}
+                for name in ("person", "person_deactivate", "person_reactivate", "person_sign_out")
+            },
             "agent_event": {"pk": self.event}, "agent_loop": {"loop_id": "loop-1"},
         }.get(name, {})  # fmt: skip
         memories = {"agent_fact": self.fact.pk, "memory_review_detail": self.review} | {

@@ -15,6 +15,7 @@ from context.models import ContextRun, Expectation
 from context.services.context import context_assemble
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, Webhook
 from identity.principal import Principal
+from identity.services.people import invitation_create
 from identity.services.proposals import identity_propose
 from identity.services.webhooks import webhook_create
 from memory.jobs.queue import job_queue
@@ -41,6 +42,7 @@ from memory.services.procedures import procedure_create
 from memory.services.reviews.opening import escalation_announce
 from memory.services.working import working_item_add, working_thread_open
 from tests.e2e.conftest import assert_accessible
+from tests.factories import PASSWORD
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -72,6 +74,11 @@ def _all_selected() -> str:
     return "?" + "&".join(f"selected={pk}" for pk in waiting)
 
 
+def _invited() -> list[Any]:
+    owner = Principal.of_user(User.objects.get(username="owner"))
+    return [invitation_create(role="Viewer", note="Somebody", by=owner)[1]]
+
+
 def question(**fields: Any) -> Arguments:
     return lambda: [MemoryReview.objects.filter(**fields).earliest("created_at").pk]
 
@@ -100,6 +107,10 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "compare": ("section_compare", of_ada("values"), "?from=1&to=2"),
     "propose": ("section_propose", of_ada("values"), ""),
     "roll back": ("section_rollback", of_ada("values", 1), ""),
+    "people": ("people", none, ""),
+    "person": ("person", lambda: [User.objects.get(username="bob").pk], ""),
+    "account": ("account", none, ""),
+    "invitation": ("invitation", _invited, ""),
     "tokens": ("agent_tokens", of_ada(), ""),
     "changes": ("agent_changes", of_ada(), ""),
     "changes, nothing found": ("agent_changes", of_ada(), "?kind=loop.closed"),
@@ -208,6 +219,11 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "refused": ("proposal", lambda: ["00000000-0000-4000-8000-000000000000"], ""),
 }
 NO_PAGES = {
+    "person_deactivate",
+    "person_reactivate",
+    "person_sign_out",
+    "invitation_revoke",
+    "account_sessions_end",
     "agent_expectation_demand",
     "agent_expectation_undo",
     "agent_expectations_check",
@@ -306,12 +322,13 @@ def test_accessibility_has_no_serious_violation(
     subtests: pytest.Subtests,
 ) -> None:
     """Each page is loaded once and shown in both themes; reading what there is to say once does not change it."""
-    stranger, visitor = open_page(), log_in(charlie)
-    for page in (stranger, visitor):
+    owner = User.objects.create_superuser("owner", password=PASSWORD)
+    stranger, visitor, manager = open_page(), log_in(charlie), log_in(owner)
+    for page in (stranger, visitor, manager):
         # Sent once; otherwise its half a megabyte goes to each page through three processes.
         page.add_init_script(AXE_SCRIPT)
     for name, (url_name, arguments, query) in PAGES.items():
-        page = stranger if url_name == "login" else visitor
+        page = {"login": stranger, "invitation": stranger, "people": manager, "person": manager}.get(url_name, visitor)
         before = len(complaints)
         with subtests.test(name):
             page.goto(reverse(url_name, args=arguments()) + (query if isinstance(query, str) else query()))

@@ -51,6 +51,9 @@ GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Audit trail", "audit", "identity.view_auditevent"),
 )
 
+OWNERS_PAGES: tuple[tuple[str, str, str], ...] = (("People", "people", ""),)
+"""Pages of owners alone, whatever rights others have."""
+
 PARENT_PAGES = {
     "agent_new": "agents",
     "agent_settings": "agent_identity",
@@ -64,6 +67,7 @@ PARENT_PAGES = {
     "agent_webhook_delete": "agent_webhooks",
     "proposal": "review",
     "audit_event": "audit",
+    "person": "people",
     "memory_review_detail": "memory_review",
     "agent_erase": "agent_identity",
     **memory_types.PARENT_PAGES,
@@ -111,7 +115,8 @@ def console(request: HttpRequest) -> dict[str, Any]:
             if not right or user.has_perm(right)
         ]
 
-    groups: list[dict[str, Any]] = [{"label": "", "items": items(GENERAL_PAGES)}]
+    general = (*GENERAL_PAGES, *OWNERS_PAGES) if user.is_superuser else GENERAL_PAGES
+    groups: list[dict[str, Any]] = [{"label": "", "items": items(general)}]
     if current:
         for label, pages in ((current.name, AGENT_PAGES), ("Context", CONTEXT_PAGES), ("Memory", MEMORY_PAGES)):
             if found := items(pages, current.slug):

@@ -1,0 +1,242 @@
+"""The people of an installation: who may come in, with which role, and in which sessions.
+
+Only owners (Django's superusers) manage people. No role holds a right over accounts, since whoever could make accounts
+could be two people where four eyes are asked for. Changes of an account are recorded by `identity.services.accounts`.
+"""
+
+import hashlib
+import secrets
+from datetime import timedelta
+
+from django.contrib.auth.models import Group, User
+from django.contrib.auth.password_validation import validate_password
+from django.contrib.sessions.models import Session
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import QuerySet
+
+from identity.models import Invitation, SignIn
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
+from nousweb.lib.lookalikes import lookalike_fold
+from nousweb.lib.validation import text_check, visible_text, visible_text_check, whole_check
+
+MAX_NOTE_CHARACTERS = 200
+MAX_NAME_CHARACTERS = 150
+MAX_INVITATION_DAYS = 30
+MAX_BROWSER_CHARACTERS = 200
+SECRET_BYTES = 32
+
+
+def owner_check(by: Principal) -> None:
+    """Raise NotAllowed unless `by` is a signed-in owner."""
+    if not is_owner(by):
+        raise NotAllowed("Only owners manage people. An owner is made by another one, or by `nous createsuperuser`.")
+
+
+def is_owner(by: Principal) -> bool:
+    return bool(by.is_person and by.user is not None and by.user.is_active and by.user.is_superuser)  # type: ignore[attr-defined]
+
+
+@transaction.atomic
+def invitation_create(*, role: str, note: str = "", days: int = 7, by: Principal) -> tuple[Invitation, str]:
+    """Make an invitation that holds for `days` (1 to 30); returns it with its secret, which cannot be had again.
+
+    `note` says for whom it is. Raises Invalid, NotAllowed.
+    """
+    owner_check(by)
+    _role_check(role)
+    note = visible_text_check("note", note, MAX_NOTE_CHARACTERS)
+    whole_check("days", days, 1, MAX_INVITATION_DAYS)
+    secret = secrets.token_urlsafe(SECRET_BYTES)
+    invitation = Invitation.objects.create(
+        digest=_digest(secret),
+        role=role,
+        note=note,
+        created_by=by.name,
+        expires_at=clock.now() + timedelta(days=days),
+    )
+    audit_record(
+        by=by,
+        action="invitation.create",
+        target=invitation,
+        agent=None,
+        after={"role": role, "note": note, "expires_at": invitation.expires_at.isoformat()},
+    )
+    return invitation, secret
+
+
+@transaction.atomic
+def invitation_revoke(*, invitation: Invitation, by: Principal) -> Invitation:
+    """Let an open invitation let nobody in any more. Raises Conflict for one that is not open, NotAllowed."""
+    owner_check(by)
+    changed = Invitation.objects.open().filter(pk=invitation.pk).update(revoked_at=clock.now(), revoked_by=by.name)
+    invitation.refresh_from_db()
+    if not changed:
+        raise Conflict(f"This invitation is {invitation.state} already.", state=invitation.state)
+    audit_record(by=by, action="invitation.revoke", target=invitation, agent=None)
+    return invitation
+
+
+def invitation_find(secret: str) -> Invitation:
+    """The open invitation that a link names. Raises NotFound, which says the same of every other secret."""
+    found = Invitation.objects.open().filter(digest=_digest(secret)).first()
+    if found is None:
+        raise NotFound("This invitation was used, taken back, or is past its time. Ask for a new one.")
+    return found
+
+
+@transaction.atomic
+def invitation_accept(*, secret: str, username: str, password: str) -> User:
+    """Make the account that an invitation is for, and use the invitation up.
+
+    Raises NotFound for a secret that opens nothing, Invalid with the field for a name or password that does not do.
+    """
+    invitation = Invitation.objects.select_for_update().filter(pk=invitation_find(secret).pk).open().first()
+    if invitation is None:
+        raise NotFound("Somebody else has just used this invitation.")
+    person = User(username=_username_check(username))
+    try:
+        validate_password(password, person)
+    except ValidationError as error:
+        raise Invalid(" ".join(error.messages), field="password") from error
+    person.set_password(password)
+    person.is_superuser = invitation.role == Invitation.OWNER
+    person.save()
+    if not person.is_superuser:
+        person.groups.add(Group.objects.get(name=invitation.role))
+    invitation.accepted_at, invitation.person = clock.now(), person
+    invitation.save(update_fields=["accepted_at", "person"])
+    audit_record(
+        by=Principal.of_user(person),
+        action="invitation.accept",
+        target=invitation,
+        agent=None,
+        after={"person": person.username, "role": invitation.role},
+    )
+    return person
+
+
+@transaction.atomic
+def person_role_set(*, person: User, role: str, by: Principal) -> User:
+    """Give a person this role instead of what they had. Raises Conflict for oneself and the last owner."""
+    owner_check(by)
+    _role_check(role)
+    person = _locked(person, by, keeps_owner=role == Invitation.OWNER)
+    owner = role == Invitation.OWNER
+    if person.is_superuser != owner:
+        person.is_superuser = owner
+        person.save(update_fields=["is_superuser"])
+    wanted = set() if owner else {Group.objects.get(name=role)}
+    held = set(person.groups.all())
+    if held != wanted:
+        person.groups.remove(*(held - wanted))
+        person.groups.add(*(wanted - held))
+    return person
+
+
+@transaction.atomic
+def person_deactivate(*, person: User, by: Principal) -> User:
+    """Keep a person out and end their sessions. Their tokens of agents stay: those are the agents' own.
+
+    Raises Conflict for oneself, the last owner, and an account that is kept out already.
+    """
+    owner_check(by)
+    person = _locked(person, by, keeps_owner=False)
+    if not person.is_active:
+        raise Conflict(f"{person.username} is kept out already.")
+    person.is_active = False
+    person.save(update_fields=["is_active"])
+    _sessions_delete(SignIn.objects.filter(person=person))
+    return person
+
+
+@transaction.atomic
+def person_reactivate(*, person: User, by: Principal) -> User:
+    """Let a person in again, with the role that they had. Raises Conflict for an account that is not kept out."""
+    owner_check(by)
+    person = _locked(person, by, keeps_owner=True)
+    if person.is_active:
+        raise Conflict(f"{person.username} may come in already.")
+    person.is_active = True
+    person.save(update_fields=["is_active"])
+    return person
+
+
+def sign_in_record(*, person: User, session_key: str, browser: str, address: str) -> SignIn:
+    """Note in which session a person has just signed in."""
+    return SignIn.objects.update_or_create(
+        session_key=session_key,
+        defaults={
+            "person": person,
+            "browser": "".join(letter for letter in browser if letter.isprintable())[:MAX_BROWSER_CHARACTERS],
+            "address": address,
+            "created_at": clock.now(),
+        },
+    )[0]
+
+
+def sessions_of(person: User) -> QuerySet[SignIn]:
+    """The sessions of a person that still hold, the latest first."""
+    held = Session.objects.filter(expire_date__gt=clock.now()).values("session_key")
+    return SignIn.objects.filter(person=person, session_key__in=held)
+
+
+@transaction.atomic
+def sessions_end(*, person: User, by: Principal, kept: str = "") -> int:
+    """End a person's sessions but the one with the key `kept`; returns how many.
+
+    For the person themselves and for owners. Raises NotAllowed.
+    """
+    if by.user is None or by.user.pk != person.pk:
+        owner_check(by)
+    ended = _sessions_delete(SignIn.objects.filter(person=person).exclude(session_key=kept))
+    if ended:
+        audit_record(
+            by=by, action="user.sessions_end", target=person, agent=None, message=f"{ended} sessions were ended."
+        )
+    return ended
+
+
+def _sessions_delete(sign_ins: QuerySet[SignIn]) -> int:
+    keys = list(sign_ins.values_list("session_key", flat=True))
+    ended = Session.objects.filter(session_key__in=keys).delete()[0]
+    SignIn.objects.filter(session_key__in=keys).delete()
+    return ended
+
+
+def _locked(person: User, by: Principal, *, keeps_owner: bool) -> User:
+    """The account, locked with all owners. Raises Conflict where nobody would be left who manages people."""
+    owners = list(User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk"))
+    person = User.objects.select_for_update().get(pk=person.pk)
+    if by.user is not None and by.user.pk == person.pk:
+        raise Conflict("Ask another owner to change your own account, so that nobody locks themselves out.")
+    if not keeps_owner and [owner.pk for owner in owners] == [person.pk]:
+        raise Conflict(f"{person.username} is the last owner; make another one first.")
+    return person
+
+
+def _username_check(username: str) -> str:
+    """A new account's name: records carry it, so nobody may take one that looks like another person's."""
+    username = text_check("username", username, MAX_NAME_CHARACTERS, required=True)
+    try:
+        User.username_validator(username)
+    except ValidationError as error:
+        raise Invalid(" ".join(error.messages), field="username") from error
+    if visible_text(username) != username:
+        raise Invalid("A name holds no characters that nobody sees.", field="username")
+    folded = lookalike_fold(username).casefold()
+    if any(lookalike_fold(name).casefold() == folded for name in User.objects.values_list("username", flat=True)):
+        raise Invalid("There is an account of this name, or of one that looks like it.", field="username")
+    return username
+
+
+def _role_check(role: str) -> None:
+    if role != Invitation.OWNER and not Group.objects.filter(name=role).exists():
+        raise Invalid(f"There is no role {role[:60]!r}.", field="role")
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

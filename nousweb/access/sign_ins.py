@@ -1,0 +1,48 @@
+"""Each log-in is noted with its session, so that people see where they are signed in and can end it."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.contrib.auth.signals import user_logged_in
+from django.http import HttpRequest
+
+from identity.services.people import sign_in_record
+from nousweb.access.client_address import client_address
+
+BROWSERS = (
+    ("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("FxiOS/", "Firefox"), ("CriOS/", "Chrome"),
+    ("Chrome/", "Chrome"), ("Safari/", "Safari"), ("curl/", "curl"),
+)  # fmt: skip
+"""Marks in what browsers say of themselves; many name others too, so the first that is found counts."""
+SYSTEMS = (
+    ("Windows", "Windows"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Android", "Android"), ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)  # fmt: skip
+
+
+def sign_ins_watch() -> None:
+    """Begin to note; called once when the apps are ready."""
+    user_logged_in.connect(_noted, dispatch_uid="nousweb.access.sign_ins")
+
+
+def sign_in_note(request: HttpRequest, person: User) -> None:
+    """Note that this person is signed in in the session of a request."""
+    if not request.session.session_key:
+        request.session.save()
+    sign_in_record(
+        person=person,
+        session_key=request.session.session_key or "",
+        browser=browser_name(request.headers.get("User-Agent", "")),
+        address=client_address(request),
+    )
+
+
+def browser_name(user_agent: str) -> str:
+    """What a browser says of itself in two words, "Firefox on Linux"; the beginning of it where it is no known one."""
+    browser = next((name for mark, name in BROWSERS if mark in user_agent), "")
+    system = next((name for mark, name in SYSTEMS if mark in user_agent), "")
+    return f"{browser} on {system}" if browser and system else browser or user_agent[:80]
+
+
+def _noted(sender: type[User], request: HttpRequest, user: User, **signal: Any) -> None:
+    sign_in_note(request, user)

@@ -1,0 +1,56 @@
+"""Forms about people: who is invited, and how somebody who was comes in."""
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.password_validation import password_validators_help_texts
+
+from identity.models import Invitation
+from identity.services.people import MAX_INVITATION_DAYS, MAX_NOTE_CHARACTERS
+from nousweb.access.roles import ROLE_PERMISSIONS
+
+ROLE_WORDS = {
+    "Viewer": "looks at everything but the subconscious, and changes nothing",
+    "Reviewer": "decides what waits, and manages memory, censors and profiles",
+    "Administrator": "also makes agents and tokens, sees the subconscious, and erases",
+    Invitation.OWNER: "also manages people",
+}
+"""What each role means, the least first."""
+ROLES = [(role, f"{role}: {ROLE_WORDS[role]}") for role in (*ROLE_PERMISSIONS, Invitation.OWNER)]
+
+
+class InvitationForm(forms.Form):
+    role = forms.ChoiceField(choices=ROLES)
+    note = forms.CharField(
+        required=False, max_length=MAX_NOTE_CHARACTERS, label="For whom", help_text="Only owners see it."
+    )
+    days = forms.IntegerField(min_value=1, max_value=MAX_INVITATION_DAYS, initial=7, label="Holds for days")
+
+
+class RoleForm(forms.Form):
+    role = forms.ChoiceField(choices=ROLES)
+
+
+class AcceptForm(forms.Form):
+    """The account that an invited person makes."""
+
+    username = forms.CharField(
+        max_length=150,
+        label="Name",
+        help_text="You log in with it, and records of what you decide carry it.",
+        widget=forms.TextInput(attrs={"autocomplete": "username", "autofocus": True}),
+    )
+    password = forms.CharField(
+        strip=False,
+        help_text=" ".join(password_validators_help_texts()),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+    again = forms.CharField(
+        strip=False, label="Password again", widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
+    )
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        if given.get("password") and given.get("again") and given["password"] != given["again"]:
+            self.add_error("again", "The two passwords differ.")
+        return given

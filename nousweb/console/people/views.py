@@ -1,0 +1,209 @@
+"""People: who may come in, with which role and in which sessions; invitations; and one's own account."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth import login, update_session_auth_hash
+from django.contrib.auth.forms import PasswordChangeForm
+from django.contrib.auth.models import User
+from django.db.models import Prefetch
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from identity.models import Invitation
+from identity.principal import Principal
+from identity.services.people import (
+    invitation_accept,
+    invitation_create,
+    invitation_find,
+    invitation_revoke,
+    owner_check,
+    person_deactivate,
+    person_reactivate,
+    person_role_set,
+    sessions_end,
+    sessions_of,
+)
+from nousweb.access.roles import role_of
+from nousweb.access.sign_ins import sign_in_note
+from nousweb.console.common.pagination import page_of
+from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.people.forms import AcceptForm, InvitationForm, RoleForm
+from nousweb.lib.errors import Conflict, Invalid
+
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+INVITATIONS_SHOWN = 50
+STATE_BADGES = {"open": "accent", "accepted": "ok", "revoked": "neutral", "expired": "neutral"}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def people(request: HttpRequest) -> HttpResponse:
+    """Everybody with an account, and the invitations; a POST makes one and shows its link this once."""
+    by = principal_of(request)
+    owner_check(by)
+    form = InvitationForm(_posted(request))
+    context: dict[str, Any] = {}
+    status = 200
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            given = form.cleaned_data
+            try:
+                made, secret = invitation_create(role=given["role"], note=given["note"], days=given["days"], by=by)
+            except Invalid as error:
+                form_refuse(form, error)
+            else:
+                link = request.build_absolute_uri(reverse("invitation", args=[secret]))
+                context, form, status = {"made": made, "link": link}, InvitationForm(), 200
+    accounts = User.objects.prefetch_related("groups").order_by("-is_active", "username")
+    page = page_of(request, accounts)
+    invitations = Invitation.objects.select_related("person")[:INVITATIONS_SHOWN]
+    context |= {
+        "form": form,
+        "page": page,
+        "people": [(person, _role(person)) for person in page],
+        "invitations": [(one, STATE_BADGES[one.state]) for one in invitations],
+    }
+    response = render(request, "people/people.html", context, status=status)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@require_POST
+def invitation_take_back(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Take an open invitation back."""
+    by = principal_of(request)
+    owner_check(by)
+    try:
+        invitation_revoke(invitation=get_object_or_404(Invitation, pk=pk), by=by)
+    except Conflict as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, "The invitation lets nobody in any more.")
+    return redirect("people")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def person(request: HttpRequest, pk: int) -> HttpResponse:
+    """One person: role, sessions, and keeping them out. A POST changes the role."""
+    by = principal_of(request)
+    owner_check(by)
+    who = get_object_or_404(User.objects.prefetch_related(Prefetch("groups")), pk=pk)
+    form = RoleForm(_posted(request), initial={"role": _role(who)})
+    if request.method == "POST" and form.is_valid():
+        try:
+            person_role_set(person=who, role=form.cleaned_data["role"], by=by)
+        except Conflict as error:
+            form.add_error("role", error.detail)
+        else:
+            messages.success(request, f"{who.username} has the role {form.cleaned_data['role']} now.")
+            return redirect("person", pk=pk)
+    context = {
+        "person": who,
+        "their_role": _role(who),
+        "form": form,
+        "sessions": [(one, False) for one in sessions_of(who)],
+        "is_oneself": who.pk == request.user.pk,
+    }
+    return render(request, "people/person.html", context, status=422 if form.errors else 200)
+
+
+@require_POST
+def person_change(request: HttpRequest, pk: int, change: str) -> HttpResponse:
+    """Keep a person out, let them in again, or end their sessions."""
+    by = principal_of(request)
+    owner_check(by)
+    who = get_object_or_404(User, pk=pk)
+    try:
+        said = _changed(who, change, by)
+    except Conflict as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, said)
+    return redirect("person", pk=pk)
+
+
+def _changed(who: User, change: str, by: Principal) -> str:
+    if change == "deactivate":
+        person_deactivate(person=who, by=by)
+        return f"{who.username} is kept out, and signed out everywhere."
+    if change == "reactivate":
+        person_reactivate(person=who, by=by)
+        return f"{who.username} may come in again."
+    ended = sessions_end(person=who, by=by)
+    return f"{ended} session{'s' if ended != 1 else ''} of {who.username} ended."
+
+
+@sensitive_post_parameters()
+@require_http_methods(["GET", "HEAD", "POST"])
+def account(request: HttpRequest) -> HttpResponse:
+    """One's own account: the password, and where one is signed in. A POST changes the password."""
+    user = request.user
+    assert isinstance(user, User)  # noqa: S101
+    form: Any = PasswordChangeForm(user, _posted(request))
+    if request.method == "POST" and form.is_valid():
+        form.save()
+        # Every other session ends with the old password; this one goes on under a new key.
+        update_session_auth_hash(request, user)
+        sessions_end(person=user, by=principal_of(request), kept=request.session.session_key or "")
+        sign_in_note(request, user)
+        messages.success(request, "Your password is changed. You are signed out everywhere else.")
+        return redirect("account")
+    here = request.session.session_key
+    context = {
+        "form": form,
+        "their_role": _role(user),
+        "sessions": [(one, one.session_key == here) for one in sessions_of(user)],
+    }
+    return render(request, "people/account.html", context, status=422 if form.errors else 200)
+
+
+@require_POST
+def account_sessions_end(request: HttpRequest) -> HttpResponse:
+    """Sign out everywhere but here."""
+    user = request.user
+    assert isinstance(user, User)  # noqa: S101
+    ended = sessions_end(person=user, by=principal_of(request), kept=request.session.session_key or "")
+    messages.success(request, f"{ended} other session{'s' if ended != 1 else ''} ended.")
+    return redirect("account")
+
+
+@never_cache
+@sensitive_post_parameters()
+@require_http_methods(["GET", "HEAD", "POST"])
+def invitation(request: HttpRequest, secret: str) -> HttpResponse:
+    """What an invited person sees: the form of their account. A POST makes it and signs them in."""
+    found = invitation_find(secret)
+    form = AcceptForm(_posted(request))
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            made = invitation_accept(secret=secret, username=given["username"], password=given["password"])
+        except Invalid as error:
+            form_refuse(form, error)
+        else:
+            login(request, made, backend=BACKEND)
+            messages.success(request, f"Welcome, {made.username}.")
+            return redirect("home")
+    response = render(
+        request,
+        "people/invitation.html",
+        {"form": form, "invitation": found},
+        status=422 if form.errors else 200,
+    )
+    response["Referrer-Policy"] = "no-referrer"
+    return response
+
+
+def _posted(request: HttpRequest) -> Any:
+    """What was sent, also where it is nothing; None for a page that is only looked at."""
+    return request.POST if request.method == "POST" else None
+
+
+def _role(person: User) -> str:
+    return Invitation.OWNER if person.is_superuser else role_of(person)
