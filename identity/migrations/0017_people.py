@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('identity', '0015_audit_channels'),
+        ('identity', '0016_delivery_agent'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
