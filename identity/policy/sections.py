@@ -3,6 +3,7 @@
 Source: seed 008, part A and "Self-Evolution Guardrails".
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -59,6 +60,25 @@ SECTION_POLICY: dict[str, SectionPolicy] = {
     Section.BOUNDARIES: SectionPolicy(Risk.HIGH, False, "What it must never do, and when it must stop and ask."),
     Section.ENVIRONMENT: SectionPolicy(Risk.MEDIUM, False, "Where it runs and what it can reach. Optional."),
 }
+
+LARGE_CHANGE = 1_000
+"""So many characters of lines that come or go raise the risk of a change by one step, `HUGE_CHANGE` by two."""
+HUGE_CHANGE = 4_000
+
+
+def change_size(before: str, after: str) -> int:
+    """The characters of the lines that come or go, in whichever order they stand."""
+    old, new = Counter(before.split("\n")), Counter(after.split("\n"))
+    return sum(len(line) for line in ((old - new) + (new - old)).elements())
+
+
+def change_risk(section: str, before: str, after: str) -> Risk:
+    """The risk of a change: that of its section, raised where more changes than a person takes in at a glance."""
+    size = change_size(before, after)
+    steps = (size >= LARGE_CHANGE) + (size >= HUGE_CHANGE)
+    ladder = [Risk.LOW, Risk.MEDIUM, Risk.HIGH]
+    return ladder[min(ladder.index(SECTION_POLICY[section].risk) + steps, 2)]
+
 
 MAX_SECTION_CHARACTERS = 20_000
 MAX_REASON_CHARACTERS = 2_000

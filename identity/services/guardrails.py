@@ -12,6 +12,8 @@ from identity.policy.sections import (
     MAX_SECTION_CHARACTERS,
     REJECTION_STANDS,
     SECTION_POLICY,
+    change_risk,
+    change_size,
 )
 from identity.principal import Principal
 from identity.services.proposal_limits import lately_refused
@@ -28,8 +30,12 @@ class Verdict:
     reason: str
 
 
-def guardrail_decide(*, agent: Agent, section: str, current: IdentityVersion | None, by: Principal) -> Verdict:
+def guardrail_decide(
+    *, agent: Agent, section: str, current: IdentityVersion | None, by: Principal, content: str | None = None
+) -> Verdict:
     """Judge a change of `section`, now `current`, wished by `by`, under the agent's lock. Source: seed 008, guardrails.
+
+    `content` is the wished text, where it is known: a change so large that its risk rises waits for a person.
 
     What a person wrote, or looked at and let stand, is theirs: an agent only proposes to replace it, and so it does
     where people have lately refused a change of the section. The subconscious only proposes, whatever the section: what
@@ -47,6 +53,9 @@ def guardrail_decide(*, agent: Agent, section: str, current: IdentityVersion | N
         return Verdict(False, "The subconscious only proposes; a person decides.")
     if not SECTION_POLICY[section].agent_may_apply:
         return Verdict(False, f"An agent may not change its {section} by itself.")
+    before = current.content if current else ""
+    if content is not None and change_risk(section, before, content) != SECTION_POLICY[section].risk:
+        return Verdict(False, f"A change of {change_size(before, content):,} characters waits for a person.")
     if current is not None and is_peoples(current):
         return Verdict(False, f"The {section} are a person's word: an agent may only propose to change them.")
     if lately_refused(agent=agent, by=by).filter(section=section).exists():

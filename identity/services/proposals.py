@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion, Persona
-from identity.policy.sections import SECTION_POLICY, section_check
+from identity.policy.sections import change_risk, section_check
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import change_record
@@ -30,6 +30,7 @@ from identity.services.proposal_limits import (
 from identity.services.versions import agent_lock, base_check, version_activate, version_current
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
+from nousweb.lib.textmerge import merge_texts
 
 Status = ChangeProposal.Status
 REVIEW = "identity.review_changeproposal"
@@ -79,7 +80,7 @@ def identity_propose(
         raise Invalid(f"{section} has no text yet, and this is empty.", field="content")
     proposing_lock(agent, by)
     rejection_check(agent=agent, content=content, by=by)
-    verdict = guardrail_decide(agent=agent, section=section, current=current, by=by)
+    verdict = guardrail_decide(agent=agent, section=section, current=current, by=by, content=content)
     base = current.version if current else 0
     if wait or not verdict.apply:
         if waiting := proposal_waiting(agent=agent, section=section, content=content, base_version=base, by=by):
@@ -93,7 +94,7 @@ def identity_propose(
         base_version=base,
         content=content,
         reason=reason,
-        risk=SECTION_POLICY[section].risk,
+        risk=change_risk(section, current.content if current else "", content),
         guardrail="Held for review on request." if wait and verdict.apply else verdict.reason,
         restores=restores,
         author_kind=by.kind,
@@ -166,11 +167,13 @@ def proposal_approve(
     content: str | None = None,
     base_version: int | None = None,
     batch: UUID | None = None,
+    merge: bool = False,
 ) -> IdentityVersion:
     """Make a pending proposal the current version; `content` is the reviewer's own edit of its text.
 
     With `base_version` the reviewer says against which version the text was read, so that a proposal
-    whose section has moved on can be approved after its text was brought up to date.
+    whose section has moved on can be approved after its text was brought up to date. `merge` does that itself where
+    both changed different lines: the text stays its author's, and four eyes count it as unedited.
     The actor reads every version, so one that the subconscious proposed has the approver for its author, and no reason
     but theirs. Raises Conflict when it is no longer pending, StaleBase when the section has moved on.
     """
@@ -178,14 +181,19 @@ def proposal_approve(
     agent, proposal = _lock(proposal, by)
     _pending_check(proposal)
     approval_check(proposal, by, edits=content is not None)
-    wished, _ = text_check(proposal.content if content is None else content, "", by=by)
+    merged = _merge(agent, proposal, base_version) if merge and content is None else None
+    if merged is not None and base_version is None:
+        current = version_current(agent, proposal.section)
+        base_version = current.version if current else 0
+    own = merged if merged is not None else proposal.content
+    wished, _ = text_check(own if content is None else content, "", by=by)
     current = base_check(
         agent=agent,
         section=proposal.section,
         yours=wished,
         base_version=proposal.base_version if base_version is None else base_version,
     )
-    edited = wished != proposal.content
+    edited = wished != own
     sealed = proposal.persona == Persona.SUBCONSCIOUS
     version = version_activate(
         agent=agent,
@@ -194,13 +202,14 @@ def proposal_approve(
         reason="" if sealed else proposal.reason,
         by=by,
         current=current,
-        restores=None if edited else proposal.restores,
+        restores=None if wished != proposal.content else proposal.restores,
         author=None if edited or sealed else proposal,
         approved=None if edited else proposal,
         action="proposal.approve",
-        message=comment,
+        message=comment or ("Merged with what the section has become since." if wished != proposal.content else ""),
     )
-    proposal.edited = edited
+    # Of a merged text, too, the version says what became current.
+    proposal.edited = wished != proposal.content
     _decide(proposal, Status.APPROVED, by, comment=comment, version=version, batch=batch)
     return version
 
@@ -293,8 +302,10 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
         if not waited:
             _decide(proposal, Status.REVERTED, by, comment=proposal.comment, version=proposal.version)
             return proposal
-        proposal.status, proposal.base_version, proposal.edited = Status.PENDING, restored.version, False
-        proposal.version = None
+        if not proposal.edited:
+            # A text that was merged or edited says what it changes only beside the one it was written on.
+            proposal.base_version = restored.version
+        proposal.status, proposal.version, proposal.edited = Status.PENDING, None, False
     else:
         raise Conflict(f"This proposal is {proposal.get_status_display().lower()}; there is nothing to undo.")
     proposal.reviewer_id = proposal.reviewer_name = proposal.comment = ""
@@ -346,6 +357,23 @@ def _lock(proposal: ChangeProposal, by: Principal) -> tuple[Agent, ChangeProposa
     if locked is None:
         raise NotFound("There is no such proposal.")
     return agent, locked
+
+
+def _merge(agent: Agent, proposal: ChangeProposal, base_version: int | None) -> str | None:
+    """The current text with what the proposal changes; None where nothing has moved on, or not as `base_version` says.
+
+    Raises StaleBase where both changed the same lines.
+    """
+    current = version_current(agent, proposal.section)
+    now = current.version if current else 0
+    if now == proposal.base_version or base_version not in (None, now):
+        return None
+    base = IdentityVersion.objects.filter(agent=agent, section=proposal.section, version=proposal.base_version).first()
+    before, since = (version.content if version else "" for version in (base, current))
+    text = proposal.content if before == since else merge_texts(before, since, proposal.content)
+    if text is None:
+        base_check(agent=agent, section=proposal.section, base_version=proposal.base_version, yours=proposal.content)
+    return text
 
 
 def _pending_check(proposal: ChangeProposal) -> None:
@@ -435,7 +463,8 @@ def _applied(agent: Agent, proposal: ChangeProposal) -> tuple[IdentityVersion, I
     """The version that `proposal` led to and the one before. Raises Conflict when it is no longer the current one."""
     applied = proposal.version
     current = version_current(agent, proposal.section)
-    if applied is None or current is None or current.pk != applied.pk:
+    # What restored its text, as the undo of a later one does, has left nothing after it.
+    if applied is None or current is None or applied.pk not in (current.pk, current.restores_id):
         raise Conflict(f"{proposal.get_section_display()} has changed since; roll back from its history instead.")
     return current, applied.previous
 

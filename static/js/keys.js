@@ -43,9 +43,33 @@ function select(items, index) {
   lastIndex = index;
   const link = openerOf(item);
   if (!link) item.tabIndex = -1;
+  unfold(item);
   (link ?? item).focus({ preventScroll: true });
   item.scrollIntoView({ block: "nearest" });
 }
+
+// The selected row shows its text; what was unfolded by selecting folds again, what a person unfolded stays.
+let unfolded = null;
+function unfold(item) {
+  const text = item.querySelector("details[data-unfold]");
+  if (unfolded && unfolded !== text) unfolded.open = false;
+  if (!text || text.open) return;
+  text.open = true;
+  unfolded = text;
+}
+// A row is let pass only after its text was shown: the field that says so counts once it has been.
+function shown(text) {
+  for (const field of $$("input[name=shown]", text)) field.disabled = false;
+  text.closest("[data-keyitem]")?.classList.add("is-shown");
+}
+document.addEventListener("toggle", (event) => {
+  if (event.target.matches?.("details[data-unfold]") && event.target.open) shown(event.target);
+}, true);
+for (const text of $$("details[data-unfold][open]")) shown(text);
+document.addEventListener("change", (event) => {
+  if (!event.target.matches("[data-select-all]") || !event.target.checked) return;
+  for (const text of $$("details[data-unfold]")) text.open = true;
+});
 
 // Between reaching a row and its detail arriving, a decision key would fall on the row
 // that was there before.
@@ -130,6 +154,7 @@ document.addEventListener("keydown", (event) => {
     if (event.repeat) return;
     if (declared.matches("input:not([type=checkbox], [type=radio], [type=submit], [type=button]), textarea, select")) declared.focus();
     else if (!arriving()) {
+      remember(declared);
       declared.click();
       // What a key unfolds is for typing, as a rule.
       const unfolded = declared.matches("summary") && declared.parentElement.open && declared.parentElement;
@@ -154,6 +179,19 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+// A row that a key decided about is followed by the one that takes its place, on the page that comes next.
+const ROW = "nous-row";
+function remember(pressed) {
+  if (!pressed.closest("[data-keyitem]") || !pressed.matches("[type=submit]")) return;
+  try { sessionStorage.setItem(ROW, JSON.stringify([location.pathname, lastIndex])); } catch { /* the first row it is */ }
+}
+try {
+  const [path, index] = JSON.parse(sessionStorage.getItem(ROW) ?? "[]");
+  sessionStorage.removeItem(ROW);
+  const items = itemsOf(list());
+  if (path === location.pathname && items.length) select(items, Math.min(index, items.length - 1));
+} catch { /* private mode */ }
+
 // Focus moved by hand or by Tab takes the selection along.
 document.addEventListener("focusin", (event) => {
   const items = itemsOf(list());
@@ -166,4 +204,6 @@ document.addEventListener("focusin", (event) => {
   items[index].classList.add("is-selected");
   items[index].setAttribute("aria-current", "true");
   lastIndex = index;
+  // A press on what folds it does that itself.
+  if (!event.target.matches("summary")) unfold(items[index]);
 });

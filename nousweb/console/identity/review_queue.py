@@ -22,6 +22,7 @@ from identity.selectors.filters import SORTS
 from nousweb.lib import clock
 from nousweb.lib.lookalikes import TextWarning, warnings_of
 from nousweb.lib.textdiff import TextDiff, diff_texts
+from nousweb.lib.textmerge import merge_texts
 
 Status = ChangeProposal.Status
 
@@ -178,10 +179,31 @@ class ReviewItem:
             and self.base_text != self.current_text
         )
 
+    @cached_property
+    def merged(self) -> str | None:
+        """The current text with what this changes, where the section has moved on and both changed other lines."""
+        return merge_texts(self.base_text, self.current_text, self.proposal.content) if self.stale else None
+
+    @property
+    def approvable(self) -> bool:
+        """Whether a text can be shown that approving would make the current one."""
+        return self.is_pending and not self.expired and (not self.stale or self.merged is not None)
+
     @property
     def read_version(self) -> int:
         """The version against which its text is shown, which a decision has to name."""
-        return self.proposal.base_version if self.stale else self.current_version
+        return self.proposal.base_version if self.stale and self.merged is None else self.current_version
+
+    @property
+    def must_open(self) -> bool:
+        """Whether its page has to be opened to approve it: at high risk, or where there is nothing to show in a row."""
+        return self.proposal.risk == Risk.HIGH or (self.is_pending and not self.approvable)
+
+    @cached_property
+    def row_diff(self) -> TextDiff:
+        """What approving it from a row would change, with little around it."""
+        before, after = (self.current_text, self.merged) if self.merged is not None else (self.before, self.after)
+        return diff_texts(before, after or "", context=1)
 
     @property
     def undoable(self) -> bool:
@@ -210,6 +232,11 @@ class ReviewItem:
         version = self.proposal.version
         return version.content if version is not None and self.proposal.edited else self.proposal.content
 
+    @property
+    def wished(self) -> str:
+        """The text that would be the current one: what was merged, else what it asks for."""
+        return self.after if self.merged is None else self.merged
+
     @cached_property
     def diff(self) -> TextDiff:
         return diff_texts(self.before, self.after)
@@ -217,7 +244,7 @@ class ReviewItem:
     @cached_property
     def warnings(self) -> list[TextWarning]:
         """What a reader of the text has to look at twice: look-alikes, mixed directions, hidden characters."""
-        return warnings_of(self.after)
+        return warnings_of(self.wished)
 
     @property
     def warning_words(self) -> list[str]:
@@ -228,8 +255,8 @@ class ReviewItem:
     def in_prompt(self) -> str:
         """The text as prompts will hold it, when that is not what it is here: with headings moved or escaped."""
         heading = f"### {self.proposal.get_section_display()}\n"
-        text = assemble_prompt({self.proposal.section: self.after}, level=3).removeprefix(heading)
-        return "" if text == self.after else text
+        text = assemble_prompt({self.proposal.section: self.wished}, level=3).removeprefix(heading)
+        return "" if text == self.wished else text
 
     @property
     def risk_kind(self) -> str:

@@ -14,8 +14,11 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from memory.models import Fact
+from nousweb.console.common.audit_phrases import audit_phrase
 from nousweb.console.common.shortcut_keys import SHORTCUTS, keys_by_name, meanings_by_key
 from nousweb.console.context.labels import section_words
+from nousweb.console.memory.source_quotes import SourceQuote, source_quote
 
 register = template.Library()
 
@@ -167,6 +170,18 @@ HTMX_CONFIG = {
 def htmx_config() -> str:
     """What htmx may do on a page, for its `meta` element."""
     return json.dumps(HTMX_CONFIG)
+
+
+@register.filter
+def phrase(action: str) -> str:
+    """An action of the audit trail as people say it."""
+    return audit_phrase(action)
+
+
+@register.filter(name="source_quote")
+def source_quote_of(fact: Fact | None) -> SourceQuote | None:
+    """What the event that a fact came from says of it."""
+    return source_quote(fact) if fact is not None else None
 
 
 @register.simple_tag

@@ -175,10 +175,10 @@ def test_review_edit_refused_as_stale_keeps_the_input(ada: Agent, actor: Princip
 
 
 def test_review_version_with_the_same_text_makes_nothing_stale(ada: Agent, actor: Principal, bob: User) -> None:
-    first, second = make_proposal(ada, actor, content="A."), make_proposal(ada, actor, content="B.")
+    first, second = (make_proposal(ada, actor, "protocols", content) for content in ("A.", "B."))
     decide(bob, first, "approve")
     browser(bob).post(reverse("proposal_undo", args=[first.pk]))
-    answer = browser(bob).post(reverse("review_bulk"), {"approve": str(second.pk)})
+    answer = browser(bob).post(reverse("review_bulk"), {"approve": str(second.pk), "shown": f"{second.pk}:2"})
     assert answer.status_code == 302
     assert now(second).status == Status.APPROVED
 
@@ -186,22 +186,24 @@ def test_review_version_with_the_same_text_makes_nothing_stale(ada: Agent, actor
 def test_review_bulk_approval_names_each_refusal_and_is_undone_at_once(
     ada: Agent, bruno: Agent, actor: Principal, bob: User, charlie: User
 ) -> None:
-    good = [make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")]
-    decided = make_proposal(ada, actor, "character", "You are Ada, brisk.")
+    good = [make_proposal(ada, actor, "preferences", "Tea."), make_proposal(ada, actor, "protocols", "Look twice.")]
+    decided = make_proposal(ada, actor, "environment", "A lighthouse.")
     proposal_approve(proposal=decided, by=Principal.of_user(charlie))
     expired = make_proposal(bruno, Principal.of_user(bob), "protocols", "Ask first.")
     ChangeProposal.objects.filter(pk=expired.pk).update(expires_at=timezone.now())
-    stale = make_proposal(bruno, Principal.of_user(bob), content="X.")
-    identity_propose(agent=bruno, section="values", content="Moved on.", by=Principal.of_user(bob))
+    stale = make_proposal(bruno, Principal.of_user(bob), "preferences", "X.")
+    identity_propose(agent=bruno, section="preferences", content="Moved on.", by=Principal.of_user(bob))
     chosen = [str(proposal.pk) for proposal in (*good, decided, expired, stale)]
-    page = browser(bob).post(
-        reverse("review_bulk"), {"action": "approve", "selected": [*chosen, "odd"], "comment": "All."}, follow=True
-    )
+    given = {"action": "approve", "selected": [*chosen, "odd"], "comment": "All."}
+    given["shown"] = [f"{pk}:0" for pk in chosen[:4]] + [f"{stale.pk}:1", "odd", "odd:1"]
+    page = browser(bob).post(reverse("review_bulk"), given, follow=True)
     text = page.content.decode()
     assert "2 proposals" in text
-    for refusal in ("Character of Ada", "already approved by charlie", "Protocols of Bruno", "has expired"):
+    for refusal in ("Environment of Ada", "already approved by charlie", "Protocols of Bruno", "has expired"):
         assert refusal in text
-    assert "Values of Bruno (by bob): This edit is based on version 0" in text
+    assert "Preferences of Bruno: It touches the same lines as what is current now" in text
+    assert text.count("notice-error") == 1, "one summary"
+    assert "3 were not decided" in text
     assert {now(proposal).comment for proposal in good} == {"All."}
     batch = now(good[0]).batch
     assert batch is not None
@@ -211,14 +213,14 @@ def test_review_bulk_approval_names_each_refusal_and_is_undone_at_once(
 
 
 def test_review_bulk_undo_names_what_it_could_not_revert(ada: Agent, actor: Principal, bob: User) -> None:
-    proposals = [make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")]
-    browser(bob).post(
-        reverse("review_bulk"), {"action": "approve", "selected": [str(proposal.pk) for proposal in proposals]}
-    )
+    proposals = [make_proposal(ada, actor, "preferences", "Tea."), make_proposal(ada, actor, "protocols", "Look.")]
+    chosen = [str(proposal.pk) for proposal in proposals]
+    given = {"action": "approve", "selected": chosen, "shown": [f"{pk}:0" for pk in chosen]}
+    browser(bob).post(reverse("review_bulk"), given)
     batch = now(proposals[0]).batch
-    identity_propose(agent=ada, section="values", content="Later.", by=Principal.of_user(bob))
+    identity_propose(agent=ada, section="preferences", content="Later.", by=Principal.of_user(bob))
     page = browser(bob).post(reverse("review_batch_undo", args=[batch]), follow=True)
-    assert "Values of Ada: Values has changed since" in page.content.decode()
+    assert "Preferences of Ada: Preferences has changed since" in page.content.decode()
     assert now(proposals[1]).status == Status.PENDING
 
 

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from identity.models import AuditEvent
 from identity.selectors.filters import AuditFilter
+from nousweb.console.common.audit_phrases import audit_phrase
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.requests import principal_of
 from nousweb.lib.errors import NotFound
@@ -25,6 +26,8 @@ def audit(request: HttpRequest) -> HttpResponse:
     by = principal_of(request)
     by.require(VIEW)
     found = AuditFilter(request.GET, queryset=AuditEvent.objects.seen_by(by).defer("before", "after"), by=by)
+    actions = found.form.fields["action"]
+    actions.choices = [(name, audit_phrase(name).rstrip(":") if name else label) for name, label in actions.choices]
     rows, newer, older = _page(found.qs, request) if found.form.is_valid() else ([], None, None)
     query = request.GET.copy()
     for name in ("before", "after"):

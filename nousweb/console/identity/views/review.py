@@ -13,7 +13,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from context.what_if.identity_delivery import IdentityDelivery
 from context.what_if.scenarios import proposal_overrides
-from identity.models import AuditEvent, ChangeProposal
+from identity.models import AuditEvent, ChangeProposal, IdentityVersion
+from identity.policy.sections import Risk
 from identity.principal import Principal
 from identity.selectors.filters import QueueForm
 from identity.services.four_eyes import approval_barred
@@ -28,12 +29,12 @@ from identity.services.proposals import (
     proposals_batch,
 )
 from identity.services.versions import StaleBase
+from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import SELECTED_MOST, layout_of, principal_of
 from nousweb.console.identity.review_queue import STATUSES, QueueFilter, ReviewItem, review_title, with_texts
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
-from nousweb.lib.textmerge import merge_texts
 from nousweb.lib.token_estimate import estimate_tokens
 
 Status = ChangeProposal.Status
@@ -97,20 +98,30 @@ def review_bulk(request: HttpRequest) -> HttpResponse:
     if not proposals:
         messages.warning(request, "Nothing was selected.")
         return redirect(_queue_url(queue))
-    batch = uuid4()
+    batch, shown = uuid4(), _shown(request)
     comment = request.POST.get("comment", "")
     done, refused = 0, []
+    # The version of each section that this batch has led to: what follows was read before it.
+    moved: dict[tuple[int, str], int] = {}
     for pk in ids:
         if pk not in proposals:
             continue
         item = ReviewItem(proposals[pk])
+        section = (item.proposal.agent_id, item.proposal.section)
         try:
-            _decide_one(action, item, by, comment, batch)
+            if action in ("approve", "keep"):
+                _shown_check(item, shown)
+            read = moved.get(section, shown.get(pk, 0))
+            version = _decide_one(action, item, by, comment, batch, base_version=read, merge=True)
+            if action == "approve" and isinstance(version, IdentityVersion):
+                moved[section] = version.version
             done += 1
+        except StaleBase:
+            refused.append((item.title, "It touches the same lines as what is current now: open it."))
         except DomainError as error:
-            refused.append(f"{item.title} (by {item.proposal.author_name}): {error.detail}")
-    for text in refused:
-        messages.error(request, text)
+            refused.append((f"{item.title} (by {item.proposal.author_name})", error.detail))
+    if refused:
+        messages.error(request, refusals_summary(refused))
     return redirect(_queue_url(queue, batch=str(batch)) if done else _queue_url(queue))
 
 
@@ -119,7 +130,8 @@ def review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
     """Take back the decisions of one bulk action, the latest first."""
     by = principal_of(request)
     by.require(REVIEW)
-    undone, proposed, refused = 0, 0, []
+    undone, proposed = 0, 0
+    refused: list[tuple[str, str]] = []
     for proposal in list(proposals_batch(batch, by)):
         try:
             if proposal_undo(proposal=proposal, by=by).pk == proposal.pk:
@@ -127,15 +139,15 @@ def review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
             else:
                 proposed += 1
         except DomainError as error:
-            refused.append(f"{review_title(proposal)}: {error.detail}")
+            refused.append((review_title(proposal), error.detail))
     if undone:
         messages.success(request, f"Took back {undone} decision{'s' if undone > 1 else ''}; they wait again.")
     if proposed:
         messages.success(request, f"Proposed to restore {proposed} text{'s' if proposed > 1 else ''}. {ANOTHER}")
     if not (undone or proposed or refused):
         messages.warning(request, "These decisions were taken back already.")
-    for text in refused:
-        messages.error(request, text)
+    if refused:
+        messages.error(request, refusals_summary(refused))
     return redirect(_queue_url(QueueFilter.of(request.GET)))
 
 
@@ -169,11 +181,13 @@ def _proposal_decide(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespo
     action = request.POST.get("action", "")
     comment = request.POST.get("comment", "")
     content = request.POST.get("content") if action == "approve_edited" else None
-    action = "approve" if action == "approve_edited" else action
+    merge = action == "approve_merged"
+    action = "approve" if action in ("approve_edited", "approve_merged") else action
     queue = QueueFilter.of(request.GET)
     place = queue.neighbours(pk, by)
     try:
-        _decide_one(action, item, by, comment, None, content, _whole(request.POST.get("base_version")))
+        read = _whole(request.POST.get("base_version"))
+        _decide_one(action, item, by, comment, None, content, read, merge=merge)
     except StaleBase as error:
         return _proposal_page(request, _item_get(pk, by), by, refusal=error, typed=content, comment=comment)
     except Conflict as error:
@@ -217,7 +231,9 @@ def _decide_one(
     batch: UUID | None,
     content: str | None = None,
     base_version: int | None = None,
-) -> None:
+    *,
+    merge: bool = False,
+) -> Any:
     target = item.proposal
     decisions: dict[str, Callable[[], Any]] = {
         "approve": lambda: proposal_approve(
@@ -227,6 +243,7 @@ def _decide_one(
             content=content,
             base_version=item.read_version if base_version is None else base_version,
             batch=batch,
+            merge=merge,
         ),
         "reject": lambda: proposal_reject(proposal=target, by=by, comment=comment, batch=batch),
         "keep": lambda: proposal_keep(proposal=target, by=by, comment=comment, batch=batch),
@@ -238,7 +255,26 @@ def _decide_one(
         }
     if action not in decisions:
         raise NotFound("There is no such decision.")
-    decisions[action]()
+    return decisions[action]()
+
+
+def _shown(request: HttpRequest) -> dict[UUID, int]:
+    """The proposals whose text the list has unfolded, each with the version beside which it was read."""
+    found = {}
+    for value in request.POST.getlist("shown")[:SELECTED_MOST]:
+        key, _, version = value.partition(":")
+        pk, number = _uuid(key), _whole(version)
+        if pk is not None and number is not None:
+            found[pk] = number
+    return found
+
+
+def _shown_check(item: ReviewItem, shown: dict[UUID, int]) -> None:
+    """Raise Conflict for what must not be let pass from a list: high risk, and a text that nobody has seen there."""
+    if item.proposal.risk == Risk.HIGH:
+        raise Conflict("High risk has to be opened to be approved.")
+    if item.proposal.pk not in shown:
+        raise Conflict("Its text was not unfolded: read it first.")
 
 
 def _proposal_page(
@@ -253,15 +289,15 @@ def _proposal_page(
     queue = QueueFilter.of(request.GET)
     target = item.proposal
     layout = layout_of(request)
-    merged = merge_texts(item.base_text, target.content, item.current_text) if item.stale else None
-    on_top = item.current_text if merged is None else merged
+    on_top = item.current_text if item.merged is None else item.merged
     draft = on_top if item.stale else target.content
     text = _normal(typed) if typed is not None else draft
     own = target.author_kind == by.kind and target.author_id == by.id
     history = AuditEvent.objects.seen_by(by).of_object("changeproposal", target.pk)
     if target.version_id:
         history |= AuditEvent.objects.seen_by(by).of_object("identityversion", target.version_id)
-    before, after = estimate_tokens(item.before), estimate_tokens(item.after)
+    replaced = item.before if item.merged is None else item.current_text
+    before, after = estimate_tokens(replaced), estimate_tokens(item.wished)
     undo = _undo_offer(request, by)
     return render(
         request,
@@ -277,12 +313,12 @@ def _proposal_page(
             "edit": {
                 "query": queue.query(),
                 "text": text,
-                "is_open": item.stale or typed is not None,
+                "is_open": (item.stale and item.merged is None) or typed is not None,
                 "diff": diff_texts(item.current_text, text),
                 "comment": comment,
                 "four_eyes": settings.FOUR_EYES,
             },
-            "merged": merged is not None,
+            "merged_diff": diff_texts(item.current_text, item.merged) if item.merged is not None else None,
             "tokens": {"before": before, "after": after, "change": after - before},
             "history": history[:50],
             "shortfall": _with_shortfalls([item], by)[0].shortfall,

@@ -55,7 +55,7 @@ def agent_supersessions(request: HttpRequest, slug: str) -> HttpResponse:
         changes = changes.filter(at__gte=since)
     if until := _day(given["until"]):
         changes = changes.filter(at__lt=until + timedelta(days=1))
-    page = request_page(request, changes.select_related("fact", "other"), "at")
+    page = request_page(request, changes.select_related("fact", "other__source_event"), "at")
     rows = [
         (change, diff_texts(change.fact.content, change.other.content if change.other else ""), _undoable(change))
         for change in page.rows

@@ -16,6 +16,7 @@ from memory.models import Fact, MemoryReview, Subject
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, review_resolve
 from memory.services.reviews.undo import review_undo
+from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import SELECTED_MOST, principal_of
 from nousweb.console.memory.review_queue import (
@@ -204,14 +205,15 @@ def memory_review_bulk(request: HttpRequest) -> HttpResponse:
         .filter(pk__in=uuids_of(request.POST.getlist("selected")[:SELECTED_MOST]))
         .select_related("agent", "new")
     )
-    done, refused = 0, 0
+    done, refused = 0, []
     for review in reviews:
         try:
             review_resolve(review=review, resolution=answer, by=by, batch=batch)
             done += 1
         except DomainError as error:
-            refused += 1
-            messages.error(request, f"{review}: {error.detail}")
+            refused.append((str(review), error.detail))
+    if refused:
+        messages.error(request, refusals_summary(refused))
     if not done and not refused:
         messages.warning(request, "Nothing was selected.")
     return redirect(queue.url(batch=str(batch)) if done else queue.url())
@@ -222,13 +224,15 @@ def memory_review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
     """Undo all resolutions of one bulk action, the latest first."""
     by = principal_of(request)
     by.require(REVIEW)
-    undone = 0
+    undone, refused = 0, []
     for review in visible_reviews(by).filter(batch=batch, status=Status.RESOLVED).order_by("-resolved_at"):
         try:
             review_undo(review=review, by=by)
             undone += 1
         except DomainError as error:
-            messages.error(request, f"{review}: {error.detail}")
+            refused.append((str(review), error.detail))
+    if refused:
+        messages.error(request, refusals_summary(refused))
     if undone:
         messages.success(request, f"Took back {undone} answer{'s' if undone > 1 else ''}; they wait again.")
     return redirect(ReviewQueue.of(request).url())

@@ -1,0 +1,18 @@
+"""What a bulk action could not do, said once."""
+
+from collections.abc import Sequence
+
+NAMED = 5
+
+
+def refusals_summary(refused: Sequence[tuple[str, str]]) -> str:
+    """One message for all that refused: `refused` has what each is, and why. Those of one reason stand together."""
+    by_reason: dict[str, list[str]] = {}
+    for what, why in refused:
+        by_reason.setdefault(why, []).append(what)
+    parts = []
+    for why, whats in sorted(by_reason.items(), key=lambda reason: -len(reason[1])):
+        more = f" and {len(whats) - NAMED} more" if len(whats) > NAMED else ""
+        parts.append(f"{', '.join(whats[:NAMED])}{more}: {why}")
+    number = f"{len(refused)} were" if len(refused) > 1 else "1 was"
+    return f"{number} not decided and wait{'' if len(refused) > 1 else 's'} as before. {' '.join(parts)}"
