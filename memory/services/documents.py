@@ -266,7 +266,8 @@ def _rejected_check(document: Document, by: Principal) -> None:
         raise Conflict("People retired a document that says the same under another key.")
     said = Fact(agent=document.agent, persona=document.persona, content=document.text, project=document.project,
                 task=document.task, scope=document.scope)  # fmt: skip
-    if rejected_like(said, vector=None) is not None:
+    # A longer one is kept, and left out of prompts.
+    if rejected_like(said, vector=None, sentences=False) is not None:
         raise Conflict("People found wrong what this says.")
 
 

@@ -11,6 +11,7 @@ from context.models import ContextPin, ContextProfileVersion
 from identity.models import Agent, IdentityVersion
 from memory.models.project_scope import ProjectScope
 from memory.persona import PersonaMemory
+from memory.search.found_wrong import found_wrong_facts
 from nousweb.lib.prepared_statements import BoundQuery, CachedQuery, Rows, rows_together
 
 logger = structlog.get_logger(__name__)
@@ -49,6 +50,7 @@ _IDENTITY = CachedQuery(
     ),
     agent=ANYONE,
 )
+_FOUND_WRONG = CachedQuery(lambda view, agent: found_wrong_facts(view(Agent(pk=agent))), agent=ANYONE)
 _CENSORS = CachedQuery(
     lambda view, agent: view(Agent(pk=agent)).censors.active().binding_first().values_list(*CENSOR_COLUMNS),
     agent=ANYONE,
@@ -57,13 +59,14 @@ _CENSORS = CachedQuery(
 
 @dataclass(frozen=True, slots=True)
 class AgentRows:
-    """The session's working memory, the profile, and what is pinned, said of the agent and censored now."""
+    """The session's working memory and the profile; what is pinned, said of the agent, censored, found wrong now."""
 
     session: Rows
     profile: Rows
     pins: Rows
     identity: Rows
     censors: Rows
+    found_wrong: Rows
 
 
 def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery) -> AgentRows | None:
@@ -74,6 +77,7 @@ def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery) -> Age
         "pins": pins_query(view.agent),
         "identity": identity_query(view.agent),
         "censors": censors_query(view),
+        "found_wrong": found_wrong_query(view),
     }
     try:
         return AgentRows(**rows_together(questions))
@@ -110,6 +114,11 @@ def identity_query(agent: Agent) -> BoundQuery:
 def censors_query(view: PersonaMemory) -> BoundQuery:
     """The censors in force, people's first: CENSOR_COLUMNS."""
     return _CENSORS.bound(type(view), agent=view.agent.pk)
+
+
+def found_wrong_query(view: PersonaMemory) -> BoundQuery:
+    """What people found wrong, the latest first: FOUND_WRONG_COLUMNS."""
+    return _FOUND_WRONG.bound(type(view), agent=view.agent.pk)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class Candidate:
     by_time: bool = False
     # Below the usual threshold, and considered only since the request wants its budget filled.
     weak: bool = False
+    # What people found wrong, where a sentence of it says that again.
+    found_wrong: str = ""
     # A question is open about it and another fact.
     contest: Contest | None = None
 

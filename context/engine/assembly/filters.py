@@ -118,6 +118,12 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, Candidat
             f"It lies far behind the {resolved.limits[hit.type]} {hit.type}s that are retrieved.",
             "More of the question's own words in it, or a larger budget.",
         )
+    if candidate.found_wrong:
+        return refuse(
+            VerdictCode.FOUND_WRONG,
+            f"It says what people found wrong: “{shortened(candidate.found_wrong)}”.",
+            "Restore that fact, if it is true after all; or let a person change this, or pin it.",
+        )
     if candidate.duplicate_of == THE_INPUT:
         return refuse(VerdictCode.DUPLICATE_INPUT, "The input says so itself.", "An input that does not say it.")
     if candidate.duplicate_of is not None:

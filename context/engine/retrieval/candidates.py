@@ -24,6 +24,7 @@ from memory.models.project_scope import tier_of
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.as_of import memories_as_of, rows_as_of
+from memory.search.found_wrong import FoundWrong, found_wrong_facts, repeating_found_wrong
 from memory.search.memory_loader import fact_subject_names, memories_load
 from memory.search.request import MAX_LIMIT, SearchRequest
 from memory.search.result import HIT_COLUMNS, SearchHit, SearchResult, hit_of_entry
@@ -115,9 +116,20 @@ def candidates_find(
     said |= dict.fromkeys(repeated_by_input(texts, request.input), THE_INPUT)
     if pins or stats or said:
         found = [_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found)]
-    candidates = tuple(found)
+    candidates = _without_found_wrong(view, resolved, found)
     pinned = _pinned(view, request, pins, candidates, force_include)
     return (*candidates, *pinned), result
+
+
+def _without_found_wrong(
+    view: PersonaMemory, resolved: ResolvedRequest, found: Sequence[Candidate]
+) -> tuple[Candidate, ...]:
+    """`found`, with what people found wrong noted where a memory says it again."""
+    as_of, rows = resolved.request.as_of, resolved.rows
+    wrong = rows.found_wrong if rows is not None else list(found_wrong_facts(view, as_of))
+    likely = [one.hit for one in found if one.by_time or one.hit.score >= one.threshold] if wrong else []
+    again = repeating_found_wrong(view, likely, [FoundWrong(*row) for row in wrong])
+    return tuple(replace(one, found_wrong=again[one.key]) if one.key in again else one for one in found)
 
 
 def _is_searched(memory_type: str, resolved: ResolvedRequest) -> bool:

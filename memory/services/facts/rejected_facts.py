@@ -18,6 +18,7 @@ from memory.embedding.thresholds import UNKNOWN
 from memory.judge.resolution import FactMatch, reasons_of
 from memory.models import Fact, MemoryReview
 from memory.models.project_scope import meets_sql
+from memory.search.found_wrong import sentence_repeats
 from memory.services.facts.comparison_candidates import SAME_WORDS, Vector, search_table
 from memory.services.reviews.opening import review_open
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
@@ -27,15 +28,17 @@ from nousweb.lib import clock
 LATEST = 20
 NEAREST = 8
 ALIKE = (Kind.SAME, Kind.CLOSE)
-"""How a new fact says what was found wrong: in the same words, or in others with no difference that has a name."""
+"""How a new fact says what was found wrong: in the same words, or in others with no difference that has a name. One
+sentence of several is enough."""
 
 MAX_RELEARNED_REVIEWS = 3
 RELEARNED_WINDOW = timedelta(days=30)
 """So often people are asked about one fact that they found wrong, whatever sources are named for it."""
 
 
-def rejected_like(fact: Fact, *, vector: Vector | None) -> tuple[Fact, FactMatch] | None:
-    """The fact of the same memory that was found wrong and says what `fact` says, with the comparison; else None."""
+def rejected_like(fact: Fact, *, vector: Vector | None, sentences: bool = True) -> tuple[Fact, FactMatch] | None:
+    """The fact of the same memory that was found wrong and says what `fact`, or one of its `sentences`, says, with the
+    comparison; else None."""
     cosines = _cosines(fact, vector)
     thresholds = vector.thresholds if vector else UNKNOWN
     rows = list(Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk"))
@@ -52,7 +55,11 @@ def rejected_like(fact: Fact, *, vector: Vector | None) -> tuple[Fact, FactMatch
             old, replace(new, subject=old.subject, known_subject=old.known_subject), cosine, thresholds
         )
         about_the_same = names_subject(new.content, old) or not subjects_clash(old, new)
-        if comparison.kind is Kind.SAME or (comparison.kind in ALIKE and about_the_same):
+        if (
+            comparison.kind is Kind.SAME
+            or (comparison.kind in ALIKE and about_the_same)
+            or (sentences and sentence_repeats(fact.content, row.content))
+        ):
             alike.append((row, FactMatch(row.pk, comparison)))
     alike.sort(key=lambda pair: (pair[1].comparison.kind is not Kind.SAME, -pair[1].comparison.cosine))
     return alike[0] if alike else None

@@ -14,6 +14,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "duplicate_message": ("neutral", "said already"),
     "duplicate_input": ("neutral", "said by the input"),
     "duplicate_item": ("neutral", "duplicate"),
+    "found_wrong": ("removed", "found wrong"),
     "contested": ("warn", "contested"),
     "low_importance": ("neutral", "low importance"),
     "excluded_kind": ("block", "excluded kind"),
