@@ -64,7 +64,7 @@ def test_one_key_each_decides_what_the_next_prompt_says(
     page.get_by_role("link", name="Start answering").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("billing database")
     page.wait_for_load_state("load")
-    page.keyboard.press("n")
+    page.keyboard.press("2")
     expect(page.locator(".review-undo")).to_contain_text("New replaces old")
     (left,) = facts_of(prompt(agent, QUESTION))
     assert left.endswith(NEW)
