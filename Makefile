@@ -59,7 +59,9 @@ bench: ## Measure retrieval on LoCoMo (LOCOMO=file), BEAM (BEAM=folder of chats)
 	.venv/bin/python -m benchmarks.context_curve $(LOCOMO) $(vectors)
 	$(if $(BEAM),.venv/bin/python -m benchmarks.context_curve $(BEAM) $(vectors))
 	.venv/bin/python -m benchmarks.fact_pairs
-	$(if $(wildcard benchmarks/languages benchmarks/languages.py),.venv/bin/python -m benchmarks.languages)
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/multilingual.lock \
+		|| echo 'THE MULTILINGUAL EMBEDDER COULD NOT BE INSTALLED: it is skipped.' >&2
+	.venv/bin/python -m benchmarks.languages
 	.venv/bin/python -m benchmarks.latency --sizes $(or $(SIZES),1000$(comma)10000)
 	.venv/bin/python -m benchmarks.tables
 
@@ -77,5 +79,6 @@ lock: ## Choose the newest allowed dependencies and write the lock files
 	$(call bootstrap,--dev)
 	$(UV_COMPILE) pyproject.toml -o requirements/run.lock
 	$(UV_COMPILE) --extra fastembed pyproject.toml -o requirements/fastembed.lock
+	$(UV_COMPILE) --extra multilingual pyproject.toml -o requirements/multilingual.lock
 	$(UV_COMPILE) --extra redis pyproject.toml -o requirements/redis.lock
 	$(UV_COMPILE) --group dev pyproject.toml -o requirements/dev.lock

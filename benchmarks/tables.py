@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import beam, locomo
+from benchmarks.languages.__main__ import LANGUAGES
 from benchmarks.system import PROJECT, RESULTS
 
 DOCUMENT = PROJECT / "docs" / "benchmarks.md"
@@ -148,6 +149,37 @@ def left_out_table(found: dict[str, Any]) -> str:
 BY_KIND = "without the conversation"
 
 
+def languages_table(found: dict[str, Any]) -> str:
+    """For each way of searching and each language the first hit and the evidence among five."""
+    rows = []
+    for way in dict.fromkeys(way for of in found.values() for way in of if way != "detected"):
+        cells = [
+            f"{share(of[way]['hit@1'])} / {share(of[way]['recall@5'])}" if way in of else "–" for of in found.values()
+        ]
+        rows.append([way, *cells])
+    return lines_of(["first hit / recall@5", *(LANGUAGES[code] for code in found)], rows)
+
+
+def language_thresholds_table(found: dict[str, Any]) -> str:
+    """For each search and each language what is above the threshold, and what questions about nothing bring up."""
+    rows = []
+    for way in dict.fromkeys(way for of in found.values() for way in of if way.startswith("search")):
+        cells = []
+        for of in found.values():
+            one = of.get(way)
+            cells.append(f"{share(one['kept'])} / {one['returned']:.1f} / {one['false_contexts']:.0%}" if one else "–")
+        rows.append([way, *(cell.replace("%", " %") for cell in cells)])
+    return lines_of(["kept@10 / returned / false contexts", *(LANGUAGES[code] for code in found)], rows)
+
+
+def large_table(found: dict[str, Any]) -> str:
+    """Milliseconds at one size in each of three states."""
+    states = {"as_loaded": "as loaded", "while_building": "while the vector index is built", "indexed": "indexed"}
+    columns = ("recall_p50_ms", "recall_p95_ms", "context_p50_ms", "context_p95_ms")
+    rows = [[label, *(f"{found[state][column]:.0f}" for column in columns)] for state, label in states.items()]
+    return lines_of([f"ms at {found['items']:,}", "recall p50", "p95", "context p50", "p95"], rows)
+
+
 TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "locomo": ("locomo-prefix.json", locomo_table),
     "beam": ("beam.json", beam_table),
@@ -156,6 +188,10 @@ TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "pairs": ("fact-pairs.json", pairs_table),
     "speed": ("latency.json", speed_table),
     "left-out": ("left-out.json", left_out_table),
+    "languages": ("languages.json", languages_table),
+    "language-thresholds": ("languages.json", language_thresholds_table),
+    "large-10000": ("large-10000.json", large_table),
+    "large-100000": ("large-100000.json", large_table),
 }
 """By name: the file of the results, and what makes the table of it."""
 

@@ -5,6 +5,7 @@ from memory.lifecycle import runner, schedule
 from memory.lifecycle.activities import activities_heal
 from memory.search.index_statistics import statistics_refresh
 from memory.services.indexing import embeddings_make, index_retry, requeue_stale_embeddings
+from memory.services.languages import languages_detect, words_reread
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.reembedding import reembed_continue
 from memory.services.reviews.expiry import reviews_expire
@@ -23,7 +24,15 @@ def close_idle_loops() -> int:
 
 def embed_pending() -> int:
     """Give pending rows of the search index their vectors; returns how many got one."""
-    return embeddings_make()
+    made = embeddings_make()
+    if made:
+        languages_detect()
+    return made
+
+
+def reread_words() -> int:
+    """Read words again that were read by another language than their agent's; returns how many rows."""
+    return words_reread()
 
 
 def retry_failed_embeddings() -> int:

@@ -49,7 +49,7 @@ try:
     WEBHOOK_URL = read("NOUS_WEBHOOK_URL", http_url, "")
     WEBHOOK_SECRET = read("NOUS_WEBHOOK_SECRET", str, "")
 
-    EMBEDDER = read("NOUS_EMBEDDER", one_of("local", "fastembed", "openai"), "local")
+    EMBEDDER = read("NOUS_EMBEDDER", one_of("local", "multilingual", "fastembed", "openai"), "local")
     EMBED_MODEL = read("NOUS_EMBED_MODEL", str, "")
     EMBED_BASE_URL = read("NOUS_EMBED_BASE_URL", str, "https://api.openai.com/v1")
     EMBED_API_KEY = read("NOUS_EMBED_API_KEY", str, "")

@@ -19,6 +19,7 @@ from context.services.agent_settings import (
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from identity.selectors import agent_for
+from memory.search.languages import LANGUAGES
 from nousweb.lib.constrained_types import AgentSlug, text
 from nousweb.lib.schemas import Input, Problem
 
@@ -50,6 +51,12 @@ class SettingsIn(Input):
     contested: ContestedIn | None = Field(
         None, description="How prompts show contested facts, in place of all that was; see context.md"
     )
+    language: str | None = Field(
+        None,
+        max_length=10,
+        description="Whose words are searched, by its code; empty for what is detected",
+        json_schema_extra={"enum": ["", *LANGUAGES]},
+    )
     base_version: VersionNumber | None = Field(None, description="Refused with 409 when another version is in force")
     reason: Reason = ""
 
@@ -70,6 +77,7 @@ class SettingsOut(Schema):
     stm: dict[str, Any]
     profile: str = Field(description="Empty for that of the agent's kind")
     contested: ContestedOut
+    language: str = Field(description="Empty when it is detected; `GET /api/index` says by which")
 
 
 class SettingsVersionOut(Schema):
@@ -90,7 +98,7 @@ def _principal(request: HttpRequest) -> Principal:
 
 @router.get("/settings", response={200: SettingsOut, **REFUSALS}, summary="An agent's settings (people)")
 def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
-    """Budgets, short-term search, profile and contested facts as set for the agent, and their version."""
+    """Budgets, short-term search, profile, contested facts and language as set for the agent, and their version."""
     by = _principal(request)
     return settings_get(agent=agent_for(by, agent), by=by)
 

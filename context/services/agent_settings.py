@@ -1,4 +1,4 @@
-"""What people set for one agent's prompts: budgets, contested facts, short-term search and profile, in versions.
+"""What people set for one agent: budgets, contested facts, short-term search, profile and language, in versions.
 
 The settings stand in the agent's configuration, and their versions are the records of the audit trail about it: so
 `agent_as_of` rebuilds those of any moment, and nothing is kept twice.
@@ -19,12 +19,13 @@ from identity.principal import Principal
 from identity.services.agents import agent_configure_all
 from identity.services.versions import agent_lock
 from memory.layers.short_term_scoring import StmConfig
+from memory.services.languages import CONFIGURED, language_apply, language_check
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.text import first_unstorable
 
 VIEW = "identity.view_auditevent"
 CHANGE = "identity.change_agent"
-SETTINGS = ("budgets", "stm", "profile", "contested")
+SETTINGS = ("budgets", "stm", "profile", "contested", "language")
 TOTAL = "total"
 BUDGETS = (TOTAL, *SECTION_BUDGETS)
 MAX_BOOSTS = 50
@@ -32,13 +33,17 @@ MAX_BOOSTS = 50
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """An agent's own settings; what is not named has its default. `version` counts their changes, from 0."""
+    """An agent's own settings; what is not named has its default. `version` counts their changes, from 0.
+
+    `language` is a code of memory.search.languages, "" when it is detected.
+    """
 
     version: int
     budgets: Mapping[str, int]
     stm: Mapping[str, Any]
     profile: str
     contested: ContestedPolicy
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ def settings_update(
     stm: Mapping[str, Any] | None = None,
     profile: str | None = None,
     contested: ContestedPolicy | None = None,
+    language: str | None = None,
     base_version: int | None = None,
     reason: str = "",
     by: Principal,
@@ -90,11 +96,15 @@ def settings_update(
         entries["profile"] = profile_get(profile).slug if profile else None
     if contested is not None:
         entries["contested"] = contested.as_json() if contested != ContestedPolicy() else None
+    if language is not None:
+        entries[CONFIGURED] = language_check(language) or None
     agent = agent_lock(agent)
     version = _trail(agent).count()
     if base_version is not None and base_version != version:
         raise Conflict(f"This edit is based on version {base_version}, but version {version} is in force.")
     agent = agent_configure_all(agent=agent, entries=entries, reason=reason, by=by)
+    if language is not None:
+        language_apply(agent)
     return _settings(_trail(agent).count(), agent.config)
 
 
@@ -113,6 +123,7 @@ def settings_restore(*, agent: Agent, version: int, reason: str = "", by: Princi
         stm=was.stm,
         profile=was.profile,
         contested=was.contested,
+        language=was.language,
         reason=reason or f"Restores version {version}.",
         by=by,
     )
@@ -151,6 +162,7 @@ def _settings(version: int, config: Mapping[str, Any]) -> AgentSettings:
         stm if isinstance(stm, dict) else {},
         str(config.get("profile") or ""),
         ContestedPolicy.of_config(config),
+        str(config.get(CONFIGURED) or ""),
     )
 
 

@@ -10,6 +10,7 @@ from memory.api.common import REFUSALS, principal
 from memory.persona import memory_of
 from memory.schemas.recall import IndexOut
 from memory.search.index_writer import index_counts
+from memory.services.languages import language_used
 from nousweb.lib.constrained_types import AgentSlug
 
 router = Router()
@@ -22,4 +23,4 @@ def index_get(request: HttpRequest, agent: AgentSlug = "") -> Any:
     found = agent_for(by, agent)
     by.require("memory.view_searchitem", found)
     by.require_all_projects()
-    return index_counts(found.pk, memory_of(found, by).personas)
+    return {**index_counts(found.pk, memory_of(found, by).personas), "language": language_used(found)}

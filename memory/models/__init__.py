@@ -12,7 +12,15 @@ from memory.models.jobs import Job
 from memory.models.judge import JudgeCall, JudgeTask
 from memory.models.procedures import Procedure
 from memory.models.reviews import MemoryReview
-from memory.models.search import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchPassage, SearchStatistics
+from memory.models.search import (
+    EmbeddingModel,
+    IndexStatus,
+    ItemType,
+    SearchItem,
+    SearchLanguage,
+    SearchPassage,
+    SearchStatistics,
+)
 from memory.models.subjects import Subject, SubjectAlias, SubjectChange
 from memory.models.working import WorkingMemory
 
@@ -42,6 +50,7 @@ __all__ = [
     "Procedure",
     "Scope",
     "SearchItem",
+    "SearchLanguage",
     "SearchPassage",
     "SearchStatistics",
     "Subject",

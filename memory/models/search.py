@@ -31,7 +31,8 @@ class SearchItem(ProjectKeyFields):
     which the item was known, for searches as of a moment. `words` counts the terms with their repeats. A pending row
     is tried at `due_at` or, without one, at once. `next_embedding` is of the model that the index is moving to.
     `passages` counts those of the text that have vectors of their own; None before it is known. `standing` says whether
-    the text is to be kept to from then on (memory.types.standing).
+    the text is to be kept to from then on (memory.types.standing). `dictionary` is PostgreSQL's, by which `terms`,
+    `words` and `names` were read.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
@@ -63,6 +64,7 @@ class SearchItem(ProjectKeyFields):
     next_model = models.CharField(max_length=100, blank=True)
     passages = models.PositiveSmallIntegerField(null=True)
     standing = models.CharField(max_length=20, blank=True, default="", db_default="")
+    dictionary = models.CharField(max_length=20, default="english", db_default="english")
 
     class Meta:
         db_table = "memory_searchitem"
@@ -93,6 +95,24 @@ class SearchPassage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.row_id}/{self.place}"
+
+
+class SearchLanguage(models.Model):
+    """By which dictionary of PostgreSQL the words of an agent are read; English for an agent without a row.
+
+    `detected` is the language that the memories of its actor seem to be in (a code of memory.search.languages; empty
+    when none is certain), `looked_at` how many there were when that was found. Rows of the index with another
+    dictionary are read again in the background.
+    """
+
+    agent = models.OneToOneField(Agent, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    dictionary = models.CharField(max_length=20, default="english")
+    detected = models.CharField(max_length=10, blank=True)
+    looked_at = models.PositiveIntegerField(default=0)
+    since = models.DateTimeField(default=clock.now)
+
+    def __str__(self) -> str:
+        return self.dictionary
 
 
 class EmbeddingModel(models.Model):

@@ -76,8 +76,8 @@ class SubjectAlias(models.Model):
     """One spelling of a subject. Facts point to the spelling, so a merge or a split moves spellings and no facts.
 
     `key` is the spelling as it is compared, one of a kind for each persona; `meaning` the same with what certainly says
-    the same written alike. `lexemes` are its words as search knows them, `blocks` what it shares with spellings that
-    may mean the same (memory/subjects/).
+    the same written alike. `lexemes` are its words as search knows them by `dictionary`, `blocks` what it
+    shares with spellings that may mean the same (memory/subjects/).
     """
 
     class Origin(models.TextChoices):
@@ -92,9 +92,10 @@ class SubjectAlias(models.Model):
     key = models.CharField(max_length=MAX_SPELLING_CHARACTERS)
     meaning = models.CharField(max_length=MAX_SPELLING_CHARACTERS)
     origin = models.CharField(max_length=10, choices=Origin, default=Origin.SEEN)
+    dictionary = models.CharField(max_length=20, default="english", db_default="english")
     lexemes = models.GeneratedField(
         expression=models.Func(
-            models.Func(models.F("spelling"), template="to_tsvector('english'::regconfig, %(expressions)s)"),
+            models.Func(models.F("dictionary"), models.F("spelling"), function="nous_terms"),
             function="tsvector_to_array",
         ),
         output_field=ArrayField(models.TextField()),

@@ -64,3 +64,4 @@ class IndexOut(Schema):
     ready: int
     pending: int
     failed: int
+    language: str = Field(description="By whose words memory is searched: its code, as set or detected")

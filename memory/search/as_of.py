@@ -19,6 +19,7 @@ from identity.models import AuditEvent
 from memory.models import Fact, FactChange, ItemType
 from memory.persona import PersonaMemory
 from memory.search.candidates import CandidateSet, Spellings, bits_read, lexeme_values, masks_of, source_of
+from memory.search.languages import terms_sql
 from memory.search.request import SearchRequest
 from memory.types import MEMORY_TYPES, IndexEntry, MemoryType, entry_of
 
@@ -120,6 +121,7 @@ class Changed:
     None stands for what was not shown then. `texts` are those by which the index finds them today.
     """
 
+    agent_id: int
     request: SearchRequest
     then: Mapping[int, MemorySnapshot | None]
     texts: Mapping[int, str]
@@ -152,7 +154,7 @@ class Changed:
                 reworded[place] = then.entry.text
                 cosine[place] = passage[place] = second[place] = np.nan
                 excerpts[place] = np.nan
-        for place, mask, words in _read(reworded, lexemes, spellings):
+        for place, mask, words in _read(self.agent_id, reworded, lexemes, spellings):
             held[place], length[place] = bits_read([mask], lexemes)[0], words
         changed = replace(
             rows,
@@ -196,6 +198,7 @@ def changed_since(view: PersonaMemory, request: SearchRequest, moment: datetime)
         keys |= {key: then.get(key) for key in recategorised}
     rows = _index_rows(view, keys)
     return Changed(
+        view.agent.pk,
         request,
         {row_id: keys[item_type, item_id] for row_id, item_type, item_id, _ in rows},
         {row_id: text for row_id, _, _, text in rows},
@@ -241,7 +244,9 @@ def _index_rows(view: PersonaMemory, keys: Iterable[Key]) -> list[tuple[int, str
         return list(cursor.fetchall())
 
 
-def _read(texts: Mapping[int, str], lexemes: Sequence[str], spellings: Spellings) -> list[tuple[int, int, int]]:
+def _read(
+    agent_id: int, texts: Mapping[int, str], lexemes: Sequence[str], spellings: Spellings
+) -> list[tuple[int, int, int]]:
     """Of each text its place, which of the lexemes it holds, as bits, and how many words it has."""
     if not texts:
         return []
@@ -249,7 +254,7 @@ def _read(texts: Mapping[int, str], lexemes: Sequence[str], spellings: Spellings
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT place, {held}, nous_word_count(terms) FROM ("  # noqa: S608
-            "SELECT place, to_tsvector('english', text) AS terms"
+            f"SELECT place, {terms_sql(agent_id, 'text')} AS terms"
             " FROM unnest(%(places)s::int[], %(texts)s::text[]) AS given (place, text)) AS reworded",
             {**lexeme_values(lexemes, spellings), "places": list(texts), "texts": list(texts.values())},
         )

@@ -18,6 +18,7 @@ from memory.embedding.protocol import Vectors
 from memory.models import EventKind, ItemType, Scope
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
+from memory.search.languages import terms_sql
 from memory.search.query_context import Counts
 from memory.search.request import SearchRequest
 from memory.search.scoring import SAID_BY_AGENT, SAID_BY_PERSON, Candidates, Flags, Places, Values, rarity
@@ -94,7 +95,7 @@ def counts_read(view: PersonaMemory, query: str) -> Counts:
     counted = _holders(view, "1 AS one", f"nous_agent_lexemes(agent_id, terms) && ARRAY['{agent}:' || counted.lexeme]")
     statement = f"""
 WITH asked AS MATERIALIZED (
-    SELECT lexeme FROM unnest(to_tsvector('english', %(query)s::text)) ORDER BY positions[1], lexeme LIMIT {MAX_LEXEMES}
+    SELECT lexeme FROM unnest({terms_sql(agent, "%(query)s::text")}) ORDER BY positions[1], lexeme LIMIT {MAX_LEXEMES}
 ), told AS MATERIALIZED (
     SELECT array_agg(lexeme) AS words FROM asked
 ), spelled AS MATERIALIZED (

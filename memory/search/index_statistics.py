@@ -50,6 +50,13 @@ def _refresh() -> int:
     return renewed
 
 
+def statistics_recount(agent_id: int) -> None:
+    """Count the words of an agent's large collections again, after they were read otherwise."""
+    for row in SearchStatistics.objects.filter(agent=agent_id):
+        table = next(table for table, persona in PERSONA_OF_TABLE.items() if persona == row.persona)
+        _count(table, row.persona, agent_id, row)
+
+
 def _count(table: str, persona: str, agent_id: int, row: SearchStatistics | None) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(

@@ -8,6 +8,7 @@ from django.db import connection
 
 from memory.jobs.messages import message_send
 from memory.search.candidates import PERSONA_OF_TABLE
+from memory.search.languages import dictionary_sql
 from memory.types import IndexEntry
 
 _TYPES = {
@@ -25,9 +26,10 @@ _CHANGING = [name for name in _COLUMNS if name not in ("agent_id", "persona", "i
 _ARRAYS = ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in _COLUMNS)
 # One statement of arrays: for a thousand rows several times as fast as a statement a row.
 _UPSERT = f"""
-INSERT INTO memory_searchitem ({", ".join(_COLUMNS)}) SELECT * FROM unnest({_ARRAYS})
+INSERT INTO memory_searchitem ({", ".join(_COLUMNS)}, dictionary)
+SELECT entry.*, {dictionary_sql("entry.agent_id")} FROM unnest({_ARRAYS}) AS entry ({", ".join(_COLUMNS)})
 ON CONFLICT (persona, item_type, item_id) DO UPDATE SET
-    {", ".join(f"{name} = excluded.{name}" for name in _CHANGING)},
+    {", ".join(f"{name} = excluded.{name}" for name in (*_CHANGING, "dictionary"))},
     status = CASE WHEN memory_searchitem.text = excluded.text THEN memory_searchitem.status ELSE 'pending' END,
     attempts = CASE WHEN memory_searchitem.text = excluded.text THEN memory_searchitem.attempts ELSE 0 END,
     error = CASE WHEN memory_searchitem.text = excluded.text THEN memory_searchitem.error ELSE '' END,

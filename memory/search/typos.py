@@ -17,6 +17,7 @@ from rapidfuzz.distance import DamerauLevenshtein
 from memory.embedding.known_words import known_words
 from memory.persona import PersonaMemory
 from memory.search.candidates import source_of, visible_as_of, wanted_of
+from memory.search.languages import dictionary_sql
 from memory.search.request import SearchRequest
 from nousweb.lib.prepared_statements import rows_prepared
 
@@ -63,7 +64,8 @@ def meant(view: PersonaMemory, request: SearchRequest, words: Sequence[str]) -> 
     holders = source_of(view, "id, terms", f"{keys} AND {known} AND {wanted}", agent="agent_id + 0")
     statement = f"""
 WITH form AS MATERIALIZED (
-    SELECT form, (tsvector_to_array(to_tsvector('english', form)))[1] AS lexeme FROM unnest(%(forms)s::text[]) AS form
+    SELECT form, (tsvector_to_array(to_tsvector({dictionary_sql(agent)}::regconfig, form)))[1] AS lexeme
+    FROM unnest(%(forms)s::text[]) AS form
 ), held AS MATERIALIZED (
     SELECT lexeme, count(*) AS items FROM (
         SELECT unnest(tsvector_to_array(terms)) AS lexeme

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from memory.persona import PersonaMemory
 from memory.search.candidates import source_of
+from memory.search.languages import terms_sql
 from nousweb.lib.prepared_statements import array_text, rows_prepared
 
 COUNTED = 500
@@ -30,7 +31,7 @@ def word_rarity(view: PersonaMemory, words: Sequence[str]) -> list[float | None]
     )
     statement = f"""
 WITH word AS MATERIALIZED (
-    SELECT place, (tsvector_to_array(to_tsvector('english', text)))[1] AS lexeme
+    SELECT place, (tsvector_to_array({terms_sql(agent, "text")}))[1] AS lexeme
     FROM unnest(%(words)s::text[]) WITH ORDINALITY AS given (text, place)
 ), kept AS MATERIALIZED (
     SELECT items, common FROM memory_searchstatistics

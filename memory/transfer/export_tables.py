@@ -72,6 +72,7 @@ LEFT_OUT = frozenset(
         "Job",
         "MemoryReview",
         "SearchItem",
+        "SearchLanguage",
         "SearchPassage",
         "SearchStatistics",
         "Webhook",
@@ -102,6 +103,7 @@ DERIVED = frozenset(
         (SubjectAlias, "key"),
         (SubjectAlias, "meaning"),
         (SubjectAlias, "blocks"),
+        (SubjectAlias, "dictionary"),
         (Document, "address"),
         (Document, "text"),
     }

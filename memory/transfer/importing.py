@@ -15,6 +15,7 @@ from memory.models import Document, Event, Fact, LongTermEntry, LoopSummary, Sub
 from memory.models.base import ProjectKeyFields
 from memory.models.documents import document_address
 from memory.search.index_writer import index_put
+from memory.search.languages import dictionary_of
 from memory.services.event_ids import event_ids_reserve
 from memory.subjects.filling import registry_fill
 from memory.subjects.likeness import blocks_offered
@@ -264,6 +265,7 @@ class _Storing:
         if model is SubjectAlias:
             spelling = values["spelling"]
             values |= {"key": key_of(spelling), "meaning": meaning_of(spelling)}
+            values["dictionary"] = dictionary_of(self.agent.pk)
             values["blocks"] = blocks_offered(self.agent.pk, values["persona"], spelling)
         if model is Document:
             values["address"] = document_address(*(values[name] for name in ("namespace", "key", "project", "task")))

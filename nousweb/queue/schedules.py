@@ -5,6 +5,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {
     "Close loops that have gone idle": ("memory.tasks.close_idle_loops", 1),
     "Give pending memories their vectors": ("memory.tasks.embed_pending", 1),
     "Go on moving the index to another model": ("memory.tasks.continue_reembedding", 1),
+    "Read words again by the language of each agent": ("memory.tasks.reread_words", 10),
     "Renew the counts of large collections": ("memory.tasks.refresh_search_statistics", 10),
     "Try failed embeddings again": ("memory.tasks.retry_failed_embeddings", 60),
     "Tell again of lifecycle runs that are due": ("memory.tasks.sweep_lifecycle", 1),

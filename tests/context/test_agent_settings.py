@@ -31,7 +31,7 @@ def settings_put(caller, **body):
 
 def test_settings_begin_with_the_defaults(admin):
     found = admin.get("/settings", AGENT).json()
-    assert found == {"version": 0, "budgets": {}, "stm": {}, "profile": "", "contested": BY_DEFAULT}
+    assert found == {"version": 0, "budgets": {}, "stm": {}, "profile": "", "contested": BY_DEFAULT, "language": ""}
     assert admin.get("/settings/history", AGENT).json() == {"items": []}
 
 
@@ -55,6 +55,7 @@ def test_settings_left_out_stay_and_empty_ones_go_back(admin):
         "stm": {},
         "profile": "",
         "contested": BY_DEFAULT,
+        "language": "",
     }
 
 
@@ -62,7 +63,14 @@ def test_settings_version_is_restored_as_a_new_one(admin):
     settings_put(admin, budgets={"facts": 50})
     settings_put(admin, budgets={"facts": 60}, stm={"window": 9})
     answer = admin.post("/settings/restore", {"version": 1}, AGENT)
-    assert answer.json() == {"version": 3, "budgets": {"facts": 50}, "stm": {}, "profile": "", "contested": BY_DEFAULT}
+    assert answer.json() == {
+        "version": 3,
+        "budgets": {"facts": 50},
+        "stm": {},
+        "profile": "",
+        "contested": BY_DEFAULT,
+        "language": "",
+    }
     latest, *older = admin.get("/settings/history", AGENT).json()["items"]
     assert (latest["author_name"], latest["reason"]) == ("charlie", "Restores version 1.")
     assert [one["settings"]["budgets"] for one in older] == [{"facts": 60}, {"facts": 50}]

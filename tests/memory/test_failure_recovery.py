@@ -101,7 +101,7 @@ def test_acknowledged_events_are_stored_once_through_failures(product):
     status, found = running.call("GET", "/recall?q=Entry%2011-3&type=event&min_score=0&limit=5")
     assert status == 200
     assert any(item["content"].startswith("Entry 11-3 ") for item in found["items"])
-    assert running.call("GET", "/index") == (200, {"ready": total, "pending": 0, "failed": 0})
+    assert running.call("GET", "/index") == (200, {"ready": total, "pending": 0, "failed": 0, "language": "en"})
 
 
 MACHINES = 6

@@ -62,11 +62,11 @@ def test_recall_answer_matches_the_guide(api, actor_token, ada, actor):
 
 def test_recall_finds_by_words_before_there_is_a_vector(api, actor_token):
     api.as_token(actor_token).post("/events", {"events": [turn("Ann: The password of the vault is swordfish.")]})
-    assert api.as_token(actor_token).get("/index").json() == {"ready": 0, "pending": 1, "failed": 0}
+    assert api.as_token(actor_token).get("/index").json() == {"ready": 0, "pending": 1, "failed": 0, "language": "en"}
     found = recall(api, actor_token, "password of the vault")
     assert [item["cosine"] for item in found["items"]] == [0]
     embeddings_make()
-    assert api.as_token(actor_token).get("/index").json() == {"ready": 1, "pending": 0, "failed": 0}
+    assert api.as_token(actor_token).get("/index").json() == {"ready": 1, "pending": 0, "failed": 0, "language": "en"}
     assert recall(api, actor_token, "password of the vault")["items"][0]["cosine"] > 0.5
 
 

@@ -72,8 +72,13 @@ def test_search_separates_the_actor_and_shows_both_to_the_subconscious(both, api
     others = api.as_token(subconscious_token).get("/recall", question).json()["items"]
     assert {item["persona"] for item in others} == {"actor", "subconscious"}
     assert "suspicion" in others[0]["content"]
-    assert api.as_token(actor_token).get("/index").json() == {"ready": 1, "pending": 0, "failed": 0}
-    assert api.as_token(subconscious_token).get("/index").json() == {"ready": 2, "pending": 0, "failed": 0}
+    assert api.as_token(actor_token).get("/index").json() == {"ready": 1, "pending": 0, "failed": 0, "language": "en"}
+    assert api.as_token(subconscious_token).get("/index").json() == {
+        "ready": 2,
+        "pending": 0,
+        "failed": 0,
+        "language": "en",
+    }
 
 
 WORDS = st.lists(

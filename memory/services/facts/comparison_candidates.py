@@ -20,6 +20,7 @@ from memory.models import Fact
 from memory.models.project_scope import covers, covers_sql, meet, meets_sql, same_keys
 from memory.persona import VIEWS
 from memory.policy import CATEGORY_PERMISSIONS
+from memory.search.languages import terms_sql
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
 from memory.subjects.mentions import names_subject, subjects_clash
 
@@ -229,7 +230,7 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, float]:
 WITH words AS MATERIALIZED (
     SELECT array_agg(%(agent)s::text || ':' || lexeme) AS keys,
            string_agg('''' || replace(replace(lexeme, '\\', '\\\\'), '''', '''''') || '''', ' | ')::tsquery AS query
-    FROM unnest(tsvector_to_array(to_tsvector('english', %(text)s))) AS lexeme
+    FROM unnest(tsvector_to_array({terms_sql(fact.agent_id, "%(text)s")})) AS lexeme
 )
 SELECT item_id, {cosine} FROM {table} WHERE id IN ({nearest}
     (SELECT id FROM (

@@ -11,6 +11,7 @@ from django.db.models import Q
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Subject, SubjectAlias, SubjectChange
+from memory.search.languages import dictionary_of
 from memory.services.subjects.proposals import subject_questions_open
 from memory.services.subjects.records import subject_change_record
 from memory.subjects.likeness import blocks_offered
@@ -90,5 +91,6 @@ def alias_draft(subject: Subject, spelling: str, origin: SubjectAlias.Origin) ->
         key=key_of(spelling),
         meaning=meaning_of(spelling),
         origin=origin,
+        dictionary=dictionary_of(subject.agent_id),
         blocks=blocks_offered(subject.agent_id, subject.persona, spelling),
     )

@@ -13,6 +13,7 @@ from identity.policy.sections import MAX_REASON_CHARACTERS
 from memory.layers.event_policy import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
 from memory.models.events import EventKind
 from memory.policy import KNOWN_CATEGORIES
+from memory.search.languages import LANGUAGES
 from nousweb.console.context.labels import PROMPT_SECTIONS
 from nousweb.lib.errors import Invalid
 
@@ -63,6 +64,12 @@ class AgentSettingsForm(forms.Form):
         made: dict[str, forms.Field] = {}
         profiles = [("", "That of its kind"), *ContextProfile.objects.order_by("slug").values_list("slug", "name")]
         made["profile"] = forms.ChoiceField(required=False, choices=profiles, label="Profile")
+        made["language"] = forms.ChoiceField(
+            required=False,
+            choices=[("", "Detected"), *((code, one.name) for code, one in LANGUAGES.items())],
+            label="Language of its memories",
+            help_text="Whose words are searched. What is in memory is read again in the background.",
+        )
         for name in (TOTAL, *SECTION_BUDGETS):
             default = SECTION_BUDGETS.get(name)
             made[f"budget_{name}"] = forms.IntegerField(
@@ -146,12 +153,14 @@ class AgentSettingsForm(forms.Form):
             "stm": stm,
             "profile": given.get("profile", ""),
             "contested": self.cleaned_data["contested"],
+            "language": given.get("language", ""),
         }
 
 
 def _initial_of(settings: AgentSettings) -> dict[str, Any]:
     """What the fields hold for the settings in force."""
     found: dict[str, Any] = {"profile": settings.profile, "base_version": settings.version}
+    found["language"] = settings.language
     for name, value in settings.stm.items():
         words = value.items() if isinstance(value, Mapping) else ()
         found |= {f"stm_{name}.{word}": factor for word, factor in words} or {f"stm_{name}": value}

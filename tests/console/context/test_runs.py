@@ -71,7 +71,7 @@ def test_runs_pages_follow_each_other_without_a_gap(ada, actor, alice, django_as
     seen, query = [], {}
     client.get(LOG)
     while True:
-        with django_assert_num_queries(11):
+        with django_assert_num_queries(10):
             page = client.get(LOG, query).context["page"]
         seen += [row.pk for row in page.rows]
         if not page.next:
@@ -272,7 +272,7 @@ def test_fingerprints_page_shows_the_confidence(ada, actor, alice, django_assert
     client = browser(alice)
     url = "/agents/ada/context/fingerprints/"
     client.get(url)
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(10):
         page = client.get(url)
     (row,) = page.context["rows"]
     assert (row.runs, row.success, row.failure, row.percent, row.few) == (4, 2, 1, 67, True)

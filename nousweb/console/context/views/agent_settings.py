@@ -19,6 +19,8 @@ from context.services.agent_settings import (
 from identity.models import Persona
 from identity.selectors import agent_get
 from memory.models import Fact
+from memory.search.languages import LANGUAGES
+from memory.services.languages import language_used
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.agent_settings_form import (
     CONTESTED_LABELS,
@@ -34,7 +36,7 @@ VERSIONS_SHOWN = 50
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_context_settings(request: HttpRequest, slug: str) -> HttpResponse:
-    """Budgets, contested facts, short-term search and profile of an agent, and who changed them when."""
+    """Budgets, contested facts, short-term search, profile and language of an agent, and who changed them when."""
     by = principal_of(request)
     by.require(CHANGE)
     agent = agent_get(slug)
@@ -67,6 +69,7 @@ def agent_context_settings(request: HttpRequest, slug: str) -> HttpResponse:
         "agent": agent,
         "form": form,
         "current": current,
+        "language": LANGUAGES[language_used(agent)].name,
         "rows": rows,
         "refusal": refusal,
     }
@@ -92,6 +95,7 @@ def agent_context_settings_restore(request: HttpRequest, slug: str, version: int
 def _words(settings: AgentSettings) -> str:
     """The settings as lines that can be compared."""
     lines = [f"Profile: {settings.profile or 'that of its kind'}"]
+    lines += [f"Language: {LANGUAGES[settings.language].name if settings.language in LANGUAGES else 'detected'}"]
     lines += [f"Budget of {SECTION_LABELS.get(name, name)}: {tokens:,}" for name, tokens in settings.budgets.items()]
     lines += [f"Contested facts: {CONTESTED_LABELS[settings.contested.order]}"]
     lines += [

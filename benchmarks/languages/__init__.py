@@ -1,0 +1,1 @@
+"""Retrieval in several languages."""
