@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
@@ -58,8 +58,8 @@ def found_wrong_facts(view: PersonaMemory, as_of: datetime | None = None) -> Que
     rows = view.facts.filter(invalidated_at__isnull=False, active=False)
     if as_of is not None:
         rows = rows.filter(invalidated_at__lte=as_of)
-    rows = rows.extra(where=[_NOT_AGAIN]).order_by("-invalidated_at", "pk")  # noqa: S610  (a constant)
-    return rows.values_list(*FOUND_WRONG_COLUMNS)[:LATEST]
+    held: QuerySet[Any, Any] = rows.extra(where=[_NOT_AGAIN])  # noqa: S610  (a constant)
+    return held.order_by("-invalidated_at", "pk").values_list(*FOUND_WRONG_COLUMNS)[:LATEST]
 
 
 def repeating_found_wrong(

@@ -120,12 +120,16 @@ class AgentSettingsForm(forms.Form):
         return [self[name] for name in self.fields if name.startswith("budget_")]
 
     @property
-    def contested_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name.startswith("contested_")]
+    def category_fields(self) -> list[forms.BoundField]:
+        return [self[f"contested_of_{category}"] for category in self.categories]
 
     @property
     def stm_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name.startswith("stm_")]
+        return [self[name] for name in self.fields if name.startswith("stm_") and "." not in name]
+
+    @property
+    def factor_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name.startswith("stm_") and "." in name]
 
     def clean(self) -> dict[str, Any]:
         """Read the policy of contested facts."""
