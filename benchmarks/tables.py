@@ -180,6 +180,22 @@ def large_table(found: dict[str, Any]) -> str:
     return lines_of([f"ms at {found['items']:,}", "recall p50", "p95", "context p50", "p95"], rows)
 
 
+def ingestion_table(found: dict[str, Any]) -> str:
+    """What a short and a long message cost."""
+    rows = [
+        [
+            name,
+            f"{of['characters']:,}",
+            f"{of['cpu_milliseconds_per_message']:.1f} ms",
+            f"{of['per_second_on_two_free_cores']:.0f}"
+            if name == "short"
+            else f"{of['per_second_on_two_free_cores']:.1f}",
+        ]
+        for name, of in found.items()
+    ]
+    return lines_of(["messages", "characters", "CPU each", "a second on two free cores, at most"], rows)
+
+
 TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "locomo": ("locomo-prefix.json", locomo_table),
     "beam": ("beam.json", beam_table),
@@ -190,6 +206,7 @@ TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "left-out": ("left-out.json", left_out_table),
     "languages": ("languages.json", languages_table),
     "language-thresholds": ("languages.json", language_thresholds_table),
+    "ingestion": ("ingestion.json", ingestion_table),
     "large-10000": ("large-10000.json", large_table),
     "large-100000": ("large-100000.json", large_table),
 }

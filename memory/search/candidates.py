@@ -4,7 +4,7 @@ Both read the physical tables of the view only, and of these the agent's own row
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate, combinations
@@ -44,6 +44,9 @@ LEXICAL_ROWS = 1_500
 """About as many rows as the lexical search ranks; the commonest words are left out when there would be more."""
 PAIRED = 4
 """Of so many of the rarest words an item must hold two, when the rarest alone would bring more rows than that."""
+READ_WHOLE = 20_000
+"""Of a larger collection whose vector index is not there yet, the vectors of the latest so many items are compared; the
+others are found by words."""
 COUNTED = 2_000
 """A word that this many items hold is common: counted in the background (memory.search.index_statistics), not here."""
 MAX_LEXEMES = 64
@@ -110,12 +113,12 @@ WITH asked AS MATERIALIZED (
 ), counted AS MATERIALIZED (
     SELECT lexeme FROM asked UNION SELECT unnest(also) FROM spelled
 ), held AS MATERIALIZED (
-    SELECT items, mean_words, common FROM memory_searchstatistics
+    SELECT items, mean_words, common, persona, vector_index_model FROM memory_searchstatistics
     WHERE agent_id = {agent} AND persona = ANY(%(personas)s::text[])
 )
 SELECT
     (SELECT name FROM memory_embeddingmodel WHERE state = 'active'),
-    (SELECT json_agg(json_build_array(items, mean_words)) FROM held),
+    (SELECT json_agg(json_build_array(items, mean_words, persona, vector_index_model)) FROM held),
     (SELECT json_object_agg(lexeme, CASE
         WHEN EXISTS (SELECT 1 FROM held WHERE jsonb_exists(common, lexeme))
         THEN (SELECT sum((common ->> lexeme)::integer) FROM held)
@@ -132,8 +135,10 @@ SELECT
     if held:
         items = sum(row[0] for row in held)
         mean = sum(row[0] * row[1] for row in held) / max(items, 1)
+        unindexed = frozenset(persona for n, _, persona, indexed in held if n > READ_WHOLE and indexed != model)
     else:
         items, mean = int(every[0]), float(every[1])
+        unindexed = frozenset(view.personas if items > READ_WHOLE else ())
     frequencies = {word: int(n) for word, n in (df or {}).items()}
     spellings: dict[str, list[list[str]]] = {}
     for said, also in spelled or ():
@@ -145,7 +150,7 @@ SELECT
         + sum(min(frequencies.get(each, 0) for each in also) for also in spellings.get(word, ()))
         for word in asked or ()
     }
-    return Counts(model or "", items, mean, holding, spellings)
+    return Counts(model or "", items, mean, holding, spellings, unindexed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +275,8 @@ def _fetch_statement(
         model = "'" + counts.model.replace("'", "''").replace("%", "%%") + "'"
         distance = distance_of(vector)
         nearby = f"model = {model} AND {known} AND {wanted}"
-        found += _dense(view, nearby, distance, hits=_hits(request))
-        found += _dense_passages(view, model, nearby, distance, hits=_hits(request))
+        found += _dense(view, counts.unindexed, nearby, distance, hits=_hits(request))
+        found += _dense_passages(view, counts.unindexed, model, nearby, distance, hits=_hits(request))
         cosine = f"CASE WHEN model = {model} THEN -({distance}) END"
         nearest = _nearest_passages(view, model, distance)
     held, named = masks_of(lexemes, counts.spellings)
@@ -311,9 +316,17 @@ FROM (
     return statement, values
 
 
-def _dense(view: PersonaMemory, condition: str, distance: str, *, hits: int) -> str:
+def _dense(view: PersonaMemory, unindexed: Collection[str], condition: str, distance: str, *, hits: int) -> str:
     """The nearest items, and the nearest of those that are to be kept to: continues a UNION of ids."""
     every = source_of(view, "id, embedding", condition)
+    if unindexed:
+        parts = (
+            f"(SELECT id, embedding FROM {table} WHERE persona = '{PERSONA_OF_TABLE[table]}'"  # noqa: S608
+            f" AND agent_id = {int(view.agent.pk)} AND {condition} {latest})"
+            for table in view.search_tables
+            for latest in (f"ORDER BY id DESC LIMIT {READ_WHOLE}" if PERSONA_OF_TABLE[table] in unindexed else "",)
+        )
+        every = f"({' UNION ALL '.join(parts)})"
     kept_to = source_of(view, "id, embedding", f"standing <> '' AND {condition}")
     return (
         f" UNION (SELECT id FROM {every} AS dense ORDER BY {distance} LIMIT {hits})"  # noqa: S608
@@ -323,12 +336,22 @@ def _dense(view: PersonaMemory, condition: str, distance: str, *, hits: int) -> 
     )
 
 
-def _dense_passages(view: PersonaMemory, model: str, condition: str, distance: str, *, hits: int) -> str:
+def _dense_passages(
+    view: PersonaMemory, unindexed: Collection[str], model: str, condition: str, distance: str, *, hits: int
+) -> str:
     """The items of the nearest passages: continues a UNION of ids. A passage counts while its item's vector does."""
     agent = int(view.agent.pk)
+
+    def passages(table: str) -> str:
+        persona = PERSONA_OF_TABLE[table]
+        own = f"persona = '{persona}' AND agent_id = {agent} AND model = {model}"
+        if persona not in unindexed:
+            return f"{PASSAGES_OF_TABLE[table]} AS passage WHERE {own}"
+        latest = f"SELECT * FROM {PASSAGES_OF_TABLE[table]} WHERE {own} ORDER BY row_id DESC LIMIT {READ_WHOLE}"  # noqa: S608
+        return f"({latest}) AS passage WHERE true"
+
     parts = (
-        f" UNION (SELECT row_id FROM {PASSAGES_OF_TABLE[table]} AS passage"  # noqa: S608
-        f" WHERE persona = '{PERSONA_OF_TABLE[table]}' AND agent_id = {agent} AND model = {model}"
+        f" UNION (SELECT row_id FROM {passages(table)}"  # noqa: S608
         f" AND EXISTS (SELECT 1 FROM {table} WHERE id = passage.row_id AND persona = passage.persona"
         f" AND agent_id = {agent} AND {condition}) ORDER BY {distance} LIMIT {PASSAGES * hits})"
         for table in view.search_tables

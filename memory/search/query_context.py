@@ -13,7 +13,8 @@ class Counts:
     """What is known of the collection before the search: `model` is the embedding model of its vectors, if any.
 
     `df` has the query's lexemes. `spellings` has, for a lexeme of a name in the query, the other names of the same
-    subject, each as its lexemes: an item that holds all of one of these holds the lexeme.
+    subject, each as its lexemes: an item that holds all of one of these holds the lexeme. `unindexed` are
+    the personas whose collection is too large to read every vector, and has no vector index of the model yet.
     """
 
     model: str
@@ -21,6 +22,7 @@ class Counts:
     mean_words: float
     df: Mapping[str, int]
     spellings: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    unindexed: frozenset[str] = frozenset()
 
     @property
     def statistics(self) -> Statistics:

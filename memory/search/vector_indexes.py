@@ -1,6 +1,7 @@
 """Approximate vector indexes of large collections. Only the owner of the tables may make and drop them."""
 
 import hashlib
+import os
 
 from django.db import connection
 from psycopg import sql
@@ -13,6 +14,9 @@ INDEX_FROM = 5_000
 quick, and exact."""
 MAX_INDEXED_DIMENSION = 4_000
 """Of pgvector's halfvec."""
+MOST_MEGABYTES = 1_024
+"""Of memory for building one, and no more than a quarter of this machine's. A graph that does not fit is built many
+times more slowly: of 384 dimensions about 1 kB an item."""
 
 
 def may_index() -> bool:
@@ -96,6 +100,11 @@ def _make(name: str, table: str, persona: str, agent_id: int, model: EmbeddingMo
     with connection.cursor() as cursor:
         # One that was interrupted is there and invalid: it helps nobody.
         cursor.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(name)))
+        quarter = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4 // 2**20
+        cursor.execute("SELECT set_config('maintenance_work_mem', %s, false)", [f"{min(quarter, MOST_MEGABYTES)}MB"])
+        # By one process: others would take all of that as shared memory, which containers have little of, and the
+        # cores from the searches that go on.
+        cursor.execute("SET max_parallel_maintenance_workers = 0")
         cursor.execute(
             sql.SQL(
                 "CREATE INDEX CONCURRENTLY {} ON {} USING hnsw ((embedding::halfvec({})) halfvec_ip_ops)"
@@ -109,6 +118,8 @@ def _make(name: str, table: str, persona: str, agent_id: int, model: EmbeddingMo
                 sql.Literal(model.name),
             )
         )
+        cursor.execute("RESET maintenance_work_mem")
+        cursor.execute("RESET max_parallel_maintenance_workers")
         cursor.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(table)))
 
 

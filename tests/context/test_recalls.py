@@ -184,6 +184,7 @@ def test_run_page_shows_what_was_looked_up(ada_api, alice, ada, actor):
     assert answer.status_code == 200
     page = answer.content.decode()
     assert "Looked up in the turn" in page
+    assert "3 recalls" in page
     assert "What does Elena grow?" in page
     assert "Nothing in memory is about this." in page
     assert "What stands around" in page

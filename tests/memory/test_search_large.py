@@ -8,7 +8,7 @@ from django.db import connection
 from memory.models import SearchItem, SearchStatistics
 from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, index_statistics, search, vector_indexes
+from memory.search import SearchRequest, candidates, index_statistics, search, vector_indexes
 from memory.search.candidates import counts_read
 from memory.search.index_statistics import statistics_refresh
 from memory.search.vector_indexes import may_index, vector_indexes_keep
@@ -50,6 +50,33 @@ def test_vector_index_is_built_by_the_keeper_as_the_owner(ada, actor, small_limi
         stop.set()
         keeper.join()
     assert len(indexes()) == 1
+    SearchStatistics.objects.all().delete()
+    with as_the_owner():
+        vector_indexes_keep()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_large_collection_without_a_vector_index_is_read_in_part(ada, actor, small_limits, monkeypatch):
+    view = ActorMemory(ada)
+    fact_learn(agent=ada, content="Grandfather repairs violins.", by=actor)
+    make_facts(ada, [f"Drawer {number} holds spoon number {number * 7}." for number in range(60)], actor)
+    embeddings_make()
+    wanted = SearchRequest("Who mends musical instruments?", GLOBAL, min_score=0, limit=50)
+
+    def finds():
+        return any("violins" in hit.content for hit in search(view, wanted).items)
+
+    assert finds(), "all vectors are read"
+    monkeypatch.setattr(candidates, "READ_WHOLE", 20)
+    assert counts_read(view, "x").unindexed == {"actor"}
+    assert not finds(), "the latest are read, and no word is shared"
+    assert any("spoon" in hit.content for hit in search(view, wanted).items)
+    statistics_refresh()
+    assert counts_read(view, "x").unindexed == {"actor"}
+    with as_the_owner():
+        vector_indexes_keep()
+    assert counts_read(view, "x").unindexed == frozenset()
+    assert finds(), "the index has them all"
     SearchStatistics.objects.all().delete()
     with as_the_owner():
         vector_indexes_keep()
