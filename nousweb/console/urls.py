@@ -6,6 +6,7 @@ from nousweb.console.home.views import home
 
 urlpatterns = [
     path("", home, name="home"),
+    path("", include("nousweb.console.search.urls")),
     path("", include("nousweb.console.context.urls")),
     path("", include("nousweb.console.memory.urls")),
     path("", include("nousweb.console.identity.urls")),

@@ -15,6 +15,11 @@ function write(drafts) {
   } catch { /* private mode: nothing is kept */ }
 }
 
+// Whoever logs out leaves nothing behind in this tab, what the palette remembers included.
+function forget() {
+  try { sessionStorage.clear(); } catch { /* private mode: nothing was kept */ }
+}
+
 const keeps = (form) => form?.getAttribute("method")?.toLowerCase() === "post" && !form.matches("[data-no-draft]") && Boolean(person);
 // A page may have a form more than once for different rows: each goes to an address or button of its own.
 // form.action and form.method may be buttons of these names.
@@ -34,7 +39,7 @@ document.addEventListener("input", (event) => {
 });
 
 document.addEventListener("submit", (event) => {
-  if (goesTo(event.target) === document.body.dataset.logoutUrl) write({});
+  if (goesTo(event.target) === document.body.dataset.logoutUrl) forget();
 });
 // What went through without leaving the page is kept no longer.
 document.addEventListener("htmx:afterRequest", (event) => {

@@ -120,7 +120,7 @@ function showHelp() {
     for (const name of ["next", "previous", "open"]) rows.set(keys[name], meanings[keys[name]]);
     if (list().querySelector("input[type=checkbox]")) rows.set(keys.select, meanings[keys.select]);
   }
-  rows.set(keys.help, meanings[keys.help]);
+  for (const name of ["palette", "help"]) rows.set(keys[name], meanings[keys[name]]);
   const entries = [...rows].flatMap(([key, label]) => {
     const term = document.createElement("dt");
     term.textContent = label;

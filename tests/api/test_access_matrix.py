@@ -339,6 +339,7 @@ GET    agent_webhook_edit    login no    no    in    login login login login log
 POST   agent_webhook_edit    login no    no    in    login login login login login
 GET    agent_webhook_delete  login no    no    in    login login login login login
 POST   agent_webhook_delete  login no    no    in    login login login login login
+GET    search                login in    in    in    login login login login login
 GET    review                login in    in    in    login login login login login
 POST   review_bulk           login no    in    in    login login login login login
 POST   review_batch_undo     login no    in    in    login login login login login

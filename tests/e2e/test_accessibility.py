@@ -216,6 +216,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "profile, edit": ("context_profile_edit", lambda: ["squire_default"], ""),
     "profile, copy": ("context_profile_copy", lambda: ["squire_default"], ""),
     "profile, history": ("context_profile_history", lambda: ["squire_default"], ""),
+    "search, everything": ("search", none, "?q=tea"),
     "refused": ("proposal", lambda: ["00000000-0000-4000-8000-000000000000"], ""),
 }
 NO_PAGES = {

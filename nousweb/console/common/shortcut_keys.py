@@ -22,6 +22,7 @@ SHORTCUTS: dict[str, Shortcut] = {
     "select": Shortcut("x", "Tick the selected one"),
     "help": Shortcut("?", "This help"),
     "search": Shortcut("/", "Search"),
+    "palette": Shortcut("Ctrl K", "Search everything, or go anywhere"),
     "inbox": Shortcut("g", "Go to what waits for you"),
     "approve": Shortcut("a", "Approve, or keep as it is"),
     "reject": Shortcut("r", "Reject, or take back what happened by itself"),

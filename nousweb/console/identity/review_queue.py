@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, TextField, Value
 from django.db.models.functions import Coalesce
 from django.http import QueryDict
@@ -19,6 +21,7 @@ from identity.policy.sections import Risk, Section
 from identity.principal import Principal
 from identity.prompt import assemble_prompt
 from identity.selectors.filters import SORTS
+from nousweb.console.common.review_pace import LATELY
 from nousweb.lib import clock
 from nousweb.lib.lookalikes import TextWarning, warnings_of
 from nousweb.lib.textdiff import TextDiff, diff_texts
@@ -103,13 +106,20 @@ class QueueFilter:
             return found.riskiest_first()
         return found.order_by("created_at" if self.sort == "oldest" else "-created_at", "id")
 
-    def counts(self, by: Principal) -> dict[str, int]:
-        """How many wait, how many are to be looked over, how many this person has decided today."""
+    def counts(self, by: Principal) -> dict[str, Any]:
+        """How many wait, how many are to be looked over, how many this person has decided today; `moments` is when they
+        decided lately. One query."""
         today = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
         return self._narrow(by).aggregate(
             pending=Count("pk", filter=Q(status=Status.PENDING)),
             applied=Count("pk", filter=Q(status=Status.APPLIED)),
             today=Count("pk", filter=Q(reviewer_id=by.id, decided_at__gte=today)),
+            moments=ArrayAgg(
+                "decided_at",
+                filter=Q(reviewer_id=by.id, decided_at__gte=clock.now() - LATELY),
+                order_by="-decided_at",
+                default=Value([]),
+            ),
         )
 
     def neighbours(self, pk: UUID, by: Principal) -> Neighbours:

@@ -32,6 +32,7 @@ from identity.services.versions import StaleBase
 from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import SELECTED_MOST, layout_of, principal_of
+from nousweb.console.common.review_pace import minutes_left
 from nousweb.console.identity.review_queue import STATUSES, QueueFilter, ReviewItem, review_title, with_texts
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -80,6 +81,7 @@ def review(request: HttpRequest) -> HttpResponse:
             + [{"label": "Memory reviews", "url": reverse("memory_review"), "active": False, "count": None}],
             "today": counts["today"],
             "waiting": waiting,
+            "minutes": minutes_left(waiting, counts["moments"]),
             "whole": counts["today"] + waiting,
             "may_review": by.may(REVIEW),
             "undo": _undo_offer(request, by),

@@ -1,6 +1,7 @@
 """The queue of reviews of memories: one at a time, side by side, one key a resolution."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID, uuid4
 
 from django.contrib import messages
@@ -19,6 +20,7 @@ from memory.services.reviews.undo import review_undo
 from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import SELECTED_MOST, principal_of
+from nousweb.console.common.review_pace import LATELY, READ, minutes_left
 from nousweb.console.memory.review_queue import (
     STATUSES,
     ReviewQueue,
@@ -136,6 +138,7 @@ def memory_review(request: HttpRequest) -> HttpResponse:
             "agents": Agent.objects.order_by("slug")[:200],
             "kinds": Kind.choices,
             "waiting": waiting,
+            "minutes": minutes_left(waiting, _decided_lately(by)),
             "today": done,
             "whole": waiting + done,
             "may_review": by.may(REVIEW),
@@ -285,6 +288,13 @@ def _review_page(
         },
         status=refusal.status if refusal else 200,
     )
+
+
+def _decided_lately(by: Principal) -> list[datetime]:
+    """When this person answered last."""
+    mine = MemoryReview.objects.filter(resolver_id=by.id, resolver_kind="person")
+    lately = mine.filter(resolved_at__gte=clock.now() - LATELY).order_by("-resolved_at")
+    return [moment for moment in lately.values_list("resolved_at", flat=True)[:READ] if moment]
 
 
 def _things(review: MemoryReview) -> list[tuple[Subject, list[Fact], int]]:

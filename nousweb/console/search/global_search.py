@@ -1,0 +1,152 @@
+"""Search across all agents: agents, subjects, memories, what waits, and whatever an id names."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.db.models import Q
+from django.urls import reverse
+
+from identity.models import Agent, ChangeProposal
+from identity.principal import Principal
+from memory.models import ItemType
+from memory.models.project_scope import EVERYTHING
+from memory.persona import memory_of
+from memory.search import SearchRequest, search
+from memory.selectors import subjects_shown
+from memory.types import MEMORY_TYPES
+from nousweb.console.common.memory_types import memory_url
+from nousweb.console.common.object_links import object_url
+from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
+
+EACH_AGENT = 5
+"""Memories and subjects that one agent may bring."""
+EACH_GROUP = 12
+AGENTS_SEARCHED = 50
+OBJECTS = (
+    ("contextrun", "Prompt sent"),
+    ("changeproposal", "Proposal"),
+    ("memoryreview", "Memory review"),
+    ("fact", "Fact"),
+    ("episode", "Episode"),
+    ("procedure", "Procedure"),
+    ("decision", "Decision"),
+    ("document", "Document"),
+    ("subject", "Subject"),
+)
+"""What an id may name, and what it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One thing that was found: what it is called, where it is, and what tells it from others."""
+
+    label: str
+    url: str
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class GlobalResult:
+    """What was found, in groups; of how many of the agents that one may see memory was searched in the time given."""
+
+    groups: dict[str, list[Found]] = field(default_factory=dict)
+    searched: int = 0
+    agents: int = 0
+
+    @property
+    def total(self) -> int:
+        return sum(map(len, self.groups.values()))
+
+    @property
+    def partial(self) -> bool:
+        return self.searched < self.agents
+
+
+def global_search(query: str, *, by: Principal, first: str = "", seconds: float = 1.0) -> GlobalResult:
+    """Search what `by` may see of every agent, the one with the slug `first` before the others.
+
+    Memory is of the actors alone, and is searched for so many `seconds` at most, agent by agent; names and ids always.
+    A score means the same for every agent, so that memories of several stand in one order.
+    """
+    query = query.replace("\x00", "").strip()[:MAX_QUERY_CHARACTERS]
+    result = GlobalResult()
+    if not query:
+        return result
+    if named := _by_id(query, by):
+        result.groups["By its id"] = named
+    agents = list(Agent.objects.order_by("slug")[:AGENTS_SEARCHED]) if by.may("identity.view_agent") else []
+    agents.sort(key=lambda agent: agent.slug != first)
+    result.agents = len(agents)
+    result.groups["Agents"] = _agents(query, by)
+    result.groups["Waiting"] = _waiting(query, by)
+    subjects: list[Found] = []
+    memories: list[tuple[float, Found]] = []
+    until = time.monotonic() + seconds
+    for agent in agents:
+        if result.searched and time.monotonic() > until:
+            break
+        subjects += _subjects(agent, query, by)
+        memories += _memories(agent, query, by)
+        result.searched += 1
+    memories.sort(key=lambda scored: -scored[0])
+    result.groups["Subjects"] = subjects[:EACH_GROUP]
+    result.groups["Memories"] = [found for _, found in memories[:EACH_GROUP]]
+    result.groups = {name: found for name, found in result.groups.items() if found}
+    return result
+
+
+def _by_id(query: str, by: Principal) -> list[Found]:
+    try:
+        key = str(UUID(query))
+    except ValueError:
+        return []
+    found = ((label, object_url(name, key, by)) for name, label in OBJECTS if _may_view(name, by))
+    return [Found(label, url, key) for label, url in found if url]
+
+
+def _may_view(name: str, by: Principal) -> bool:
+    apps = {"contextrun": "context", "changeproposal": "identity", "subject": "memory"}
+    return by.may(f"{apps.get(name, 'memory')}.view_{'fact' if name == 'subject' else name}")
+
+
+def _agents(query: str, by: Principal) -> list[Found]:
+    if not by.may("identity.view_agent"):
+        return []
+    rows = Agent.objects.filter(Q(name__icontains=query) | Q(slug__icontains=query)).order_by("slug")
+    return [Found(row.name, reverse("agent_identity", args=[row.slug]), row.slug) for row in rows[:EACH_GROUP]]
+
+
+def _waiting(query: str, by: Principal) -> list[Found]:
+    if not by.may("identity.view_changeproposal"):
+        return []
+    words = Q(reason__icontains=query) | Q(section__icontains=query) | Q(agent__name__icontains=query)
+    rows = ChangeProposal.objects.seen_by(by).waiting().filter(words).select_related("agent").riskiest_first()
+    return [
+        Found(f"{row.get_section_display()} of {row.agent.name}", row.get_absolute_url(), row.reason[:120])
+        for row in rows[:EACH_GROUP]
+    ]
+
+
+def _subjects(agent: Agent, query: str, by: Principal) -> list[Found]:
+    if not by.may("memory.view_fact"):
+        return []
+    rows = subjects_shown(memory_of(agent, by)).filter(aliases__spelling__icontains=query).distinct()
+    return [Found(str(row), row.get_absolute_url(), agent.name) for row in rows[:EACH_AGENT]]
+
+
+def _memories(agent: Agent, query: str, by: Principal) -> list[tuple[float, Found]]:
+    types: Sequence[str] = [key for key, one in MEMORY_TYPES.items() if by.may(one.permission("view"))]
+    if not types or not by.may("memory.view_searchitem"):
+        return []
+    hits = search(memory_of(agent, by), SearchRequest(query, EVERYTHING, types=types, limit=EACH_AGENT)).items
+    return [
+        (
+            hit.score,
+            Found(
+                hit.content[:160], memory_url(agent.slug, hit.type, hit.id), f"{ItemType(hit.type).label}, {agent.name}"
+            ),
+        )
+        for hit in hits
+    ]

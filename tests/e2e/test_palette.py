@@ -1,0 +1,91 @@
+"""The command palette in a real browser: everything by keyboard."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from identity.models import Agent
+from identity.principal import Principal
+from tests.e2e.conftest import assert_accessible
+from tests.factories import make_fact, make_proposal
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+LogIn = Callable[..., Page]
+
+
+def opened(page: Page, address: str) -> None:
+    page.goto(address)
+    page.wait_for_load_state("load")
+    page.keyboard.press("Control+k")
+    expect(page.locator("#palette")).to_be_visible()
+
+
+def test_pages_agents_and_recent_places_by_keyboard(log_in: LogIn, ada: Agent, bob: User) -> None:
+    page = log_in(bob)
+    page.goto("/agents/ada/facts/")
+    page.wait_for_load_state("load")
+    opened(page, "/audit/")
+    expect(page.locator("#palette")).to_contain_text("Where you were")
+    expect(page.locator("#palette")).to_contain_text("Facts · Ada")
+    assert_accessible(page)
+    page.keyboard.type("lifecy")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/lifecycle/")
+    page.keyboard.press("Control+k")
+    page.keyboard.press("Control+k")
+    expect(page.locator("#palette")).to_be_hidden()
+
+
+def test_memory_of_another_agent_is_found_and_opened(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    make_fact(ada, "The lighthouse lamp is lit by paraffin oil.", actor)
+    page = log_in(bob)
+    opened(page, "/")
+    page.keyboard.type("paraffin")
+    expect(page.locator("#palette-found")).to_contain_text("lit by paraffin")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.wait_for_url("**/facts/**")
+
+
+def test_action_of_the_page_is_pressed_from_the_palette(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    proposal = make_proposal(ada, actor, "values")
+    page = log_in(bob)
+    opened(page, f"/review/{proposal.pk}/")
+    page.keyboard.type("comment")
+    expect(page.locator("#palette-here")).to_contain_text("Write a comment")
+    page.keyboard.press("Enter")
+    expect(page.locator("#comment")).to_be_focused()
+    page.keyboard.type("a rather early jump")
+    expect(page.locator("#comment")).to_have_value("a rather early jump")
+
+
+def test_palette_decides_about_no_row_that_is_not_selected(
+    log_in: LogIn, ada: Agent, actor: Principal, bob: User
+) -> None:
+    proposal = make_proposal(ada, actor, "protocols")
+    page = log_in(bob)
+    opened(page, "/review/")
+    expect(page.locator("#palette-here")).not_to_contain_text("Reject")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda address: not address.endswith("/review/"))
+    assert type(proposal).objects.get(pk=proposal.pk).status == "pending"
+    page.goto("/review/")
+    page.wait_for_load_state("load")
+    page.keyboard.press("j")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("approve the selected")
+    page.keyboard.press("Enter")
+    expect(page.locator(".review-undo")).to_contain_text("Approved Protocols of Ada")
+
+
+def test_palette_fits_a_phone(log_in: LogIn, ada: Agent, bob: User) -> None:
+    page = log_in(bob, width=390, height=700)
+    opened(page, "/agents/ada/identity/")
+    box = page.locator("#palette").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+    assert box["height"] <= 700
