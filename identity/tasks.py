@@ -2,6 +2,8 @@
 
 from identity.principal import Principal
 from identity.services.change_feed import changes_purge
+from identity.services.oauth_clients import unconnected_clients_purge
+from identity.services.oauth_grants import oauth_purge
 from identity.services.proposals import proposals_expire
 from identity.services.webhook_delivery import deliveries_purge
 
@@ -9,6 +11,11 @@ from identity.services.webhook_delivery import deliveries_purge
 def expire_proposals() -> int:
     """Close proposals that nobody decided in time; returns how many."""
     return proposals_expire(by=Principal.of_system("schedule"))
+
+
+def purge_oauth() -> int:
+    """Delete codes, refresh tokens and clients of OAuth that are of no use any more; returns how many."""
+    return oauth_purge() + unconnected_clients_purge()
 
 
 def purge_changes() -> int:

@@ -17,6 +17,7 @@ urlpatterns = [
     path("metrics", metrics),
     path("api/", api.urls),
     path("mcp", mcp),
+    path("", include("nousweb.oauth.urls")),
     path("admin/", admin.site.urls),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),

@@ -4,6 +4,7 @@ from identity.models.agents import SLUG_PATTERN, Agent, AgentKind, AgentQuerySet
 from identity.models.audit import AuditEvent, AuditEventQuerySet
 from identity.models.author import AuthorFields
 from identity.models.changes import Change, ChangeStream
+from identity.models.oauth import OAuthClient, OAuthCode, OAuthRefreshToken
 from identity.models.people import Invitation, InvitationQuerySet, SignIn
 from identity.models.proposals import ChangeProposal, ChangeProposalQuerySet
 from identity.models.tokens import ApiToken, ApiTokenQuerySet
@@ -28,6 +29,9 @@ __all__ = [
     "IdentityVersionQuerySet",
     "Invitation",
     "InvitationQuerySet",
+    "OAuthClient",
+    "OAuthCode",
+    "OAuthRefreshToken",
     "Persona",
     "SignIn",
     "Webhook",

@@ -1,5 +1,7 @@
 """Tokens of agents."""
 
+from datetime import datetime
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
@@ -7,6 +9,7 @@ from django.urls import reverse
 
 from identity.models.agents import Agent, Persona
 from identity.models.author import AuthorFields
+from identity.policy.oauth import REFRESH_LIFETIME, SECRET_LIFETIME
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
@@ -20,7 +23,8 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 class ApiToken(models.Model):
     """A secret that lets one agent act as one persona within its scopes. Only the secret's hash is kept.
 
-    One that names `projects` reaches their memory only, and global memory as `global_memory` says.
+    One that names `projects` reaches their memory only, and global memory as `global_memory` says. One that a client
+    got by OAuth opens its `resource` only, and its secret is another one after each renewal.
     """
 
     class GlobalMemory(models.TextChoices):
@@ -43,6 +47,10 @@ class ApiToken(models.Model):
     )
     maker_id = models.CharField(max_length=100, default="", editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
+    client = models.ForeignKey("identity.OAuthClient", on_delete=models.SET_NULL, null=True, related_name="tokens")
+    resource = models.CharField(max_length=500, blank=True, default="", editable=False)
+    # Until when the secret of now holds; null for one that is never renewed.
+    secret_expires_at = models.DateTimeField(null=True, editable=False)
     last_used_at = models.DateTimeField(null=True, editable=False)
     revoked_at = models.DateTimeField(null=True, editable=False)
     revoked_by = models.CharField(max_length=200, blank=True, editable=False)
@@ -63,4 +71,10 @@ class ApiToken(models.Model):
     def state(self) -> str:
         if self.revoked_at:
             return "revoked"
-        return "expired" if self.expires_at and self.expires_at <= clock.now() else "active"
+        ends = [self.expires_at, self.silent_until]
+        return "expired" if any(end is not None and end <= clock.now() for end in ends) else "active"
+
+    @property
+    def silent_until(self) -> datetime | None:
+        """When a client that never renews its secret again loses its token; None where nothing has to be renewed."""
+        return self.secret_expires_at and self.secret_expires_at - SECRET_LIFETIME + REFRESH_LIFETIME

@@ -4,11 +4,13 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
 
-from identity.models import Agent, ApiToken, Persona
+from identity.models import Agent, ApiToken, OAuthClient, Persona
+from identity.policy.oauth import SECRET_LIFETIME
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.audit import audit_record
@@ -34,15 +36,65 @@ def token_create(
     expires_at: datetime | None = None,
     projects: Sequence[str] = (),
     global_memory: str = ApiToken.GlobalMemory.WRITE,
+    client: OAuthClient | None = None,
+    resource: str = "",
     by: Principal,
 ) -> tuple[ApiToken, str]:
     """Make a token; returns it with its secret, which cannot be had again.
 
     With `projects` it reaches their memory and global memory only; the latter it may write or only read, as
-    `global_memory` says. Raises Invalid for an unknown persona or scope, a bad name or project, or an expiry in the
-    past.
+    `global_memory` says. One for a `client` of OAuth opens `resource` only, and has to be renewed. Raises Invalid for
+    an unknown persona or scope, a bad name or project, or an expiry in the past.
     """
     by.require("identity.add_apitoken", agent)
+    rights = token_rights_check(
+        persona=persona,
+        name=name,
+        scopes=scopes,
+        expires_at=expires_at,
+        projects=projects,
+        global_memory=global_memory,
+    )
+    secret = secret_make()
+    token = ApiToken.objects.create(
+        agent=agent,
+        **rights,
+        client=client,
+        resource=resource,
+        secret_expires_at=clock.now() + SECRET_LIFETIME if client else None,
+        prefix=_prefix(secret),
+        digest=secret_digest(secret),
+        created_by=by.name,
+        maker_kind=by.kind,
+        maker_id=by.id,
+    )
+    audit_record(
+        by=by,
+        action="token.create",
+        target=token,
+        agent=agent,
+        after={
+            "name": token.name,
+            "persona": persona,
+            "scopes": token.scopes,
+            "prefix": token.prefix,
+            **({"projects": token.projects, "global_memory": token.global_memory} if projects else {}),
+            **({"client": client.name, "client_id": client.client_id, "resource": resource} if client else {}),
+        },
+    )
+    return token, secret
+
+
+def token_rights_check(
+    *,
+    persona: str,
+    name: str,
+    scopes: Sequence[str],
+    expires_at: datetime | None,
+    projects: Sequence[str],
+    global_memory: str,
+) -> dict[str, Any]:
+    """What a token may do, as it is stored. Raises Invalid as `token_create` does."""
     if persona not in Persona.values:
         raise Invalid(f"There is no persona {persona!r}; use {' or '.join(Persona.values)}.", field="persona")
     unknown = sorted(set(scopes) - SCOPE_PERMISSIONS.keys())
@@ -61,35 +113,23 @@ def token_create(
     projects = _projects_check(projects)
     if global_memory not in ApiToken.GlobalMemory.values:
         raise Invalid("global_memory is one of read, write.", field="global_memory")
-    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    token = ApiToken.objects.create(
-        agent=agent,
-        persona=persona,
-        name=name,
-        scopes=sorted(set(scopes)),
-        projects=projects,
-        global_memory=global_memory if projects else ApiToken.GlobalMemory.WRITE,
-        expires_at=expires_at,
-        prefix=secret[: len(TOKEN_PREFIX) + 6],
-        digest=_digest(secret),
-        created_by=by.name,
-        maker_kind=by.kind,
-        maker_id=by.id,
-    )
-    audit_record(
-        by=by,
-        action="token.create",
-        target=token,
-        agent=agent,
-        after={
-            "name": name,
-            "persona": persona,
-            "scopes": token.scopes,
-            "prefix": token.prefix,
-            **({"projects": projects, "global_memory": token.global_memory} if projects else {}),
-        },
-    )
-    return token, secret
+    return {
+        "persona": persona,
+        "name": name,
+        "scopes": sorted(set(scopes)),
+        "projects": projects,
+        "global_memory": global_memory if projects else ApiToken.GlobalMemory.WRITE,
+        "expires_at": expires_at,
+    }
+
+
+def secret_renew(*, token: ApiToken) -> str:
+    """Another secret for the token of a client, which ends the one that it had; called by what renews it."""
+    secret = secret_make()
+    token.prefix, token.digest = _prefix(secret), secret_digest(secret)
+    token.secret_expires_at = clock.now() + SECRET_LIFETIME
+    token.save(update_fields=["prefix", "digest", "secret_expires_at"])
+    return secret
 
 
 def _projects_check(projects: Sequence[str]) -> list[str]:
@@ -105,7 +145,7 @@ def _projects_check(projects: Sequence[str]) -> list[str]:
 
 
 @transaction.atomic
-def token_revoke(*, token: ApiToken, by: Principal) -> ApiToken:
+def token_revoke(*, token: ApiToken, by: Principal, message: str = "") -> ApiToken:
     """Make a token useless at once and for good."""
     by.require("identity.revoke_apitoken", token.agent)
     changed = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(
@@ -121,17 +161,23 @@ def token_revoke(*, token: ApiToken, by: Principal) -> ApiToken:
         agent=token.agent,
         before={"state": "active"},
         after={"state": "revoked"},
+        message=message,
     )
     return token
 
 
-def token_authenticate(secret: str) -> ApiToken | None:
-    """The usable token with this secret, with its agent; None for any other. Notes the time of use."""
+def token_authenticate(secret: str, *, resource: str = "") -> ApiToken | None:
+    """The usable token with this secret, with its agent; None for any other. Notes the time of use.
+
+    A token that was issued for one resource (RFC 8707) opens no other: `resource` is the address that is asked.
+    """
     if not secret.startswith(TOKEN_PREFIX):
         return None
     now = clock.now()
     # The secret has 256 random bits, so a plain hash cannot be guessed back and a look-up by it leaks nothing.
-    token = _usable(_digest(secret), now)
+    token = _usable(secret_digest(secret), now)
+    if token is not None and token.resource not in ("", resource):
+        return None
     if token is not None and (token.last_used_at is None or token.last_used_at < now - LAST_USED_RESOLUTION):
         ApiToken.objects.filter(
             Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - LAST_USED_RESOLUTION), pk=token.pk
@@ -144,6 +190,7 @@ SELECT {columns_of(ApiToken, "token")}, {columns_of(Agent, "agent")}
 FROM {ApiToken._meta.db_table} AS token JOIN {Agent._meta.db_table} AS agent ON agent.id = token.agent_id
 WHERE token.digest = %(digest)s AND token.revoked_at IS NULL
     AND (token.expires_at IS NULL OR token.expires_at > %(now)s)
+    AND (token.secret_expires_at IS NULL OR token.secret_expires_at > %(now)s)
 """  # noqa: S608
 
 
@@ -157,5 +204,16 @@ def _usable(digest: str, now: datetime) -> ApiToken | None:
     return None
 
 
-def _digest(secret: str) -> str:
+def secret_make() -> str:
+    """A new secret of a token."""
+    return TOKEN_PREFIX + secrets.token_urlsafe(32)
+
+
+def _prefix(secret: str) -> str:
+    """As much of a secret as people may see, to tell it from others."""
+    return secret[: len(TOKEN_PREFIX) + 6]
+
+
+def secret_digest(secret: str) -> str:
+    """What is kept of a secret of 256 random bits."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -71,6 +71,8 @@ LEFT_OUT = frozenset(
         "JudgeCall",
         "Job",
         "MemoryReview",
+        "OAuthCode",
+        "OAuthRefreshToken",
         "SearchItem",
         "SearchLanguage",
         "SearchPassage",

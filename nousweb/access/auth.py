@@ -30,8 +30,12 @@ def authenticated_caller(request: HttpRequest) -> Principal | None:
 class TokenAuth(HttpBearer):
     channel = "api"
 
+    def resource(self, request: HttpRequest) -> str:
+        """For what a token that opens one resource only must have been issued; "" where none of those is taken."""
+        return ""
+
     def authenticate(self, request: HttpRequest, token: str) -> Principal | None:
-        found = token_authenticate(token)
+        found = token_authenticate(token, resource=self.resource(request))
         if found is None:
             caller_refused(request.headers["Authorization"])
             return None

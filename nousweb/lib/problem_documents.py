@@ -6,10 +6,12 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from nousweb.lib.errors import DomainError, TooMany, Unavailable
 
+PROGRAM_PATHS = ("/api/", "/oauth/token", "/oauth/revoke", "/oauth/register")
+
 
 def for_programs(request: HttpRequest) -> bool:
     """Whether a program asks, which reads problem documents, and not a person, who reads pages."""
-    return request.path == "/mcp" or request.path.startswith("/api/")
+    return request.path == "/mcp" or request.path.startswith(PROGRAM_PATHS)
 
 
 def problem(request: HttpRequest, status: int, code: str, title: str, detail: str, **extra: Any) -> HttpResponse:

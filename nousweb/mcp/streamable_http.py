@@ -18,6 +18,7 @@ from nousweb.lib.problem_documents import problem
 from nousweb.mcp.errors import HeaderMismatch, InvalidParams, NotJson, ProtocolError, UnsupportedVersion
 from nousweb.mcp.header_values import decoded
 from nousweb.mcp.protocol import answer, envelope, error_message, result_message, unexpected_error
+from nousweb.oauth.metadata import challenge, resource_of
 
 logger = structlog.get_logger(__name__)
 
@@ -27,6 +28,9 @@ NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"
 
 class McpTokenAuth(TokenAuth):
     channel = "mcp"
+
+    def resource(self, request: HttpRequest) -> str:
+        return resource_of(request)
 
 
 authenticate = McpTokenAuth()
@@ -38,9 +42,11 @@ def message_answer(request: HttpRequest) -> HttpResponse:
         return problem(request, 403, "not_allowed", "Not allowed", "Web pages of other sites cannot call this server.")
     by = authenticate(request)
     if by is None:
-        return problem(
+        refused = problem(
             request, 401, "not_authenticated", "Not authenticated", "Send a token as “Authorization: Bearer …”."
         )
+        refused["WWW-Authenticate"] = challenge(request, refused="Authorization" in request.headers)
+        return refused
     asked: JSONRPCRequest | None = None
     modern = _is_modern(request)
     try:

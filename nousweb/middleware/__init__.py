@@ -33,6 +33,10 @@ OPEN_PATHS = (
     "/admin/",
     "/favicon.ico",
     "/invitation/",
+    "/.well-known/",
+    "/oauth/token",
+    "/oauth/revoke",
+    "/oauth/register",
 )
 """Paths that the console's login does not guard: each is open, or guards itself."""
 

@@ -5,6 +5,7 @@ whom it is for.
 """
 
 import functools
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import pytest
@@ -18,6 +19,7 @@ from django_q.models import Schedule
 from context.expectations.services import expectation_create, request_of
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
+from identity.services.oauth_clients import oauth_client_register
 from identity.services.people import invitation_create
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
 from identity.services.webhooks import webhook_create
@@ -192,6 +194,12 @@ PAGES = """
 GET    healthz               in    in    in    in    in    in    in    in    in
 GET    readyz                in    in    in    in    in    in    in    in    in
 GET    metrics               in    in    in    in    in    in    in    in    in
+GET    oauth_resource        in    in    in    in    in    in    in    in    in
+GET    oauth_resource_mcp    in    in    in    in    in    in    in    in    in
+GET    oauth_server          in    in    in    in    in    in    in    in    in
+POST   oauth_register        in    in    in    in    in    in    in    in    in
+POST   oauth_token           in    in    in    in    in    in    in    in    in
+POST   oauth_revoke          in    in    in    in    in    in    in    in    in
 GET    login                 in    in    in    in    in    in    in    in    in
 POST   login                 no    in    in    in    no    no    no    no    no
 POST   logout                login in    in    in    login login login login login
@@ -330,6 +338,12 @@ GET    agent_tokens          login no    no    in    login login login login log
 POST   agent_tokens          login no    no    in    login login login login login
 GET    agent_token_revoke    login no    no    in    login login login login login
 POST   agent_token_revoke    login no    no    in    login login login login login
+GET    oauth_authorize       login no    no    in    login login login login login
+POST   oauth_authorize       login no    no    in    login login login login login
+GET    oauth_clients         login no    no    in    login login login login login
+POST   oauth_clients         login no    no    in    login login login login login
+GET    oauth_client_delete   login no    no    in    login login login login login
+POST   oauth_client_delete   login no    no    in    login login login login login
 GET    agent_changes         login in    in    in    login login login login login
 GET    agent_webhooks        login no    no    in    login login login login login
 POST   agent_webhooks        login no    no    in    login login login login login
@@ -436,6 +450,11 @@ class World:
             "item_id": working_item_add(**mind).item["id"],
             "thread_id": working_thread_open(**mind)[1]["id"],
         }
+        self.client = oauth_client_register(name="Desk", redirect_uris=["http://127.0.0.1/"], address="127.0.0.1")
+        self.connection = {
+            "response_type": "code", "client_id": self.client.client_id, "redirect_uri": "http://127.0.0.1/",
+            "code_challenge": "x" * 43, "code_challenge_method": "S256",
+        }  # fmt: skip
         self.secrets = {
             "token": request.getfixturevalue("actor_token"),
             "everything": request.getfixturevalue("all_scopes_token"),
@@ -465,12 +484,15 @@ class World:
     def url(self, name):
         if name in ("healthz", "readyz", "metrics"):
             return f"/{name}"
+        if name == "oauth_authorize":
+            return f"{reverse(name)}?{urlencode(self.connection)}"
         known = {
             "slug": "ada", "profile_slug": "knight_default", "section": "protocols", "version": 1,
             "batch": self.batch, "pk": self.pending.pk,
         } | {
             "agent_context_item": {"item_type": "fact", "item_id": str(self.fact.pk)},
             "agent_context_outcome": {"pk": self.run},
+            "oauth_client_delete": {"pk": self.client.pk},
             "agent_token_revoke": {"pk": self.token.pk}, "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
             "agent_context_run": {"pk": self.run}, "agent_context_bisect": {"pk": self.run},
             "proposal_undo": {"pk": self.decided.pk},

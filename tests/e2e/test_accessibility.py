@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
@@ -13,8 +14,9 @@ from context.engine.analysis.request import ContextRequest
 from context.expectations.services import expectation_create, expectations_verify, request_of
 from context.models import ContextRun, Expectation
 from context.services.context import context_assemble
-from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, Webhook
+from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, OAuthClient, Webhook
 from identity.principal import Principal
+from identity.services.oauth_clients import oauth_client_register
 from identity.services.people import invitation_create
 from identity.services.proposals import identity_propose
 from identity.services.webhooks import webhook_create
@@ -79,6 +81,17 @@ def _invited() -> list[Any]:
     return [invitation_create(role="Viewer", note="Somebody", by=owner)[1]]
 
 
+def connection_asked(client: OAuthClient) -> dict[str, str]:
+    """What a client asks a person for."""
+    return {
+        "response_type": "code",
+        "client_id": client.client_id,
+        "redirect_uri": client.redirect_uris[0],
+        "code_challenge": "x" * 43,
+        "code_challenge_method": "S256",
+    }
+
+
 def question(**fields: Any) -> Arguments:
     return lambda: [MemoryReview.objects.filter(**fields).earliest("created_at").pk]
 
@@ -112,6 +125,10 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "account": ("account", none, ""),
     "invitation": ("invitation", _invited, ""),
     "tokens": ("agent_tokens", of_ada(), ""),
+    "clients": ("oauth_clients", none, ""),
+    "client, delete": ("oauth_client_delete", lambda: [OAuthClient.objects.latest("pk").pk], ""),
+    "consent": ("oauth_authorize", none, lambda: f"?{urlencode(connection_asked(OAuthClient.objects.latest('pk')))}"),
+    "consent, refused": ("oauth_authorize", none, "?client_id=none"),
     "changes": ("agent_changes", of_ada(), ""),
     "changes, nothing found": ("agent_changes", of_ada(), "?kind=loop.closed"),
     "webhooks": ("agent_webhooks", of_ada(), ""),
@@ -225,6 +242,12 @@ NO_PAGES = {
     "person_sign_out",
     "invitation_revoke",
     "account_sessions_end",
+    "oauth_resource",
+    "oauth_resource_mcp",
+    "oauth_server",
+    "oauth_register",
+    "oauth_token",
+    "oauth_revoke",
     "agent_expectation_demand",
     "agent_expectation_undo",
     "agent_expectations_check",
@@ -264,6 +287,7 @@ def story(ada: Agent, actor: Principal, bob: User) -> None:
     """Something of everything."""
     by = Principal.of_user(bob)
     webhook_create(agent=ada, url="https://example.org/changes", scopes=["memory:read"], by=Principal.of_system("test"))
+    oauth_client_register(name="Desk", redirect_uris=["http://127.0.0.1/"], address="127.0.0.1")
     identity_propose(agent=ada, section="values", content="One.\nTwo.", by=by)
     identity_propose(agent=ada, section="values", content="One.\n\n## Three.", by=actor)
     identity_propose(agent=ada, section="values", content="One.\nTwo, and more.", by=by)

@@ -48,6 +48,7 @@ GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Agents", "agents", "identity.view_agent"),
     ("Profiles", "context_profiles", "context.view_contextprofile"),
     ("Lifecycle", "lifecycle", "memory.view_job"),
+    ("Clients", "oauth_clients", "identity.view_apitoken"),
     ("Audit trail", "audit", "identity.view_auditevent"),
 )
 
@@ -68,6 +69,7 @@ PARENT_PAGES = {
     "proposal": "review",
     "audit_event": "audit",
     "person": "people",
+    "oauth_client_delete": "oauth_clients",
     "memory_review_detail": "memory_review",
     "agent_erase": "agent_identity",
     **memory_types.PARENT_PAGES,

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from nousweb.console.identity.views import agents, audit, changes, identity, review, tokens, webhooks
+from nousweb.console.identity.views import agents, audit, changes, identity, oauth, review, tokens, webhooks
 
 urlpatterns = [
     path("agents/", agents.agents, name="agents"),
@@ -24,6 +24,9 @@ urlpatterns = [
     path("agents/<slug:slug>/webhooks/<uuid:pk>/", webhooks.agent_webhook, name="agent_webhook"),
     path("agents/<slug:slug>/webhooks/<uuid:pk>/edit/", webhooks.agent_webhook_edit, name="agent_webhook_edit"),
     path("agents/<slug:slug>/webhooks/<uuid:pk>/delete/", webhooks.agent_webhook_delete, name="agent_webhook_delete"),
+    path("oauth/authorize", oauth.authorize, name="oauth_authorize"),
+    path("clients/", oauth.clients, name="oauth_clients"),
+    path("clients/<int:pk>/delete/", oauth.client_delete, name="oauth_client_delete"),
     path("review/", review.review, name="review"),
     path("review/decide/", review.review_bulk, name="review_bulk"),
     path("review/undo/<uuid:batch>/", review.review_batch_undo, name="review_batch_undo"),

@@ -215,9 +215,11 @@ def field_aria(field: BoundField) -> SafeString:
         attrs["aria-invalid"] = "true"
     if described:
         attrs["aria-describedby"] = " ".join(described)
+    widget = field.as_widget(attrs=attrs)
     if field.use_fieldset:
-        attrs["aria-labelledby"] = f"{field.auto_id}_label"
-    return field.as_widget(attrs=attrs)
+        # Of the group: each box in it has a label of its own.
+        return format_html('<div role="group" aria-labelledby="{}_label">{}</div>', field.auto_id, widget)
+    return widget
 
 
 @register.simple_tag

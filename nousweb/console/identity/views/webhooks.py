@@ -27,7 +27,7 @@ from identity.services.webhooks import (
 )
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.identity.change_kinds import kind_choices
-from nousweb.console.identity.views.tokens import SCOPE_MEANING
+from nousweb.console.identity.token_forms import SCOPE_MEANING
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 DELIVERIES_A_PAGE = 50

@@ -1,0 +1,158 @@
+"""Clients that connect by OAuth: a person's consent, and the list of those that may ask for it."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Count, Max, Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+from oauthlib.common import Request, add_params_to_uri
+from oauthlib.oauth2.rfc6749.errors import AccessDeniedError, FatalClientError, OAuth2Error
+
+from identity.models import OAuthClient
+from identity.policy.permissions import DEFAULT_SCOPES
+from identity.selectors import agent_get
+from identity.services.oauth_clients import oauth_client_create, oauth_client_delete
+from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.identity.token_forms import ConsentForm
+from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.redirect_uris import redirect_place
+from nousweb.oauth.metadata import issuer_of, resource_of
+from nousweb.oauth.server import OAuthServer
+
+PAGE_SIZE = 200
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def authorize(request: HttpRequest) -> HttpResponse:
+    """Ask a person whether a client may act as an agent, and as which; then send them back to the client.
+
+    What the client asks for stands in the address, also when the form is sent, and is looked at anew.
+    """
+    by = principal_of(request)
+    server = OAuthServer(resource=resource_of(request))
+    uri = request.build_absolute_uri()
+    try:
+        scopes, asked = server.validate_authorization_request(uri)
+    except FatalClientError as error:
+        # Nobody is sent to an address that is not the client's.
+        return _refusal(request, error.description or "The client or its address is not known here.")
+    except OAuth2Error as error:
+        return _refusal(request, error.description or str(error), error)
+    except ValueError:
+        return _refusal(request, "The address cannot be read.")
+    of_client: Request = asked["request"]
+    client: OAuthClient = of_client.client
+    if request.POST.get("answer") == "refuse":
+        denied = AccessDeniedError(request=of_client, state=of_client.state)
+        return _return(request, client, denied.in_uri(of_client.redirect_uri), connected=False)
+    by.require("identity.add_apitoken")
+    form = ConsentForm(request.POST or None, initial={"scopes": scopes or DEFAULT_SCOPES})
+    if request.method == "POST" and form.is_valid():
+        given = {
+            "consent_agent": agent_get(form.cleaned_data["agent"]),
+            "consent_rights": form.rights,
+            "consent_by": by,
+        }
+        try:
+            headers, _, _ = server.create_authorization_response(uri, credentials=given)
+        except Invalid as error:
+            form_refuse(form, error)
+        else:
+            return _return(request, client, headers["Location"], connected=True)
+    shown = {
+        "form": form,
+        "client": client,
+        "vouched": client.source == OAuthClient.Source.PERSON,
+        "place": redirect_place(of_client.redirect_uri),
+        "connections": client.tokens.filter(revoked_at__isnull=True).count(),
+    }
+    return render(request, "identity/oauth_consent.html", shown, status=422 if form.errors else 200)
+
+
+def _return(request: HttpRequest, client: OAuthClient, uri: str, *, connected: bool) -> HttpResponse:
+    """A page that sends the browser to the client.
+
+    No redirect: a browser holds the address that a form leads to, and all that follow it, against the form-action of
+    our policy, and the client's own further redirects would be stopped.
+    """
+    uri = add_params_to_uri(uri, [("iss", issuer_of(request))])
+    shown = {"client": client, "uri": uri, "connected": connected, "place": redirect_place(uri)}
+    return render(request, "identity/oauth_return.html", shown)
+
+
+def _refusal(request: HttpRequest, why: str, error: OAuth2Error | None = None) -> HttpResponse:
+    """A page that says what is wrong with what a client asks, and where its address is known leads back to it.
+
+    Nobody is sent there without a word: anybody can register an address, and this server would vouch for it.
+    """
+    uri: str = getattr(error, "redirect_uri", None) or ""
+    back = ""
+    if error is not None and uri:
+        back = add_params_to_uri(uri, [*error.twotuples, ("iss", issuer_of(request))])
+    shown = {"why": why, "back": back, "place": redirect_place(uri) if back else ""}
+    return render(request, "identity/oauth_refusal.html", shown, status=400)
+
+
+class ClientForm(forms.Form):
+    name = forms.CharField(max_length=100, help_text="As people read it when they are asked to connect it.")
+    redirect_uris = forms.CharField(
+        label="Addresses to return to",
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        help_text="One a line, letter for letter as the program sends them: https://…, http://127.0.0.1/… with any"
+        " port, or the scheme of a program such as com.example.app:/callback.",
+    )
+
+    def clean_redirect_uris(self) -> list[str]:
+        lines: list[str] = self.cleaned_data["redirect_uris"].split()
+        return lines
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def clients(request: HttpRequest) -> HttpResponse:
+    """Every client with what it holds; a form for one that does not register itself."""
+    by = principal_of(request)
+    by.require("identity.view_apitoken")
+    form = ClientForm(request.POST or None)
+    if request.method == "POST":
+        by.require("identity.add_apitoken")
+        if form.is_valid():
+            try:
+                made = oauth_client_create(**form.cleaned_data, by=by)
+                messages.success(request, f"Made {made.name}. Give it its client id.")
+                return redirect("/clients/?" + urlencode({"made": made.client_id}))
+            except Invalid as error:
+                form_refuse(form, error)
+    held = Q(tokens__revoked_at__isnull=True)
+    rows = OAuthClient.objects.annotate(
+        connections=Count("tokens", filter=held), last_used_at=Max("tokens__last_used_at")
+    )[:PAGE_SIZE]
+    shown: dict[str, Any] = {
+        "form": form,
+        "rows": rows,
+        "made": request.GET.get("made", ""),
+        "may_add": by.may("identity.add_apitoken"),
+        "may_delete": by.may("identity.revoke_apitoken"),
+    }
+    return render(request, "identity/oauth_clients.html", shown, status=422 if form.errors else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def client_delete(request: HttpRequest, pk: int) -> HttpResponse:
+    """Asks first, since all that the client holds stops working at once."""
+    by = principal_of(request)
+    by.require("identity.revoke_apitoken")
+    client = OAuthClient.objects.filter(pk=pk).first()
+    if client is None:
+        raise NotFound("There is no such client.")
+    tokens = client.tokens.filter(revoked_at__isnull=True).select_related("agent")
+    if request.method == "POST":
+        revoked = oauth_client_delete(client=client, by=by)
+        messages.success(request, f"Deleted {client.name}. Tokens revoked: {revoked}.")
+        return redirect("oauth_clients")
+    return render(request, "identity/oauth_client_delete.html", {"client": client, "tokens": tokens[:PAGE_SIZE]})

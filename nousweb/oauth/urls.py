@@ -1,0 +1,14 @@
+"""Addresses of OAuth that programs call. People give their consent in the console."""
+
+from django.urls import path
+
+from nousweb.oauth import metadata, registration, views
+
+urlpatterns = [
+    path(".well-known/oauth-protected-resource", metadata.protected_resource, name="oauth_resource"),
+    path(".well-known/oauth-protected-resource/mcp", metadata.protected_resource, name="oauth_resource_mcp"),
+    path(".well-known/oauth-authorization-server", metadata.authorization_server, name="oauth_server"),
+    path("oauth/register", registration.register, name="oauth_register"),
+    path("oauth/token", views.token, name="oauth_token"),
+    path("oauth/revoke", views.revoke, name="oauth_revoke"),
+]
