@@ -1,0 +1,283 @@
+"""What every door promises, in one table: a promise without a cell for a door, or a door without a column, fails."""
+
+import tomllib
+from uuid import uuid4
+
+import pytest
+
+from identity.models import AuditEvent, ChangeProposal, IdentityVersion
+from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
+from identity.principal import Principal
+from identity.services.oauth_clients import oauth_client_create
+from memory.models import Document, Fact, MemoryReview
+from memory.services.documents import document_put
+from memory.services.facts import fact_invalidate
+from tests.doors.doors import DOORS, refusal_of
+from tests.factories import make_fact, make_principal, make_proposal, make_review, make_token
+from tests.product import PROJECT
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NO_ID = "00000000-0000-4000-8000-000000000000"
+PENDING = "waits for a person"
+KEPT = "is kept, and is no identity"
+
+# What each door does with an act that comes near to approving, and says of what makes no sense or lacks a scope.
+TABLE = {
+    "a proposer never approves": {
+        "API": (PENDING, "Only a signed-in person may do this"),
+        "MCP": (PENDING, "mode: there is no such argument"),
+        "MCP, handshake": (PENDING, "mode: there is no such argument"),
+        "MCP, OAuth": (PENDING, "mode: there is no such argument"),
+        "MCP, stdio": (PENDING, "mode: there is no such argument"),
+        "client": (PENDING, "Only a signed-in person may do this"),
+        "memory tool": (KEPT, "approve"),
+        "LangGraph": (KEPT, "a document that says so, and nothing else"),
+        "mem0": (KEPT, "not found"),
+        "import": (PENDING, "a field is not known: 'status'"),
+    },
+    "what people decided stays": {
+        "API": "only people change it",
+        "MCP": "only people change it",
+        "MCP, handshake": "only people change it",
+        "MCP, OAuth": "only people change it",
+        "MCP, stdio": "only people change it",
+        "client": "only people change it",
+        "memory tool": "people",
+        "LangGraph": "only people change it",
+        "mem0": "only people change it",
+        "import": "does not come back",
+    },
+    "an actor never reads the subconscious": dict.fromkeys(DOORS, "nothing"),
+    "another agent's ids do not exist": {
+        "API": "not_found",
+        "MCP": "404, not_found",
+        "MCP, handshake": "404, not_found",
+        "MCP, OAuth": "404, not_found",
+        "MCP, stdio": "404, not_found",
+        "client": "404 not_found",
+        "memory tool": "does not exist",
+        "LangGraph": "None",
+        "mem0": "None",
+        "import": "another fact",
+    },
+    "scopes hold": {
+        "API": "This token lacks the scope memory:write",
+        "MCP": "This token lacks the scope memory:write",
+        "MCP, handshake": "This token lacks the scope memory:write",
+        "MCP, OAuth": "This token lacks the scope memory:write",
+        "MCP, stdio": "This token lacks the scope memory:write",
+        "client": "This token lacks the scope memory:write",
+        "memory tool": "This token lacks the scope memory:write",
+        "LangGraph": "This token lacks the scope memory:write",
+        "mem0": "This token lacks the scope memory:write",
+        "import": "Only the product itself imports",
+    },
+    "bad input is refused in the door's own words": {
+        "API": '"field": "limit"',
+        "MCP": "limit: Input should be greater than or equal to 1",
+        "MCP, handshake": "limit: Input should be greater than or equal to 1",
+        "MCP, OAuth": "limit: Input should be greater than or equal to 1",
+        "MCP, stdio": "limit: Input should be greater than or equal to 1",
+        "client": "(422 ",
+        "memory tool": "Invalid `insert_line` parameter: 99. It should be within the range",
+        "LangGraph": "Namespace cannot be empty",
+        "mem0": "At least one of 'user_id', 'agent_id' or 'run_id' must be provided",
+        "import": "line 2: a field is not known: 'colour'",
+    },
+    "the audit names the door": {
+        "API": "api",
+        "MCP": "mcp",
+        "MCP, handshake": "mcp",
+        "MCP, OAuth": "mcp",
+        "MCP, stdio": "mcp",
+        "client": "api",
+        "memory tool": "api",
+        "LangGraph": "api",
+        "mem0": "api",
+        "import": "import",
+    },
+}
+
+
+class World:
+    """Ada with something of everything that a door must not reach, and Bruno of whom she knows nothing."""
+
+    def __init__(self, ada, bruno, bob, charlie, url, folder, door):
+        self.ada, self.bob, self.url, self.folder, self.door = ada, bob, url, folder, door
+        self.client = None
+        if door == "MCP, OAuth":
+            made = {"name": "Desk", "redirect_uris": ["http://127.0.0.1/"], "by": Principal.of_user(charlie)}
+            self.client = oauth_client_create(**made)
+        self.theirs = make_fact(bruno, "Bruno hides the lighthouse key.", make_principal(bruno))
+        document_put(
+            agent=bruno, namespace=["doors"], key="theirs", value={"text": "lighthouse"}, by=make_principal(bruno)
+        )
+        own = make_principal(ada, "subconscious", name="under")
+        make_fact(ada, "The actor repeats itself about the lighthouse.", own)
+        for namespace, key in ((["doors"], "place"), (["memories"], "/memories/place.md"), (["mem0"], str(uuid4()))):
+            value = {"text": "lighthouse below", "content": "lighthouse below", "data": "lighthouse", "user_id": "tim"}
+            document_put(agent=ada, namespace=namespace, key=key, value=value, by=own)
+        self.proposal = make_proposal(ada, make_principal(ada, name="proposer"))
+        self.review = make_review(
+            ada, make_principal(ada, name="asker"), "Tim never sails at night.", "Tim sometimes sails at night."
+        )
+        self.opened = []
+
+    def open(self, scopes=tuple(SCOPE_PERMISSIONS)):
+        """The door, opened with a new token of Ada's actor."""
+        given = {"name": str(uuid4()), "scopes": list(scopes)}
+        if self.client:
+            given |= {"client": self.client, "resource": f"{self.url}/mcp"}
+        made = DOORS[self.door](self.url, make_token(self.ada, **given), self.folder)
+        self.opened.append(made)
+        return made
+
+
+def never_approves(world, expected):
+    """Neither who the agent is nor what waits for people changes, however it is put."""
+    outcome, words = expected
+    versions, waiting = IdentityVersion.objects.count(), ChangeProposal.objects.filter(status="pending").count()
+    door = world.open()
+    door.propose()
+    proposed = ChangeProposal.objects.filter(status="pending").count() - waiting
+    assert proposed == (1 if outcome == PENDING else 0)
+    assert words in refusal_of(lambda: door.approve(str(world.proposal.pk), str(world.review.pk)))
+    assert IdentityVersion.objects.count() == versions
+    assert not ChangeProposal.objects.exclude(status="pending").exists()
+    assert MemoryReview.objects.get(pk=world.review.pk).status == "pending"
+
+
+def decided_stays(world, words):
+    """What a person wrote at the door's place is neither replaced nor taken away; what they found wrong stays so."""
+    door, bob = world.open(), Principal.of_user(world.bob)
+    door.keep("Tim likes tea.")
+    if world.door == "import":
+        fact = Fact.objects.get(agent=world.ada, content="Tim likes tea.")
+        fact_invalidate(fact=fact, by=bob, reason="Wrong.")
+        door.keep("Tim likes tea.")
+        door.lines({"record": "fact", "id": "again", "content": "Tim likes tea.", "subject": "Tim"})
+        assert not Fact.objects.filter(agent=world.ada, content="Tim likes tea.", active=True).exists()
+        assert words
+        return
+    row = Document.objects.filter(agent=world.ada, persona="actor", active=True).latest("created_at")
+    value = {name: "Tim likes coffee." if held == "Tim likes tea." else held for name, held in row.value.items()}
+    document_put(agent=world.ada, namespace=row.namespace, key=row.key, value=value, by=bob)
+    assert words in refusal_of(lambda: door.keep("Tim likes rum."))
+    assert words in refusal_of(door.discard)
+    held = Document.objects.get(agent=world.ada, persona="actor", namespace=row.namespace, key=row.key, active=True)
+    assert held.value == value
+
+
+def nothing_of_the_subconscious(world, expected):
+    """Searching, listing and reading at the very same place give nothing of it."""
+    assert expected == "nothing"
+    door = world.open()
+    assert "lighthouse" not in door.found("What does the actor repeat itself about?")
+    if world.door != "import":
+        door.keep("Tim likes tea.")
+        assert "Tim likes tea." in door.found("What does Tim like?")
+    assert not Fact.objects.filter(agent=world.ada, persona="subconscious", content="x").exists()
+
+
+def other_ids_do_not_exist(world, words):
+    """An id of another agent's is answered as one of nothing is."""
+    door = world.open()
+    before = Fact.objects.filter(pk=world.theirs.pk).values().get()
+    said = [refusal_of(lambda key=key: door.by_id(key)) for key in (str(world.theirs.pk), "theirs", NO_ID)]
+    assert words in said[0]
+    assert words in said[2]
+    assert "lighthouse" not in "".join(said)
+    assert _without_ids(said[0], str(world.theirs.pk)) == _without_ids(said[2], NO_ID)
+    assert Fact.objects.filter(pk=world.theirs.pk).values().get() == before
+
+
+def _without_ids(said, key):
+    """A refusal without the id that was asked for, and without that of the request."""
+    told = said.replace(key, "…")
+    return told.partition('"request_id"')[0]
+
+
+def scopes_hold(world, words):
+    """Whoever may only read writes nothing."""
+    if world.door == "import":
+        from memory.transfer.import_memory import memories_import
+        from memory.transfer.import_survey import ImportRequest
+
+        path = world.folder / "scopes.jsonl"
+        path.write_text('{"record": "fact", "content": "Tea is hot."}\n')
+        by = make_principal(world.ada, name="all", scopes=list(SCOPE_PERMISSIONS))
+        request = ImportRequest(path=path)
+        assert words in refusal_of(lambda: memories_import(agent=world.ada, request=request, by=by))
+    else:
+        reading = [scope for scope in DEFAULT_SCOPES if scope.endswith(":read")]
+        door = world.open(reading)
+        assert words in refusal_of(lambda: door.keep("Tea is hot."))
+        assert "Tea is hot." not in door.found("tea")
+    assert not Fact.objects.filter(content="Tea is hot.").exists()
+    assert not Document.objects.filter(agent=world.ada, persona="actor").exists()
+
+
+def bad_input_is_named(world, words):
+    """It says what is wrong, and nothing is stored."""
+    door = world.open()
+    if world.door != "import":
+        door.keep("Tim likes tea.")
+    before = AuditEvent.objects.count(), Fact.objects.count(), Document.objects.count()
+    assert words in refusal_of(door.wrong)
+    assert (AuditEvent.objects.count(), Fact.objects.count(), Document.objects.count()) == before
+
+
+def audit_names_the_door(world, channel):
+    """What was written came in by the door, and no record names another one."""
+    last = AuditEvent.objects.latest("id").pk
+    door = world.open()
+    made = AuditEvent.objects.filter(pk__gt=last, object_type="apitoken").values("pk")
+    assert door.channel == channel
+    door.keep("Tim likes tea.")
+    records = AuditEvent.objects.filter(pk__gt=last).exclude(pk__in=made)
+    assert records
+    assert {record.channel for record in records} == {channel}
+
+
+PROMISES = {
+    "a proposer never approves": never_approves,
+    "what people decided stays": decided_stays,
+    "an actor never reads the subconscious": nothing_of_the_subconscious,
+    "another agent's ids do not exist": other_ids_do_not_exist,
+    "scopes hold": scopes_hold,
+    "bad input is refused in the door's own words": bad_input_is_named,
+    "the audit names the door": audit_names_the_door,
+}
+
+
+def test_every_promise_has_a_cell_for_every_door():
+    assert PROMISES.keys() == TABLE.keys()
+    for promise, cells in TABLE.items():
+        assert cells.keys() == DOORS.keys(), promise
+        assert all(cells.values()), promise
+
+
+def test_every_way_in_is_a_door():
+    """Each adapter of the client, and each channel of the audit trail but those of people, is in the table."""
+    adapters = tomllib.loads((PROJECT / "clients/python/pyproject.toml").read_text())["project"]
+    package = PROJECT / "clients/python/src/nous_client"
+    found = {name for name in ("anthropic", "langgraph", "mem0") if (package / f"{name}.py").exists()}
+    assert set(adapters["optional-dependencies"]) <= found
+    modules = {door.__mro__[0].__name__ for door in DOORS.values()}
+    assert {"MemoryToolDoor", "LangGraphDoor", "Mem0Door"} <= modules
+    assert {door.channel for door in DOORS.values()} == {name for name, _ in AuditEvent.CHANNELS} - {
+        "console",
+        "command",
+    }
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+@pytest.mark.parametrize("door", DOORS)
+def test_promise_holds_at_the_door(live_server, tmp_path, ada, bruno, bob, charlie, door, promise):
+    world = World(ada, bruno, bob, charlie, live_server.url, tmp_path, door)
+    try:
+        PROMISES[promise](world, TABLE[promise][door])
+    finally:
+        for opened in world.opened:
+            opened.close()
