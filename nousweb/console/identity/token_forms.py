@@ -22,7 +22,7 @@ SCOPE_MEANING = {
 
 
 class RightsForm(forms.Form):
-    """What every token has to be told."""
+    """What people choose for every token."""
 
     persona = forms.ChoiceField(
         choices=Persona.choices, help_text="Whose memory it reaches. It never reaches the other's."

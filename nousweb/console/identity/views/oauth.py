@@ -32,7 +32,7 @@ PAGE_SIZE = 200
 def authorize(request: HttpRequest) -> HttpResponse:
     """Ask a person whether a client may act as an agent, and as which; then send them back to the client.
 
-    What the client asks for stands in the address, also when the form is sent, and is looked at anew.
+    What the client asks for stands in the address, also when the form is sent, and is checked each time.
     """
     by = principal_of(request)
     server = OAuthServer(resource=resource_of(request))
