@@ -57,6 +57,8 @@ AUDIT_PHRASES = {
     "memory_review.expire": "let the review expire",
     "memory_review.resolve": "answered the review",
     "memory_review.undo": "took back the answer to the review",
+    "oauth_client.create": "added the client",
+    "oauth_client.delete": "deleted the client",
     "procedure.activate": "changed whether it is in use of the procedure",
     "procedure.create": "added the procedure",
     "procedure.report": "reported on the procedure",

@@ -25,5 +25,5 @@ def test_changes_are_found_by_their_way_in(api, ada, charlie, actor_token):
     assert ("token.create", "of the page") in shown("console")
     assert shown("mcp") == shown("import") == []
     assert "agent.create" in [action for action, _ in shown("itself")]
-    assert b"by API" in client.get("/audit/", {"channel": "api"}).content
+    assert b"through API" in client.get("/audit/", {"channel": "api"}).content
     assert client.get("/audit/", {"channel": "telepathy"}).context["form"].errors
