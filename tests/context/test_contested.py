@@ -18,6 +18,7 @@ from identity.services.agents import agent_configure
 from memory.models import Fact, MemoryReview
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_learn
+from memory.services.indexing import embeddings_make
 from memory.services.reviews.expiry import reviews_expire
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
@@ -253,6 +254,21 @@ def test_contested_pinned_older_comes_below_the_newer(ada, pair, asked, reviewer
     body = asked(input="What is the weather like?")
     assert lines_of(body) == [NEW_LINE, OLD_LINE]
     assert verdict_of(body, pair.new)["place"] == "contested"
+
+
+@pytest.mark.parametrize("order", ["newest_first", "newest_only"])
+def test_contested_words_stand_unmarked_as_no_other_memory(api, ada, pair, asked, system, actor_token, order):
+    agent_configure(agent=ada, name=CONFIG_KEY, value=order, by=system)
+    caller = api.as_token(actor_token)
+    for text in (OLD, NEW):
+        assert caller.post("/decisions", {"description": text}).status_code == 201
+        assert caller.post("/procedures", {"name": text, "steps": ["Look."]}).status_code == 201
+        document = {"namespace": ["notes"], "key": text[-3:], "value": {"text": text}}
+        assert caller.request("PUT", "/documents", body=document).status_code == 200
+    embeddings_make()
+    body = asked(input="Which PostgreSQL does the billing database run, and which decision was made?", fill=True)
+    said = [line for line in body["system_prompt"].splitlines() if line.endswith((OLD, NEW))]
+    assert said == ([NEW_LINE, OLD_LINE] if order == "newest_first" else [NEW_LINE])
 
 
 def test_contested_text_cannot_forge_a_mark(ada, actor, asked):

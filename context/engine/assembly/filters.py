@@ -52,16 +52,20 @@ def candidates_judge(candidates: Iterable[Candidate], resolved: ResolvedRequest)
     scored = [Verdict(candidate, *score_of(candidate, resolved)) for candidate in candidates]
     # What is pinned comes first, so that of two that say the same it is the one that stays.
     scored.sort(key=lambda entry: (not entry.candidate.pinned, -entry.score, *_age(entry), *entry.candidate.key))
+    places = {entry.candidate.key: place for place, entry in enumerate(scored)}
     passed: list[Verdict] = []
     refused: list[Verdict] = []
     seen: dict[str, Candidate] = {}
-    for entry in scored:
+    # Of a fact and anything else in the same words the fact stays: it says whether it is contested.
+    for entry in sorted(scored, key=lambda entry: (not entry.candidate.pinned, entry.candidate.hit.type != "fact")):
         verdict = _refusal(entry, resolved, seen)
         if verdict is None:
             seen.setdefault(_normal(entry.candidate.hit.content), entry.candidate)
             passed.append(entry)
         else:
             refused.append(verdict)
+    for verdicts in (passed, refused):
+        verdicts.sort(key=lambda entry: places[entry.candidate.key])
     return passed, refused
 
 
