@@ -10,7 +10,7 @@ class PageCompressionMiddleware(GZipMiddleware):
     """Compresses what people read, for browsers that can.
 
     Compressed sizes tell of what a page holds beside what an attacker puts into its address (BREACH). Django masks the
-    CSRF token anew in every answer and pads each answer by a random number of bytes, here up to 100, and the session's
+    CSRF token again in every answer and pads each answer by a random number of bytes, here up to 100, and the session's
     cookie comes with no request that another site's page makes. Answers to programs stay as they are: they mostly cross
     a short way, and compressing would take longer than it saves.
     """

@@ -5,7 +5,7 @@ AUDIT_PHRASES = {
     "agent.create": "created the agent",
     "agent.erase": "erased the agent",
     "agent.import": "imported the agent",
-    "agent.reinitiate": "seeded the identity anew of",
+    "agent.reinitiate": "seeded the identity again of",
     "agent.update": "changed the agent",
     "censor.create": "added the censor",
     "censor.false_positive": "reported a mistaken match of",
