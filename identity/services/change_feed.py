@@ -87,14 +87,16 @@ def change_of_audit(record: AuditEvent, agent: Agent | None, target: models.Mode
     kind = KIND_OF_ACTION.get(record.action)
     if kind is None or agent is None:
         return None
-    after = record.after if isinstance(record.after, dict) else {}
+    names = CHANGE_KINDS[kind].details
     return change_draft(
         kind=kind,
         agent=agent,
         persona=record.persona if record.persona in Persona.values else Persona.ACTOR,
         object_type=record.object_type,
         object_id=getattr(target, CHANGE_KINDS[kind].named_by),
-        details={name: after[name] for name in CHANGE_KINDS[kind].details if name in after},
+        details={name: record.after[name] for name in names if name in record.after}
+        if isinstance(record.after, dict)
+        else {},
     )
 
 

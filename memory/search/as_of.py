@@ -18,7 +18,15 @@ from django.db.models import BooleanField, CharField, Max, Model, Q, TextField
 from identity.models import AuditEvent
 from memory.models import Fact, FactChange, ItemType
 from memory.persona import PersonaMemory
-from memory.search.candidates import CandidateSet, Spellings, bits_read, lexeme_values, masks_of, source_of
+from memory.search.candidates import (
+    CandidateSet,
+    Spellings,
+    bits_read,
+    lexeme_values,
+    masks_of,
+    source_of,
+    spelled_of,
+)
 from memory.search.languages import terms_sql
 from memory.search.request import SearchRequest
 from memory.types import MEMORY_TYPES, IndexEntry, MemoryType, entry_of
@@ -250,7 +258,7 @@ def _read(
     """Of each text its place, which of the lexemes it holds, as bits, and how many words it has."""
     if not texts:
         return []
-    held, _ = masks_of(lexemes, spellings)
+    held, _ = masks_of(spelled_of(lexemes, spellings))
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT place, {held}, nous_word_count(terms) FROM ("  # noqa: S608

@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from itertools import accumulate, combinations
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 from django.db import connection
 from pydantic_core import to_json
 
+from identity.models import Agent
 from memory.embedding.protocol import Vectors
 from memory.models import EventKind, ItemType, Scope
-from memory.persona import PersonaMemory
+from memory.persona import VIEWS, PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.languages import terms_sql
 from memory.search.query_context import Counts
@@ -54,6 +56,9 @@ MAX_SPELLINGS = 16
 """Other names of subjects that a query names, so many in all."""
 OWN_WORDS = frozenset([*ItemType.values, *Scope.values, *PROFILE_CATEGORIES])
 """What filters of most searches name: words of this program, without quotes in them."""
+
+STATEMENTS_KEPT = 256
+"""Texts of statements that are kept, by agent and by what is asked for."""
 
 PERSONA_OF_TABLE = {
     "memory_searchitem_actor": "actor",
@@ -94,9 +99,36 @@ def _holders(view: PersonaMemory, columns: str, condition: str) -> str:
 def counts_read(view: PersonaMemory, query: str) -> Counts:
     """Counts over the view's collections, and of the query's lexemes in them, with the other spellings of the subjects
     that the query names: one statement."""
-    agent = int(view.agent.pk)
+    statement = _counts_statement(view.persona, int(view.agent.pk))
+    [(model, held, df, every, asked, spelled)] = rows_prepared(
+        statement, {"query": query, "personas": array_text(view.personas)}
+    )
+    if held:
+        items = sum(row[0] for row in held)
+        mean = sum(row[0] * row[1] for row in held) / max(items, 1)
+        unindexed = frozenset(persona for n, _, persona, indexed in held if n > READ_WHOLE and indexed != model)
+    else:
+        items, mean = int(every[0]), float(every[1])
+        unindexed = frozenset(view.personas if items > READ_WHOLE else ())
+    frequencies = {word: int(n) for word, n in (df or {}).items()}
+    spellings: dict[str, list[list[str]]] = {}
+    for said, also in spelled or ():
+        for word in said:
+            spellings.setdefault(word, []).append(also)
+    # What holds another name holds the word; its rarest lexeme says how many do.
+    holding = {
+        word: frequencies.get(word, 0)
+        + sum(min(frequencies.get(each, 0) for each in also) for also in spellings.get(word, ()))
+        for word in asked or ()
+    }
+    return Counts(model or "", items, mean, holding, spellings, unindexed)
+
+
+@lru_cache(maxsize=STATEMENTS_KEPT)
+def _counts_statement(persona: str, agent: int) -> str:
+    view = VIEWS[persona](Agent(pk=agent))
     counted = _holders(view, "1 AS one", f"nous_agent_lexemes(agent_id, terms) && ARRAY['{agent}:' || counted.lexeme]")
-    statement = f"""
+    return f"""
 WITH asked AS MATERIALIZED (
     SELECT lexeme FROM unnest({terms_sql(agent, "%(query)s::text")}) ORDER BY positions[1], lexeme LIMIT {MAX_LEXEMES}
 ), told AS MATERIALIZED (
@@ -129,28 +161,6 @@ SELECT
     (SELECT words FROM told),
     (SELECT json_agg(json_build_array(said, also)) FROM spelled)
 """  # noqa: S608
-    [(model, held, df, every, asked, spelled)] = rows_prepared(
-        statement, {"query": query, "personas": array_text(view.personas)}
-    )
-    if held:
-        items = sum(row[0] for row in held)
-        mean = sum(row[0] * row[1] for row in held) / max(items, 1)
-        unindexed = frozenset(persona for n, _, persona, indexed in held if n > READ_WHOLE and indexed != model)
-    else:
-        items, mean = int(every[0]), float(every[1])
-        unindexed = frozenset(view.personas if items > READ_WHOLE else ())
-    frequencies = {word: int(n) for word, n in (df or {}).items()}
-    spellings: dict[str, list[list[str]]] = {}
-    for said, also in spelled or ():
-        for word in said:
-            spellings.setdefault(word, []).append(also)
-    # What holds another name holds the word; its rarest lexeme says how many do.
-    holding = {
-        word: frequencies.get(word, 0)
-        + sum(min(frequencies.get(each, 0) for each in also) for also in spellings.get(word, ()))
-        for word in asked or ()
-    }
-    return Counts(model or "", items, mean, holding, spellings, unindexed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,20 +276,46 @@ def _fetch_statement(
         **lexeme_values(lexemes, counts.spellings),
         "lexical": array_text(lexical),
     }
+    if vector is not None:
+        values["vector"] = vector_text(vector)
+    spelled = spelled_of(lexemes, counts.spellings)
+    model, dimension = ("", 0) if vector is None else (counts.model, len(vector))
+    agent, unindexed = int(view.agent.pk), frozenset(counts.unindexed)
+    text = _fetch_text(view.persona, agent, known, wanted, spelled, model, dimension, unindexed, _hits(request))
+    return text, values
+
+
+@lru_cache(maxsize=STATEMENTS_KEPT)
+def _fetch_text(
+    persona: str,
+    agent: int,
+    known: str,
+    wanted: str,
+    spelled: tuple[bool, ...],
+    model: str,
+    dimension: int,
+    unindexed: frozenset[str],
+    hits: int,
+) -> str:
+    """The statement that fetches candidates, without vectors where `dimension` is 0.
+
+    `known` and `wanted` are its conditions; `spelled` says of each lexeme whether it has other spellings. `unindexed`
+    are as in `Counts`.
+    """
+    view = VIEWS[persona](Agent(pk=agent))
     found = "SELECT unnest(%(lexical)s::bigint[])"
     cosine = "NULL::double precision"
     nearest = "NULL::double precision[]"
-    if vector is not None:
-        values["vector"] = vector_text(vector)
+    if dimension:
         # Only a constant lets the planner see that the index of this model's vectors applies.
-        model = "'" + counts.model.replace("'", "''").replace("%", "%%") + "'"
-        distance = distance_of(vector)
+        model = "'" + model.replace("'", "''").replace("%", "%%") + "'"
+        distance = distance_of(dimension)
         nearby = f"model = {model} AND {known} AND {wanted}"
-        found += _dense(view, counts.unindexed, nearby, distance, hits=_hits(request))
-        found += _dense_passages(view, counts.unindexed, model, nearby, distance, hits=_hits(request))
+        found += _dense(view, unindexed, nearby, distance, hits=hits)
+        found += _dense_passages(view, unindexed, model, nearby, distance, hits=hits)
         cosine = f"CASE WHEN model = {model} THEN -({distance}) END"
         nearest = _nearest_passages(view, model, distance)
-    held, named = masks_of(lexemes, counts.spellings)
+    held, named = masks_of(spelled)
     flags = (
         f"{NAMELESS} * (names = '{{}}')::integer + {SAYS_TIME} * says_time::integer + {WANTED} * ({wanted})::integer"
         f" + {ASKS} * ({_ASKS})::integer + {SPEAKER_UNIT} * CASE kind {_SPEAKERS} ELSE 0 END"
@@ -292,7 +328,7 @@ def _fetch_statement(
     beside = source_of(
         view, ITEM_COLUMNS, f"loop_id <> '' AND loop_id = hit.loop_id AND persona = hit.persona AND {known}"
     )
-    statement = f"""
+    return f"""
 WITH hits AS MATERIALIZED (
     SELECT loop_id, {columns} FROM {source_of(view, ITEM_COLUMNS, f"id IN ({found})")} AS chosen
 ), every AS MATERIALIZED (
@@ -313,7 +349,6 @@ FROM (
     FROM (SELECT DISTINCT ON (id) {FETCHED}, hit FROM every ORDER BY id, hit DESC) AS one OFFSET 0
 ) AS one
 """  # noqa: S608
-    return statement, values
 
 
 def _dense(view: PersonaMemory, unindexed: Collection[str], condition: str, distance: str, *, hits: int) -> str:
@@ -383,9 +418,9 @@ def vector_text(vector: Vectors) -> str:
     return to_json(np.asarray(vector, float).round(6).tolist()).decode()
 
 
-def distance_of(vector: Vectors) -> str:
-    """The negative cosine of a row's embedding and %(vector)s."""
-    return f"embedding::halfvec({len(vector)}) <#> %(vector)s::halfvec({len(vector)})"
+def distance_of(dimension: int) -> str:
+    """The negative cosine of a row's embedding and %(vector)s, which has so many numbers."""
+    return f"embedding::halfvec({dimension}) <#> %(vector)s::halfvec({dimension})"
 
 
 Spellings = Mapping[str, Sequence[Sequence[str]]]
@@ -403,15 +438,20 @@ def lexeme_values(lexemes: Sequence[str], spellings: Spellings) -> dict[str, Any
     return values
 
 
-def masks_of(lexemes: Sequence[str], spellings: Spellings) -> tuple[str, str]:
+def spelled_of(lexemes: Sequence[str], spellings: Spellings) -> tuple[bool, ...]:
+    """Of each lexeme whether it is spelled otherwise too."""
+    return tuple(word in spellings for word in lexemes)
+
+
+def masks_of(spelled: Sequence[bool]) -> tuple[str, str]:
     """Which of the lexemes an item holds, and which name its speaker or subject: expressions that `bits_read` reads.
 
-    Of a lexeme with spellings, those count that hold or name the same subject otherwise.
+    Of a lexeme that is `spelled` otherwise too (`spelled_of`), those count that hold or name the same subject.
     """
-    held = _mask(f"terms @@ {_tsquery(place)}" for place in range(len(lexemes)))
+    held = _mask(f"terms @@ {_tsquery(place)}" for place in range(len(spelled)))
     named = (
-        f"names && %(words{place})s::text[]" if word in spellings else f"%(word{place})s::text = ANY(names)"
-        for place, word in enumerate(lexemes)
+        f"names && %(words{place})s::text[]" if also else f"%(word{place})s::text = ANY(names)"
+        for place, also in enumerate(spelled)
     )
     return held, _mask(named)
 
@@ -514,7 +554,8 @@ def wanted_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
         ("category", request.categories),
         ("scope", request.scopes),
     ):
-        if chosen:
+        # Of a column with all that it may hold nothing is asked: every row that is ranked would be looked at for it.
+        if chosen and not (column == "item_type" and set(chosen).issuperset(ItemType.values)):
             conditions.append(f"{column} = ANY({_words(f'f_{column}', chosen, values)})")
     if request.exclude_categories:
         allowed = f"category <> ALL({_words('f_excluded', request.exclude_categories, values)})"

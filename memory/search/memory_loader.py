@@ -3,13 +3,15 @@
 The index may be behind by a moment; what the view does not show, or what is retired, never leaves here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from identity.models import Agent
 from memory.models.facts import SUBJECT_NAME
-from memory.persona import PersonaMemory
+from memory.persona import VIEWS, PersonaMemory
 from memory.search.as_of import memories_as_of
 from memory.search.candidates import source_of
 from memory.search.result import HIT_COLUMNS
@@ -54,7 +56,7 @@ _ITEM = ", ".join(("item_type", "item_id", *HIT_COLUMNS))
 
 def hits_load(
     view: PersonaMemory,
-    items: Mapping[int, str],
+    ids: Collection[int],
     as_of: datetime | None = None,
     *,
     metadata: bool = True,
@@ -62,35 +64,13 @@ def hits_load(
 ) -> dict[int, dict[str, Any]]:
     """What hits say besides their scores, by id in the index, in one statement; what may not be shown is missing.
 
-    `items` are types by id in the index, `excerpts` where a passage of the text there begins and ends. Content and
-    metadata are those of `memories_load`; of the metadata no more than the source without `metadata`.
+    `ids` are those in the index, `excerpts` where a passage of the text there begins and ends. Content and metadata are
+    those of `memories_load`; of the metadata no more than the source without `metadata`.
     """
-    parts = []
-    for item_type in sorted(set(items.values())):
-        own = MEMORY_TYPES[item_type]
-        about = f"({own.metadata_sql})::json" if metadata else own.source_sql
-        # What was shown at a moment is known below.
-        shown = " AND active" if own.retires and not as_of else ""
-        parts.append(
-            f"SELECT {own.text_sql}, {about}, {own.subject_sql}::text FROM {own.table}"  # noqa: S608
-            f" WHERE id = CASE item.item_type WHEN '{item_type}' THEN item.item_id::{own.key_type} END"
-            f" AND agent_id = {int(view.agent.pk)} AND persona = item.persona{shown}"
-        )
-    # Most items have no tags, and JSON takes long to read.
-    columns = ", ".join(f"item.{name}" for name in _ITEM.split(", "))
-    columns = columns.replace("item.tags", "CASE WHEN item.tags <> '[]' THEN item.tags::json END")
-    statement = (
-        "SELECT item.id, own.content, own.metadata, own.subject_name,"  # noqa: S608
-        " coalesce(substr(item.text, part.begins + 1, part.ends - part.begins), ''),"
-        f" {columns} FROM {source_of(view, f'id, text, {_ITEM}', 'id = ANY(%(ids)s::bigint[])')} AS item"
-        " LEFT JOIN unnest(%(parts)s::bigint[], %(begins)s::integer[], %(ends)s::integer[])"
-        " AS part (id, begins, ends) ON part.id = item.id"
-        # One row is all there is; told so, the planner looks each up by its key, also in a table it knows nothing of.
-        f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)} LIMIT 1) AS own (content, metadata, subject_name)"
-    )
+    statement = _hits_statement(view.persona, int(view.agent.pk), metadata, as_of is not None)
     names = ("content", "metadata", "subject_name", "excerpt", "type", "id", *HIT_COLUMNS)
     values = {
-        "ids": array_text(items),
+        "ids": array_text(ids),
         "parts": array_text(excerpts),
         "begins": array_text(begin for begin, _ in excerpts.values()),
         "ends": array_text(end for _, end in excerpts.values()),
@@ -107,6 +87,36 @@ def hits_load(
             about = hit["metadata"]
             about |= {name: datetime.fromisoformat(about[name]) for name in moments if about.get(name)}
     return _as_of(view, found, as_of, metadata=metadata) if as_of else found
+
+
+@lru_cache(maxsize=256)
+def _hits_statement(persona: str, agent: int, metadata: bool, of_the_past: bool) -> str:
+    """The same for all that may be found: a statement for each mixture of types would be planned again and again."""
+    parts = []
+    for item_type, own in MEMORY_TYPES.items():
+        about = f"({own.metadata_sql})::json" if metadata else own.source_sql
+        # What was shown at a moment is known below.
+        shown = " AND active" if own.retires and not of_the_past else ""
+        parts.append(
+            f"SELECT {own.text_sql}, {about}, {own.subject_sql}::text FROM {own.table}"  # noqa: S608
+            # Asked before the row is looked up, which the key by itself would not be.
+            f" WHERE item.item_type = '{item_type}'"
+            f" AND id = CASE item.item_type WHEN '{item_type}' THEN item.item_id::{own.key_type} END"
+            f" AND agent_id = {agent} AND persona = item.persona{shown}"
+        )
+    rows = source_of(VIEWS[persona](Agent(pk=agent)), f"id, text, {_ITEM}", "id = ANY(%(ids)s::bigint[])")
+    # Most items have no tags, and JSON takes long to read.
+    columns = ", ".join(f"item.{name}" for name in _ITEM.split(", "))
+    columns = columns.replace("item.tags", "CASE WHEN item.tags <> '[]' THEN item.tags::json END")
+    return (
+        "SELECT item.id, own.content, own.metadata, own.subject_name,"  # noqa: S608
+        " coalesce(substr(item.text, part.begins + 1, part.ends - part.begins), ''),"
+        f" {columns} FROM {rows} AS item"
+        " LEFT JOIN unnest(%(parts)s::bigint[], %(begins)s::integer[], %(ends)s::integer[])"
+        " AS part (id, begins, ends) ON part.id = item.id"
+        # One row is all there is; told so, the planner looks each up by its key, also in a table it knows nothing of.
+        f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)} LIMIT 1) AS own (content, metadata, subject_name)"
+    )
 
 
 def _as_of(

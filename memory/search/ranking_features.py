@@ -135,10 +135,11 @@ def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statist
         in_loop,
         in_loop * query.wants_many,
     )
-    matrix = np.empty((len(close), len(columns)))
+    # Each column in one piece of memory: that is how they are made, and how the trees read them.
+    matrix = np.empty((len(columns), len(close)))
     for place, column in enumerate(columns):
-        matrix[:, place] = column
-    return matrix
+        matrix[place] = column
+    return matrix.T
 
 
 def _place(values: Values) -> Values:

@@ -21,6 +21,7 @@ from memory.search.candidates import (
     masks_of,
     selective,
     source_of,
+    spelled_of,
     vector_text,
     visible_as_of,
     wanted_of,
@@ -99,11 +100,11 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
     values |= lexeme_values(context.lexemes, context.counts.spellings)
     values |= {"agent": view.agent.pk, "personas": list(view.personas), "model": counts.model}
     values["projects"] = None if view.projects is None else ["", *sorted(view.projects)]
-    held, named = masks_of(context.lexemes, context.counts.spellings)
+    held, named = masks_of(spelled_of(context.lexemes, context.counts.spellings))
     cosine = "NULL::double precision"
     if vector is not None:
         values["vector"] = vector_text(vector)
-        cosine = f"CASE WHEN model = %(model)s THEN -({distance_of(vector)}) END"
+        cosine = f"CASE WHEN model = %(model)s THEN -({distance_of(len(vector))}) END"
     columns = f"""
         id, item_type, item_id, persona, kind, category, scope, project, task, subject, loop_id, tags::json AS tags,
         importance, happened_at, recorded_at, {beyond} AS beyond, retired_at, text, standing, words, names, says_time,

@@ -134,7 +134,7 @@ def _loaded(
     )
     for begin in range(0, len(chosen), request.limit):
         part = chosen[begin : begin + request.limit]
-        items = {candidate_set.ids[place]: candidate_set.types[place] for place in part}
+        ids = [candidate_set.ids[place] for place in part]
         shown = zip(part, candidate_set.excerpts[part].tolist(), strict=True)
         excerpts = {
             # NaN, no passage, is not equal to itself.
@@ -142,7 +142,7 @@ def _loaded(
             for place, (begin, end) in shown
             if begin == begin
         }
-        found = hits_load(view, items, request.as_of, metadata=request.metadata, excerpts=excerpts)
+        found = hits_load(view, ids, request.as_of, metadata=request.metadata, excerpts=excerpts)
         for place in part:
             memory = found.get(candidate_set.ids[place])
             if memory is None or len(hits) == request.limit or not _in_scope(view, memory, request):

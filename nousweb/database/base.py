@@ -1,15 +1,18 @@
 """The backend. A new connection comes with the limits of the work at hand; one that is used again gets them with the
-question whether it still works, which Django asks once a request anyway: neither costs a round trip.
+question whether it still works, which Django asks once a request anyway. A server that ends a connection says so or
+closes it, and either can be seen here: where nothing has come, and no limits are to be set, no round trip is made.
 
 Behind a pooler that shares connections between transactions (NOUS_DB_PREPARE=0) nothing is set: what one client sets
 there, another has. The limits are then the role's own (docs/operations.md).
 """
 
+import select
 from typing import Any
 
 from django.conf import settings
 from django.db import Error
 from django.db.backends.postgresql import base
+from psycopg.pq import TransactionStatus
 
 from nousweb.database.limits import LIMITS, work_at_hand
 
@@ -33,8 +36,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def is_usable(self) -> bool:
         """Whether the server answers; the limits of the work at hand hold from here on."""
         kind = work_at_hand()
-        if self.connection is None or not settings.DB_PREPARE or getattr(self.connection, "nous_work", kind) == kind:
+        if self.connection is None or not settings.DB_PREPARE:
             return super().is_usable()
+        if getattr(self.connection, "nous_work", kind) == kind:
+            return _is_quiet(self.connection) or super().is_usable()
         asked = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in LIMITS[kind].settings.items())
         try:
             with self.wrap_database_errors:
@@ -43,3 +48,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
             return False
         self.connection.nous_work = kind
         return True
+
+
+def _is_quiet(connection: Any) -> bool:
+    """Whether a connection is open, between transactions, and nothing has come over it since its last statement."""
+    if connection.closed or connection.info.transaction_status != TransactionStatus.IDLE:
+        return False
+    arrived = select.poll()
+    arrived.register(connection.fileno(), select.POLLIN)
+    return not arrived.poll(0)

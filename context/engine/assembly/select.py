@@ -49,9 +49,9 @@ class Ledger:
         return grown, self._total_with(key, grown)
 
     def _total_with(self, key: str, grown: int) -> int:
-        lengths = {**self.lengths, key: grown}
-        parts = len(lengths) + (1 if self.fixed_length else 0)
-        return self.fixed_length + sum(lengths.values()) + len(SECTION_BREAK) * (parts - 1)
+        others = sum(self.lengths.values()) - self.length_of(key)
+        parts = len(self.lengths) + (key not in self.lengths) + (1 if self.fixed_length else 0)
+        return self.fixed_length + others + grown + len(SECTION_BREAK) * (parts - 1)
 
     def room(self, key: str, share: int | None) -> int:
         """Tokens that one more line of the section may use; negative when there is none."""
