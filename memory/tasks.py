@@ -10,6 +10,9 @@ from memory.services.loops import derived_backfill, loops_close_idle, loops_summ
 from memory.services.reembedding import reembed_continue
 from memory.services.reviews.expiry import reviews_expire
 
+MANY_EMBEDDED = 1_000
+"""After so many a collection may have grown large, and is counted at once: until then each search counts it."""
+
 
 def derive_from_events(loop_ids: list[int]) -> int:
     """Summarise these closed loops, whose events have just arrived; returns how many needed it."""
@@ -27,6 +30,8 @@ def embed_pending() -> int:
     made = embeddings_make()
     if made:
         languages_detect()
+    if made >= MANY_EMBEDDED:
+        statistics_refresh()
     return made
 
 

@@ -31,7 +31,7 @@ THRESHOLDS: dict[str, Thresholds] = {
     "openai:text-embedding-3-large": Thresholds(check=0.80, unrelated=0.25, related=0.50),
     "openai:text-embedding-ada-002": Thresholds(check=0.94, unrelated=0.75, related=0.85),
 }
-"""Fitted are the first, and of the second `unrelated` and `related` (docs/search.md); the others are estimates."""
+"""The first two are fitted (docs/search.md); the others are estimates to start from."""
 
 UNKNOWN = Thresholds(check=0.85, unrelated=0.30, related=0.55)
 """For a model that nobody has measured here: the bounds of seed 009.1."""

@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
+from memory import tasks
 from memory.models import SearchItem, SearchStatistics
 from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
@@ -80,6 +81,18 @@ def test_large_collection_without_a_vector_index_is_read_in_part(ada, actor, sma
     SearchStatistics.objects.all().delete()
     with as_the_owner():
         vector_indexes_keep()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_collection_that_grew_is_counted_when_it_is_embedded(ada, actor, small_limits, monkeypatch):
+    monkeypatch.setattr(tasks, "MANY_EMBEDDED", 30)
+    make_facts(ada, [f"Drawer {number} holds spoon number {number * 7}." for number in range(40)], actor)
+    assert tasks.embed_pending() == 40
+    assert SearchStatistics.objects.get().items == 40
+    SearchStatistics.objects.all().delete()
+    make_facts(ada, ["The brass key lies in drawer 12."], actor)
+    assert tasks.embed_pending() == 1
+    assert not SearchStatistics.objects.exists(), "a few more are counted by the clock"
 
 
 @pytest.mark.django_db(transaction=True)
