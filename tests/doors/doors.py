@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
@@ -169,15 +169,17 @@ class OlderMcpDoor(McpDoor):
 class StdioDoor(McpDoor):
     """`manage.py mcp` as a child process, by lines."""
 
-    def __init__(self, url: str, secret: str, folder: Path) -> None:
+    def __init__(self, url: str, secret: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         super().__init__(url, secret, folder)
-        parameters = connection.get_connection_params()
-        address = f"postgresql://{parameters['user']}@/{parameters['dbname']}?host={parameters['host']}"
+        if environment is None:
+            parameters = connection.get_connection_params()
+            address = f"postgresql://{parameters['user']}@/{parameters['dbname']}?host={parameters['host']}"
+            environment = {**os.environ, "DATABASE_URL": address}
         self.ids = count(1)
         self.process = subprocess.Popen(
             [sys.executable, "manage.py", "mcp"],
             cwd=PROJECT,
-            env={**os.environ, "DATABASE_URL": address, "NOUS_TOKEN": secret},
+            env={**environment, "NOUS_TOKEN": secret},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
