@@ -121,8 +121,8 @@ def fitted(prompts: Sequence[AnsweredPrompt]) -> dict[str, Any]:
     weighed = [(one, WEIGHTS[one.kind]) for one in prompts]
     weighed += [(_with_few(one, chosen), FEW_WEIGHT * weight) for one, weight in weighed]
     from context.feedback.content_words import content_words, windows_of
+    from context.feedback.reference_detector import MEANING_NAMES, best_rows, meaning_rows
     from context.feedback.reference_features import NAMES, ShownMemories
-    from context.feedback.references import MEANING_NAMES, best_rows, meaning_rows
     from nousweb.lib.boosted_trees import BoostedTrees
 
     prepared = []
@@ -176,7 +176,7 @@ def _trees(
 
 
 def _meaning(one: AnsweredPrompt) -> Any:
-    from context.feedback.references import Meaning
+    from context.feedback.reference_detector import Meaning
     from memory.embedding import embedder_named
     from memory.embedding.thresholds import DEFAULT_MODEL
 
@@ -185,7 +185,7 @@ def _meaning(one: AnsweredPrompt) -> Any:
 
 def scored(prompts: Sequence[AnsweredPrompt], model: dict[str, Any], *, meaning: bool) -> list[list[float]]:
     """The product's score of each memory."""
-    from context.feedback.references import references_of, trees_of
+    from context.feedback.reference_detector import references_of, trees_of
 
     trees = trees_of(model)
     return [
@@ -225,7 +225,7 @@ def figures(prompts: Sequence[AnsweredPrompt], scores: Sequence[Sequence[float]]
 
 def check(prompts: Sequence[AnsweredPrompt]) -> None:
     """Print what trees find that were fitted without the conversation that is measured."""
-    from context.feedback.references import REFERENCED_AT
+    from context.feedback.reference_detector import REFERENCED_AT
 
     parts: dict[bool, list[tuple[AnsweredPrompt, list[float]]]] = {False: [], True: []}
     for name in dict.fromkeys(one.conversation for one in prompts):

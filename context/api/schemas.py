@@ -13,7 +13,7 @@ from context.engine.analysis.plan import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.profiles import MODE_WEIGHTS, ItemCount, Labels, Layers
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
 from context.engine.assembly.section import LOGGED_LEFT_OUT
-from context.feedback.references import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
+from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
 from memory.schemas.censors import CensorSpanOut
 from memory.schemas.types import AllProjects, IncludedProjects, Severity

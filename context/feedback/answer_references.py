@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from context.feedback.content_words import MONTH_NUMBERS, content_words
-from context.feedback.references import Meaning, Reference, references_of
+from context.feedback.reference_detector import Meaning, Reference, references_of
 from context.models import ContextRun
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.embedding.thresholds import DEFAULT_MODEL

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from context.feedback.answer_references import answer_references
-from context.feedback.references import MAX_RESPONSE_CHARACTERS, Reference
+from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, Reference
 from context.models import ContextRun, MemoryUsage
 from context.services.censoring import ANSWER, answer_check, triggers_count
 from identity.principal import Principal
@@ -27,7 +27,7 @@ TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class ItemUse:
-    """One memory shown; `overlap` in [0, 1] is how surely the answer refers to it (context/feedback/references.py)."""
+    """One memory shown; `overlap` in [0, 1] is how surely the answer refers to it (reference_detector.py)."""
 
     type: str
     id: str

@@ -10,8 +10,8 @@ from context.feedback import answer_references as module
 from context.feedback import reference_features
 from context.feedback.answer_references import answer_references, rarity_of
 from context.feedback.content_words import content_words, windows_of
+from context.feedback.reference_detector import Meaning, references_of
 from context.feedback.reference_features import ShownMemories
-from context.feedback.references import Meaning, references_of
 from context.models import MemoryUsage
 from context.services.response import context_respond
 from memory.embedding import EmbeddingUnavailable

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context.feedback.content_words import STOP_WORDS, content_words
-from context.feedback.references import references_of
+from context.feedback.reference_detector import references_of
 
 NAMES = [
     "Maria",

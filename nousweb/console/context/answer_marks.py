@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from context.feedback.references import references_of
+from context.feedback.reference_detector import references_of
 from context.models import ContextRun, MemoryUsage
 from context.services.response import memories_shown
 

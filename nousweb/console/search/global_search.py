@@ -39,7 +39,7 @@ OBJECTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GlobalHit:
     """One thing that was found: what it is called, where it is, and what tells it from others."""
 
     label: str
@@ -51,7 +51,7 @@ class Found:
 class GlobalResult:
     """What was found, in groups; of how many of the agents that one may see memory was searched in the time given."""
 
-    groups: dict[str, list[Found]] = field(default_factory=dict)
+    groups: dict[str, list[GlobalHit]] = field(default_factory=dict)
     searched: int = 0
     agents: int = 0
 
@@ -81,8 +81,8 @@ def global_search(query: str, *, by: Principal, first: str = "", seconds: float 
     result.agents = len(agents)
     result.groups["Agents"] = _agents(query, by)
     result.groups["Waiting"] = _waiting(query, by)
-    subjects: list[Found] = []
-    memories: list[tuple[float, Found]] = []
+    subjects: list[GlobalHit] = []
+    memories: list[tuple[float, GlobalHit]] = []
     until = time.monotonic() + seconds
     for agent in agents:
         if result.searched and time.monotonic() > until:
@@ -97,13 +97,13 @@ def global_search(query: str, *, by: Principal, first: str = "", seconds: float 
     return result
 
 
-def _by_id(query: str, by: Principal) -> list[Found]:
+def _by_id(query: str, by: Principal) -> list[GlobalHit]:
     try:
         key = str(UUID(query))
     except ValueError:
         return []
     found = ((label, object_url(name, key, by)) for name, label in OBJECTS if _may_view(name, by))
-    return [Found(label, url, key) for label, url in found if url]
+    return [GlobalHit(label, url, key) for label, url in found if url]
 
 
 def _may_view(name: str, by: Principal) -> bool:
@@ -111,32 +111,32 @@ def _may_view(name: str, by: Principal) -> bool:
     return by.may(f"{apps.get(name, 'memory')}.view_{'fact' if name == 'subject' else name}")
 
 
-def _agents(query: str, by: Principal) -> list[Found]:
+def _agents(query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("identity.view_agent"):
         return []
     rows = Agent.objects.filter(Q(name__icontains=query) | Q(slug__icontains=query)).order_by("slug")
-    return [Found(row.name, reverse("agent_identity", args=[row.slug]), row.slug) for row in rows[:EACH_GROUP]]
+    return [GlobalHit(row.name, reverse("agent_identity", args=[row.slug]), row.slug) for row in rows[:EACH_GROUP]]
 
 
-def _waiting(query: str, by: Principal) -> list[Found]:
+def _waiting(query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("identity.view_changeproposal"):
         return []
     words = Q(reason__icontains=query) | Q(section__icontains=query) | Q(agent__name__icontains=query)
     rows = ChangeProposal.objects.seen_by(by).waiting().filter(words).select_related("agent").riskiest_first()
     return [
-        Found(f"{row.get_section_display()} of {row.agent.name}", row.get_absolute_url(), row.reason[:120])
+        GlobalHit(f"{row.get_section_display()} of {row.agent.name}", row.get_absolute_url(), row.reason[:120])
         for row in rows[:EACH_GROUP]
     ]
 
 
-def _subjects(agent: Agent, query: str, by: Principal) -> list[Found]:
+def _subjects(agent: Agent, query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("memory.view_fact"):
         return []
     rows = subjects_shown(memory_of(agent, by)).filter(aliases__spelling__icontains=query).distinct()
-    return [Found(str(row), row.get_absolute_url(), agent.name) for row in rows[:EACH_AGENT]]
+    return [GlobalHit(str(row), row.get_absolute_url(), agent.name) for row in rows[:EACH_AGENT]]
 
 
-def _memories(agent: Agent, query: str, by: Principal) -> list[tuple[float, Found]]:
+def _memories(agent: Agent, query: str, by: Principal) -> list[tuple[float, GlobalHit]]:
     types: Sequence[str] = [key for key, one in MEMORY_TYPES.items() if by.may(one.permission("view"))]
     if not types or not by.may("memory.view_searchitem"):
         return []
@@ -144,7 +144,7 @@ def _memories(agent: Agent, query: str, by: Principal) -> list[tuple[float, Foun
     return [
         (
             hit.score,
-            Found(
+            GlobalHit(
                 hit.content[:160], memory_url(agent.slug, hit.type, hit.id), f"{ItemType(hit.type).label}, {agent.name}"
             ),
         )

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from context.engine.analysis.frames import FRAMES
 from context.engine.record import ContextRecord
 from context.expectations.policy import ADD
-from context.feedback.references import REFERENCED_AT
+from context.feedback.reference_detector import REFERENCED_AT
 from context.history.session_runs import prompt_step, session_place
 from context.models import ContextProfile, ContextRun
 from context.selectors import VIEW_RUN, run_get, runs_of
