@@ -5,6 +5,7 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
 from nousweb.api import api
+from nousweb.console.api_reference.views import api_operation, api_reference
 from nousweb.mcp.views import mcp
 from nousweb.monitoring.health import healthz, readyz
 from nousweb.monitoring.metrics import metrics
@@ -15,6 +16,8 @@ urlpatterns = [
     path("healthz", healthz),
     path("readyz", readyz),
     path("metrics", metrics),
+    path("api/docs", api_reference, name="api_reference"),
+    path("api/docs/<str:method>/<path:path>", api_operation, name="api_operation"),
     path("api/", api.urls),
     path("mcp", mcp),
     path("", include("nousweb.oauth.urls")),

@@ -216,6 +216,8 @@ POST   invitation            no    in    in    in    no    no    no    no    no
 GET    account               login in    in    in    login login login login login
 POST   account               login in    in    in    login login login login login
 POST   account_sessions_end  login in    in    in    login login login login login
+GET    api_reference         in    in    in    in    in    in    in    in    in
+GET    api_operation         in    in    in    in    in    in    in    in    in
 GET    home                  login in    in    in    login login login login login
 GET    agent_context         login in    in    in    login login login login login
 POST   agent_context         login in    in    in    login login login login login
@@ -334,6 +336,9 @@ POST   section_propose       login no    in    in    login login login login log
 POST   section_preview       login no    in    in    login login login login login
 GET    section_rollback      login no    in    in    login login login login login
 POST   section_rollback      login no    in    in    login login login login login
+GET    agent_connect         login in    in    in    login login login login login
+POST   agent_connect         login no    no    in    login login login login login
+GET    agent_connect_state   login no    no    in    login login login login login
 GET    agent_tokens          login no    no    in    login login login login login
 POST   agent_tokens          login no    no    in    login login login login login
 GET    agent_token_revoke    login no    no    in    login login login login login
@@ -392,7 +397,7 @@ def pages():
     def walk(patterns, prefix=""):
         for pattern in patterns:
             route = prefix + str(pattern.pattern)
-            if route.startswith(("api/", "mcp", "admin/")):
+            if route.startswith(("api/", "mcp", "admin/")) and not route.startswith("api/docs"):
                 continue
             if isinstance(pattern, URLResolver):
                 yield from walk(pattern.url_patterns, route)
@@ -493,7 +498,8 @@ class World:
             "agent_context_item": {"item_type": "fact", "item_id": str(self.fact.pk)},
             "agent_context_outcome": {"pk": self.run},
             "oauth_client_delete": {"pk": self.client.pk},
-            "agent_token_revoke": {"pk": self.token.pk}, "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
+            "agent_token_revoke": {"pk": self.token.pk}, "agent_connect_state": {"pk": self.token.pk},
+            "api_operation": {"method": "POST", "path": "facts"}, "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
             "agent_context_run": {"pk": self.run}, "agent_context_bisect": {"pk": self.run},
             "proposal_undo": {"pk": self.decided.pk},
             "agent_subject": {"subject": "Tim"}, "agent_subject_thing": {"pk": self.keys["subject_id"]},

@@ -18,6 +18,7 @@ from nousweb.console.common import memory_types
 
 AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Identity", "agent_identity", "identity.view_identityversion"),
+    ("Connect", "agent_connect", "identity.view_agent"),
     ("Changes", "agent_changes", "identity.view_agent"),
     ("Tokens", "agent_tokens", "identity.view_apitoken"),
     ("Webhooks", "agent_webhooks", "identity.manage_webhook"),
@@ -50,6 +51,7 @@ GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Lifecycle", "lifecycle", "memory.view_job"),
     ("Clients", "oauth_clients", "identity.view_apitoken"),
     ("Audit trail", "audit", "identity.view_auditevent"),
+    ("API", "api_reference", ""),
 )
 
 OWNERS_PAGES: tuple[tuple[str, str, str], ...] = (("People", "people", ""),)
@@ -70,6 +72,7 @@ PARENT_PAGES = {
     "audit_event": "audit",
     "person": "people",
     "oauth_client_delete": "oauth_clients",
+    "api_operation": "api_reference",
     "memory_review_detail": "memory_review",
     "agent_erase": "agent_identity",
     **memory_types.PARENT_PAGES,

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from nousweb.console.identity.views import agents, audit, changes, identity, oauth, review, tokens, webhooks
+from nousweb.console.identity.views import agents, audit, changes, connect, identity, oauth, review, tokens, webhooks
 
 urlpatterns = [
     path("agents/", agents.agents, name="agents"),
@@ -17,6 +17,8 @@ urlpatterns = [
     path(
         "agents/<slug:slug>/identity/<slug:section>/rollback/<int:version>/", identity.rollback, name="section_rollback"
     ),
+    path("agents/<slug:slug>/connect/", connect.agent_connect, name="agent_connect"),
+    path("agents/<slug:slug>/connect/<int:pk>/", connect.agent_connect_state, name="agent_connect_state"),
     path("agents/<slug:slug>/tokens/", tokens.agent_tokens, name="agent_tokens"),
     path("agents/<slug:slug>/tokens/<int:pk>/revoke/", tokens.agent_token_revoke, name="agent_token_revoke"),
     path("agents/<slug:slug>/changes/", changes.agent_changes, name="agent_changes"),

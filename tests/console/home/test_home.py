@@ -476,8 +476,8 @@ def test_home_of_a_new_installation_shows_the_next_step(bob: User, charlie: User
 def test_home_offers_a_token_for_a_silent_agent(ada: Agent, bob: User, charlie: User) -> None:
     page = browser(charlie).get(reverse("home")).content.decode()
     assert "Nothing is remembered yet" in page
-    assert f'href="{reverse("agent_tokens", args=["ada"])}"' in page
-    assert reverse("agent_tokens", args=["ada"]) not in browser(bob).get(reverse("home")).content.decode()
+    assert f'<a class="btn" href="{reverse("agent_connect", args=["ada"])}"' in page
+    assert "Connect your agent" not in browser(bob).get(reverse("home")).content.decode()
     Fact.objects.create(agent=ada, content="Likes tea.")
     assert "Nothing is remembered yet" not in browser(charlie).get(reverse("home")).content.decode()
 

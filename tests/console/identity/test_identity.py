@@ -192,7 +192,7 @@ class TestAgents:
     def test_agent_is_created_with_a_character(self, charlie: User) -> None:
         data = {"name": "Cora", "slug": "cora", "kind": "knight", "prompt": "You are Cora."}
         response = as_person(charlie).post(reverse("agent_new"), data)
-        assert response["Location"] == "/agents/cora/identity/"
+        assert response["Location"] == "/agents/cora/connect/"
         assert IdentityVersion.objects.get(agent__slug="cora", section="character").content == "You are Cora."
 
     @pytest.mark.parametrize(

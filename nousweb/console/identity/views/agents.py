@@ -54,7 +54,7 @@ def agent_new(request: HttpRequest) -> HttpResponse:
             form_refuse(form, error, content="prompt")
         else:
             messages.success(request, f"Agent {agent.name} was made.")
-            return redirect("agent_identity", agent.slug)
+            return redirect("agent_connect" if by.may("identity.add_apitoken") else "agent_identity", agent.slug)
     return render(request, "identity/agent_new.html", {"form": form}, status=422 if form.errors else 200)
 
 

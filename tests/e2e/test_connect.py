@@ -1,0 +1,66 @@
+"""The page Connect: from no token to the sign that the agent's first call has come."""
+
+import httpx2
+import pytest
+from django.urls import reverse
+from playwright.sync_api import expect
+
+from identity.models import ApiToken, AuditEvent
+from tests.factories import make_token
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def test_connect_makes_a_token_once_and_sees_its_first_call(log_in, live_server, ada, charlie):
+    make_token(ada, name="Ada")
+    page = log_in(charlie)
+    page.goto(reverse("agent_connect", args=["ada"]))
+    expect(page.get_by_label("Name")).to_have_value("Ada 2")
+    page.get_by_role("button", name="Make token").click()
+    secret = page.locator("#secret").inner_text()
+    assert secret in page.locator("#connect-mcp pre").inner_text()
+    expect(page.get_by_role("status")).to_contain_text("Waiting for the first call")
+    made = ApiToken.objects.get(name="Ada 2")
+    assert AuditEvent.objects.get(action="token.create", object_id=str(made.pk)).author_name == "charlie"
+    page.locator("#connect-python summary").click()
+    expect(page.locator("#connect-python pre").last).to_be_visible()
+    expect(page.locator("#connect-mcp pre")).to_be_hidden()
+
+    asked = httpx2.post(
+        f"{live_server.url}/api/context",
+        headers={"Authorization": f"Bearer {secret}"},
+        json={"session_id": "first", "input": "Hello"},
+        timeout=60,
+    )
+    expect(page.get_by_role("status")).to_contain_text("First call received")
+    page.get_by_role("link", name="See the prompt it was sent").click()
+    assert page.url.endswith(reverse("agent_context_run", args=["ada", asked.json()["id"]]))
+    page.goto(reverse("agent_connect", args=["ada"]))
+    assert secret not in page.content()
+
+
+def test_connect_says_which_scopes_a_snippet_lacks(log_in, ada, charlie):
+    page = log_in(charlie)
+    page.goto(reverse("agent_connect", args=["ada"]))
+    page.get_by_label("context:read").uncheck()
+    page.get_by_role("button", name="Make token").click()
+    expect(page.locator("#connect-mcp")).to_contain_text("It lacks the scope context:read.")
+
+
+def test_connect_keeps_what_was_typed(log_in, ada, charlie):
+    make_token(ada, name="taken")
+    page = log_in(charlie)
+    page.goto(reverse("agent_connect", args=["ada"]))
+    page.get_by_label("Name").fill("taken")
+    page.get_by_role("button", name="Make token").click()
+    expect(page.get_by_text("There is an active token of this name.")).to_be_visible()
+    expect(page.get_by_label("Name")).to_have_value("taken")
+    assert ApiToken.objects.count() == 1
+
+
+def test_connect_of_a_reader_has_snippets_and_no_form(log_in, ada, alice):
+    page = log_in(alice)
+    page.goto(reverse("agent_connect", args=["ada"]))
+    expect(page.get_by_text("You cannot make tokens.")).to_be_visible()
+    expect(page.get_by_role("button", name="Make token")).to_have_count(0)
+    assert "nous_…" in page.locator("#connect-mcp pre").inner_text()
