@@ -9,14 +9,17 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nousweb.runtime.postgres import EmbeddedServer
 from nousweb.runtime.supervisor import answers
-from tests.product import PATIENCE, PROJECT, tied, until
+from tests.product import PATIENCE, PROJECT, tied
 
+START_SECONDS = 400.0
+"""Making the database, migrating it and playing the demo's story, on a machine that is busy with other tests."""
 CURL = """#!/bin/sh
 exec {curl} "$@" -w '%{{stderr}}HTTP %{{http_code}}\\n'
 """
@@ -60,7 +63,10 @@ def demo_server(**variables: str) -> Iterator[DemoServer]:
         start_new_session=True,
     )
     try:
-        until("ready", lambda: serve.poll() is not None or answers(f"http://127.0.0.1:{port}/readyz", "localhost"))
+        deadline = time.monotonic() + START_SECONDS
+        while serve.poll() is None and not answers(f"http://127.0.0.1:{port}/readyz", "localhost"):
+            assert time.monotonic() < deadline, (data / "serve.log").read_text()
+            time.sleep(0.2)
         assert serve.poll() is None, (data / "serve.log").read_text()
         kept = json.loads((data / "demo.json").read_text())
         yield DemoServer(f"http://127.0.0.1:{port}", kept["token"], kept["passwords"], folder, environment)
