@@ -579,8 +579,7 @@ def outcome(answer):
     if answer.status_code in (301, 302) and answer["Location"].startswith("/login/?next="):
         return "login"
     assert answer.status_code < 500
-    # A form is no way into the reference, which only is read: below /api nothing takes one.
-    return {403: "no", 405: "405", 415: "405", 401: "401"}.get(answer.status_code, "in")
+    return {403: "no", 405: "405", 401: "401"}.get(answer.status_code, "in")
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -599,7 +598,9 @@ def test_access_to_each_page(world, method):
                 send = client.post if method == "POST" else client.get
                 answer = send(world.url(name), FORMS.get(name, {}) if method == "POST" else None, headers=headers)
                 transaction.set_rollback(True)
-            outcomes.append(outcome(answer))
+            # Below /api no form is taken, so none is a way into the reference, which is only read.
+            unread = name.startswith("api_") and answer.status_code == 415
+            outcomes.append("405" if unread else outcome(answer))
         if "405" in outcomes:
             # Not offered to those who may knock, so it is offered to nobody.
             assert set(outcomes) <= {"405", "login", "no"}, name

@@ -15,7 +15,7 @@ def test_connect_makes_a_token_once_and_sees_its_first_call(log_in, live_server,
     make_token(ada, name="Ada")
     page = log_in(charlie)
     page.goto(reverse("agent_connect", args=["ada"]))
-    expect(page.get_by_label("Name")).to_have_value("Ada 2")
+    expect(page.get_by_role("textbox", name="Name")).to_have_value("Ada 2")
     page.get_by_role("button", name="Make token").click()
     secret = page.locator("#secret").inner_text()
     assert secret in page.locator("#connect-mcp pre").inner_text()
@@ -51,10 +51,10 @@ def test_connect_keeps_what_was_typed(log_in, ada, charlie):
     make_token(ada, name="taken")
     page = log_in(charlie)
     page.goto(reverse("agent_connect", args=["ada"]))
-    page.get_by_label("Name").fill("taken")
+    page.get_by_role("textbox", name="Name").fill("taken")
     page.get_by_role("button", name="Make token").click()
     expect(page.get_by_text("There is an active token of this name.")).to_be_visible()
-    expect(page.get_by_label("Name")).to_have_value("taken")
+    expect(page.get_by_role("textbox", name="Name")).to_have_value("taken")
     assert ApiToken.objects.count() == 1
 
 
