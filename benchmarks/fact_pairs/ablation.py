@@ -2,7 +2,7 @@
 
 Prints the table of docs/benchmarks.md. Each rule is taken away alone: a word list is emptied, a phrase removed, a
 function replaced by one that does nothing.
-`dev` to `last`: pairs whose outcome changes. `reasons`: pairs whose named difference changes. `variations`: of
+`dev` to `sealed`: pairs whose outcome changes. `reasons`: pairs whose named difference changes. `variations`: of
 the sentences against themselves with one word added, removed, moved or exchanged, those that are confirmed or
 superseded with the rule and not without it, or the other way round. The embedder is asked once; no database is needed.
 """
@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 PAIRS = [json.loads(line) for line in Path(__file__).with_name("pairs.jsonl").read_text().splitlines()]
-SPLITS = ("dev", "fresh", "test", "wide", "held", "third", "told", "fourth", "last")
+SPLITS = ("dev", "fresh", "test", "wide", "held", "third", "told", "fourth", "last", "sealed")
 PACKAGE = "memory.comparison"
 MODULES = ("lexicon", "tokenizer", "canonical", "statements", "snapshot", "differences", "change_score", "compare")
 """In the order in which they import each other."""
@@ -58,6 +58,8 @@ FUNCTIONS = {
 }
 """What is one rule each, with what takes nothing from a text and adds nothing to it."""
 
+WITHOUT_SIGN = "all_signs = signs_of\ndef signs_of(*given):\n    return all_signs(*given) | {{{!r}: {}}}"
+WITHOUT_EMBEDDINGS = "ChangeModel.signs = lambda *given: (UNKNOWN,) * len(EMBEDDED)"
 _VARIED_WORDS = "not never no now only the a always about has been was will to in from of by and or if May Bob 2 's , ?"
 _VARIATIONS = 2
 """Of each sentence."""
@@ -69,11 +71,11 @@ def main() -> int:
     import django
 
     django.setup()
-    cosines, variations = _cosines(), _variations()
-    whole = _decisions({}, cosines, variations)
+    vectors, variations = _vectors(), _variations()
+    whole = _decisions({}, vectors, variations)
     print(f"| rule | {' | '.join(SPLITS)} | reasons | variations |\n|---" + "|---" * (len(SPLITS) + 2) + "|")
     for name, change in _rules():
-        without = _decisions(change, cosines, variations)
+        without = _decisions(change, vectors, variations)
         counts = [
             sum(
                 one[0] != other[0] and pair["split"] == split
@@ -97,8 +99,11 @@ def _rules() -> Iterator[tuple[str, dict[str, str]]]:
         if name == "ATTRIBUTE_PHRASES":
             for phrase in value:
                 yield f"{phrase} ({value[phrase]})", {"lexicon": f"del {name}[{phrase!r}]"}
-    for sign in vars(_rebuilt({})["change_score"])["WEIGHTS"]:
-        yield f"{sign} (sign)", {"change_score": f"WEIGHTS[{sign!r}] = 0.0"}
+    score = vars(_rebuilt({})["change_score"])
+    for sign in score["change_model"]().names:
+        nothing = score["UNKNOWN"] if sign in score["EMBEDDED"] else 0.0
+        yield f"{sign} (sign)", {"change_score": WITHOUT_SIGN.format(sign, nothing)}
+    yield "embeddings", {"change_score": WITHOUT_EMBEDDINGS}
     for module, functions in FUNCTIONS.items():
         for function, nothing in functions.items():
             yield function, {module: f"{function} = {nothing}"}
@@ -114,6 +119,7 @@ def _rebuilt(change: dict[str, str]) -> dict[str, ModuleType]:
         for module, name in zip(MODULES, names, strict=True):
             source = Path(package.__path__[0], f"{module}.py").read_text() + "\n" + change.get(module, "")
             built[module] = sys.modules[name] = ModuleType(name)
+            built[module].__file__ = str(Path(package.__path__[0], f"{module}.py"))
             setattr(package, module, built[module])
             exec(compile(source, name, "exec"), vars(built[module]))  # noqa: S102 - our own source
     finally:
@@ -126,7 +132,7 @@ def _rebuilt(change: dict[str, str]) -> dict[str, ModuleType]:
 
 
 def _decisions(
-    change: dict[str, str], cosines: list[float], variations: list[tuple[str, str]]
+    change: dict[str, str], vectors: Any, variations: list[tuple[str, str]]
 ) -> tuple[list[tuple[str, list[str]]], list[str]]:
     """Outcome and reasons of each pair; of each variation, what becomes of it by itself."""
     from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
@@ -135,25 +141,26 @@ def _decisions(
     compare, snapshot = modules["compare"].compare_facts, modules["snapshot"].FactSnapshot
     learned = datetime(2026, 1, 1, tzinfo=UTC)
 
-    def compared(old: str, new: str, cosine: float, subject: str = "") -> Any:
-        texts = (snapshot(old, subject, moment=learned), snapshot(new, subject, moment=learned + timedelta(days=1)))
-        return compare(*texts, cosine, thresholds)
+    def compared(old: str, new: str, cosine: float, subject: str = "", known: Any = (None, None)) -> Any:
+        one = snapshot(old, subject, moment=learned, vector=known[0])
+        other = snapshot(new, subject, moment=learned + timedelta(days=1), vector=known[1])
+        return compare(one, other, cosine, thresholds)
 
     pairs = []
-    for pair, cosine in zip(PAIRS, cosines, strict=True):
-        found = compared(pair["old"], pair["new"], cosine, pair.get("subject", ""))
+    for place, pair in enumerate(PAIRS):
+        known = vectors[2 * place], vectors[2 * place + 1]
+        found = compared(pair["old"], pair["new"], float(known[0] @ known[1]), pair.get("subject", ""), known)
         pairs.append((str(found.outcome), sorted(each.code for each in found.reasons)))
     varied = [str(compared(old, new, 0.9).kind) for old, new in variations]
     return pairs, [kind if kind in ("same", "changed") else "" for kind in varied]
 
 
-def _cosines() -> list[float]:
+def _vectors() -> Any:
     from memory.embedding.registry import embedder_named
     from memory.embedding.thresholds import DEFAULT_MODEL
 
     texts = [text for pair in PAIRS for text in (pair["old"], pair["new"])]
-    vectors = embedder_named(DEFAULT_MODEL).embed_documents(texts)
-    return [float(vectors[2 * place] @ vectors[2 * place + 1]) for place in range(len(PAIRS))]
+    return embedder_named(DEFAULT_MODEL).embed_documents(texts)
 
 
 def _variations() -> list[tuple[str, str]]:

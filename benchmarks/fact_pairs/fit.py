@@ -1,64 +1,126 @@
-"""Fit the weights of memory/comparison/change_score.py: `python -m benchmarks.fact_pairs.fit [LOCOMO]`.
+"""Fit the score of a change and write memory/comparison/change_model.json: python -m benchmarks.fact_pairs.fit [LOCOMO]
 
-Logistic regression on those pairs of SPLITS that no other rule decides, and on the observations of LoCoMo's
-conversations with the older ones nearest to them, which are as good as all true. Prints the weights, and how many of
-the changed and of the true pairs have a score over each bound: the one that is chosen is taken off the bias.
+Learned from are the labelled pairs of SPLITS, those that slots.py makes, and the observations of LoCoMo's conversations
+with the older ones nearest to them, which are as good as all true. First how embeddings are read, then trees that see
+what embeddings say out of their fold, as of pairs nobody has seen. Needs lightgbm (benchmarks/requirements.txt), which
+the product does not. Prints what is decided of each split by trees fitted
+without it; `--check` does this alone.
 """
 
+import argparse
 import json
 import os
 import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.fact_pairs.slots import Maker
+from benchmarks.fit_ranker import trees_as_read
 from benchmarks.locomo import DEFAULT_FILE
+from benchmarks.vector_cache import CachedEmbedder
 
-SPLITS = ("dev", "wide", "third", "told", "locomo")
-WEIGHT = {"third": 1.5, "told": 1.5, "locomo": 0.02}
-BOUNDS = (-0.9, -0.8, -0.7, -0.6, -0.5)
-UNSEEN_CONVERSATIONS, OLDER = 2, 12
-RIDGE, STEPS = 5.0, 30
+SPLITS = ("dev", "fresh", "test", "wide", "held", "third", "told", "fourth", "last")
+"""Whatever other splits there are is never learned from."""
+SEED, EACH, OLDER, UNSEEN_CONVERSATIONS = 1, 9, 12, 2
+READ_WEIGHTS, TREE_WEIGHTS = {"made": 1.0, "observed": 0.3}, {"made": 0.25, "observed": 0.05}
+OTHER_WEIGHT = 2.0
+"""Of a labelled pair in either fit."""
+FOLDS, TOPICS, APART = 6, 24, 32
+STEP, DECAY, EPOCHS, BATCH, SHRINK = 3e-3, 3e-4, 8, 256, 0.1
+UNREAD, UNREAD_WEIGHT = 0.25, 0.3
+"""Of so many pairs the trees also see a copy without embeddings, since a model of another kind has none of these."""
+BOUND = -0.75
+"""Log-odds from which people are asked, chosen with each split left out."""
+BOUNDS = (-1.5, -1.25, -1.0, -0.75, -0.5)
+ROUNDS = 200
+PARAMETERS = {
+    "objective": "binary",
+    "num_leaves": 8,
+    "max_depth": 3,
+    "learning_rate": 0.06,
+    "min_data_in_leaf": 40,
+    "lambda_l2": 5,
+    "feature_fraction": 0.5,
+    "bagging_fraction": 0.8,
+    "bagging_freq": 1,
+    "max_bin": 63,
+    "seed": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "num_threads": 1,
+    "verbosity": -1,
+}
 TRUE = ("refinement", "compatible", "unrelated")
+CHANGED = ("update", "contradiction")
+
+
+@dataclass(slots=True)
+class Table:
+    """One row for each pair: `signs` by `names`, both embeddings, whether people are to be asked, of what group it is
+    (a split, a kind of thing, a speaker), whether it is made, observed or written, and whether the score decides."""
+
+    names: list[str]
+    signs: Any
+    old: Any
+    new: Any
+    asked: Any
+    group: Any
+    source: Any
+    free: Any
+    outcome: Any
+    label: Any
 
 
 def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("locomo", nargs="?", type=Path, default=DEFAULT_FILE)
+    arguments.add_argument("--check", action="store_true")
+    arguments.add_argument("--vectors", type=Path, help="a file that keeps embeddings for the next run")
+    given = arguments.parse_args()
     os.environ.setdefault("DATABASE_URL", "postgresql:///unused?host=/nonexistent")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
     import django
 
     django.setup()
-    from memory.comparison.change_score import WEIGHTS
+    from memory.comparison.change_score import EMBEDDED, FILE
+    from memory.embedding.registry import embedder_named
+    from memory.embedding.thresholds import DEFAULT_MODEL
 
-    pairs = [json.loads(line) for line in Path(__file__).with_name("pairs.jsonl").read_text().splitlines()]
-    pairs += _observations(json.loads(Path(*sys.argv[1:2] or [DEFAULT_FILE]).read_text()))
-    rows = _rows(pairs)
-    names = [name for name in WEIGHTS if name != "bias"]
-    signs = np.array([[row.get(name, 0.0) for name in names] for row, _ in rows], float)
-    free = np.array([undecided for _, undecided in rows])
-    changed = np.array([pair["label"] not in TRUE for pair in pairs], float)
-    splits = np.array([pair["split"] for pair in pairs])
-    chosen = free & np.isin(splits, SPLITS)
-    weights = np.array([WEIGHT.get(pair["split"], 1.0) for pair in pairs])
-    fitted = _fit(signs[chosen], changed[chosen], weights[chosen])
-    print({name: round(float(value), 2) for name, value in zip(["bias", *names], fitted, strict=True)})
-    scores = np.c_[np.ones(len(signs)), signs] @ fitted
-    for bound in BOUNDS:
-        line = []
-        for split in dict.fromkeys(splits):
-            kinds = [free & (splits == split) & (changed == kind) for kind in (1, 0)]
-            over = [f"{(scores[kind] >= bound).sum()}/{kind.sum()}" for kind in kinds]
-            line.append(" ".join((str(split), *over)))
-        print(f"{bound:4}: " + ", ".join(line))
-    return 0
+    embedder: Any = embedder_named(DEFAULT_MODEL)
+    embedder = CachedEmbedder(embedder, given.vectors) if given.vectors else embedder
+    lines = Path(__file__).with_name("pairs.jsonl").read_text().splitlines()
+    pairs = [pair for pair in map(json.loads, lines) if pair["split"] in SPLITS]
+    pairs += Maker(SEED).pairs(EACH) + list(_observations(json.loads(given.locomo.read_text()), embedder))
+    table = _table(pairs, embedder)
+    read = np.zeros((len(pairs), len(EMBEDDED)))
+    groups = sorted(set(table.group))
+    fold = np.array([groups.index(group) % FOLDS for group in table.group])
+    for one in range(FOLDS):
+        reader, held = _reader(table, fold != one), fold == one
+        read[held] = _read(reader, table.old[held], table.new[held])
+    signs = np.c_[table.signs, read]
+    print("fold by fold", flush=True)
+    if given.check:
+        return _check(table, signs)
+    held = _encoded(_reader(table, np.full(len(pairs), True)))
+    trees = trees_as_read(_trees(table, signs, np.full(len(pairs), True)))
+    trees.append({"features": [0] * 7, "thresholds": [0.0] * 7, "leaves": [-BOUND] * 8})
+    FILE.write_text(
+        json.dumps({"names": [*table.names, *EMBEDDED], **held, "trees": trees}, separators=(",", ":")) + "\n"
+    )
+    print(f"{FILE.name}: {FILE.stat().st_size} bytes from {len(pairs)} pairs", flush=True)
+    return _check(table, signs)
 
 
-def _observations(conversations: list[Any]) -> list[dict[str, Any]]:
+def _observations(conversations: list[Any], embedder: Any) -> Iterator[dict[str, Any]]:
     """Each observation with the OLDER ones of its speaker before it that are nearest."""
-    found = []
-    for number, conversation in enumerate(conversations):
+    for conversation in conversations[UNSEEN_CONVERSATIONS:]:
         sessions = conversation["observation"]
         said = [
             (who, line[0])
@@ -66,63 +128,160 @@ def _observations(conversations: list[Any]) -> list[dict[str, Any]]:
             for who, lines in sessions[name].items()
             for line in lines
         ]
-        vectors = _vectors([text for _, text in said])
+        texts = list(dict.fromkeys(text for _, text in said))
+        vectors = dict(zip(texts, embedder.embed_documents(texts), strict=True))
         for place, (who, text) in enumerate(said):
             older = {other for speaker, other in said[:place] if speaker == who and other != text}
-            nearest = sorted(older, key=lambda other: -float(vectors[other] @ vectors[text]))[:OLDER]
-            split = "unseen" if number < UNSEEN_CONVERSATIONS else "locomo"
-            about = {"split": split, "label": "compatible", "subject": who}
-            found += [about | {"old": other, "new": text} for other in nearest]
-    return found
+            nearest = sorted(older, key=lambda other: (-float(vectors[other] @ vectors[text]), other))[:OLDER]
+            about = {"split": f"observed {who}", "label": "compatible", "subject": who}
+            yield from (about | {"old": other, "new": text} for other in nearest)
 
 
-def _vectors(texts: list[str]) -> dict[str, Any]:
-    from memory.embedding.registry import embedder_named
-    from memory.embedding.thresholds import DEFAULT_MODEL
-
-    each = list(dict.fromkeys(texts))
-    return dict(zip(each, embedder_named(DEFAULT_MODEL).embed_documents(each), strict=True))
-
-
-def _rows(pairs: list[dict[str, Any]]) -> list[tuple[dict[str, float], bool]]:
-    """The signs of each pair, and whether the score decides about it."""
+def _table(pairs: list[dict[str, Any]], embedder: Any) -> Table:
     from memory.comparison import change_score, compare
     from memory.comparison.snapshot import FactSnapshot
     from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
 
     thresholds, learned = thresholds_of(DEFAULT_MODEL), datetime(2026, 1, 1, tzinfo=UTC)
-    vectors = _vectors([text for pair in pairs for text in (pair["old"], pair["new"])])
-    rows = []
+    texts = list(dict.fromkeys(pair[side] for pair in pairs for side in ("old", "new")))
+    vectors = dict(zip(texts, embedder.embed_documents(texts), strict=True))
+    rows, free, outcomes = [], [], []
     for pair in pairs:
         cosine, subject = float(vectors[pair["old"]] @ vectors[pair["new"]]), pair.get("subject", "")
         old = FactSnapshot(pair["old"], subject, moment=learned)
         new = FactSnapshot(pair["new"], subject, moment=learned + timedelta(days=1))
-        signs: dict[str, float] = {}
-        outcomes = []
-        for score in (-1.0, 1.0):
+        codes = {reason.code for reason in compare._differences(old, new, same=False)}
+        signs = change_score.signs_of(old, new, codes, cosine, thresholds)
+        rows.append({name: value for name, value in signs.items() if name not in (*change_score.EMBEDDED, "loose")})
+        compare.change_score = lambda *given, loose=signs["loose"]: -1.0 if loose else 1.0
+        found = compare.compare_facts(old, new, cosine, thresholds)
+        free.append(found.faint)
+        outcomes.append(str(found.outcome))
+    names, group = list(rows[0]), np.array([pair["split"] for pair in pairs])
+    return Table(
+        names,
+        np.array([[float(row[name]) for name in names] for row in rows]),
+        np.array([vectors[pair["old"]] for pair in pairs], float),
+        np.array([vectors[pair["new"]] for pair in pairs], float),
+        np.array([pair["label"] not in TRUE for pair in pairs], float),
+        group,
+        np.array([each.split()[0] for each in group]),
+        np.array(free),
+        np.array(outcomes),
+        np.array([pair["label"] for pair in pairs]),
+    )
 
-            def scored(*given: Any, score: float = score, signs: dict[str, float] = signs) -> float:
-                signs.update(change_score.signs_of(*given))
-                return score
 
-            compare.change_score = scored
-            outcomes.append(compare.compare_facts(old, new, cosine, thresholds).outcome)
-        rows.append((signs, outcomes[0] is not outcomes[1]))
-    return rows
+def _weights(table: Table, weights: dict[str, float]) -> Any:
+    return np.array([weights.get(source, OTHER_WEIGHT) for source in table.source])
 
 
-def _fit(signs: Any, changed: Any, weights: Any) -> Any:
-    """By Newton's method, on signs of one scale; returned are the weights of the signs as they are, bias first."""
-    mean, scale = signs.mean(0), signs.std(0) + 1e-6
-    table = np.c_[np.ones(len(signs)), (signs - mean) / scale]
-    ridge = np.r_[1e-6, np.full(len(scale), RIDGE)]
-    found = np.zeros(table.shape[1])
-    for _ in range(STEPS):
-        chance = 1 / (1 + np.exp(-table @ found))
-        slope = table.T @ (weights * (chance - changed)) + ridge * found
-        bend = (table * (weights * chance * (1 - chance))[:, None]).T @ table + np.diag(ridge)
-        found -= np.linalg.solve(bend, slope)
-    return np.r_[found[0] - (found[1:] * mean / scale).sum(), found[1:] / scale]
+def _reader(table: Table, rows: Any) -> dict[str, Any]:
+    """How embeddings are read, learned from `rows`: what memory.comparison.change_score.ChangeModel holds.
+
+    Two sentences of one slot are near as a bilinear form of both sees them, with a linear part for each: fitted by
+    Adam as a logistic regression that has the cosine too. Beside it the difference of two embeddings, by how much
+    likelier it is of one slot than of two (KISSME, Koestinger et al., CVPR 2012).
+    """
+    old, new, asked = table.old[rows], table.new[rows], table.asked[rows]
+    weights, choose = _weights(table, READ_WEIGHTS)[rows], np.random.default_rng(0)
+    both = np.r_[old, new]
+    mean, cosines = both.mean(0), (old * new).sum(1) - 0.5
+    sample = both[choose.choice(len(both), min(6_000, len(both)), replace=False)] - mean
+    start = np.linalg.eigh(sample.T @ sample)[1][:, ::-1][:, :TOPICS] * 1.5
+    found = [start.copy(), start.copy(), np.zeros(old.shape[1]), np.zeros(old.shape[1]), np.array([-1.0, 4.0])]
+    first, second = [np.zeros_like(each) for each in found], [np.zeros_like(each) for each in found]
+    turn = 0
+    for epoch in range(EPOCHS):
+        order = choose.permutation(len(old))
+        for begin in range(0, len(order), BATCH):
+            batch = order[begin : begin + BATCH]
+            one, other, cosine = old[batch] - mean, new[batch] - mean, cosines[batch]
+            topic, other_topic = one @ found[0], other @ found[1]
+            score = (
+                (topic * other_topic).sum(1) + one @ found[2] + other @ found[3] + found[4][0] + found[4][1] * cosine
+            )
+            error = weights[batch] * (1 / (1 + np.exp(-score)) - asked[batch]) / len(batch)
+            slopes = [
+                one.T @ (error[:, None] * other_topic) + DECAY * found[0],
+                other.T @ (error[:, None] * topic) + DECAY * found[1],
+                one.T @ error + DECAY * found[2],
+                other.T @ error + DECAY * found[3],
+                np.array([error.sum(), (error * cosine).sum()]),
+            ]
+            turn += 1
+            for place, slope in enumerate(slopes):
+                first[place] = 0.9 * first[place] + 0.1 * slope
+                second[place] = 0.999 * second[place] + 0.001 * slope**2
+                size = np.sqrt(second[place] / (1 - 0.999**turn)) + 1e-8
+                found[place] -= STEP * (1 - epoch / EPOCHS) * first[place] / (1 - 0.9**turn) / size
+    same, other = (_spread((old - new)[asked == kind], weights[asked == kind]) for kind in (1, 0))
+    sizes, ways = np.linalg.eigh(np.linalg.inv(same) - np.linalg.inv(other))
+    apart = ways[:, -APART:] * np.sqrt(np.maximum(sizes[-APART:], 0))
+    return {"mean": mean, "old": found[0], "new": found[1], "told": np.c_[found[2], found[3]], "apart": apart}
+
+
+def _spread(differences: Any, weights: Any) -> Any:
+    """Their covariance about 0, shrunk, so that it can be inverted."""
+    spread = differences.T @ (differences * weights[:, None]) / weights.sum()
+    return (1 - SHRINK) * spread + SHRINK * np.trace(spread) / len(spread) * np.eye(len(spread))
+
+
+def _encoded(reader: dict[str, Any]) -> dict[str, Any]:
+    steps = {name: float(np.abs(each).max()) / 127 for name, each in reader.items()}
+    whole = {name: np.round(each / steps[name]).astype(np.int8) for name, each in reader.items()}
+    return {
+        name: {"step": steps[name], "shape": list(each.shape), "bytes": b64encode(each.tobytes()).decode()}
+        for name, each in whole.items()
+    }
+
+
+def _read(reader: dict[str, Any], old: Any, new: Any) -> Any:
+    from memory.comparison.change_score import model_of
+
+    model = model_of(
+        {
+            "names": [],
+            "trees": [{"features": [0] * 7, "thresholds": [0.0] * 7, "leaves": [0.0] * 8}],
+            **_encoded(reader),
+        }
+    )
+    return np.array([model.signs(one, other) for one, other in zip(old, new, strict=True)])
+
+
+def _trees(table: Table, signs: Any, rows: Any) -> Any:
+    import lightgbm
+
+    from memory.comparison.change_score import EMBEDDED, UNKNOWN
+
+    chosen = np.flatnonzero(rows & table.free)
+    unread = np.random.default_rng(1).choice(chosen, int(UNREAD * len(chosen)), replace=False)
+    blind = signs[unread].copy()
+    blind[:, -len(EMBEDDED) :] = UNKNOWN
+    weights = _weights(table, TREE_WEIGHTS)
+    weights = np.r_[weights[chosen], UNREAD_WEIGHT * weights[unread]]
+    data = lightgbm.Dataset(np.r_[signs[chosen], blind], table.asked[np.r_[chosen, unread]], weight=weights)
+    return lightgbm.train(PARAMETERS, data, ROUNDS)
+
+
+def _check(table: Table, signs: Any) -> int:
+    """For each bound and split, fitted without it: changed and stored, true and asked about, paraphrases stored."""
+    scores = np.full(len(signs), -9.0)
+    kinds = [table.group == split for split in SPLITS]
+    speakers = sorted(set(table.group[table.source == "observed"]))
+    kinds.append(np.isin(table.group, speakers[::4]))
+    for held in kinds:
+        scores[held] = _trees(table, signs, ~held).predict(signs[held], raw_score=True)
+    changed, true, same = (np.isin(table.label, each) for each in (CHANGED, TRUE, ("paraphrase",)))
+    for bound in BOUNDS:
+        asked = np.where(table.free, scores >= bound, table.outcome != "stored")
+        line = [
+            f"{name} {(~asked[held & changed]).sum()}/{(held & changed).sum()} {asked[held & true].sum()}/"
+            f"{(held & true).sum()} {(~asked[held & same]).sum()}/{(held & same).sum()}"
+            for name, held in zip((*SPLITS, "observed"), kinds, strict=True)
+        ]
+        print(f"{bound:5}: " + ", ".join(line), flush=True)
+    return 0
 
 
 if __name__ == "__main__":

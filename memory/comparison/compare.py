@@ -107,8 +107,7 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
     competing = competing or not updates.isdisjoint(each.key for each in old.statements)
     near = cosine >= thresholds.check or equal or competing
     # What is worded otherwise altogether still may be a change: of that nothing but the score tells.
-    nearness = (cosine - thresholds.unrelated) / (thresholds.check - thresholds.unrelated)
-    turned = (not near or codes == {"wording"}) and change_score(old, new, codes, min(nearness, 1.0)) >= 0
+    turned = (not near or codes == {"wording"}) and change_score(old, new, codes, cosine, thresholds) >= 0
     unlike = not near and not turned
     if not unlike and not subjects_clash(old, new):
         names = {token.text for token in new.tokens if token.name}

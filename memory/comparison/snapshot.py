@@ -1,9 +1,12 @@
 """A fact as it is compared and shown to a judge."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from memory.comparison import lexicon as w
 from memory.comparison.canonical import canonical
@@ -20,18 +23,23 @@ _SMALL_WORDS = w.PREPOSITIONS | w.CLAUSE_WORDS | {"be", "have", "'s", "not", "no
 @dataclass(frozen=True)
 class FactSnapshot:
     """What comparison and judge know of a fact. `moment`: since when it is true, else when it was learned. What calls
-    the `known_subject` otherwise is read as its name. Words are read once, with however many they are compared."""
+    the `known_subject` otherwise is read as its name. `vector`: its embedding, if it is known and of the local model.
+    Words are read once, with however many they are compared."""
 
     content: str
     subject: str = ""
     category: str = ""
     moment: datetime | None = None
     known_subject: KnownSubject | None = None
+    vector: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, fact: "Fact", known_subject: KnownSubject | None = None) -> "FactSnapshot":
+    def of(
+        cls, fact: "Fact", known_subject: KnownSubject | None = None, vector: NDArray[np.float64] | None = None
+    ) -> "FactSnapshot":
         """The snapshot of `fact`, stored or not."""
-        return cls(fact.content, fact.subject, fact.category, fact.valid_from or fact.recorded_at, known_subject)
+        moment = fact.valid_from or fact.recorded_at
+        return cls(fact.content, fact.subject, fact.category, moment, known_subject, vector)
 
     @cached_property
     def tokens(self) -> list[Token]:

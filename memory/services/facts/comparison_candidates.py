@@ -9,12 +9,15 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from django.db import connection
+from numpy.typing import NDArray
+from pydantic_core import from_json
 
 from identity.models import Agent
 from memory.comparison.compare import OPPOSING, Comparison, Kind, compare_facts
 from memory.comparison.snapshot import FactSnapshot
-from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
+from memory.embedding.thresholds import DEFAULT_MODEL, UNKNOWN, Thresholds, thresholds_of
 from memory.judge.resolution import FactMatch
 from memory.models import Fact
 from memory.models.project_scope import covers, covers_sql, meet, meets_sql, same_keys
@@ -51,6 +54,11 @@ class Vector:
     def thresholds(self) -> Thresholds:
         return thresholds_of(self.model)
 
+    @property
+    def of_local_model(self) -> NDArray[np.float64] | None:
+        """The numbers, if they are of the model that the score of a change was fitted with."""
+        return np.array(self.numbers) if self.model == DEFAULT_MODEL else None
+
 
 ComparisonCache = dict[tuple[FactSnapshot, float], Comparison]
 """Comparisons that were made of one new fact, by the old one as it was then and their cosine."""
@@ -84,15 +92,16 @@ def candidates_compare(
         # The very same words decide by themselves, so nothing else has to be looked for.
         return [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), exact_match=True) for old in exact]
     elsewhere = [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), elsewhere=True) for old in repeated]
-    cosines = _near(fact, vector)
+    near = _near(fact, vector)
     thresholds = vector.thresholds if vector else UNKNOWN
     comparisons = {} if comparisons is None else comparisons
     contradicted, matches = [], elsewhere
-    others = _comparable(fact, set(cosines) - excluded - {old.pk for old in repeated}, same_words=False)
+    others = _comparable(fact, set(near) - excluded - {old.pk for old in repeated}, same_words=False)
     known = known_subjects_of(fact.agent_id, [fact, *others])
-    new = snapshot_of(fact, known)
+    new = snapshot_of(fact, known, vector.of_local_model if vector else None)
     for row in others:
-        old, cosine = snapshot_of(row, known), cosines.get(row.pk, 0.0)
+        cosine, embedding = near[row.pk]
+        old = snapshot_of(row, known, embedding)
         if subjects_clash(old, new):
             peoples = row.endorsed or fact.endorsed
             if found := _contradiction(old, new, cosine, thresholds, peoples=peoples):
@@ -196,14 +205,14 @@ def _keys(fact: Fact) -> dict[str, str]:
     return {"project": fact.project, "task": fact.task}
 
 
-def _near(fact: Fact, vector: Vector | None) -> dict[UUID, float]:
-    """Ids of candidates with their cosine, 0 where it is not known.
+def _near(fact: Fact, vector: Vector | None) -> dict[UUID, tuple[float, NDArray[np.float64] | None]]:
+    """Ids of candidates with their cosine, 0 where it is not known, and their embedding if it is of the local model.
 
     Of what carries more keys than `fact` only by words and subject, and apart: however many projects say something of
     the kind, they take no room from what is known where `fact` is learned.
     """
     table = search_table(fact.agent, fact.persona)
-    cosine, nearest = "NULL::double precision", ""
+    cosine, embedding, nearest = "NULL::double precision", "NULL::text", ""
     values: dict[str, Any] = {
         "agent": fact.agent_id, "text": fact.content, "subject": fact.subject, "persona": fact.persona,
         **_keys(fact),
@@ -222,6 +231,8 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, float]:
         distance = f"embedding::{size} <#> %(vector)s::{size}"
         values |= {"vector": vector.literal, "model": vector.model}
         cosine = f"CASE WHEN model = %(model)s THEN -({distance}) END"
+        if vector.of_local_model is not None:
+            embedding = "CASE WHEN model = %(model)s THEN embedding::text END"
         nearest = (
             f"(SELECT id FROM {table} WHERE agent_id = %(agent)s AND persona = %(persona)s AND item_type = 'fact'"  # noqa: S608
             f" AND active AND model = %(model)s AND {covers_sql()} ORDER BY {distance} LIMIT {NEAREST}) UNION "
@@ -232,7 +243,7 @@ WITH words AS MATERIALIZED (
            string_agg('''' || replace(replace(lexeme, '\\', '\\\\'), '''', '''''') || '''', ' | ')::tsquery AS query
     FROM unnest(tsvector_to_array({terms_sql(fact.agent_id, "%(text)s")})) AS lexeme
 )
-SELECT item_id, {cosine} FROM {table} WHERE id IN ({nearest}
+SELECT item_id, {cosine}, {embedding} FROM {table} WHERE id IN ({nearest}
     (SELECT id FROM (
         SELECT id, row_number() OVER (PARTITION BY covers ORDER BY ts_rank(terms, words.query, 1) DESC, id) AS place
         FROM (
@@ -248,7 +259,10 @@ SELECT item_id, {cosine} FROM {table} WHERE id IN ({nearest}
 )"""  # noqa: S608
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        return {UUID(item_id): float(known or 0.0) for item_id, known in cursor.fetchall()}
+        return {
+            UUID(item_id): (float(known or 0.0), None if numbers is None else np.array(from_json(numbers)))
+            for item_id, known, numbers in cursor.fetchall()
+        }
 
 
 def search_table(agent: Agent, persona: str) -> str:

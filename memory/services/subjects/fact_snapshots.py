@@ -3,6 +3,9 @@
 from collections.abc import Collection, Mapping
 from uuid import UUID
 
+import numpy as np
+from numpy.typing import NDArray
+
 from memory.comparison.snapshot import FactSnapshot
 from memory.models import Fact, SubjectAlias
 from memory.subjects.mentions import KnownSubject
@@ -14,9 +17,11 @@ def pair_snapshots(old: Fact, new: Fact) -> tuple[FactSnapshot, FactSnapshot]:
     return snapshot_of(old, known), snapshot_of(new, known)
 
 
-def snapshot_of(fact: Fact, known: Mapping[UUID, KnownSubject]) -> FactSnapshot:
+def snapshot_of(
+    fact: Fact, known: Mapping[UUID, KnownSubject], vector: NDArray[np.float64] | None = None
+) -> FactSnapshot:
     """A fact as it is compared, with its subject if that is one of the `known`."""
-    return FactSnapshot.of(fact, known.get(fact.subject_alias_id) if fact.subject_alias_id else None)
+    return FactSnapshot.of(fact, known.get(fact.subject_alias_id) if fact.subject_alias_id else None, vector)
 
 
 def known_subjects_of(agent_id: int, facts: Collection[Fact]) -> dict[UUID, KnownSubject]:
