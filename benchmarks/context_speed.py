@@ -94,7 +94,9 @@ def bare(query: str) -> dict[str, float]:
     from memory.persona import ActorMemory
     from memory.policy import PROFILE_CATEGORIES
     from memory.search import SearchRequest
-    from memory.search.candidates import TUNING, candidates_fetch, counts_read, lexical_fetch
+    from memory.search.candidates import TUNING, candidates_fetch
+    from memory.search.collection_counts import counts_read
+    from memory.search.lexical_search import lexical_fetch
     from memory.search.scoring import rarest
     from nousweb.lib.prepared_statements import session_tuned
 

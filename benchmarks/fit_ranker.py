@@ -131,7 +131,9 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
     from memory.models.project_scope import GLOBAL
     from memory.persona import ActorMemory
     from memory.search import SearchRequest
-    from memory.search.candidates import candidates_fetch, counts_read, lexical_fetch
+    from memory.search.candidates import candidates_fetch
+    from memory.search.collection_counts import counts_read
+    from memory.search.lexical_search import lexical_fetch
     from memory.search.ranking_features import query_of, ranking_features
     from memory.search.scoring import features, gate, rarest
 

@@ -18,16 +18,10 @@ from django.db.models import BooleanField, CharField, Max, Model, Q, TextField
 from identity.models import AuditEvent
 from memory.models import Fact, FactChange, ItemType
 from memory.persona import PersonaMemory
-from memory.search.candidates import (
-    CandidateSet,
-    Spellings,
-    bits_read,
-    lexeme_values,
-    masks_of,
-    source_of,
-    spelled_of,
-)
+from memory.search.candidates import CandidateSet
+from memory.search.index_tables import source_of
 from memory.search.languages import terms_sql
+from memory.search.lexeme_masks import Spellings, bits_read, lexeme_values, masks_of, spelled_of
 from memory.search.request import SearchRequest
 from memory.types import MEMORY_TYPES, IndexEntry, MemoryType, entry_of
 

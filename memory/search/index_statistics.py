@@ -3,7 +3,8 @@
 from django.db import connection, transaction
 
 from memory.models import SearchStatistics
-from memory.search.candidates import COUNTED, PERSONA_OF_TABLE
+from memory.search.collection_counts import COUNTED
+from memory.search.index_tables import PERSONA_OF_TABLE
 from memory.search.vector_indexes import may_index, vector_indexes_keep
 from nousweb.lib import clock
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 from django.db import connection
 
 from memory.jobs.messages import message_send
-from memory.search.candidates import PERSONA_OF_TABLE
+from memory.search.index_tables import PERSONA_OF_TABLE
 from memory.search.languages import dictionary_sql
 from memory.types import IndexEntry
 

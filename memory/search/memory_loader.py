@@ -13,7 +13,7 @@ from identity.models import Agent
 from memory.models.facts import SUBJECT_NAME
 from memory.persona import VIEWS, PersonaMemory
 from memory.search.as_of import memories_as_of
-from memory.search.candidates import source_of
+from memory.search.index_tables import source_of
 from memory.search.result import HIT_COLUMNS
 from memory.types import MEMORY_TYPES
 from nousweb.lib.prepared_statements import array_text, rows_prepared

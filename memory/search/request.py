@@ -11,6 +11,8 @@ from nousweb.lib.text import unstorable_reason
 from nousweb.lib.validation import choice_check, moment_check, unit_check, whole_check
 
 MAX_LIMIT = 100
+LEAST_HITS, MOST_HITS = 30, 50
+"""Candidates of each of the two searches, before neighbours: three for each item asked for, within these bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +65,8 @@ class SearchRequest:
                 if reason := unstorable_reason(value):
                     raise Invalid(reason, field=name)
         object.__setattr__(self, "as_of", moment_check("as_of", self.as_of))
+
+    @property
+    def hits(self) -> int:
+        """Hits of each of the two searches, by words and by meaning, that are candidates."""
+        return min(max(LEAST_HITS, 3 * self.limit), MOST_HITS)

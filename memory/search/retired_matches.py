@@ -11,24 +11,14 @@ from django.db import connection
 from memory.embedding import thresholds_of
 from memory.models.project_scope import EVERYTHING
 from memory.persona import PersonaMemory
-from memory.search.candidates import (
-    LEXICAL_ROWS,
-    SPEAKER_OF_KIND,
-    STANDING_LEVEL,
-    bits_read,
-    distance_of,
-    lexeme_values,
-    masks_of,
-    selective,
-    source_of,
-    spelled_of,
-    vector_text,
-    visible_as_of,
-    wanted_of,
-)
+from memory.search.candidates import SPEAKER_OF_KIND, STANDING_LEVEL, distance_of, vector_text
+from memory.search.index_tables import source_of
+from memory.search.lexeme_masks import bits_read, lexeme_values, masks_of, spelled_of
+from memory.search.lexical_search import LEXICAL_ROWS, selective
 from memory.search.query_context import QueryContext
 from memory.search.ranking import score
 from memory.search.ranking_features import query_of
+from memory.search.request_conditions import visible_as_of, wanted_of
 from memory.search.result import HIT_COLUMNS, Retirement, SearchHit
 from memory.search.scoring import Candidates
 from memory.search.search import calibrated

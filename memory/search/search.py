@@ -14,7 +14,9 @@ from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.models import ItemType
 from memory.persona import PersonaMemory
 from memory.search.as_of import changed_since
-from memory.search.candidates import TUNING, CandidateSet, candidates_fetch, counts_read, lexical_fetch
+from memory.search.candidates import TUNING, CandidateSet, candidates_fetch
+from memory.search.collection_counts import counts_read
+from memory.search.lexical_search import lexical_fetch
 from memory.search.memory_loader import hits_load
 from memory.search.query_context import Counts, QueryContext
 from memory.search.ranking import score

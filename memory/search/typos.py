@@ -16,9 +16,10 @@ from rapidfuzz.distance import DamerauLevenshtein
 
 from memory.embedding.known_words import known_words
 from memory.persona import PersonaMemory
-from memory.search.candidates import source_of, visible_as_of, wanted_of
+from memory.search.index_tables import source_of
 from memory.search.languages import dictionary_sql
 from memory.search.request import SearchRequest
+from memory.search.request_conditions import visible_as_of, wanted_of
 from nousweb.lib.prepared_statements import rows_prepared
 
 LEAST_LETTERS = 5

@@ -7,7 +7,7 @@ from django.db import connection
 from psycopg import sql
 
 from memory.models import EmbeddingModel, SearchStatistics
-from memory.search.candidates import PASSAGES_OF_TABLE, PERSONA_OF_TABLE
+from memory.search.index_tables import PASSAGES_OF_TABLE, PERSONA_OF_TABLE
 
 INDEX_FROM = 5_000
 """Items, or passages of a counted collection, from which they get an approximate index. Below, reading all vectors is

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from memory.persona import PersonaMemory
-from memory.search.candidates import source_of
+from memory.search.index_tables import source_of
 from memory.search.languages import terms_sql
 from nousweb.lib.prepared_statements import array_text, rows_prepared
 

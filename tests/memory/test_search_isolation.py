@@ -12,7 +12,8 @@ from memory.models import EmbeddingModel, Event, SearchItem
 from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory, SubconsciousMemory
 from memory.search import SearchRequest, search
-from memory.search.candidates import candidates_explain, counts_read
+from memory.search.candidates import candidates_explain
+from memory.search.collection_counts import counts_read
 from memory.services.events import events_record
 from memory.services.indexing import embeddings_make
 from tests.factories import make_principal
