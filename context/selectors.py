@@ -27,12 +27,15 @@ def runs_of(agent: Agent, by: Principal) -> QuerySet[ContextRun]:
 
 
 def run_in_reach(run: ContextRun, by: Principal) -> bool:
-    """Whether a run, and what was recalled in it, asked for no more than the projects of a token; runs of before there
-    were any for global memory."""
+    """Whether a run, and what was recalled in it, asked for no more than the projects of a token, and no memory of
+    others was expanded in it; runs of before there were any for global memory."""
     if by.projects is None:
         return True
-    requests = [run.request, *run.recalls.values_list("request", flat=True)]
-    return all(_asks_within(request, by) for request in requests)
+    recalls = list(run.recalls.values_list("request", "items"))
+    if not all(_asks_within(request, by) for request in (run.request, *(request for request, _ in recalls))):
+        return False
+    # An expansion names a memory, and no project.
+    return all(by.reads_project(item.get("project", "")) for _, items in recalls for item in items)
 
 
 def _asks_within(request: Mapping[str, Any], by: Principal) -> bool:

@@ -142,6 +142,18 @@ def test_turn_that_recalled_another_project_is_out_of_reach_of_a_limited_token(a
     assert limited.post(f"/context/{other}/response", {"response": "x"}).status_code == 200
 
 
+def test_turn_that_expanded_a_memory_of_another_project_is_out_of_reach_of_a_limited_token(api, ada_api, ada, actor):
+    fact = make_fact(ada, BERRIES, actor, project="garden")
+    common = make_fact(ada, "Umbrellas belong to the hallway.", actor)
+    run_id, other = begun(ada_api), begun(ada_api)
+    assert ada_api.get(f"/recall/fact/{fact.pk}", {"context": run_id}).status_code == 200
+    assert ada_api.get(f"/recall/fact/{common.pk}", {"context": other}).status_code == 200
+    limited = api.as_token(make_token(ada, name="limited", projects=["house"]))
+    answer = limited.post(f"/context/{run_id}/response", {"response": BERRIES})
+    assert answer.status_code == 404, answer.content
+    assert limited.post(f"/context/{other}/response", {"response": "x"}).status_code == 200
+
+
 def test_what_was_erased_meanwhile_is_not_logged(ada_api, ada, actor, monkeypatch):
     make_fact(ada, BERRIES, actor)
     run_id = begun(ada_api)
