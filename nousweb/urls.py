@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from nousweb.api import api
 from nousweb.console.api_reference.views import api_operation, api_reference
@@ -21,6 +22,8 @@ urlpatterns = [
     path("api/", api.urls),
     path("mcp", mcp),
     path("", include("nousweb.oauth.urls")),
+    # The admin's own page would let guess the old password without end, and lose sight of the session.
+    path("admin/password_change/", RedirectView.as_view(pattern_name="account")),
     path("admin/", admin.site.urls),
     path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),

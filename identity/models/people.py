@@ -41,7 +41,8 @@ class Invitation(models.Model):
         ordering = ["-created_at", "-id"]
 
     def __str__(self) -> str:
-        return f"Invitation of {self.note}" if self.note else f"Invitation for the role {self.role}"
+        # Without the note: the audit trail carries this, and more people read that than the note is for.
+        return f"Invitation for the role {self.role}"
 
     def get_absolute_url(self) -> str:
         return reverse("people")

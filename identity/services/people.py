@@ -8,11 +8,12 @@ import hashlib
 import secrets
 from datetime import timedelta
 
+from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from identity.models import Invitation, SignIn
@@ -20,7 +21,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
-from nousweb.lib.lookalikes import lookalike_fold
+from nousweb.lib.lookalikes import name_skeletons
 from nousweb.lib.validation import text_check, visible_text, visible_text_check, whole_check
 
 MAX_NOTE_CHARACTERS = 200
@@ -28,6 +29,7 @@ MAX_NAME_CHARACTERS = 150
 MAX_INVITATION_DAYS = 30
 MAX_BROWSER_CHARACTERS = 200
 SECRET_BYTES = 32
+_NAMES_LOCK = 0x6E616D6573
 
 
 def owner_check(by: Principal) -> None:
@@ -44,7 +46,7 @@ def is_owner(by: Principal) -> bool:
 def invitation_create(*, role: str, note: str = "", days: int = 7, by: Principal) -> tuple[Invitation, str]:
     """Make an invitation that holds for `days` (1 to 30); returns it with its secret, which cannot be had again.
 
-    `note` says for whom it is. Raises Invalid, NotAllowed.
+    `note` says for whom it is, to owners alone: it stays out of the audit trail. Raises Invalid, NotAllowed.
     """
     owner_check(by)
     _role_check(role)
@@ -63,7 +65,7 @@ def invitation_create(*, role: str, note: str = "", days: int = 7, by: Principal
         action="invitation.create",
         target=invitation,
         agent=None,
-        after={"role": role, "note": note, "expires_at": invitation.expires_at.isoformat()},
+        after={"role": role, "expires_at": invitation.expires_at.isoformat()},
     )
     return invitation, secret
 
@@ -149,7 +151,7 @@ def person_deactivate(*, person: User, by: Principal) -> User:
         raise Conflict(f"{person.username} is kept out already.")
     person.is_active = False
     person.save(update_fields=["is_active"])
-    _sessions_delete(SignIn.objects.filter(person=person))
+    _sessions_delete(person)
     return person
 
 
@@ -192,7 +194,7 @@ def sessions_end(*, person: User, by: Principal, kept: str = "") -> int:
     """
     if by.user is None or by.user.pk != person.pk:
         owner_check(by)
-    ended = _sessions_delete(SignIn.objects.filter(person=person).exclude(session_key=kept))
+    ended = _sessions_delete(person, kept=kept)
     if ended:
         audit_record(
             by=by, action="user.sessions_end", target=person, agent=None, message=f"{ended} sessions were ended."
@@ -200,10 +202,16 @@ def sessions_end(*, person: User, by: Principal, kept: str = "") -> int:
     return ended
 
 
-def _sessions_delete(sign_ins: QuerySet[SignIn]) -> int:
-    keys = list(sign_ins.values_list("session_key", flat=True))
+def _sessions_delete(person: User, *, kept: str = "") -> int:
+    """Delete the sessions of a person, those from before log-ins were noted included; returns how many."""
+    noted = SignIn.objects.filter(person=person).exclude(session_key=kept)
+    keys = list(noted.values_list("session_key", flat=True))
+    others = Session.objects.filter(expire_date__gt=clock.now()).exclude(session_key=kept)
+    for session in others.exclude(session_key__in=SignIn.objects.values("session_key")).iterator():
+        if session.get_decoded().get(SESSION_KEY) == str(person.pk):
+            keys.append(session.session_key)
     ended = Session.objects.filter(session_key__in=keys).delete()[0]
-    SignIn.objects.filter(session_key__in=keys).delete()
+    noted.delete()
     return ended
 
 
@@ -227,8 +235,11 @@ def _username_check(username: str) -> str:
         raise Invalid(" ".join(error.messages), field="username") from error
     if visible_text(username) != username:
         raise Invalid("A name holds no characters that nobody sees.", field="username")
-    folded = lookalike_fold(username).casefold()
-    if any(lookalike_fold(name).casefold() == folded for name in User.objects.values_list("username", flat=True)):
+    # One at a time: of two names that look alike the second has to find the first.
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_NAMES_LOCK])
+    taken = name_skeletons(username)
+    if any(taken & name_skeletons(name) for name in User.objects.values_list("username", flat=True)):
         raise Invalid("There is an account of this name, or of one that looks like it.", field="username")
     return username
 

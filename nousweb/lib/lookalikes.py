@@ -27,6 +27,8 @@ _LATIN_OF_CYRILLIC = dict(
     zip("асеорхукѕіјԁӏһԛԝвмнтгпАВСЕНІЈКМОРЅТХУԌԚԜ", "aceopxyksijdlhqwbmhtrnABCEHIJKMOPSTXYGQW", strict=True)
 )
 _LATIN_OF_GREEK = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϳαγικνορτυχωϲ", "ABEZHIKMNOPTYXCjayikvoptuxwc", strict=True))
+_AS_LATIN = str.maketrans(_LATIN_OF_CYRILLIC | _LATIN_OF_GREEK | dict(zip("ɑɡıɩ", "agii", strict=True)))
+_DRAWN_ALIKE = str.maketrans("I10", "llo")
 _HOMELY = {latin: letter for letter, latin in _LATIN_OF_CYRILLIC.items()} | _LATIN_OF_CYRILLIC | _LATIN_OF_GREEK
 """What a strange letter passes for: for a Latin one in a Latin word, for a Cyrillic one in a Cyrillic word."""
 _LIKE_LATIN = frozenset(_LATIN_OF_CYRILLIC | _LATIN_OF_GREEK)
@@ -66,6 +68,19 @@ def lookalike_fold(text: str) -> str:
         return text
     usual = _usual_script(text)
     return _WORD.sub(lambda word: _word_fold(word.group(), usual), text)
+
+
+def name_skeletons(name: str) -> frozenset[str]:
+    """What `name` passes for when it stands alone; two names are taken for one another when they share one of these.
+
+    A name is one word and often short, so that nothing around it tells its script: every letter counts as the Latin one
+    that it looks like, besides those that many typefaces draw alike, such as I, l and 1.
+    """
+    # Before, too: composing turns some letters into ones that look otherwise.
+    composed = unicodedata.normalize("NFKC", name.translate(_AS_LATIN))
+    passing = (composed.translate(_AS_LATIN), composed.casefold().translate(_AS_LATIN))
+    drawn = (one.translate(_DRAWN_ALIKE).casefold() for one in passing)
+    return frozenset(one.replace("rn", "m").replace("vv", "w") for one in drawn)
 
 
 def _word_fold(word: str, usual: str) -> str:

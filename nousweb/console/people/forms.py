@@ -3,7 +3,10 @@
 from typing import Any
 
 from django import forms
+from django.contrib.auth import authenticate
+from django.contrib.auth.forms import PasswordChangeForm
 from django.contrib.auth.password_validation import password_validators_help_texts
+from django.http import HttpRequest
 
 from identity.models import Invitation
 from identity.services.people import MAX_INVITATION_DAYS, MAX_NOTE_CHARACTERS
@@ -53,4 +56,19 @@ class AcceptForm(forms.Form):
         given = super().clean() or {}
         if given.get("password") and given.get("again") and given["password"] != given["again"]:
             self.add_error("again", "The two passwords differ.")
+        return given
+
+
+class OwnPasswordForm(PasswordChangeForm):
+    """A new password for whoever is signed in. Guessing the old one counts as guessing at the log-in, and locks alike:
+    a session that was left open must not become a password."""
+
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.request = request
+
+    def clean_old_password(self) -> str:
+        given: str = self.cleaned_data["old_password"]
+        if authenticate(self.request, username=self.user.get_username(), password=given) is None:
+            raise forms.ValidationError(self.error_messages["password_incorrect"], code="password_incorrect")
         return given

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
-from django.contrib.auth.forms import PasswordChangeForm
 from django.contrib.auth.models import User
 from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
@@ -33,7 +32,7 @@ from nousweb.access.roles import role_of
 from nousweb.access.sign_ins import sign_in_note
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import form_refuse, principal_of
-from nousweb.console.people.forms import AcceptForm, InvitationForm, RoleForm
+from nousweb.console.people.forms import AcceptForm, InvitationForm, OwnPasswordForm, RoleForm
 from nousweb.lib.errors import Conflict, Invalid
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -145,7 +144,7 @@ def account(request: HttpRequest) -> HttpResponse:
     """One's own account: the password, and where one is signed in. A POST changes the password."""
     user = request.user
     assert isinstance(user, User)  # noqa: S101
-    form: Any = PasswordChangeForm(user, _posted(request))
+    form = OwnPasswordForm(request, user, _posted(request))
     if request.method == "POST" and form.is_valid():
         form.save()
         # Every other session ends with the old password; this one goes on under a new key.

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from identity.models import AuditEvent, Invitation
+from identity.models import AuditEvent, Invitation, SignIn
 from identity.principal import Principal
 from identity.services.people import (
     invitation_accept,
@@ -52,8 +52,8 @@ def test_invited_person_makes_one_account_and_is_in(owner):
     assert guest.get("/people/").status_code == 403
     assert Client().get(path).status_code == 404
     assert Client().post(path, {**NEW, "username": "dora2"}).status_code == 404
-    actions = set(AuditEvent.objects.filter(object_label__contains="Dora").values_list("action", flat=True))
-    assert actions == {"invitation.create", "invitation.accept"}
+    trail = AuditEvent.objects.filter(object_type="invitation", object_label="Invitation for the role Reviewer")
+    assert set(trail.values_list("action", flat=True)) == {"invitation.create", "invitation.accept"}
     assert AuditEvent.objects.filter(action="user.roles", object_id=str(dora.pk)).exists()
     secret = path.rstrip("/").rsplit("/", 1)[1]
     assert secret not in str(list(Invitation.objects.values())) + str(list(AuditEvent.objects.values()))
@@ -72,6 +72,60 @@ def test_invitation_with_a_bad_account_changes_nothing(owner, alice):
         assert answer.status_code == 422, body
     assert User.objects.count() == 2
     assert Invitation.objects.open().count() == 1
+
+
+def test_note_of_an_invitation_is_for_owners_alone(owner, alice):
+    browser(owner).post("/people/", {"role": "Reviewer", "note": "zanzibar@example.org", "days": "7"})
+    invitation = Invitation.objects.get()
+    invitation_revoke(invitation=invitation, by=Principal.of_user(owner))
+    trail = AuditEvent.objects.filter(object_type="invitation")
+    assert trail.count() == 2
+    assert "zanzibar" not in str(list(trail.values()))
+    reader = browser(alice)
+    assert "zanzibar" not in markup(reader.get("/audit/"))
+    assert "zanzibar" in markup(browser(owner).get("/people/"))
+
+
+@pytest.mark.parametrize(
+    ("there", "new"),
+    [
+        ("max", "\u043c\u0430\u0445"), ("pepe", "\u0440\u0435\u0440\u0435"), ("paul", "pauI"), ("paul", "pau1"),
+        ("Ian", "lan"), ("bob", "b0b"), ("anna", "\uff41nna"), ("anna", "\u0251nna"), ("amo", "arno"),
+        ("coco", "\u03f2\u03bfco"), ("\u043c\u0430\u0445", "MAX"), ("Dora", "dORA"),
+    ],
+)  # fmt: skip
+def test_account_that_looks_like_another_is_not_made(owner, there, new):
+    by = Principal.of_user(owner)
+    make_person(there, "Viewer")
+    with pytest.raises(Invalid, match="looks like it"):
+        invitation_accept(secret=invitation_create(role="Viewer", by=by)[1], username=new, password=NEW["password"])
+
+
+def test_account_of_another_script_is_made_where_nobody_looks_like_it(owner):
+    by = Principal.of_user(owner)
+    for name in ("\u0430\u043d\u043d\u0430", "max", "maja", "Ian", "ola", "\u540d\u524d"):
+        secret = invitation_create(role="Viewer", by=by)[1]
+        assert invitation_accept(secret=secret, username=name, password=NEW["password"]).username == name
+
+
+@pytest.mark.django_db(transaction=True)
+def test_names_that_look_alike_taken_at_once_make_one_account(transactional_db):
+    by = Principal.of_user(User.objects.create_superuser("olga", password=PASSWORD))
+    names = ("dora", "dora", "d0ra", "DORA")
+    secrets = [invitation_create(role="Viewer", by=by)[1] for _ in names]
+
+    def accept(place):
+        try:
+            return invitation_accept(secret=secrets[place], username=names[place], password=NEW["password"]).username
+        except Invalid:
+            return None
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(accept, range(4)))
+    assert len([name for name in made if name]) == 1
+    assert User.objects.count() == 2
 
 
 def test_invitation_ends_by_time_and_by_being_taken_back(owner):
@@ -193,6 +247,39 @@ def test_own_password_is_changed_and_ends_the_other_sessions(db):
     assert there.get("/").status_code == 302
     assert sessions_of(dora).count() == 1
     assert AuditEvent.objects.filter(action="user.password", object_id=str(dora.pk)).exists()
+
+
+def test_guessing_the_old_password_locks_as_the_log_in_does(db):
+    dora = make_person("dora", "Viewer")
+    here = browser(dora)
+    new = {"new_password1": NEW["password"], "new_password2": NEW["password"]}
+    tried = [here.post("/account/", {**new, "old_password": f"wrong {place}"}).status_code for place in range(6)]
+    assert tried == [422] * 4 + [429] * 2
+    assert here.post("/account/", {**new, "old_password": PASSWORD}).status_code == 429
+    assert User.objects.get(pk=dora.pk).check_password(PASSWORD)
+    assert AuditEvent.objects.filter(action="login.lock", object_id=str(dora.pk)).count() == 1
+    assert here.get("/").status_code == 200
+
+
+def test_admin_changes_no_password(owner):
+    client = browser(owner)
+    for answer in (client.get("/admin/password_change/"), client.post("/admin/password_change/", {})):
+        assert (answer.status_code, answer["Location"]) == (302, "/account/")
+
+
+def test_session_that_was_never_noted_ends_with_the_others(owner):
+    dora = make_person("dora", "Viewer")
+    old, other = browser(dora), browser(owner)
+    # As of before log-ins were noted.
+    SignIn.objects.all().delete()
+    client = browser(owner)
+    client.post(f"/people/{dora.pk}/deactivate/")
+    client.post(f"/people/{dora.pk}/reactivate/")
+    assert old.get("/account/").status_code == 302
+    assert other.get("/account/").status_code == 200, "nobody else's session ends"
+    client.post("/account/sign-out-elsewhere/")
+    assert other.get("/account/").status_code == 302
+    assert client.get("/account/").status_code == 200
 
 
 def test_other_sessions_are_ended_by_oneself(db):
