@@ -4,7 +4,6 @@ Only owners (Django's superusers) manage people. No role holds a right over acco
 could be two people where four eyes are asked for. Changes of an account are recorded by `identity.services.accounts`.
 """
 
-import hashlib
 import secrets
 from datetime import timedelta
 
@@ -19,6 +18,7 @@ from django.db.models import QuerySet
 from identity.models import Invitation, SignIn
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.tokens import secret_digest
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from nousweb.lib.lookalikes import name_skeletons
@@ -54,7 +54,7 @@ def invitation_create(*, role: str, note: str = "", days: int = 7, by: Principal
     whole_check("days", days, 1, MAX_INVITATION_DAYS)
     secret = secrets.token_urlsafe(SECRET_BYTES)
     invitation = Invitation.objects.create(
-        digest=_digest(secret),
+        digest=secret_digest(secret),
         role=role,
         note=note,
         created_by=by.name,
@@ -84,7 +84,7 @@ def invitation_revoke(*, invitation: Invitation, by: Principal) -> Invitation:
 
 def invitation_find(secret: str) -> Invitation:
     """The open invitation that a link names. Raises NotFound, which says the same of every other secret."""
-    found = Invitation.objects.open().filter(digest=_digest(secret)).first()
+    found = Invitation.objects.open().filter(digest=secret_digest(secret)).first()
     if found is None:
         raise NotFound("This invitation was used, taken back, or is past its time. Ask for a new one.")
     return found
@@ -247,7 +247,3 @@ def _username_check(username: str) -> str:
 def _role_check(role: str) -> None:
     if role != Invitation.OWNER and not Group.objects.filter(name=role).exists():
         raise Invalid(f"There is no role {role[:60]!r}.", field="role")
-
-
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()

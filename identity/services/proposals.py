@@ -1,4 +1,5 @@
-"""Every way in which an identity changes: propose, approve, reject, withdraw, roll back, undo, expire.
+"""Every way in which an identity changes: propose, approve, reject, withdraw, roll back, expire; what
+is taken back after the fact stands in `identity.services.proposal_undo`.
 
 Each service that may change an identity locks the agent's row first, so that decisions about one agent happen one
 after another, and leaves its audit record in the same transaction. The subconscious changes none, and takes no lock
@@ -13,12 +14,11 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion, Persona
+from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
 from identity.policy.sections import change_risk, section_check
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.change_feed import change_record
-from identity.services.four_eyes import approval_check, waits
+from identity.services.four_eyes import approval_check
 from identity.services.guardrails import guardrail_decide, remark_check, text_check
 from identity.services.proposal_limits import (
     daily_cap_check,
@@ -27,13 +27,13 @@ from identity.services.proposal_limits import (
     proposing_lock,
     rejection_check,
 )
+from identity.services.proposal_records import REVIEW, decision_save, pending_check, proposal_lock, status_audit
 from identity.services.versions import agent_lock, base_check, version_activate, version_current
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from nousweb.lib.textmerge import merge_texts
 
 Status = ChangeProposal.Status
-REVIEW = "identity.review_changeproposal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def identity_propose(
         action="identity.rollback" if restores else "identity.update",
     )
     if by.is_person:
-        _decide(proposal, Status.APPROVED, by, version=version)
+        decision_save(proposal, Status.APPROVED, by, version=version)
     else:
         proposal.status, proposal.version, proposal.self_applied = Status.APPLIED, version, True
         proposal.save(update_fields=["status", "version", "self_applied"])
@@ -178,8 +178,8 @@ def proposal_approve(
     but theirs. Raises Conflict when it is no longer pending, StaleBase when the section has moved on.
     """
     comment = remark_check(comment, field="comment")
-    agent, proposal = _lock(proposal, by)
-    _pending_check(proposal)
+    agent, proposal = proposal_lock(proposal, by)
+    pending_check(proposal)
     approval_check(proposal, by, edits=content is not None)
     merged = _merge(agent, proposal, base_version) if merge and content is None else None
     if merged is not None and base_version is None:
@@ -210,7 +210,7 @@ def proposal_approve(
     )
     # Of a merged text, too, the version says what became current.
     proposal.edited = wished != proposal.content
-    _decide(proposal, Status.APPROVED, by, comment=comment, version=version, batch=batch)
+    decision_save(proposal, Status.APPROVED, by, comment=comment, version=version, batch=batch)
     return version
 
 
@@ -219,10 +219,10 @@ def proposal_reject(
     *, proposal: ChangeProposal, by: Principal, comment: str = "", batch: UUID | None = None
 ) -> ChangeProposal:
     """Turn a pending proposal down; the comment tells its author why."""
-    agent, proposal = _lock(proposal, by)
-    _pending_check(proposal)
-    _decide(proposal, Status.REJECTED, by, comment=comment, batch=batch)
-    _audit_status(proposal, agent, by, "proposal.reject", Status.PENDING, comment)
+    agent, proposal = proposal_lock(proposal, by)
+    pending_check(proposal)
+    decision_save(proposal, Status.REJECTED, by, comment=comment, batch=batch)
+    status_audit(proposal, agent, by, "proposal.reject", Status.PENDING, comment)
     return proposal
 
 
@@ -231,31 +231,13 @@ def proposal_keep(
     *, proposal: ChangeProposal, by: Principal, comment: str = "", batch: UUID | None = None
 ) -> ChangeProposal:
     """Confirm, after the fact, a change that the guardrails let the agent apply itself."""
-    agent, proposal = _lock(proposal, by)
+    agent, proposal = proposal_lock(proposal, by)
     approval_check(proposal, by, edits=False)
     if proposal.status != Status.APPLIED:
         raise Conflict(f"This change is {proposal.get_status_display().lower()}; there is nothing to keep.")
-    _decide(proposal, Status.APPROVED, by, comment=comment, version=proposal.version, batch=batch)
-    _audit_status(proposal, agent, by, "proposal.keep", Status.APPLIED, comment)
+    decision_save(proposal, Status.APPROVED, by, comment=comment, version=proposal.version, batch=batch)
+    status_audit(proposal, agent, by, "proposal.keep", Status.APPLIED, comment)
     return proposal
-
-
-@transaction.atomic
-def proposal_revert(*, proposal: ChangeProposal, by: Principal, comment: str = "") -> IdentityVersion | None:
-    """Take back, after the fact, a change that the agent applied itself: a new version restores the old text.
-
-    With four eyes that is proposed, the change stays until another person agrees, and there is no version yet.
-    """
-    comment = remark_check(comment, field="comment")
-    agent, proposal = _lock(proposal, by)
-    if proposal.status != Status.APPLIED:
-        raise Conflict(f"This change is {proposal.get_status_display().lower()}; it cannot be reverted here.")
-    if waits(by):
-        _restore_propose(agent, proposal, by, comment)
-        return None
-    version = _restore_before(agent, proposal, by, action="proposal.revert", message=comment)
-    _decide(proposal, Status.REVERTED, by, comment=comment, version=proposal.version)
-    return version
 
 
 @transaction.atomic
@@ -267,53 +249,10 @@ def proposal_withdraw(*, proposal: ChangeProposal, by: Principal) -> ChangePropo
     ours = proposal.author_kind == by.kind and proposal.persona == by.persona
     if not ours or (by.is_person and proposal.author_id != by.id):
         raise NotAllowed("Only whoever proposed a change can withdraw it.")
-    _pending_check(proposal)
+    pending_check(proposal)
     proposal.status, proposal.decided_at = Status.WITHDRAWN, clock.now()
     proposal.save(update_fields=["status", "decided_at"])
-    _audit_status(proposal, agent, by, "proposal.withdraw", Status.PENDING, "")
-    return proposal
-
-
-@transaction.atomic
-def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
-    """Take back a decision: the proposal waits again.
-
-    An approval can be undone while nothing came after it; its text is replaced by a new version that
-    restores the one before. What a person applied directly, as a rollback, never waited, and does not wait after its
-    undo either: it is reverted. A rejection can always be undone, and so can keeping what an agent applied
-    itself, which waits to be looked over again and stays in force.
-
-    With four eyes an approval is not undone by one person, whoever gave it: the text before is proposed, the approved
-    one stays current until another person agrees, and that new proposal is returned.
-    """
-    agent, proposal = _lock(proposal, by)
-    if proposal.status == Status.REJECTED:
-        proposal.status = Status.PENDING
-        _audit_status(proposal, agent, by, "proposal.undo", Status.REJECTED, "")
-    elif proposal.status == Status.APPROVED and proposal.self_applied:
-        proposal.status = Status.APPLIED
-        _audit_status(proposal, agent, by, "proposal.undo", Status.APPROVED, "Undo of a look over.")
-    elif proposal.status == Status.APPROVED and waits(by):
-        return _restore_propose(agent, proposal, by, "")
-    elif proposal.status == Status.APPROVED:
-        waited = AuditEvent.objects.of_object("changeproposal", proposal.pk).filter(action="proposal.create").exists()
-        undone = "an approval" if waited else "a rollback" if proposal.restores_id else "a change"
-        restored = _restore_before(agent, proposal, by, action="proposal.undo", message=f"Undo of {undone}.")
-        if not waited:
-            _decide(proposal, Status.REVERTED, by, comment=proposal.comment, version=proposal.version)
-            return proposal
-        if not proposal.edited:
-            # A text that was merged or edited says what it changes only beside the one it was written on.
-            proposal.base_version = restored.version
-        proposal.status, proposal.version, proposal.edited = Status.PENDING, None, False
-    else:
-        raise Conflict(f"This proposal is {proposal.get_status_display().lower()}; there is nothing to undo.")
-    proposal.reviewer_id = proposal.reviewer_name = proposal.comment = ""
-    proposal.decided_at = proposal.batch = None
-    # What waits again must get a chance to be seen before it expires.
-    proposal.expires_at = max(proposal.expires_at, clock.now() + timedelta(days=1))
-    proposal.save()
-    _tell("proposal.reopened", proposal)
+    status_audit(proposal, agent, by, "proposal.withdraw", Status.PENDING, "")
     return proposal
 
 
@@ -333,7 +272,7 @@ def proposals_expire(*, by: Principal, now: datetime | None = None) -> int:
     for proposal in expired:
         proposal.status, proposal.decided_at = Status.EXPIRED, now
         proposal.save(update_fields=["status", "decided_at"])
-        _audit_status(proposal, proposal.agent, by, "proposal.expire", Status.PENDING, "Nobody decided in time.")
+        status_audit(proposal, proposal.agent, by, "proposal.expire", Status.PENDING, "Nobody decided in time.")
     return len(expired)
 
 
@@ -341,22 +280,6 @@ def proposals_batch(batch: UUID, by: Principal) -> Iterable[ChangeProposal]:
     """Those that `by` may see of the proposals decided in one bulk action, latest first, the order of undoing."""
     decided = ChangeProposal.objects.seen_by(by).filter(batch=batch)
     return decided.select_related("agent", "version").order_by("-decided_at")
-
-
-def _lock(proposal: ChangeProposal, by: Principal) -> tuple[Agent, ChangeProposal]:
-    """The agent and the proposal, locked. Raises NotFound for what is gone, or of a persona that `by` may not see."""
-    by.require(REVIEW, proposal.agent)
-    agent = agent_lock(proposal.agent)
-    locked = (
-        ChangeProposal.objects.seen_by(by)
-        .select_for_update(of=("self",))
-        .select_related("version__previous", "restores")
-        .filter(pk=proposal.pk)
-        .first()
-    )
-    if locked is None:
-        raise NotFound("There is no such proposal.")
-    return agent, locked
 
 
 def _merge(agent: Agent, proposal: ChangeProposal, base_version: int | None) -> str | None:
@@ -374,110 +297,3 @@ def _merge(agent: Agent, proposal: ChangeProposal, base_version: int | None) -> 
     if text is None:
         base_check(agent=agent, section=proposal.section, base_version=proposal.base_version, yours=proposal.content)
     return text
-
-
-def _pending_check(proposal: ChangeProposal) -> None:
-    if proposal.status != Status.PENDING:
-        who = f" by {proposal.reviewer_name}" if proposal.reviewer_name else ""
-        raise Conflict(
-            f"This proposal is already {proposal.get_status_display().lower()}{who}.", status=proposal.status
-        )
-    if proposal.expires_at <= clock.now():
-        raise Conflict("This proposal has expired.", status=Status.EXPIRED)
-
-
-def _decide(
-    proposal: ChangeProposal,
-    status: ChangeProposal.Status,
-    by: Principal,
-    *,
-    comment: str = "",
-    version: IdentityVersion | None = None,
-    batch: UUID | None = None,
-) -> None:
-    proposal.status = status
-    proposal.reviewer_id, proposal.reviewer_name = by.id, by.name
-    proposal.comment, proposal.batch = remark_check(comment, field="comment"), batch
-    proposal.version = version
-    proposal.decided_at = clock.now()
-    proposal.save()
-    _tell("proposal.decided", proposal, status=str(status))
-
-
-def _tell(kind: str, proposal: ChangeProposal, **details: str) -> None:
-    change_record(
-        kind=kind,
-        agent=proposal.agent,
-        persona=proposal.persona,
-        object_type="changeproposal",
-        object_id=proposal.pk,
-        details={"section": proposal.section} | details,
-    )
-
-
-def _restore_before(
-    agent: Agent, proposal: ChangeProposal, by: Principal, *, action: str, message: str
-) -> IdentityVersion:
-    """Write a new version with the text from before `proposal` was applied, if nothing came after it."""
-    current, before = _applied(agent, proposal)
-    return version_activate(
-        agent=agent,
-        section=proposal.section,
-        content=before.content if before else "",
-        reason=f"Restores version {before.version}." if before else "Restores the empty section.",
-        by=by,
-        current=current,
-        restores=before,
-        action=action,
-        message=message,
-    )
-
-
-def _restore_propose(agent: Agent, proposal: ChangeProposal, by: Principal, comment: str) -> ChangeProposal:
-    """Propose the text from before `proposal` was applied. Raises Conflict where that waits already."""
-    current, before = _applied(agent, proposal)
-    content = before.content if before else ""
-    same = ChangeProposal.objects.pending().filter(
-        agent=agent, section=proposal.section, base_version=current.version, content=content
-    )
-    if same.exists():
-        raise Conflict(
-            "Four eyes: it is proposed already to restore the text before; another person must approve that."
-        )
-    restored = f"Restores version {before.version}." if before else "Restores the empty section."
-    result = identity_propose(
-        agent=agent,
-        section=proposal.section,
-        content=content,
-        reason=comment or restored,
-        base_version=current.version,
-        by=by,
-        restores=before,
-    )
-    if result.proposal is None:
-        raise Conflict("The text before is the one that is current.")
-    return result.proposal
-
-
-def _applied(agent: Agent, proposal: ChangeProposal) -> tuple[IdentityVersion, IdentityVersion | None]:
-    """The version that `proposal` led to and the one before. Raises Conflict when it is no longer the current one."""
-    applied = proposal.version
-    current = version_current(agent, proposal.section)
-    # What restored its text, as the undo of a later one does, has left nothing after it.
-    if applied is None or current is None or applied.pk not in (current.pk, current.restores_id):
-        raise Conflict(f"{proposal.get_section_display()} has changed since; roll back from its history instead.")
-    return current, applied.previous
-
-
-def _audit_status(
-    proposal: ChangeProposal, agent: Agent, by: Principal, action: str, before: str, message: str
-) -> None:
-    audit_record(
-        by=by,
-        action=action,
-        target=proposal,
-        agent=agent,
-        before={"status": str(before)},
-        after={"status": str(proposal.status)},
-        message=message,
-    )

@@ -9,14 +9,13 @@ from django.utils import timezone
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.services.agents import agent_create, agent_update
+from identity.services.proposal_undo import proposal_revert, proposal_undo
 from identity.services.proposals import (
     identity_propose,
     identity_rollback,
     proposal_approve,
     proposal_keep,
     proposal_reject,
-    proposal_revert,
-    proposal_undo,
     proposal_withdraw,
     proposals_expire,
 )
@@ -224,7 +223,7 @@ def test_audit_of_a_failed_mutation_is_no_record(world, monkeypatch):
     def fail(**kwargs):
         raise RuntimeError("the trail is broken")
 
-    monkeypatch.setattr("identity.services.proposals.audit_record", fail)
+    monkeypatch.setattr("identity.services.proposal_records.audit_record", fail)
     with pytest.raises(RuntimeError):
         proposal_reject(proposal=world.pending, by=world.by)
     world.pending.refresh_from_db()

@@ -11,7 +11,8 @@ from django.db.models import F
 from identity.models import ChangeProposal
 from identity.policy.sections import MAX_PENDING_PROPOSALS_PER_TOKEN, MAX_PROPOSALS_PER_TOKEN_AND_DAY, REJECTION_STANDS
 from identity.principal import Principal
-from identity.services.proposals import identity_propose, proposal_reject, proposal_revert, proposal_undo
+from identity.services.proposal_undo import proposal_revert, proposal_undo
+from identity.services.proposals import identity_propose, proposal_reject
 from identity.services.tokens import token_create
 from tests.api.problems import assert_problem
 

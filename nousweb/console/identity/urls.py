@@ -2,7 +2,18 @@
 
 from django.urls import path
 
-from nousweb.console.identity.views import agents, audit, changes, connect, identity, oauth, review, tokens, webhooks
+from nousweb.console.identity.views import (
+    agents,
+    audit,
+    changes,
+    connect,
+    identity,
+    oauth,
+    proposals,
+    review,
+    tokens,
+    webhooks,
+)
 
 urlpatterns = [
     path("agents/", agents.agents, name="agents"),
@@ -32,9 +43,9 @@ urlpatterns = [
     path("review/", review.review, name="review"),
     path("review/decide/", review.review_bulk, name="review_bulk"),
     path("review/undo/<uuid:batch>/", review.review_batch_undo, name="review_batch_undo"),
-    path("review/<uuid:pk>/", review.proposal, name="proposal"),
-    path("review/<uuid:pk>/preview/", review.proposal_preview, name="proposal_preview"),
-    path("review/<uuid:pk>/undo/", review.proposal_undo_view, name="proposal_undo"),
+    path("review/<uuid:pk>/", proposals.proposal, name="proposal"),
+    path("review/<uuid:pk>/preview/", proposals.proposal_preview, name="proposal_preview"),
+    path("review/<uuid:pk>/undo/", proposals.proposal_undo_view, name="proposal_undo"),
     path("audit/", audit.audit, name="audit"),
     path("audit/<int:pk>/", audit.audit_event, name="audit_event"),
 ]

@@ -25,7 +25,8 @@ from identity.selectors import (
     version_get,
 )
 from identity.services.guardrails import guardrail_decide, text_check
-from identity.services.proposals import REVIEW, ChangeResult, identity_propose, identity_rollback
+from identity.services.proposal_records import REVIEW
+from identity.services.proposals import ChangeResult, identity_propose, identity_rollback
 from identity.services.versions import StaleBase, version_current
 from nousweb.console.common.charts import stacked_bar
 from nousweb.console.common.pagination import page_of, query_without

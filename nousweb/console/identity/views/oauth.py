@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.db.models import Count, Max, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 from oauthlib.common import Request, add_params_to_uri
@@ -125,7 +126,7 @@ def clients(request: HttpRequest) -> HttpResponse:
             try:
                 made = oauth_client_create(**form.cleaned_data, by=by)
                 messages.success(request, f"Made {made.name}. Give it its client id.")
-                return redirect("/clients/?" + urlencode({"made": made.client_id}))
+                return redirect(reverse("oauth_clients") + "?" + urlencode({"made": made.client_id}))
             except Invalid as error:
                 form_refuse(form, error)
     held = Q(tokens__revoked_at__isnull=True)

@@ -1,0 +1,121 @@
+"""What the queue and the page of one proposal share: what they load, their decisions, and the offer to undo one."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from context.what_if.identity_delivery import IdentityDelivery
+from context.what_if.scenarios import proposal_overrides
+from identity.models import ChangeProposal
+from identity.principal import Principal
+from identity.services.proposal_records import REVIEW
+from identity.services.proposal_undo import proposal_revert
+from identity.services.proposals import (
+    proposal_approve,
+    proposal_keep,
+    proposal_reject,
+    proposal_withdraw,
+)
+from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, review_title, with_texts
+from nousweb.lib.errors import NotFound
+
+Status = ChangeProposal.Status
+ANOTHER_MUST_APPROVE = "Four eyes: another person must approve."
+UNDOABLE = (Status.APPROVED, Status.REJECTED)
+
+
+def item_get(pk: UUID, by: Principal) -> ReviewItem:
+    found = with_texts(ChangeProposal.objects.seen_by(by).filter(pk=pk)).first()
+    if found is None:
+        raise NotFound("There is no such proposal.")
+    return ReviewItem(found)
+
+
+def with_shortfalls(items: list[ReviewItem], by: Principal) -> list[ReviewItem]:
+    """What prompts would leave out of the identity were each that waits approved; read together for all agents."""
+    waiting = [item for item in items if item.is_pending]
+    agents = {item.proposal.agent_id: item.proposal.agent for item in waiting}
+    deliveries = IdentityDelivery.load_each(list(agents.values()), by) if agents else {}
+    for item in waiting:
+        item.shortfall = deliveries[item.proposal.agent_id].shortfall(proposal_overrides(item.proposal))
+    return items
+
+
+def proposal_decide(
+    action: str,
+    item: ReviewItem,
+    by: Principal,
+    comment: str,
+    batch: UUID | None,
+    content: str | None = None,
+    base_version: int | None = None,
+    *,
+    merge: bool = False,
+) -> Any:
+    target = item.proposal
+    decisions: dict[str, Callable[[], Any]] = {
+        "approve": lambda: proposal_approve(
+            proposal=target,
+            by=by,
+            comment=comment,
+            content=content,
+            base_version=item.read_version if base_version is None else base_version,
+            batch=batch,
+            merge=merge,
+        ),
+        "reject": lambda: proposal_reject(proposal=target, by=by, comment=comment, batch=batch),
+        "keep": lambda: proposal_keep(proposal=target, by=by, comment=comment, batch=batch),
+    }
+    if batch is None:
+        decisions |= {
+            "revert": lambda: proposal_revert(proposal=target, by=by, comment=comment),
+            "withdraw": lambda: proposal_withdraw(proposal=target, by=by),
+        }
+    if action not in decisions:
+        raise NotFound("There is no such decision.")
+    return decisions[action]()
+
+
+def undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
+    """What was just decided, as the address says, and where it can be taken back."""
+    queue, seen = QueueFilter.of(request.GET), ChangeProposal.objects.seen_by(by)
+    done, batch = uuid_of(request.GET.get("done")), uuid_of(request.GET.get("batch"))
+    if batch:
+        decided = list(seen.filter(batch=batch).select_related("agent")[:201])
+        url = reverse("review_batch_undo", args=[batch])
+    elif done:
+        decided = list(seen.filter(pk=done, reviewer_id=by.id).select_related("agent"))
+        decided += seen.filter(pk=done, status=Status.WITHDRAWN).select_related("agent")
+        url = reverse("proposal_undo", args=[done])
+    else:
+        return None
+    if not decided:
+        return None
+    kept = decided[0].self_applied and decided[0].status == Status.APPROVED
+    word = "Kept" if kept else decided[0].get_status_display()
+    what = review_title(decided[0]) if len(decided) == 1 else f"{len(decided)} proposals"
+    return {
+        "word": word,
+        "what": what,
+        "url": f"{url}?{queue.query()}" if by.may(REVIEW) and decided[0].status in UNDOABLE else "",
+        "many": len(decided) > 1,
+    }
+
+
+def queue_url(queue: QueueFilter, **extra: str) -> str:
+    query = queue.query(**extra)
+    return f"{reverse('review')}?{query}" if query else reverse("review")
+
+
+def uuid_of(value: str | None) -> UUID | None:
+    try:
+        return UUID(value) if value else None
+    except ValueError:
+        return None
+
+
+def version_of(value: str | None) -> int | None:
+    return int(value) if value and value.isascii() and value.isdigit() and len(value) < 10 else None

@@ -1,0 +1,179 @@
+"""One proposal: everything that a decision needs, and the decision."""
+
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from identity.models import AuditEvent, ChangeProposal
+from identity.principal import Principal
+from identity.services.four_eyes import approval_barred
+from identity.services.proposal_records import REVIEW
+from identity.services.proposal_undo import proposal_undo
+from identity.services.versions import StaleBase
+from nousweb.console.common.requests import layout_of, principal_of
+from nousweb.console.identity.review_decisions import (
+    ANOTHER_MUST_APPROVE,
+    item_get,
+    proposal_decide,
+    queue_url,
+    undo_offer,
+    version_of,
+    with_shortfalls,
+)
+from nousweb.console.identity.review_queue import QueueFilter, ReviewItem
+from nousweb.lib.errors import Conflict, DomainError
+from nousweb.lib.textdiff import diff_texts
+from nousweb.lib.token_estimate import estimate_tokens
+
+Status = ChangeProposal.Status
+VIEW = "identity.view_changeproposal"
+DONE = {
+    "approve": ("Approved", Status.APPROVED),
+    "keep": ("Kept", Status.APPROVED),
+    "reject": ("Rejected", Status.REJECTED),
+    "revert": ("Reverted", Status.REVERTED),
+    "withdraw": ("Withdrew", Status.WITHDRAWN),
+}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """One proposal, with everything that a decision needs; its form comes back here, so that no refusal stands at an
+    address that cannot be opened again."""
+    by = principal_of(request)
+    by.require(VIEW)
+    if request.method == "POST":
+        return _decision_take(request, pk, by)
+    return _proposal_page(request, item_get(pk, by), by)
+
+
+@require_POST
+def proposal_preview(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The difference that the text in the editor would make, while it is typed."""
+    by = principal_of(request)
+    by.require(VIEW)
+    item = item_get(pk, by)
+    return render(
+        request,
+        "identity/_proposal_edit_diff.html",
+        {"diff": diff_texts(item.current_text, _normal(request.POST.get("content", ""))), "layout": "unified"},
+    )
+
+
+def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpResponse:
+    """Take one decision, then show what is next; a refusal shows the proposal again with what was typed."""
+    item = item_get(pk, by)
+    action = request.POST.get("action", "")
+    comment = request.POST.get("comment", "")
+    content = request.POST.get("content") if action == "approve_edited" else None
+    merge = action == "approve_merged"
+    action = "approve" if action in ("approve_edited", "approve_merged") else action
+    queue = QueueFilter.of(request.GET)
+    place = queue.neighbours(pk, by)
+    try:
+        read = version_of(request.POST.get("base_version"))
+        proposal_decide(action, item, by, comment, None, content, read, merge=merge)
+    except StaleBase as error:
+        return _proposal_page(request, item_get(pk, by), by, refusal=error, typed=content, comment=comment)
+    except Conflict as error:
+        fresh = item_get(pk, by)
+        # A key pressed twice, or a form sent again: it is as this person wanted it.
+        if not (fresh.proposal.reviewer_id == by.id and fresh.proposal.status == DONE[action][1]):
+            return _proposal_page(request, fresh, by, refusal=error, typed=content, comment=comment)
+    except DomainError as error:
+        return _proposal_page(request, item, by, refusal=error, typed=content, comment=comment)
+    following = place.next or (place.first if place.first != pk else None)
+    if following is None:
+        return redirect(queue_url(queue, done=str(pk)))
+    return redirect(f"{reverse('proposal', args=[following])}?{queue.query(done=str(pk))}")
+
+
+@require_POST
+def proposal_undo_view(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Take back the last decision on a proposal and show it again."""
+    by = principal_of(request)
+    by.require(REVIEW)
+    item = item_get(pk, by)
+    try:
+        undone = proposal_undo(proposal=item.proposal, by=by)
+    except Conflict as error:
+        messages.error(request, error.detail)
+        undone = None
+    if undone is not None and undone.status == Status.REVERTED:
+        messages.success(request, f"Took back the change of {item.title}: the text before is in force again.")
+    elif undone is not None and undone.pk == pk:
+        messages.success(request, f"Took back the decision on {item.title}.")
+    elif undone is not None:
+        messages.success(request, f"Proposed to restore the text before, for {item.title}. {ANOTHER_MUST_APPROVE}")
+    return redirect(f"{reverse('proposal', args=[pk])}?{QueueFilter.of(request.GET).query()}")
+
+
+def _proposal_page(
+    request: HttpRequest,
+    item: ReviewItem,
+    by: Principal,
+    *,
+    refusal: DomainError | None = None,
+    typed: str | None = None,
+    comment: str = "",
+) -> HttpResponse:
+    queue = QueueFilter.of(request.GET)
+    target = item.proposal
+    layout = layout_of(request)
+    on_top = item.current_text if item.merged is None else item.merged
+    draft = on_top if item.stale else target.content
+    text = _normal(typed) if typed is not None else draft
+    own = target.author_kind == by.kind and target.author_id == by.id
+    history = AuditEvent.objects.seen_by(by).of_object("changeproposal", target.pk)
+    if target.version_id:
+        history |= AuditEvent.objects.seen_by(by).of_object("identityversion", target.version_id)
+    replaced = item.before if item.merged is None else item.current_text
+    before, after = estimate_tokens(replaced), estimate_tokens(item.wished)
+    undo = undo_offer(request, by)
+    return render(
+        request,
+        "identity/proposal.html",
+        {
+            "item": item,
+            "proposal": target,
+            "queue": queue,
+            "query": queue.query(),
+            "layout": layout,
+            "place": queue.neighbours(target.pk, by),
+            "refusal": refusal,
+            "edit": {
+                "query": queue.query(),
+                "text": text,
+                "is_open": (item.stale and item.merged is None) or typed is not None,
+                "diff": diff_texts(item.current_text, text),
+                "comment": comment,
+                "four_eyes": settings.FOUR_EYES,
+            },
+            "merged_diff": diff_texts(item.current_text, item.merged) if item.merged is not None else None,
+            "tokens": {"before": before, "after": after, "change": after - before},
+            "history": history[:50],
+            "shortfall": with_shortfalls([item], by)[0].shortfall,
+            "may_review": by.may(REVIEW),
+            "undo": undo,
+            "decision": {
+                "query": queue.query(),
+                "may_review": by.may(REVIEW),
+                "own": own,
+                "barred": approval_barred(target, by),
+                "comment": comment,
+                "may_undo": by.may(REVIEW) and item.undoable,
+                "undo": undo,
+            },
+        },
+        status=refusal.status if refusal else 200,
+    )
+
+
+def _normal(text: str) -> str:
+    """Line ends as they are stored: a browser sends its own."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").strip()
