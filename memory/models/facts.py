@@ -19,6 +19,8 @@ from memory.models.subjects import SubjectAlias
 from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, PROFILE_CATEGORIES
 from nousweb.lib import clock
 
+SAME_WORDS = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"
+"""Of two texts the same where their words are, however they are spaced and end; written as an index has it."""
 SUBJECT_NAME = Coalesce("subject_alias__subject__name", "subject")
 """What the registry calls the thing that a fact is about, now; without one what the fact calls it."""
 

@@ -17,6 +17,7 @@ from memory.comparison.compare import Kind, compare_facts
 from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact
+from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import meet
 from memory.persona import PersonaMemory
 from memory.search.result import SearchHit
@@ -45,11 +46,10 @@ class FoundWrong(NamedTuple):
 
 FOUND_WRONG_COLUMNS = FoundWrong._fields
 _FACTS = Fact._meta.db_table
-_SAME = "md5(rtrim(regexp_replace(btrim({}.content), '\\s+', ' ', 'g'), ' .!'))"
-# As the index of the words of active facts has it.
 _NOT_AGAIN = (
     f"NOT EXISTS (SELECT 1 FROM {_FACTS} AS again WHERE again.agent_id = {_FACTS}.agent_id"  # noqa: S608
-    f" AND again.persona = {_FACTS}.persona AND again.active AND {_SAME.format('again')} = {_SAME.format(_FACTS)})"
+    f" AND again.persona = {_FACTS}.persona AND again.active AND {SAME_WORDS.format('again.content')}"
+    f" = {SAME_WORDS.format(f'{_FACTS}.content')})"
 )
 
 

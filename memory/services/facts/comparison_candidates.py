@@ -20,6 +20,7 @@ from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import DEFAULT_MODEL, UNKNOWN, Thresholds, thresholds_of
 from memory.judge.resolution import FactMatch
 from memory.models import Fact
+from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import covers, covers_sql, meet, meets_sql, same_keys
 from memory.persona import VIEWS
 from memory.policy import CATEGORY_PERMISSIONS
@@ -35,8 +36,6 @@ WORD_ROWS = 3_000
 
 REVERSING = frozenset({"negation", "antonym", "quantity"})
 """Differences that turn people's word round even where nothing names what it is about."""
-
-SAME_WORDS = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,10 @@ from memory.comparison.compare import Comparison, Kind, compare_facts
 from memory.embedding.thresholds import UNKNOWN
 from memory.judge.resolution import FactMatch, reasons_of
 from memory.models import Fact, MemoryReview
+from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import meets_sql
 from memory.search.found_wrong import sentence_repeats
-from memory.services.facts.comparison_candidates import SAME_WORDS, Vector, search_table
+from memory.services.facts.comparison_candidates import Vector, search_table
 from memory.services.reviews.opening import review_open
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
 from memory.subjects.mentions import names_subject, subjects_clash

@@ -28,6 +28,7 @@ UNDOABLE = (Status.APPROVED, Status.REJECTED)
 
 
 def item_get(pk: UUID, by: Principal) -> ReviewItem:
+    """The proposal as a reviewer reads it. Raises NotFound."""
     found = with_texts(ChangeProposal.objects.seen_by(by).filter(pk=pk)).first()
     if found is None:
         raise NotFound("There is no such proposal.")
@@ -55,6 +56,10 @@ def proposal_decide(
     *,
     merge: bool = False,
 ) -> Any:
+    """Take the decision that a form names; `batch` is that of a bulk action, which knows fewer decisions.
+
+    Raises NotFound for a decision that there is not, and whatever the service raises.
+    """
     target = item.proposal
     decisions: dict[str, Callable[[], Any]] = {
         "approve": lambda: proposal_approve(
@@ -106,11 +111,13 @@ def undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
 
 
 def queue_url(queue: QueueFilter, **extra: str) -> str:
+    """The address of the queue, with this filter."""
     query = queue.query(**extra)
     return f"{reverse('review')}?{query}" if query else reverse("review")
 
 
 def uuid_of(value: str | None) -> UUID | None:
+    """What an address or a form gives as an id; None where it is none."""
     try:
         return UUID(value) if value else None
     except ValueError:
@@ -118,4 +125,5 @@ def uuid_of(value: str | None) -> UUID | None:
 
 
 def version_of(value: str | None) -> int | None:
+    """What a form gives as the number of a version; None where it is none."""
     return int(value) if value and value.isascii() and value.isdigit() and len(value) < 10 else None
