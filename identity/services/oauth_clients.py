@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import structlog
 from django.db import connection, transaction
 
-from identity.models import OAuthClient
+from identity.models import OAuthClient, OAuthCode
 from identity.policy.oauth import (
     APP_SCHEMES,
     MAX_REDIRECT_URI_CHARACTERS,
@@ -20,7 +20,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.tokens import token_revoke
 from nousweb.lib import clock
-from nousweb.lib.errors import Invalid, TooMany
+from nousweb.lib.errors import Invalid, NotFound, TooMany
 from nousweb.lib.redirect_uris import redirect_place, redirect_uri_problem
 from nousweb.lib.text import is_blank, unapprovable_reason
 
@@ -82,8 +82,15 @@ def oauth_client_create(*, name: str, redirect_uris: Sequence[str], by: Principa
 
 @transaction.atomic
 def oauth_client_delete(*, client: OAuthClient, by: Principal) -> int:
-    """Forget a client and revoke all that it holds; returns how many tokens were revoked."""
+    """Forget a client and revoke all that it holds; returns how many tokens were revoked.
+
+    Raises NotFound where somebody else has just deleted it.
+    """
     by.require("identity.revoke_apitoken")
+    # A token that is being made from a code is waited for, and goes with the others; codes first, as an exchange does.
+    list(OAuthCode.objects.select_for_update(of=("self",)).filter(client=client).order_by("pk"))
+    if OAuthClient.objects.select_for_update().filter(pk=client.pk).first() is None:
+        raise NotFound("There is no such client.")
     tokens = list(client.tokens.filter(revoked_at__isnull=True).select_related("agent"))
     for token in tokens:
         token_revoke(token=token, by=by, message=f"The client {client.name} was deleted.")

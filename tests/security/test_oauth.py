@@ -5,23 +5,32 @@ import base64
 import hashlib
 import json
 import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from html import unescape
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
+from django.db import connection, transaction
 from django.test import Client
 
 from identity.models import ApiToken, AuditEvent, OAuthClient, OAuthCode, OAuthRefreshToken
 from identity.policy import oauth as policy
 from identity.policy.permissions import APPROVING_PERMISSIONS, DEFAULT_SCOPES, PEOPLE_ONLY_PERMISSIONS
 from identity.principal import Principal
-from identity.services.oauth_clients import oauth_client_register, unconnected_clients_purge
-from identity.services.oauth_grants import oauth_purge
+from identity.services.oauth_clients import (
+    oauth_client_create,
+    oauth_client_delete,
+    oauth_client_register,
+    unconnected_clients_purge,
+)
+from identity.services.oauth_grants import oauth_code_claim, oauth_code_exchange, oauth_consent, oauth_purge
 from identity.services.tokens import token_revoke
 from nousweb.lib import clock
-from nousweb.lib.errors import TooMany
+from nousweb.lib.errors import NotFound, TooMany
 from tests.http import browser, signed_in
 
 pytestmark = pytest.mark.django_db
@@ -670,3 +679,47 @@ def test_erasing_the_agent_takes_its_connections(flow, admin, ada, charlie):
     assert mcp(secret).status_code == 401
     assert not OAuthCode.objects.exists()
     assert not OAuthRefreshToken.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_client_deleted_while_it_takes_a_token_leaves_none(transactional_db, ada, charlie):
+    by = Principal.of_user(charlie)
+    client = oauth_client_create(name="Desk", redirect_uris=[REDIRECT], by=by)
+    rights = {"persona": "actor", "scopes": list(DEFAULT_SCOPES), "projects": (), "global_memory": "read"}
+    oauth_consent(
+        code="c",
+        client=client,
+        agent=ada,
+        rights={**rights, "expires_at": None},
+        redirect_uri=REDIRECT,
+        code_challenge=s256(VERIFIER),
+        resource=RESOURCE,
+        by=by,
+    )
+    same, made = OAuthClient.objects.get(), threading.Event()
+
+    def exchange():
+        try:
+            with transaction.atomic():
+                oauth_code_exchange(code=oauth_code_claim(code="c", client=client))
+                made.set()
+                time.sleep(0.5)
+        finally:
+            connection.close()
+
+    def delete():
+        try:
+            made.wait(30)
+            return oauth_client_delete(client=client, by=by)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        taken, deleted = pool.submit(exchange), pool.submit(delete)
+        taken.result()
+        revoked = deleted.result()
+    assert ApiToken.objects.get().revoked_at is not None
+    assert revoked == 1
+    assert not OAuthClient.objects.exists()
+    with pytest.raises(NotFound):
+        oauth_client_delete(client=same, by=by)
