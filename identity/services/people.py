@@ -100,11 +100,7 @@ def invitation_accept(*, secret: str, username: str, password: str) -> User:
     if invitation is None:
         raise NotFound("Somebody else has just used this invitation.")
     person = User(username=_username_check(username))
-    try:
-        validate_password(password, person)
-    except ValidationError as error:
-        raise Invalid(" ".join(error.messages), field="password") from error
-    person.set_password(password)
+    _password_set(person, password)
     person.is_superuser = invitation.role == Invitation.OWNER
     person.save()
     if not person.is_superuser:
@@ -118,6 +114,16 @@ def invitation_accept(*, secret: str, username: str, password: str) -> User:
         agent=None,
         after={"person": person.username, "role": invitation.role},
     )
+    return person
+
+
+@transaction.atomic
+def person_password_set(*, person: User, password: str, by: Principal) -> User:
+    """Give oneself another password. Raises NotAllowed for another person's, Invalid for one that does not do."""
+    if by.user is None or by.user.pk != person.pk:
+        raise NotAllowed("People change their own password only.")
+    _password_set(person, password)
+    person.save(update_fields=["password"])
     return person
 
 
@@ -242,6 +248,15 @@ def _username_check(username: str) -> str:
     if any(taken & name_skeletons(name) for name in User.objects.values_list("username", flat=True)):
         raise Invalid("There is an account of this name, or of one that looks like it.", field="username")
     return username
+
+
+def _password_set(person: User, password: str) -> None:
+    """Set a password that the validators let pass, unsaved."""
+    try:
+        validate_password(password, person)
+    except ValidationError as error:
+        raise Invalid(" ".join(error.messages), field="password") from error
+    person.set_password(password)
 
 
 def _role_check(role: str) -> None:

@@ -23,6 +23,7 @@ from identity.services.people import (
     invitation_revoke,
     owner_check,
     person_deactivate,
+    person_password_set,
     person_reactivate,
     person_role_set,
     sessions_end,
@@ -146,7 +147,7 @@ def account(request: HttpRequest) -> HttpResponse:
     assert isinstance(user, User)  # noqa: S101
     form = OwnPasswordForm(request, user, _posted(request))
     if request.method == "POST" and form.is_valid():
-        form.save()
+        person_password_set(person=user, password=form.cleaned_data["new_password1"], by=principal_of(request))
         # Every other session ends with the old password; this one goes on under a new key.
         update_session_auth_hash(request, user)
         sessions_end(person=user, by=principal_of(request), kept=request.session.session_key or "")
