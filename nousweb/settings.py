@@ -305,8 +305,13 @@ LOGGING = {
             ],
         }
     },
-    "filters": {"outages": {"()": "nousweb.database.outages.OutagesLogged"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+    "filters": {
+        "outages": {"()": "nousweb.database.outages.OutagesLogged"},
+        "address_secrets": {"()": "nousweb.lib.log_secrets.AddressSecretsMasked"},
+    },
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "structured", "filters": ["address_secrets"]}
+    },
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         "django": {"level": LOG_LEVEL},

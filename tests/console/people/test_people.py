@@ -1,5 +1,7 @@
 """People come in by invitation, have one role, see their sessions, and no owner can be the last to go."""
 
+import io
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -126,6 +128,20 @@ def test_names_that_look_alike_taken_at_once_make_one_account(transactional_db):
         made = list(pool.map(accept, range(4)))
     assert len([name for name in made if name]) == 1
     assert User.objects.count() == 2
+
+
+def test_log_does_not_hold_the_link_of_an_invitation(owner):
+    secret = invitation_create(role="Owner", by=Principal.of_user(owner))[1]
+    (handler,) = (one for one in logging.root.handlers if one.get_name() == "stderr")
+    written = io.StringIO()
+    before = handler.setStream(written)
+    try:
+        answer = Client(enforce_csrf_checks=True).post(f"/invitation/{secret}/", NEW)
+    finally:
+        handler.setStream(before)
+    assert answer.status_code == 403
+    assert "/invitation/" in written.getvalue()
+    assert secret not in written.getvalue()
 
 
 def test_invitation_ends_by_time_and_by_being_taken_back(owner):
