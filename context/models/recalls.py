@@ -35,4 +35,4 @@ class ContextRecall(models.Model):
         ordering = ["created_at", "id"]
 
     def __str__(self) -> str:
-        return f"{self.get_action_display()} at {self.created_at:%Y-%m-%d %H:%M}"
+        return f"{self.get_action_display()} at {self.created_at:%Y-%m-%d %H:%M} UTC"
