@@ -343,13 +343,13 @@ def test_impact_is_offered_where_a_fact_is_recategorised(ada, asked, bob, alice)
 @pytest.fixture
 def proposals(ada, actor):
     """Proposals of three sections, and a second one for the first of them."""
-    wishes = [("values", "Truth first."), ("protocols", "Check twice."), ("preferences", "Short answers.")]
+    wishes = [("environment", "A quiet harbour."), ("protocols", "Check twice."), ("preferences", "Short answers.")]
     made = [
         identity_propose(agent=ada, section=name, content=text, by=actor, wait=True).proposal for name, text in wishes
     ]
     return [
         *made,
-        identity_propose(agent=ada, section="values", content="Kindness first.", by=actor, wait=True).proposal,
+        identity_propose(agent=ada, section="environment", content="A loud harbour.", by=actor, wait=True).proposal,
     ]
 
 
@@ -357,7 +357,7 @@ def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, p
     url = reverse("context_blast_proposals")
     keys = [str(proposal.pk) for proposal in proposals]
     page = markup(browser(bob).post(url, {"selected": keys}))
-    assert "4 proposals approved together: Values, Protocols, Preferences" in page
+    assert "4 proposals approved together: Environment, Protocols, Preferences" in page
     assert "3 of 3" in page
     assert "1 would be refused, and is left out" in page
     assert "another of them changes this section first" in page
@@ -366,7 +366,10 @@ def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, p
     overrides, refused = proposals_overrides(rows, reviewer)
     assert len(refused) == 1
     blast = blast_radius(agent=ada, overrides=overrides, by=reviewer)
-    browser(bob).post(reverse("review_bulk"), {"action": "approve", "selected": keys})
+    browser(bob).post(
+        reverse("review_bulk"),
+        {"action": "approve", "selected": keys, "shown": [f"{row.pk}:{row.base_version}" for row in rows]},
+    )
     assert ChangeProposal.objects.filter(pk__in=keys, status="approved").count() == 3
     for row in blast.rows:
         request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)

@@ -197,7 +197,7 @@ def test_help_lists_the_keys(log_in: LogIn, waiting: dict[str, ChangeProposal], 
 def test_token_secret_is_shown_once(log_in: LogIn, ada: Agent, charlie: User) -> None:
     page = log_in(charlie)
     page.goto("/agents/ada/tokens/")
-    page.get_by_label("Name").fill("worker")
+    page.get_by_role("textbox", name="Name", exact=True).fill("worker")
     page.get_by_role("button", name="Make token").click()
     secret = page.locator("#secret").inner_text()
     assert secret.startswith("nous_")

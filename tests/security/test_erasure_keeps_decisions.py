@@ -16,6 +16,8 @@ ASK = "Ask Ann before each deploy. Always approved by Ann."
 AGENT = {"agent": "ada"}
 DECIDES = {"censor", "contextprofile", "contextprofileversion"}
 """Models of memory and contexts whose records are decisions of people."""
+UNRECORDED = {"searchlanguage"}
+"""Models that no record is about, and that hold no text of a memory."""
 FORMER = {"lifecyclerun"}
 """Names that older records have: of jobs."""
 
@@ -96,7 +98,7 @@ def test_erasure_records_about_memory_are_known_to_the_owner(function):
     told = source.partition("a.object_type IN (")[2].partition(")")[0]
     models = [model for name in ("memory", "context") for model in apps.get_app_config(name).get_models()]
     names = {model._meta.model_name for model in models}
-    assert {name.strip(" \n'") for name in told.split(",")} == (names - DECIDES) | FORMER
+    assert {name.strip(" \n'") for name in told.split(",")} == (names - DECIDES - UNRECORDED) | FORMER
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,13 @@ def test_webhook_paused_and_resumed(browser, webhook):
 def test_webhook_messages_listed_filtered_and_sent_again(browser, webhook):
     for number, status in enumerate(["delivered", "dead", "dead"], 1):
         WebhookDelivery.objects.create(
-            webhook=webhook, number=number, changes=[1], kinds=["fact.learned"], status=status, answer_status=500
+            agent=webhook.agent,
+            webhook=webhook,
+            number=number,
+            changes=[1],
+            kinds=["fact.learned"],
+            status=status,
+            answer_status=500,
         )
     url = webhook.get_absolute_url()
     assert browser.get(url).content.decode().count('name="delivery"') == 3
@@ -121,7 +127,7 @@ def test_webhook_edit_is_for_administrators(request, webhook, who):
 
 
 def test_webhook_message_that_is_tried_again(browser, webhook):
-    waiting = WebhookDelivery(webhook=webhook, number=1, changes=[1], kinds=["fact.learned"])
+    waiting = WebhookDelivery(agent=webhook.agent, webhook=webhook, number=1, changes=[1], kinds=["fact.learned"])
     waiting.save()
     assert "Next try" not in browser.get(webhook.get_absolute_url()).content.decode()
     waiting.attempts, waiting.error = 3, "The name of its host cannot be found."
