@@ -192,6 +192,20 @@ try {
   if (path === location.pathname && items.length) select(items, Math.min(index, items.length - 1));
 } catch { /* private mode */ }
 
+// A press of the mouse selects a row too. What it unfolds or folds moves the rows, so it waits for the click to be done:
+// otherwise the button that was pressed is elsewhere when it is let go.
+let pressed = false;
+let unfoldsLater = null;
+function released() {
+  setTimeout(() => {
+    pressed = false;
+    if (unfoldsLater?.isConnected) unfold(unfoldsLater);
+    unfoldsLater = null;
+  });
+}
+document.addEventListener("pointerdown", () => { pressed = true; });
+document.addEventListener("pointerup", released);
+document.addEventListener("pointercancel", released);
 // Focus moved by hand or by Tab takes the selection along.
 document.addEventListener("focusin", (event) => {
   const items = itemsOf(list());
@@ -205,5 +219,7 @@ document.addEventListener("focusin", (event) => {
   items[index].setAttribute("aria-current", "true");
   lastIndex = index;
   // A press on what folds it does that itself.
-  if (!event.target.matches("summary")) unfold(items[index]);
+  if (event.target.matches("summary")) return;
+  if (pressed) unfoldsLater = items[index];
+  else unfold(items[index]);
 });
