@@ -10,6 +10,9 @@ KNOWN_CATEGORIES = (*PROFILE_CATEGORIES, "technical", "concept", "tool", "projec
 
 DEFAULT_CATEGORY = "concept"
 
+MAX_SEARCH_LIMIT = 100
+"""Memories that one search gives at most."""
+
 CATEGORY_PERMISSIONS = {"rule": "memory.add_rule_fact"}
 """Categories that need a right of their own: a rule steers every prompt, so agents do not write it by default."""
 

@@ -27,7 +27,6 @@ class NousWebConfig(AppConfig):
         from django_q.signals import call_hook, pre_enqueue
 
         from nousweb.access.sign_ins import sign_ins_watch
-        from nousweb.database import checks  # noqa: F401  (registers what it holds)
         from nousweb.queue.allowed_tasks import task_check
 
         sign_ins_watch()

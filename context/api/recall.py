@@ -15,11 +15,10 @@ from identity.selectors import agent_for
 from memory.api.common import CHANGE_REFUSALS, principal
 from memory.models.project_scope import ProjectScope, scope_check
 from memory.persona import memory_of
-from memory.policy import MAX_PROJECTS
+from memory.policy import MAX_PROJECTS, MAX_SEARCH_LIMIT
 from memory.schemas.recall import ExpansionOut, RecallItem, RecallOut
 from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, ItemTypeName, ScopeName
 from memory.search import SearchRequest, search
-from memory.search.request import MAX_LIMIT
 from memory.selectors.expansion import memory_expand
 from memory.types import MEMORY_TYPES
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
@@ -42,7 +41,7 @@ def recall_get(
     q: str = Query(..., max_length=MAX_QUERY_CHARACTERS, description="What is asked, as one would ask a person"),
     agent: AgentSlug = "",
     type: list[ItemTypeName] = Query([], description="May repeat; all types by default"),
-    limit: int = Query(10, ge=1, le=MAX_LIMIT),
+    limit: int = Query(10, ge=1, le=MAX_SEARCH_LIMIT),
     as_of: AwareDatetime | None = Query(None, description="Search what was known at this moment"),
     min_score: UnitInterval | None = Query(
         None, description="The model's threshold by default; 0 for everything, ranked"

@@ -12,9 +12,9 @@ from memory.policy import (
     MAX_INDEX_FIELDS,
     MAX_NAMESPACE_CHARACTERS,
     MAX_NAMESPACE_LABELS,
+    MAX_SEARCH_LIMIT,
 )
 from memory.schemas.types import PersonaName, Remark, ScopeName, Tags
-from memory.search.request import MAX_LIMIT
 from nousweb.lib.constrained_types import (
     MAX_QUERY_CHARACTERS,
     NextCursor,
@@ -99,9 +99,9 @@ class DocumentSearchIn(Input):
     )
     project: ProjectKey = ""
     task: TaskKey = ""
-    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 10
+    limit: Annotated[int, Field(ge=1, le=MAX_SEARCH_LIMIT)] = 10
     offset: Annotated[int, Field(ge=0, le=100_000)] = Field(
-        0, description=f"With a query, at most {MAX_LIMIT} less the limit"
+        0, description=f"With a query, at most {MAX_SEARCH_LIMIT} less the limit"
     )
     min_score: UnitInterval | None = Field(None, description="Only those at least as relevant to the query")
 

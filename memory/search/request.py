@@ -6,11 +6,11 @@ from datetime import datetime
 
 from memory.models import ItemType, Scope
 from memory.models.project_scope import ProjectScope
+from memory.policy import MAX_SEARCH_LIMIT
 from nousweb.lib.errors import Invalid
 from nousweb.lib.text import unstorable_reason
 from nousweb.lib.validation import choice_check, moment_check, unit_check, whole_check
 
-MAX_LIMIT = 100
 LEAST_HITS, MOST_HITS = 30, 50
 """Candidates of each of the two searches, before neighbours: three for each item asked for, within these bounds."""
 
@@ -53,7 +53,7 @@ class SearchRequest:
     def __post_init__(self) -> None:
         if reason := unstorable_reason(self.query):
             raise Invalid(reason, field="q")
-        whole_check("limit", self.limit, 1, MAX_LIMIT)
+        whole_check("limit", self.limit, 1, MAX_SEARCH_LIMIT)
         if self.min_score is not None:
             unit_check("min_score", self.min_score)
         unit_check("min_importance", self.min_importance)

@@ -13,6 +13,7 @@ from memory.embedding.query_prefetch import EmbeddingAhead
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.models import ItemType
 from memory.persona import PersonaMemory
+from memory.policy import MAX_SEARCH_LIMIT
 from memory.search.as_of import changed_since
 from memory.search.candidates import TUNING, CandidateSet, candidates_fetch
 from memory.search.collection_counts import counts_read
@@ -21,7 +22,7 @@ from memory.search.memory_loader import hits_load
 from memory.search.query_context import Counts, QueryContext
 from memory.search.ranking import score
 from memory.search.ranking_features import query_of
-from memory.search.request import MAX_LIMIT, SearchRequest
+from memory.search.request import SearchRequest
 from memory.search.result import SearchHit, SearchResult
 from memory.search.scoring import Ranking, Values, rarest
 from memory.search.typos import corrected, meant, mistyped
@@ -112,7 +113,7 @@ def _chosen(candidate_set: CandidateSet, ranking: Ranking, threshold: float, req
     """Places of the candidates that are answered, best first: the filters let them pass, and so does the threshold."""
     chosen: list[int] = []
     beyond: list[int] = []
-    room = {kind: request.max_per_type.get(kind, MAX_LIMIT) for kind in ItemType.values}
+    room = {kind: request.max_per_type.get(kind, MAX_SEARCH_LIMIT) for kind in ItemType.values}
     wanted = ranking.order[candidate_set.wanted[ranking.order]]
     for place, relevance in zip(wanted.tolist(), ranking.relevance[wanted].tolist(), strict=True):
         if relevance < threshold and len(chosen) >= request.min_results:

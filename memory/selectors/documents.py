@@ -16,9 +16,8 @@ from memory.models import Document, ItemType
 from memory.models.documents import DocumentQuerySet, document_address
 from memory.models.project_scope import ProjectScope, scope_check
 from memory.persona import VIEWS
-from memory.policy import MAX_DOCUMENT_DEPTH, MAX_NAMESPACE_LABELS
+from memory.policy import MAX_DOCUMENT_DEPTH, MAX_NAMESPACE_LABELS, MAX_SEARCH_LIMIT
 from memory.search import SearchRequest, search
-from memory.search.request import MAX_LIMIT
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.validation import depth_check, json_check, whole_check
 
@@ -87,14 +86,14 @@ class DocumentStore:
         Of a query, those of which nothing is known yet follow without a score, unless a `min_score` is asked for.
         Raises Invalid, naming the field.
         """
-        whole_check("limit", limit, 1, MAX_LIMIT)
+        whole_check("limit", limit, 1, MAX_SEARCH_LIMIT)
         rows = _meeting(self.rows.active().within(prefix), conditions or {})
         if key_prefix:
             rows = rows.filter(key__startswith=key_prefix)
         rows = rows.order_by("-created_at", "-id")
         if not query.strip():
             return [FoundDocument(row) for row in rows[offset : offset + limit]]
-        whole_check("offset", offset, 0, MAX_LIMIT - limit)
+        whole_check("offset", offset, 0, MAX_SEARCH_LIMIT - limit)
         ids = [str(key) for key in rows.values_list("pk", flat=True)[:MOST_SEARCHED]]
         if not ids:
             return []

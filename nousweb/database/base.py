@@ -14,6 +14,7 @@ from django.db import Error
 from django.db.backends.postgresql import base
 from psycopg.pq import TransactionStatus
 
+from nousweb.database import checks  # noqa: F401  (registers what it holds)
 from nousweb.database.limits import LIMITS, work_at_hand
 
 

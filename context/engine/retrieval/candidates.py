@@ -22,11 +22,11 @@ from memory.layers.short_term_search import StmHit, stm_search
 from memory.models import EventKind, Scope, SearchItem
 from memory.models.project_scope import tier_of
 from memory.persona import PersonaMemory
-from memory.policy import PROFILE_CATEGORIES
+from memory.policy import MAX_SEARCH_LIMIT, PROFILE_CATEGORIES
 from memory.search.as_of import memories_as_of, rows_as_of
 from memory.search.found_wrong import FoundWrong, found_wrong_facts, repeating_found_wrong
 from memory.search.memory_loader import fact_subject_names, memories_load
-from memory.search.request import MAX_LIMIT, SearchRequest
+from memory.search.request import SearchRequest
 from memory.search.result import HIT_COLUMNS, SearchHit, SearchResult, hit_of_entry
 from memory.search.search import search
 from memory.types import IndexEntry, entry_of, text_of
@@ -88,7 +88,7 @@ def candidates_find(
             query=plan.text,
             scope=request.scope,
             types=types,
-            limit=MAX_LIMIT,
+            limit=MAX_SEARCH_LIMIT,
             min_score=min(NEAR_MISS, THRESHOLDS["fact"] / resolved.thresholds_divisor),
             min_results=LEAST_CONSIDERED,
             max_per_type=most,

@@ -4,8 +4,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views import defaults
 
+from nousweb.lib.page_addresses import page_above
 from nousweb.lib.problem_documents import for_programs
-from nousweb.middleware.addresses import page_above
 
 
 def page_missing(request: HttpRequest, exception: Exception) -> HttpResponse:
