@@ -69,7 +69,8 @@ def test_two_who_name_the_same_at_once_make_one_subject(ada, actor):
         try:
             start.wait(30)
             spelling = ("k8s", "Kubernetes")[place]
-            return fact_learn(agent=ada, content=f"Sentence {'ab'[place] * 9}.", subject=spelling, by=actor).action
+            content = ("The cluster runs in a cellar.", "Ann wrote the runbook of last winter.")[place]
+            return fact_learn(agent=ada, content=content, subject=spelling, by=actor).action
         finally:
             connection.close()
 

@@ -4,6 +4,7 @@ Addresses come from the list of routes, and from the links and forms of the page
 10,000 calls; FUZZ_SEED=n others. A finding is printed with all that makes it again.
 """
 
+import gzip
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -108,7 +109,8 @@ class Generator:
         """Keep the links and forms of a page for later calls."""
         if answer.status_code not in (200, 422) or not answer.get("Content-Type", "").startswith("text/html"):
             return
-        page = Page(answer.content.decode())
+        packed = answer.get("Content-Encoding") == "gzip"
+        page = Page((gzip.decompress(answer.content) if packed else answer.content).decode())
         here = call.path.decode("utf-8", "replace")
         for link in page.links:
             whole = here + link if link.startswith("?") else link
