@@ -56,6 +56,8 @@ function unfold(item) {
   if (!text || text.open) return;
   text.open = true;
   unfolded = text;
+  // The event of opening comes later than the text, and a key pressed between them would do nothing.
+  shown(text);
 }
 // A row is let pass only after its text was shown: the field that says so counts once it has been.
 function shown(text) {
