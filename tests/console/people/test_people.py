@@ -238,6 +238,14 @@ def test_person_kept_out_is_signed_out_at_once(owner):
     assert User.objects.get(pk=dora.pk).groups.get().name == "Reviewer"
 
 
+def test_forms_about_people_carry_the_token_against_forgery(owner):
+    client = browser(owner)
+    dora = make_person("dora", "Viewer")
+    for path in ("/people/", f"/people/{dora.pk}/", "/account/"):
+        form = markup(client.get(path)).partition('<form method="post" class="form">')[2].partition("</form>")[0]
+        assert 'name="csrfmiddlewaretoken"' in form, path
+
+
 def test_role_is_changed_with_a_record(owner):
     dora = make_person("dora", "Viewer")
     client = browser(owner)
