@@ -83,6 +83,13 @@ class Desk:
         self.port = self.server.server_port
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
+    def close(self) -> None:
+        """Stop waiting for a browser, too: the process of the tests would wait for that thread at its end."""
+        if not self.came_back.done():
+            self.came_back.set_exception(TimeoutError("No browser came back."))
+        self.server.shutdown()
+        self.server.server_close()
+
     def call(self, mode: str, name: str, **arguments: Any) -> "Future[Any]":
         """Call a tool, from a thread of its own, with whatever consent that takes."""
         result: Future[Any] = Future()
@@ -123,7 +130,7 @@ class Desk:
 def desk(live_server: LiveServer) -> Iterator[Desk]:
     found = Desk(live_server.url)
     yield found
-    found.server.shutdown()
+    found.close()
 
 
 LogIn = Callable[..., Page]
