@@ -14,6 +14,7 @@ import pytest
 
 from nousweb.runtime.postgres import EmbeddedServer
 from nousweb.runtime.postgres.paths import SOCKET_NAME
+from nousweb.runtime.supervisor import answers
 from tests.product import PATIENCE, PROJECT, tied, until
 
 PASSWORDS = {"NOUS_DB_PASSWORD": "secret1", "NOUS_DB_OWNER_PASSWORD": "secret2"}
@@ -111,6 +112,7 @@ def shell(folder, server, installed):
             user=user,
         )
 
+    start.ready = f"http://127.0.0.1:{environment['NOUS_PORT']}/readyz"
     return start
 
 
@@ -127,9 +129,17 @@ def test_installed_wheel_serves_and_the_doctor_finds_nothing_wrong(shell):
     assert code == 0
     assert token.strip().splitlines()[-1].startswith("nous_")
     serve = shell("serve")
+    told = []
+
+    def found_healthy():
+        told.append(run(shell, "doctor"))
+        return told[-1][0] == 0
+
     try:
-        until("green", lambda: serve.poll() is not None or run(shell, "doctor")[0] == 0)
-        code, said = run(shell, "doctor")
+        # The doctor takes a second to come: not before there is something to look at.
+        until("ready", lambda: serve.poll() is not None or answers(shell.ready, "localhost"))
+        until("green", lambda: serve.poll() is not None or found_healthy())
+        code, said = told[-1]
         assert code == 0, said
         assert "Everything that is needed works." in said
         assert "WRONG" not in said
