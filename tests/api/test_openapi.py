@@ -19,7 +19,6 @@ from identity.services.proposals import identity_propose
 from memory.models import Scope
 from memory.services.facts import fact_learn
 from nousweb.api import api as the_api
-from nousweb.wsgi import application
 from tests.factories import SYSTEM, make_person, make_principal, make_token
 from tests.http import signed_in
 
@@ -85,8 +84,10 @@ def test_openapi_inputs_refuse_unknown_fields():
 
 @pytest.fixture(scope="module")
 def schema(django_db_setup, django_db_blocker):
-    # Only the process that runs these tests needs it, and it takes as long as all of the product.
+    # Only the process that runs these tests needs them, and the first takes as long as all of the product.
     import schemathesis
+
+    from nousweb.wsgi import application
 
     with django_db_blocker.unblock():
         return schemathesis.openapi.from_wsgi("/api/openapi.json", application)
