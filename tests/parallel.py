@@ -3,11 +3,14 @@
 import os
 from collections import Counter
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
 LONGEST = (
     "tests/e2e/test_accessibility.py",
+    "tests/docs/test_whole_turn.py",
+    "tests/docs/test_connect_page.py",
     "tests/docs/test_snippets.py",
     "tests/platform/test_postgres.py",
     "tests/memory/test_learning_concurrent.py",
@@ -51,6 +54,29 @@ LONGEST = (
 
 Those that mostly wait, for a time limit or a program, stand between those that need a processor.
 """
+
+
+TOGETHER = ("tests/docs/",)
+"""Folders whose files one process runs one after the other: they share a demo, and to start another takes 20 s."""
+
+
+def unit_of(name: str) -> str:
+    """What one process runs as a whole: the file `name`, or a folder of TOGETHER."""
+    return next((folder for folder in TOGETHER if name.startswith(folder)), name)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadfile`, but for folders of TOGETHER."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class UnitScheduling(LoadFileScheduling):  # type: ignore[misc, unused-ignore]
+        def _split_scope(self, nodeid: str) -> str:
+            return unit_of(super()._split_scope(nodeid))
+
+    return UnitScheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)

@@ -14,8 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from nousweb.runtime.postgres import EmbeddedServer
 from nousweb.runtime.supervisor import answers
+from tests.docs.openai_server import OpenAiServer
+from tests.judge_server import KEY, JudgeServer, Reply
 from tests.product import PATIENCE, PROJECT, tied
 
 START_SECONDS = 400.0
@@ -40,6 +44,22 @@ class DemoServer:
     folder: Path
     """Where a reader types: a clone, as far as names of files go."""
     environment: dict[str, str]
+
+
+ANSWER = "The connection pool was too small."
+"""What the language models of the demo's reader say to everything."""
+
+
+@contextlib.contextmanager
+def demo_of_a_reader() -> Iterator[DemoServer]:
+    """A demo beside both kinds of language model, for which the reader has keys."""
+    if not (shutil.which("curl") and shutil.which("jq")):
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("curl and jq are not installed")
+    with JudgeServer() as claude, OpenAiServer(ANSWER) as gpt:
+        claude.always(Reply(content=[{"type": "text", "text": ANSWER}], stop_reason="end_turn"))
+        keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY}
+        with demo_server(ANTHROPIC_BASE_URL=claude.url, OPENAI_BASE_URL=gpt.url, **keys) as running:
+            yield running
 
 
 @contextlib.contextmanager

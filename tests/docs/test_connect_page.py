@@ -8,10 +8,8 @@ import httpx2
 import pytest
 
 from tests.docs.interpreters import python, shell
-from tests.docs.test_snippets import demo, recalls
+from tests.docs.test_snippets import recalls
 from tests.event_loops import to_its_end
-
-__all__ = ["demo"]
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
 """Every snippet of the documentation runs, in the order in which a reader types it, against a demo that really runs."""
 
 import json
-import os
 import re
 import shlex
-import shutil
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -19,26 +16,12 @@ from mcp.client.streamable_http import streamable_http_client
 
 from identity.services.webhook_delivery import signature_of
 from nousweb.runtime.nous_command import COMMANDS
-from tests.docs.demo_server import DemoServer, demo_server
+from tests.docs.demo_server import DemoServer
 from tests.docs.interpreters import Interpreter, python, shell
-from tests.docs.openai_server import OpenAiServer
 from tests.docs.snippets import DOCUMENTS, NOT_RUN, TEXT, Snippet, indented_blocks, snippets
 from tests.event_loops import to_its_end
-from tests.judge_server import KEY, JudgeServer, Reply
 
-ANSWER = "The connection pool was too small."
 WITH_SNIPPETS = [name for name in DOCUMENTS if snippets(name)]
-
-
-@pytest.fixture(scope="module")
-def demo() -> Iterator[DemoServer]:
-    if not (shutil.which("curl") and shutil.which("jq")):
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("curl and jq are not installed")
-    with JudgeServer() as claude, OpenAiServer(ANSWER) as gpt:
-        claude.always(Reply(content=[{"type": "text", "text": ANSWER}], stop_reason="end_turn"))
-        keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY}
-        with demo_server(ANTHROPIC_BASE_URL=claude.url, OPENAI_BASE_URL=gpt.url, **keys) as running:
-            yield running
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -5,7 +5,7 @@ Every door is given the same prompt for the same input, before the turns and aft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -16,19 +16,13 @@ from nous_client.anthropic import MemoryTool
 from nous_client.langgraph import NousStore
 from nous_client.mem0 import Memory
 
-from tests.docs.demo_server import DemoServer, demo_server
+from tests.docs.demo_server import DemoServer
 from tests.doors.doors import ApiDoor, McpDoor, OlderMcpDoor, StdioDoor
 from tests.product import until
 
 INPUT = "Which colour has the spare buoy of the regatta?"
 FACT = "The spare buoy of the regatta is orange."
 NOTE = "The keeper of the regatta's buoys is called Quillon."
-
-
-@pytest.fixture(scope="module")
-def demo() -> Iterator[DemoServer]:
-    with demo_server() as running:
-        yield running
 
 
 @dataclass
