@@ -23,6 +23,7 @@ from memory.models import (
     LongTermEntry,
     LoopSummary,
     MemoryReview,
+    OriginFields,
     Procedure,
     WorkingMemory,
 )
@@ -48,10 +49,12 @@ class PersonaMemory:
     search_tables: ClassVar[tuple[str, ...]]
     """The physical collections that searches of this view touch."""
 
-    def __init__(self, agent: Agent, projects: Collection[str] | None = None) -> None:
+    def __init__(self, agent: Agent, projects: Collection[str] | None = None, *, shows_held: bool = False) -> None:
         self.agent = agent
         self.projects = projects
         """The projects of which a token may read, beside global memory; None for all."""
+        self.shows_held = shows_held
+        """Whether it shows what is held back until a person has read it: pages do, prompts and agents never."""
 
     def shows_project(self, project: str) -> bool:
         """Whether this view reads memory of a project; "" is global memory."""
@@ -62,14 +65,23 @@ class PersonaMemory:
         return model._default_manager.filter(self._within(model), agent=self.agent, persona__in=self.personas)
 
     def _within(self, model: type[Model]) -> Q:
-        """The condition on rows by the project that they carry themselves, or through their event."""
+        """The condition on rows by what is held back, and by the project that they carry themselves, or through their
+        event."""
+        within = Q() if self.shows_held else self._unheld(model)
         if self.projects is None:
-            return Q()
+            return within
         shown = ("", *sorted(self.projects))
         names = {key.name for key in model._meta.get_fields()}
         if "project" in names:
-            return Q(project__in=shown)
-        return Q(event__project__in=shown) if "event" in names else Q()
+            return within & Q(project__in=shown)
+        return within & Q(event__project__in=shown) if "event" in names else within
+
+    def _unheld(self, model: type[Model]) -> Q:
+        if issubclass(model, OriginFields):
+            return Q(held=False)
+        if model is Event:
+            return ~Q(pk__in=LongTermEntry.objects.filter(agent=self.agent, held=True).values("event"))
+        return Q()
 
     @property
     def events(self) -> EventQuerySet:
@@ -144,18 +156,19 @@ class SubconsciousMemory(PersonaMemory):
 VIEWS: dict[str, type[PersonaMemory]] = {Persona.ACTOR: ActorMemory, Persona.SUBCONSCIOUS: SubconsciousMemory}
 
 
-def memory_of(agent: Agent, by: Principal) -> PersonaMemory:
+def memory_of(agent: Agent, by: Principal, *, with_held: bool = False) -> PersonaMemory:
     """The memory that `by` may read: a token's persona and projects decide, and nothing in the request.
 
-    People read the actor's memory here; `subconscious_memory_of` is for those with the right to more.
+    People read the actor's memory here; `subconscious_memory_of` is for those with the right to more. `with_held` shows
+    people what is held back too, where nothing that they see becomes part of a prompt.
     """
-    return VIEWS[by.persona](agent, by.projects)
+    return VIEWS[by.persona](agent, by.projects, shows_held=with_held and by.is_person)
 
 
-def subconscious_memory_of(agent: Agent, by: Principal) -> SubconsciousMemory:
-    """All of an agent's memory, for people with the permission of its own."""
+def subconscious_memory_of(agent: Agent, by: Principal, *, with_held: bool = False) -> SubconsciousMemory:
+    """All of an agent's memory, for people with the permission of its own; `with_held` as for `memory_of`."""
     by.require(VIEW_SUBCONSCIOUS, agent)
-    return SubconsciousMemory(agent)
+    return SubconsciousMemory(agent, shows_held=with_held and by.is_person)
 
 
 class Owned(Protocol):

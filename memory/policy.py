@@ -47,6 +47,16 @@ REVIEW_WINDOW = timedelta(hours=24)
 REVIEW_RETRY_SECONDS = 3_600
 """After so long a token may try again where people have to answer first."""
 
+TRUST_ORDER = ("person", "agent", "tool", "imported", "web")
+"""Trust classes of memories, the most trusted first: a person's words, the agent's own, what a tool answered, what came
+from another system, what stands on a page of the web."""
+TRUST_OF_EVENT_KIND = {"tool_result": "tool", "error": "tool"}
+"""Kinds of events whose words are a program's, whoever records them."""
+WEB_SOURCE = r"(?i)\b(?:https?|ftp)://|\bwww\."
+"""A source that is a page of the web."""
+SOURCE_FIELDS = ("source", "url", "link", "href")
+"""Fields of an event's metadata, or of a document, that name a source."""
+
 MAX_PROJECTS = 50
 """Other projects that one reader asks for."""
 

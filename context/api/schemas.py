@@ -187,6 +187,7 @@ class CandidateOut(Schema):
     scope: str
     project: str = ""
     task: str = ""
+    trust: str = Field("agent", description="Where its words come from")
     kinds: list[str]
     verdict: str
     reason: str

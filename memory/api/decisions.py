@@ -8,7 +8,7 @@ from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
 from memory.schemas.decisions import DecisionIn, DecisionOut, DecisionPage, DecisionPatch, DecisionReviewIn
-from memory.schemas.types import AnyDecisionOutcome, AnyStakes
+from memory.schemas.types import AnyDecisionOutcome, AnyStakes, AnyTrust
 from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_record, decision_review, decision_update
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
@@ -40,6 +40,7 @@ def decisions_get(
     tag: str = "",
     project: AnyProject = "",
     task: AnyTask = "",
+    trust: AnyTrust = "",
     unreviewed: bool = Query(False, description="Only those that nobody has reviewed"),
     limit: PageLimit = 50,
     cursor: PageCursor = "",
@@ -55,6 +56,7 @@ def decisions_get(
         tag=tag,
         project=project,
         task=task,
+        trust=trust,
         review="open" if unreviewed else "all",
     )
     return list_page(decisions, moment="created_at", limit=limit, cursor=cursor)

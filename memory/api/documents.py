@@ -19,6 +19,7 @@ from memory.schemas.documents import (
     Label,
     NamespacesOut,
 )
+from memory.schemas.types import AnyTrust
 from memory.selectors.documents import DocumentStore
 from memory.selectors.filters import DocumentFilter
 from memory.services.documents import (
@@ -66,13 +67,14 @@ def documents_get(
     state: str = Query("active", pattern="^(active|retired|superseded|all)$"),
     project: AnyProject = "",
     task: AnyTask = "",
+    trust: AnyTrust = "",
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:
     """Documents of the token's persona, latest first; those that were retired, and earlier versions, when asked for."""
     _, _, memory = caller(request, agent, "memory.view_document")
     rows = DocumentFilter.narrow(
-        memory.documents.within(namespace), q=q, tag=tag, state=state, project=project, task=task
+        memory.documents.within(namespace), q=q, tag=tag, state=state, project=project, task=task, trust=trust
     )
     if key_prefix:
         rows = rows.filter(key__startswith=key_prefix)

@@ -17,7 +17,7 @@ from memory.schemas.episodes import (
     EpisodePatch,
     EpisodeWithTranscript,
 )
-from memory.schemas.types import AnyEpisodeOutcome
+from memory.schemas.types import AnyEpisodeOutcome, AnyTrust
 from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
@@ -42,13 +42,14 @@ def episodes_get(
     tag: str = "",
     project: AnyProject = "",
     task: AnyTask = "",
+    trust: AnyTrust = "",
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:
     """Episodes of the token's persona, latest first."""
     _, _, memory = caller(request, agent, "memory.view_episode")
     episodes = EpisodeFilter.narrow(
-        memory.episodes, q=q, state=state, outcome=outcome, tag=tag, project=project, task=task
+        memory.episodes, q=q, state=state, outcome=outcome, tag=tag, project=project, task=task, trust=trust
     )
     return list_page(episodes, moment="started_at", limit=limit, cursor=cursor)
 

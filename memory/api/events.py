@@ -13,7 +13,7 @@ from memory.api.common import CHANGE_REFUSALS, REFUSALS, list_page, principal, r
 from memory.models import EventKind
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.schemas.events import EventOut, EventPage, EventsIn, RecordedEventsOut
-from memory.schemas.types import AnyPersona
+from memory.schemas.types import AnyPersona, AnyTrust
 from memory.selectors.filters import EventFilter
 from memory.services.events import events_record
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
@@ -31,8 +31,8 @@ def personas_narrow(agent: Agent, by: Principal, persona: str) -> tuple[PersonaM
     """
     by.require("memory.view_event", agent)
     if by.token is None and persona == "subconscious":
-        return subconscious_memory_of(agent, by), (persona,)
-    memory = memory_of(agent, by)
+        return subconscious_memory_of(agent, by, with_held=True), (persona,)
+    memory = memory_of(agent, by, with_held=True)
     if persona and persona not in memory.personas:
         raise NotAllowed(f"The memory of the {persona} is not for this caller.")
     return memory, (persona,) if persona else memory.personas
@@ -76,6 +76,7 @@ def events_get(
     loop_id: str = "",
     project: AnyProject = "",
     task: AnyTask = "",
+    trust: AnyTrust = "",
     since: AwareDatetime | None = Query(None, alias="from", description="Happened then or later"),
     until: AwareDatetime | None = Query(None, alias="to", description="Happened before"),
     q: str = Query("", max_length=200, description="Only events whose content holds this text"),
@@ -86,7 +87,7 @@ def events_get(
     """Events by the moment at which they happened, word for word."""
     by = principal(request)
     memory, personas = personas_narrow(agent_for(by, agent), by, persona)
-    events = memory.events.filter(persona__in=personas)
+    events = memory.events.filter(persona__in=personas).select_related("long_term")
     if kind:
         events = events.filter(kind__in=[choice_check("kind", name, EventKind.values) for name in kind])
     if loop_id:
@@ -95,7 +96,7 @@ def events_get(
         events = events.filter(ts__gte=moment_check("from", since))
     if until:
         events = events.filter(ts__lt=moment_check("to", until))
-    events = EventFilter.narrow(events, q=text_check("q", q, 200), project=project, task=task)
+    events = EventFilter.narrow(events, q=text_check("q", q, 200), project=project, task=task, trust=trust)
     return list_page(events, moment="ts", limit=limit, cursor=cursor, latest_first=order == "latest")
 
 
@@ -104,4 +105,4 @@ def event_get(request: HttpRequest, event_id: int, agent: AgentSlug = "", person
     """One event, word for word as it was recorded. Answers 404 for one that the caller's persona may not read."""
     by = principal(request)
     memory, personas = personas_narrow(agent_for(by, agent), by, persona)
-    return row_of(memory.events.filter(persona__in=personas), event_id, "event")
+    return row_of(memory.events.filter(persona__in=personas).select_related("long_term"), event_id, "event")

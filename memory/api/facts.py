@@ -21,7 +21,7 @@ from memory.schemas.facts import (
     SupersedeIn,
     SupersedeOut,
 )
-from memory.schemas.types import AnyScope
+from memory.schemas.types import AnyScope, AnyTrust
 from memory.selectors.filters import FactFilter
 from memory.services.facts import (
     fact_confirm,
@@ -57,6 +57,7 @@ def facts_get(
     tag: str = "",
     project: AnyProject = "",
     task: AnyTask = "",
+    trust: AnyTrust = "",
     scope: AnyScope = "",
     state: Literal["active", "retired", "all"] = "active",
     as_of: AwareDatetime | None = Query(None, description="Known then and, by what is known today, true then"),
@@ -75,6 +76,7 @@ def facts_get(
         tag=tag,
         project=project,
         task=task,
+        trust=trust,
         scope=scope,
         as_of=as_of,
         state="all" if looks_back else state,

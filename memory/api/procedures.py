@@ -8,6 +8,7 @@ from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
 from memory.schemas.procedures import ProcedureIn, ProcedureOut, ProcedurePage, ProcedurePatch, ProcedureReportIn
+from memory.schemas.types import AnyTrust
 from memory.selectors.filters import ProcedureFilter
 from memory.services.procedures import procedure_activate, procedure_create, procedure_report, procedure_update
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, UnitInterval
@@ -31,6 +32,7 @@ def procedures_get(
     tag: str = "",
     project: AnyProject = "",
     task: AnyTask = "",
+    trust: AnyTrust = "",
     min_effectiveness: UnitInterval | None = Query(None, description="Leaves out those never reported on"),
     state: Literal["active", "retired", "all"] = "active",
     limit: PageLimit = 50,
@@ -45,6 +47,7 @@ def procedures_get(
         tag=tag,
         project=project,
         task=task,
+        trust=trust,
         min_effectiveness=min_effectiveness,
         state=state,
     )

@@ -1,6 +1,6 @@
 """Everything an agent's memory is made of."""
 
-from memory.models.base import UNIT_INTERVAL, Memory, Scope
+from memory.models.base import UNIT_INTERVAL, Memory, OriginFields, Scope, Trust
 from memory.models.censors import Censor
 from memory.models.decisions import Decision
 from memory.models.documents import Document
@@ -47,6 +47,7 @@ __all__ = [
     "LoopSummary",
     "Memory",
     "MemoryReview",
+    "OriginFields",
     "Procedure",
     "Scope",
     "SearchItem",
@@ -56,5 +57,6 @@ __all__ = [
     "Subject",
     "SubjectAlias",
     "SubjectChange",
+    "Trust",
     "WorkingMemory",
 ]

@@ -21,6 +21,35 @@ class Scope(models.TextChoices):
     GLOBAL = "global", "Global"
 
 
+class Trust(models.TextChoices):
+    """Where the words of a memory come from; `memory.policy.TRUST_ORDER` has the order."""
+
+    PERSON = "person", "Person"
+    AGENT = "agent", "Agent"
+    TOOL = "tool", "Tool output"
+    IMPORTED = "imported", "Imported"
+    WEB = "web", "Web"
+
+
+class OriginFields(models.Model):
+    """Where the words of a memory come from, and whether they are held back until a person has read them.
+
+    `origin` is the least trusted of what the memory rests on. It is never raised by being repeated, confirmed or
+    replaced; `trust` is what a reader goes by.
+    """
+
+    origin = models.CharField(max_length=10, choices=Trust, default=Trust.AGENT, db_default=Trust.AGENT, editable=False)
+    held = models.BooleanField(default=False, db_default=False, editable=False)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def trust(self) -> str:
+        """The trust class: a person's once a person wrote, confirmed or allowed it, else its origin's."""
+        return Trust.PERSON.value if getattr(self, "endorsed", False) else str(self.origin)
+
+
 class ProjectKeyFields(models.Model):
     """What may belong to a project and a task, by the keys of its writer ("" for none); see `project_scope`."""
 
@@ -31,7 +60,7 @@ class ProjectKeyFields(models.Model):
         abstract = True
 
 
-class Memory(models.Model):
+class Memory(OriginFields):
     """A memory of one persona of one agent, with what search and selection need to know of it.
 
     `active` has one meaning: whether search and prompts may show it. `retired_at` says since when they may not; what

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from identity.models import Agent, Persona
-from memory.models.base import UNIT_INTERVAL, ProjectKeyFields
+from memory.models.base import UNIT_INTERVAL, OriginFields, ProjectKeyFields, Trust
 from nousweb.lib import clock
 
 
@@ -91,9 +91,24 @@ class Event(ProjectKeyFields):
     def get_absolute_url(self) -> str:
         return reverse("agent_event", args=[self.agent.slug, self.pk])
 
+    @property
+    def trust(self) -> str:
+        """The trust class of its words, as its long-term entry has it."""
+        entry = getattr(self, "long_term", None)
+        return entry.trust if entry is not None else Trust.AGENT.value
 
-class LongTermEntry(models.Model):
-    """The compacted mirror of one event, 1:1 with it; search reads it through the index."""
+    @property
+    def held(self) -> bool:
+        """Whether its words are held back until a person has read them."""
+        entry = getattr(self, "long_term", None)
+        return entry is not None and entry.held
+
+
+class LongTermEntry(OriginFields):
+    """The compacted mirror of one event, 1:1 with it; search reads it through the index.
+
+    The log never changes, so where the words of an event come from, and whether they are held back, stands here.
+    """
 
     event = models.OneToOneField(Event, on_delete=models.PROTECT, primary_key=True, related_name="long_term")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
@@ -104,7 +119,11 @@ class LongTermEntry(models.Model):
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
-        indexes = [models.Index(fields=["agent", "persona", "loop_id"])]
+        indexes = [
+            models.Index(fields=["agent", "persona", "loop_id"]),
+            # The few that are held back, by which every read of the log leaves them out.
+            models.Index(fields=["agent", "event"], condition=Q(held=True), name="held_events"),
+        ]
 
     def __str__(self) -> str:
         return self.text[:80]

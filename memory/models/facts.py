@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 from django.urls import reverse
 
 from identity.models import Agent, AuthorFields, Persona
-from memory.models.base import UNIT_INTERVAL, ProjectKeyFields, Scope
+from memory.models.base import UNIT_INTERVAL, OriginFields, ProjectKeyFields, Scope
 from memory.models.episodes import Episode
 from memory.models.events import Event
 from memory.models.subjects import SubjectAlias
@@ -91,7 +91,7 @@ class FactQuerySet(models.QuerySet["Fact"]):
         return self.order_by("-confidence", "-importance", "-recorded_at", "id")
 
 
-class Fact(ProjectKeyFields):
+class Fact(OriginFields, ProjectKeyFields):
     """One thing an agent believes. Never overwritten: what replaces it names it.
 
     Bitemporal: `valid_from`/`valid_until` say when it was true in the world, `recorded_at`/`retired_at` when

@@ -11,12 +11,14 @@ from memory.policy import MAX_REASONS
 from memory.schemas.types import (
     Content,
     DecisionOutcome,
+    Held,
     PersonaName,
     RemarkEntry,
     RequiredContent,
     ScopeName,
     Stakes,
     Tags,
+    TrustName,
 )
 from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.schemas import Input, optional
@@ -73,6 +75,8 @@ class DecisionOut(Schema):
     outcome_note: str
     reviewed_at: datetime | None
     reviewed_by: str
+    trust: TrustName
+    held: Held
     active: bool
     created_at: datetime
     updated_at: datetime

@@ -14,11 +14,13 @@ from memory.schemas.types import (
     Detail,
     EpisodeOutcome,
     EventKindName,
+    Held,
     PersonaName,
     RemarkEntry,
     ScopeName,
     SummaryKind,
     Tags,
+    TrustName,
 )
 from nousweb.lib.constrained_types import NextCursor, ProjectKey, TaskKey, UnitInterval, entry, text
 from nousweb.lib.schemas import Input, optional
@@ -85,6 +87,8 @@ class EpisodeOut(Schema):
     project: str
     task: str
     importance: UnitInterval
+    trust: TrustName
+    held: Held
     active: bool
     started_at: datetime
     ended_at: datetime | None

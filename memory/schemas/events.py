@@ -13,7 +13,7 @@ from memory.layers.event_policy import (
     MAX_LOOP_ID_CHARACTERS,
 )
 from memory.models import EventKind
-from memory.schemas.types import EventKindName, PersonaName
+from memory.schemas.types import EventKindName, Held, PersonaName, TrustName
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS as MAX_PROJECT_KEY_CHARACTERS
 from nousweb.lib.constrained_types import WORD, NextCursor
 
@@ -96,6 +96,8 @@ class EventOut(Schema):
     visibility: str
     content: str
     metadata: dict[str, Any]
+    trust: TrustName
+    held: Held
     key: str | None
 
 

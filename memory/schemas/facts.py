@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import AwareDatetime, Field, model_validator
 
 from memory.policy import DEFAULT_CATEGORY
-from memory.schemas.types import PersonaName, Remark, RequiredContent, ScopeName, Tags
+from memory.schemas.types import Held, PersonaName, Remark, RequiredContent, ScopeName, Tags, TrustName
 from memory.services.facts import LearnResult
 from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
 from nousweb.lib.schemas import Input, optional
@@ -47,6 +47,8 @@ class FactOut(Schema):
     confidence: UnitInterval
     importance: UnitInterval
     source: str
+    trust: TrustName
+    held: Held
     active: bool
     confirmation_count: int
     last_confirmed_at: datetime | None

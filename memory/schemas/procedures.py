@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import Field
 
 from memory.policy import MAX_NAME_CHARACTERS, MAX_STEPS
-from memory.schemas.types import Content, PersonaName, Remark, RemarkEntry, ScopeName, Tags
+from memory.schemas.types import Content, Held, PersonaName, Remark, RemarkEntry, ScopeName, Tags, TrustName
 from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval, text
 from nousweb.lib.schemas import Input, optional
 
@@ -60,6 +60,8 @@ class ProcedureOut(Schema):
     project: str
     task: str
     importance: UnitInterval
+    trust: TrustName
+    held: Held
     active: bool
     activation_count: int
     success_count: int

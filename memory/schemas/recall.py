@@ -6,7 +6,7 @@ from typing import Any, Literal
 from ninja import Schema
 from pydantic import Field
 
-from memory.schemas.types import ItemTypeName, PersonaName, ScopeName
+from memory.schemas.types import ItemTypeName, PersonaName, ScopeName, TrustName
 from nousweb.lib.constrained_types import UnitInterval
 
 
@@ -31,6 +31,7 @@ class RecallItem(Schema):
     importance: UnitInterval
     happened_at: datetime
     recorded_at: datetime
+    trust: TrustName
 
 
 class RecallOut(Schema):

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from identity.models import Persona
-from memory.models import Censor, Decision, Episode, EventKind, ItemType, Job, MemoryReview, Scope
+from memory.models import Censor, Decision, Episode, EventKind, ItemType, Job, MemoryReview, Scope, Trust
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_PROJECTS, MAX_REMARK_CHARACTERS
 from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, entry, text
 
@@ -22,6 +22,11 @@ Severity = Annotated[str, OneOf(*Censor.Severity.values)]
 ReviewKind = Annotated[str, OneOf(*MemoryReview.Kind.values)]
 ReviewStatus = Annotated[str, OneOf(*MemoryReview.Status.values)]
 JobStatus = Annotated[str, OneOf(*Job.Status.values)]
+
+TRUST = "Where its words come from, the least trusted of what it rests on; a person's once a person allowed it"
+TrustName = Annotated[str, OneOf(*Trust.values), Field(description=TRUST)]
+AnyTrust = Annotated[str, OneOf("", *Trust.values), Field(description="Only memories of this trust class")]
+Held = Annotated[bool, Field(description="Held back from prompts and searches until a person has read it")]
 
 # What a search shows of others' projects.
 INCLUDED_PROJECTS = "Other projects whose memory is wanted too, not that of their tasks"

@@ -10,6 +10,7 @@ from memory.jobs.messages import message_send
 from memory.search.index_tables import PERSONA_OF_TABLE
 from memory.search.languages import dictionary_sql
 from memory.types import IndexEntry
+from memory.types.index_entry import KEPT_ELSEWHERE
 
 _TYPES = {
     "agent_id": "bigint",
@@ -21,7 +22,7 @@ _TYPES = {
     "recorded_at": "timestamptz",
     "retired_at": "timestamptz",
 }
-_COLUMNS = [field.name for field in fields(IndexEntry)]
+_COLUMNS = [field.name for field in fields(IndexEntry) if field.name not in KEPT_ELSEWHERE]
 _CHANGING = [name for name in _COLUMNS if name not in ("agent_id", "persona", "item_type", "item_id")]
 _ARRAYS = ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in _COLUMNS)
 # One statement of arrays: for a thousand rows several times as fast as a statement a row.
@@ -45,13 +46,17 @@ _WAITING = "SELECT EXISTS (SELECT 1 FROM memory_searchitem WHERE status = 'pendi
 
 
 def index_put(entries: Iterable[IndexEntry], *, tell: bool = True) -> None:
-    """Insert or update rows of the index; a row whose text changed waits for a new embedding.
+    """Insert or update rows of the index; a row whose text changed waits for a new embedding. What is held back has
+    none, so that no search finds it.
 
     The last of several entries of one item counts. The worker is notified in the same transaction, unless rows that it
     has yet to take up show that it has been notified already: many writes need no task each. With `tell` off it is not
     notified at all, because the caller brings the vectors itself.
     """
     latest = {(entry.persona, entry.item_type, entry.item_id): entry for entry in entries}
+    for key in [key for key, entry in latest.items() if entry.held]:
+        index_remove(key[0], key[1], [key[2]])
+        del latest[key]
     if not latest:
         return
     # In one order for all, so that two writers of the same rows wait for each other and do not lock up.

@@ -35,7 +35,7 @@ class SearchHit:
     the model's own, 0 while the item has no vector and None where no vectors were compared; `lexical` the share of the
     query's rare words that the item holds, in [0, 1]. `metadata` is of an event as it was posted, and of other types
     what describes them. `subject` is as it was written, `subject_name` what the registry calls the thing now. `excerpt`
-    is the passage of a long text that is nearest to the query, empty for a short one.
+    is the passage of a long text that is nearest to the query, empty for a short one. `trust` is the trust class.
     """
 
     type: str
@@ -60,6 +60,7 @@ class SearchHit:
     task: str = ""
     subject_name: str = ""
     excerpt: str = ""
+    trust: str = "agent"
 
 
 HIT_COLUMNS = (
@@ -83,6 +84,7 @@ def hit_of_entry(entry: IndexEntry | SearchItem, content: str, subject_name: str
         cosine=None,
         lexical=0.0,
         subject_name=subject_name or entry.subject,
+        trust=getattr(entry, "trust", "agent"),
         **dict(zip(HIT_COLUMNS, _hit_values(entry), strict=True)),
     )
 

@@ -26,6 +26,7 @@ from memory.models import (
     Scope,
     Subject,
     SubjectAlias,
+    Trust,
     WorkingMemory,
 )
 from memory.models.documents import DocumentQuerySet
@@ -106,11 +107,20 @@ class MemoryFilter(django_filters.FilterSet):
         return self.qs if self.form.is_valid() else self.queryset.none()
 
 
+def _of_trust(queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+    if queryset.model is Event:
+        return queryset.filter(long_term__origin=value)
+    if value == Trust.PERSON:
+        return queryset.filter(Q(endorsed=True) | Q(origin=value))
+    return queryset.filter(endorsed=False, origin=value)
+
+
 class KeyedFilter(MemoryFilter):
-    """Of memories that carry the keys of a project and a task."""
+    """Of memories that carry the keys of a project and a task, and whose words come from somewhere."""
 
     project = django_filters.CharFilter(label="Project")
     task = django_filters.CharFilter(label="Task")
+    trust = django_filters.ChoiceFilter(method=_of_trust, choices=Trust.choices, empty_label="Any trust", label="Trust")
 
 
 def _of_category(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
@@ -178,7 +188,10 @@ class FactFilter(KeyedFilter):
         """Whether anything is left out that the page shows by itself."""
         given = self.form.cleaned_data if self.form.is_valid() else {}
         return bool(
-            any(given.get(name) for name in ("q", "category", "scope", "project", "task", "tag", "subject", "as_of"))
+            any(
+                given.get(name)
+                for name in ("q", "category", "scope", "project", "task", "trust", "tag", "subject", "as_of")
+            )
             or given.get("state") != "active"
         )
 

@@ -28,6 +28,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
 )
 from memory.services.field_changes import fields_change
+from memory.services.provenance import origin_of
 from memory.services.row_locks import row_lock
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
@@ -78,6 +79,7 @@ def censor_create(
         author_kind=by.kind,
         author_id=by.id,
         author_name=by.name,
+        origin=origin_of(by),
     )
     _room_check(censor)
     censor.save(force_insert=True)

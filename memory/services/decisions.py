@@ -13,6 +13,7 @@ from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARAC
 from memory.search.index_writer import index_put
 from memory.services.endorsement import memory_bind, memory_endorse
 from memory.services.field_changes import fields_change
+from memory.services.provenance import least_trusted, origin_of
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from nousweb.lib import clock
@@ -67,6 +68,7 @@ def decision_record(
         importance=unit_check("importance", importance),
         episode=episode,
         endorsed=by.is_person,
+        origin=origin_of(by, *([episode.trust] if episode else [])),
     )
     decision.save(force_insert=True)
     index_put([entry_of(decision)])
@@ -177,7 +179,7 @@ def decisions_link(*, episode: Episode, by: Principal) -> int:
     )
     linked = 0
     for decision in during.select_for_update(of=("self",)).select_related("agent").order_by("pk")[:100]:
-        fields_change(decision, {"episode": episode})
+        fields_change(decision, {"episode": episode, "origin": least_trusted((decision.origin, episode.trust))})
         audit_record(
             by=by, action="decision.link", target=decision, agent=decision.agent, after={"episode": str(episode.pk)}
         )

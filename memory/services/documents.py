@@ -35,6 +35,7 @@ from memory.policy import (
 from memory.search.index_writer import index_put
 from memory.services.endorsement import memory_bind
 from memory.services.facts.rejected_facts import rejected_like
+from memory.services.provenance import fields_trust, origin_of
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from memory.types.documents import document_text
@@ -118,6 +119,7 @@ def document_put(
         text=document_text(json.loads(content), fields),
         project=project,
         task=task,
+        origin=origin_of(by, *fields_trust(value)),
         **told,
     )
     _rejected_check(document, by)
@@ -139,7 +141,7 @@ def document_restore(*, document: Document, by: Principal, reason: str = "") -> 
         raise Conflict("This version is active: there is nothing to restore.")
     last = _last_version(document.agent, document.persona, document.address)
     kept = ("agent", "persona", "namespace", "key", "address", "value", "text", "index_fields", "project", "task",
-            "tags", "scope", "importance")  # fmt: skip
+            "tags", "scope", "importance", "origin")  # fmt: skip
     restored = Document(**{name: getattr(document, name) for name in kept})
     _version_add(last, restored, by, "document.restore", reason=reason, more={"restores": document.version})
     return restored

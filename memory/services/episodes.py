@@ -26,6 +26,7 @@ from memory.policy import (
 from memory.search.index_writer import index_put, index_remove
 from memory.services.endorsement import memory_bind, memory_endorse
 from memory.services.field_changes import fields_change
+from memory.services.provenance import episode_origin, least_trusted, origin_of, writer_trust
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from nousweb.lib import clock
@@ -82,6 +83,7 @@ def episode_open(
         importance=unit_check("importance", importance),
         started_at=past_check("started_at", started_at) or clock.now(),
         endorsed=by.is_person,
+        origin=origin_of(by),
     )
     episode.save(force_insert=True)
     _index(episode)
@@ -127,6 +129,10 @@ def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] 
         )
     held = set(EpisodeEvent.objects.filter(episode=episode, event__in=wanted).values_list("event_id", flat=True))
     EpisodeEvent.objects.bulk_create(EpisodeEvent(episode=episode, event_id=key) for key in sorted(wanted - held))
+    origin = least_trusted((episode_origin(episode), writer_trust(by) if text else episode.origin))
+    if origin != episode.origin:
+        episode.origin = origin
+        episode.save(update_fields=["origin"])
     if text:
         detail = f"{episode.detail}\n{text}" if episode.detail else text
         if len(detail) > MAX_DETAIL_CHARACTERS:

@@ -22,6 +22,7 @@ from memory.layers.loops import loop_visibility
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.search.index_writer import index_put
 from memory.services.event_ids import event_ids_reserve
+from memory.services.provenance import event_origin
 from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
@@ -170,7 +171,7 @@ def _known(agent: Agent, persona: str, drafts: list[EventDraft]) -> dict[str, Ev
 
 def _store(agent: Agent, persona: str, events: list[Event], by: Principal) -> None:
     Event.objects.bulk_create(events)
-    long_term_store(events)
+    long_term_store(events, by)
     closed = _loops_extend(agent, persona, events)
     loops = list(dict.fromkeys(event.loop_id for event in events))
     audit_record(
@@ -191,8 +192,8 @@ def _store(agent: Agent, persona: str, events: list[Event], by: Principal) -> No
         message_send("memory.tasks.derive_from_events", closed)
 
 
-def long_term_store(events: Sequence[Event]) -> None:
-    """Derive the long-term entries of events that have none, with their rows of the index."""
+def long_term_store(events: Sequence[Event], by: Principal | None = None) -> None:
+    """Derive the long-term entries of events that have none, with their rows of the index; `by` recorded them."""
     entries = [
         LongTermEntry(
             event=event,
@@ -201,6 +202,7 @@ def long_term_store(events: Sequence[Event]) -> None:
             loop_id=event.loop_id,
             text=compact(event.content, kind=event.kind, metadata=event.metadata),
             importance=KIND_IMPORTANCE[event.kind],
+            origin=event_origin(event.kind, event.metadata, by),
         )
         for event in events
     ]

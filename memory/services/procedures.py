@@ -15,6 +15,7 @@ from memory.policy import MAX_CONTENT_CHARACTERS, MAX_NAME_CHARACTERS, MAX_REMAR
 from memory.search.index_writer import index_put
 from memory.services.endorsement import memory_bind, memory_endorse
 from memory.services.field_changes import fields_change
+from memory.services.provenance import origin_of
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from nousweb.lib import clock
@@ -54,6 +55,7 @@ def procedure_create(
         task=task,
         importance=unit_check("importance", importance),
         endorsed=by.is_person,
+        origin=origin_of(by),
     )
     procedure.save(force_insert=True)
     index_put([entry_of(procedure)])

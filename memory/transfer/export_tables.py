@@ -23,6 +23,7 @@ from memory.models import (
     Subject,
     SubjectAlias,
     SubjectChange,
+    Trust,
     WorkingMemory,
 )
 from memory.types import MEMORY_TYPES
@@ -97,6 +98,11 @@ LATER: dict[tuple[type[models.Model], str], Any] = {
     **{(model, "endorsed"): False for model in (Fact, Episode, Decision, Procedure, Censor)},
     (Fact, "subject_alias_id"): None,
     (ImportedMemory, "earlier_item_ids"): [],
+    **{
+        (model, name): held
+        for model in (Fact, Episode, Decision, Procedure, Document, Censor, LongTermEntry)
+        for name, held in (("origin", Trust.IMPORTED.value), ("held", False))
+    },
 }
 """Columns that files written before there were any lack, with what they are read as."""
 

@@ -34,6 +34,8 @@ def _entry(entry: LongTermEntry) -> IndexEntry:
         position=event.pk,
         importance=entry.importance,
         standing=standing_of(text) if event.kind == EventKind.USER_INPUT else "",
+        trust=entry.trust,
+        held=entry.held,
     )
 
 
@@ -57,6 +59,7 @@ EVENT = MemoryType(
     _text,
     text_sql="content",
     metadata_field="metadata",
+    trust_sql="coalesce((SELECT origin FROM memory_longtermentry WHERE event_id = memory_event.id), 'agent')",
     indexed_model=LongTermEntry,
     indexed_key="event_id",
     tables=(LoopSummary,),

@@ -27,6 +27,8 @@ def _entry(fact: Fact) -> IndexEntry:
         active=fact.active,
         retired_at=fact.retired_at,
         standing=standing_of(fact.content),
+        trust=fact.trust,
+        held=fact.held,
     )
 
 

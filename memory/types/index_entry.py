@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from memory.models import ItemType, Scope
+from memory.models import ItemType, Scope, Trust
 from memory.models.project_scope import tier_of
 
 MAX_TEXT_CHARACTERS = 20_000
@@ -36,6 +36,12 @@ class IndexEntry:
     active: bool = True
     retired_at: datetime | None = None
     standing: str = ""
+    trust: str = Trust.AGENT
+    held: bool = False
+
+
+KEPT_ELSEWHERE = frozenset({"trust", "held"})
+"""Fields that are no columns of the index: what is held back has no row there, and trust is read from the memory."""
 
 
 def store_entry(memory: Any, item_type: ItemType, text: str, **own: Any) -> IndexEntry:
@@ -50,6 +56,8 @@ def store_entry(memory: Any, item_type: ItemType, text: str, **own: Any) -> Inde
         "importance": memory.importance,
         "active": memory.active,
         "retired_at": memory.retired_at,
+        "trust": memory.trust,
+        "held": memory.held,
     }
     return IndexEntry(
         agent_id=memory.agent_id,

@@ -28,7 +28,8 @@ class MemoryType:
     `entry` builds its row of the index, from a row of `indexed_model` where that is not the memory's own. `text` is
     what a prompt says of a memory, "" for nothing; `about` names the attributes that describe it, or `metadata_field`
     the one JSON column that does. `text_sql`, `about_sql` (for attributes that are no columns) and `source_sql` say the
-    same to the statement that loads hits, and `subject_sql` what the thing is called that it is about.
+    same to the statement that loads hits, and `subject_sql` what the thing is called that it is
+    about and `trust_sql` its trust class.
 
     A search as of a moment takes back what the audit trail has since: the values before each record, then what
     `take_back` gives for a record (row, action, the record's "after"), and at last what `settle` sets on the row
@@ -48,6 +49,7 @@ class MemoryType:
     metadata_field: str = ""
     source_sql: str = "''"
     subject_sql: str = "NULL"
+    trust_sql: str = "CASE WHEN endorsed THEN 'person' ELSE origin END"
     indexed_model: type[Model] | None = None
     indexed_key: str = "id"
     take_back: Callable[[Any, str, Values], Values] = _unchanged

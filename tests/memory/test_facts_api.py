@@ -20,7 +20,8 @@ from tests.factories import make_token
 
 FACT_FIELDS = [
     "id", "persona", "content", "subject", "category", "kind", "scope", "project", "task", "tags", "confidence",
-    "importance", "source", "active", "confirmation_count", "last_confirmed_at", "superseded_by", "valid_from",
+    "importance", "source", "trust", "held", "active", "confirmation_count", "last_confirmed_at", "superseded_by",
+    "valid_from",
     "valid_until", "recorded_at", "retired_at", "invalidated_at", "source_event", "source_episode", "contradiction_of",
 ]  # fmt: skip
 

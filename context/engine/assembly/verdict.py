@@ -66,6 +66,7 @@ class Verdict:
             "scope": hit.scope,
             "project": hit.project,
             "task": hit.task,
+            "trust": hit.trust,
             "kinds": sorted(candidate.kinds),
             "verdict": str(self.code),
             "reason": self.reason,

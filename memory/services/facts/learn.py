@@ -36,6 +36,7 @@ from memory.services.facts.precheck import Precheck, fact_precheck, in_transacti
 from memory.services.facts.rejected_facts import rejected_like, relearned_review_open
 from memory.services.facts.repeated_facts import holds_of_both, repeated_review
 from memory.services.facts.resolution import AppliedResolution, Resolution, resolution_apply
+from memory.services.provenance import fact_origin
 from memory.services.reviews.opening import PairQuestion, pair_reviews_open
 from memory.services.subjects.registry import alias_enter, alias_find
 from memory.subjects.spelling import key_of
@@ -128,6 +129,7 @@ def fact_learn(
             valid_until=valid_until,
         ),
     )  # fmt: skip
+    fact.origin = fact_origin(fact, by)
     may_replace = {name for name, right in CATEGORY_PERMISSIONS.items() if by.may(right)}
     if precheck is None:
         precheck = Precheck() if in_transaction() else fact_precheck(fact, may_replace=may_replace, exclude=exclude)

@@ -16,6 +16,7 @@ from memory.search.index_writer import index_put
 from memory.services.facts.endorsement import endorsement_change, retirement_check
 from memory.services.facts.history import change_record, iso, retirement_time
 from memory.services.facts.locks import pair_lock
+from memory.services.provenance import least_trusted
 from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
@@ -98,6 +99,10 @@ def fact_supersede(
     change_record(
         old, Action.SUPERSEDED, by, other=new, score=score, reason=reason, before=before, at=now, evidence=evidence
     )
+    # What replaces a memory is trusted no more than that, unless a person says so.
+    if not by.is_person and (origin := least_trusted((old.trust, new.origin))) != new.origin:
+        new.origin = origin
+        new.save(update_fields=["origin"])
     # What people wrote or kept only people change: their fact begins when they say so.
     bound = new.endorsed and not by.is_person
     if not bound and new.valid_from is None and (new.valid_until is None or new.valid_until > begun):

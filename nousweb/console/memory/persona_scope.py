@@ -53,7 +53,8 @@ def persona_scope(request: HttpRequest, slug: str, permission: str) -> PersonaSc
     by.require(permission)
     agent = agent_get(slug)
     asked = request.GET.get("persona") == Persona.SUBCONSCIOUS
-    memory = subconscious_memory_of(agent, by) if asked else memory_of(agent, by)
+    read = subconscious_memory_of if asked else memory_of
+    memory = read(agent, by, with_held=True)
     return PersonaScope(agent, by, memory, by.may(VIEW_SUBCONSCIOUS))
 
 

@@ -1,0 +1,84 @@
+"""Where the words of a memory come from: the least trusted of its writer and of what it names as its source.
+
+Nothing raises it but a person: what repeats, confirms, summarises or replaces a memory is trusted no more than that.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from identity.principal import Principal
+from memory.models import Episode, EpisodeEvent, Fact, LongTermEntry, Trust
+from memory.policy import SOURCE_FIELDS, TRUST_OF_EVENT_KIND, TRUST_ORDER, WEB_SOURCE
+
+_WEB = re.compile(WEB_SOURCE)
+_EVENT = re.compile(r"\s*event[\s:#/]*(\d{1,18})\s*", re.I)
+_EPISODE = re.compile(r"\s*episode[\s:#/]*([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\s*", re.I)
+_TOOL = re.compile(r"\s*tool(?:[\s:#/]|$)", re.I)
+
+
+def least_trusted(classes: Iterable[str]) -> str:
+    """The least trusted of these trust classes, at least one."""
+    return max(classes, key=TRUST_ORDER.index)
+
+
+def writer_trust(by: Principal) -> str:
+    """The trust class of what `by` writes."""
+    if by.is_person:
+        return Trust.PERSON.value
+    return Trust.IMPORTED.value if by.channel == "import" else Trust.AGENT.value
+
+
+def origin_of(by: Principal, *rests_on: str) -> str:
+    """Where what `by` writes comes from; `rests_on` are trust classes of what it is drawn from. People's words are
+    their own, whatever they quote."""
+    own = writer_trust(by)
+    return own if by.is_person else least_trusted((own, *rests_on))
+
+
+def fact_origin(fact: Fact, by: Principal) -> str:
+    """Where a fact that `by` learns comes from: its episode, its event, and what its source names, count too."""
+    if by.is_person:
+        return Trust.PERSON.value
+    rests_on = []
+    if fact.source_episode is not None:
+        rests_on.append(fact.source_episode.trust)
+    event_id: Any = fact.source_event_id
+    if named := _EVENT.fullmatch(fact.source):
+        event_id = int(named[1])
+    if event_id is not None:
+        entries = LongTermEntry.objects.filter(agent=fact.agent_id, event=event_id)
+        rests_on += [entry.trust for entry in entries]
+    if fact.source_episode is None and (named := _EPISODE.fullmatch(fact.source)):
+        rests_on += [one.trust for one in Episode.objects.filter(agent=fact.agent_id, pk=UUID(named[1]))]
+    if _WEB.search(fact.source):
+        rests_on.append(Trust.WEB.value)
+    if _TOOL.match(fact.source):
+        rests_on.append(Trust.TOOL.value)
+    return origin_of(by, *rests_on)
+
+
+def event_origin(kind: str, metadata: Mapping[str, Any], by: Principal | None) -> str:
+    """Where an event's words come from: its kind says whose they are, and its metadata may name a page.
+
+    Without a writer, for an event whose entry is made anew, the kind decides.
+    """
+    rests_on = [TRUST_OF_EVENT_KIND[kind]] if kind in TRUST_OF_EVENT_KIND else []
+    rests_on += fields_trust(metadata)
+    if by is None:
+        return least_trusted((Trust.AGENT.value, *rests_on))
+    return origin_of(by, *rests_on)
+
+
+def fields_trust(fields: Mapping[str, Any]) -> list[str]:
+    """The web's class where one of SOURCE_FIELDS names a page, else nothing."""
+    named = (fields.get(name) for name in SOURCE_FIELDS)
+    return [Trust.WEB.value] if any(isinstance(one, str) and _WEB.search(one) for one in named) else []
+
+
+def episode_origin(episode: Episode) -> str:
+    """Where an episode's words come from: the least trusted of itself and of its events."""
+    members = EpisodeEvent.objects.filter(episode=episode).values("event")
+    origins = LongTermEntry.objects.filter(event__in=members).order_by().values_list("origin", flat=True).distinct()
+    return least_trusted((episode.origin, *origins))
