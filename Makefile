@@ -80,5 +80,6 @@ lock: ## Choose the newest allowed dependencies and write the lock files
 	$(UV_COMPILE) pyproject.toml -o requirements/run.lock
 	$(UV_COMPILE) --extra fastembed pyproject.toml -o requirements/fastembed.lock
 	$(UV_COMPILE) --extra multilingual pyproject.toml -o requirements/multilingual.lock
+	$(UV_COMPILE) --extra otel pyproject.toml -o requirements/otel.lock
 	$(UV_COMPILE) --extra redis pyproject.toml -o requirements/redis.lock
 	$(UV_COMPILE) --group dev pyproject.toml -o requirements/dev.lock

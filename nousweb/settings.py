@@ -9,9 +9,10 @@ import structlog
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from nousweb.lib.env import BadSetting, broker, flag, http_url, one_of, read, shown_text, whole, words
+from nousweb.lib.env import BadSetting, broker, flag, http_url, one_of, read, shown_text, trace_url, whole, words
 from nousweb.lib.installation import RESOURCES, default_data_folder
 from nousweb.lib.secret import KeptSecret
+from nousweb.telemetry.configuration import signals_exported, signals_wanted
 
 try:
     PRODUCTION = read("NOUS_PRODUCTION", flag, False)
@@ -41,6 +42,7 @@ try:
     LOGIN_LOCK_MINUTES = read("NOUS_LOGIN_LOCK_MINUTES", whole(1, 24 * 60), 15)
     DISK_FREE_MB = read("NOUS_DISK_FREE_MB", whole(0, 10**9), 200)
     METRICS_TOKEN = read("NOUS_METRICS_TOKEN", str, "")
+    TRACE_URL = read("NOUS_TRACE_URL", trace_url, "")
     BROKER = read("NOUS_BROKER", broker, "orm")
     CHANGES_RETENTION_DAYS = read("NOUS_CHANGES_RETENTION_DAYS", whole(1, 3650), 30)
     OAUTH_REGISTRATION = read("NOUS_OAUTH_REGISTRATION", flag, True)
@@ -144,6 +146,10 @@ MIDDLEWARE = [
     "nousweb.middleware.DomainErrorMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
+
+TELEMETRY = signals_wanted()
+if "traces" in signals_exported():
+    MIDDLEWARE.insert(0, "nousweb.telemetry.requests.TraceMiddleware")
 
 ROOT_URLCONF = "nousweb.urls"
 WSGI_APPLICATION = "nousweb.wsgi.application"

@@ -28,6 +28,7 @@ from identity.principal import Principal
 from identity.selectors import agent_for
 from nousweb.lib.constrained_types import AgentSlug
 from nousweb.lib.schemas import Problem, part_of, raw_json_response
+from nousweb.lib.tracing import trace_id
 
 router = Router(tags=["context"])
 
@@ -89,6 +90,7 @@ def _prompt(record: ContextRecord, *, explain: bool) -> dict[str, Any]:
         "failed": record.failed_sections,
         "degraded": record.degraded,
         "timings": record.timings,
+        "trace_id": trace_id(),
         **_check(record.censors["input"]),
         "explanation": record.decisions if explain else None,
         "candidates": [part_of(CandidateOut, one) for one in record.candidates] if explain else None,

@@ -244,6 +244,7 @@ class ContextOut(CensoredOut):
     failed: list[list[str]] = Field(description="Sections that could not be loaded, with the reason")
     degraded: str = Field(description="Why the search had to do without vectors; empty when it did not")
     timings: dict[str, float] = Field(description="Milliseconds by stage")
+    trace_id: str = Field("", description="That of OpenTelemetry, where the server collects traces; else empty")
     explanation: dict[str, Any] | None = Field(None, description="Intent, plan, policy and budgets, with `explain`")
     candidates: list[CandidateOut] | None = Field(None, description="With `explain`")
 

@@ -1,6 +1,5 @@
 """From a request to a prompt: frame, intent, plan, profile, candidates, assembly. Reads only; leaves no trace."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +20,7 @@ from context.engine.retrieval.pins import pins_of
 from context.engine.retrieval.retired import with_retired
 from memory.persona import PersonaMemory
 from memory.search.result import SearchResult
+from nousweb.lib.stopwatch import Stopwatch
 
 logger = structlog.get_logger(__name__)
 
@@ -54,16 +54,16 @@ def context_build(view: PersonaMemory, request: ContextRequest) -> ContextRecord
     5. Assembly, which is pure.
     6. The check of the input against the censors in force.
     """
-    watch = _Stopwatch()
-    resolved = request_resolve(view, request)
-    watch.lap("plan")
+    watch, check = Stopwatch("context"), Stopwatch("context")
+    with watch.stage("plan"):
+        resolved = request_resolve(view, request)
     material = material_load(view, resolved)
     record = record_of(material)
-    check = _Stopwatch()
-    checked = request.censors == "check"
-    found = text_check(request.input, material.censors) if checked else text_unchecked()
-    check.lap("censors")
-    return replace(record, censors={"input": found}, timings={**watch.laps, **record.timings, **check.laps})
+    with check.stage("censors"):
+        checked = request.censors == "check"
+        found = text_check(request.input, material.censors) if checked else text_unchecked()
+    timings = {**watch.milliseconds, **record.timings, **check.milliseconds}
+    return replace(record, censors={"input": found}, timings=timings)
 
 
 def material_load(
@@ -78,46 +78,47 @@ def material_load(
     Facts whose ids are in `force_include` are searched though their category makes them core memory. `others` are ids
     of facts that would be shown if something were otherwise.
     """
-    watch = _Stopwatch()
+    watch = Stopwatch("context")
     request = resolved.request
-    pins = pins_of(view.agent, request.as_of, resolved.rows)
-    censors = censors_in_force(view, request.as_of, resolved.rows)
-    fixed = fixed_sections(view, resolved, pins, censors)
-    watch.lap("sections")
+    with watch.stage("sections"):
+        pins = pins_of(view.agent, request.as_of, resolved.rows)
+        censors = censors_in_force(view, request.as_of, resolved.rows)
+        fixed = fixed_sections(view, resolved, pins, censors)
     failed: list[tuple[str, str]] = []
     candidates: Sequence[Candidate]
-    try:
-        candidates, result = candidates_find(view, resolved, pins, force_include)
-    except DatabaseError:
-        logger.exception("context.search_failed")
-        candidates, result = (), NOTHING_SEARCHED
-        failed.append(("Search", "It could not be searched."))
-    watch.lap("search")
+    with watch.stage("search"):
+        try:
+            candidates, result = candidates_find(view, resolved, pins, force_include)
+        except DatabaseError:
+            logger.exception("context.search_failed")
+            candidates, result = (), NOTHING_SEARCHED
+            failed.append(("Search", "It could not be searched."))
     contested: Sequence[ContestedCandidate] = ()
-    try:
-        contested = contested_load(view, request, fixed, candidates, others)
-    except DatabaseError:
-        logger.exception("context.contested_failed")
-        failed.append(("Contested facts", "Which facts are contested could not be read."))
-    watch.lap("contested")
+    with watch.stage("contested"):
+        try:
+            contested = contested_load(view, request, fixed, candidates, others)
+        except DatabaseError:
+            logger.exception("context.contested_failed")
+            failed.append(("Contested facts", "Which facts are contested could not be read."))
     if request.explain:
-        candidates = with_retired(view, candidates, result.query)
-        watch.lap("explain")
-    return ContextMaterial(view.persona, resolved, fixed, candidates, result, censors, failed, watch.laps, contested)
+        with watch.stage("explain"):
+            candidates = with_retired(view, candidates, result.query)
+    timings = watch.milliseconds
+    return ContextMaterial(view.persona, resolved, fixed, candidates, result, censors, failed, timings, contested)
 
 
 def record_of(material: ContextMaterial, overrides: Overrides | None = None) -> ContextRecord:
     """The prompt that the material makes, as it is or as `overrides` would have it, with all that led to it. Pure."""
-    watch = _Stopwatch()
+    watch = Stopwatch("context")
     resolved, request = material.resolved, material.resolved.request
     fixed, candidates, contested = material.fixed, material.candidates, material.contested
-    if overrides is not None:
-        fixed = overrides.sections(fixed, resolved.profile.excluded_kinds, request.scope)
-        candidates = overrides.candidates(candidates)
-        hits = ((one, one.candidate.hit) for one in overrides.contested(contested))
-        contested = [one for one, hit in hits if request.scope.shows(hit.project, hit.task)]
-    assembly = assemble(fixed, searched_sections(resolved.budget), candidates, resolved, contested)
-    watch.lap("assembly")
+    with watch.stage("assembly"):
+        if overrides is not None:
+            fixed = overrides.sections(fixed, resolved.profile.excluded_kinds, request.scope)
+            candidates = overrides.candidates(candidates)
+            hits = ((one, one.candidate.hit) for one in overrides.contested(contested))
+            contested = [one for one, hit in hits if request.scope.shows(hit.project, hit.task)]
+        assembly = assemble(fixed, searched_sections(resolved.budget), candidates, resolved, contested)
     fingerprint = fingerprint_of(
         [verdict.candidate for verdict in assembly.verdicts if verdict.code == VerdictCode.INCLUDED],
         tokens=assembly.tokens,
@@ -147,19 +148,6 @@ def record_of(material: ContextMaterial, overrides: Overrides | None = None) -> 
             *([section.label, section.error] for section in fixed if section.error),
             *(list(failure) for failure in material.failed),
         ],
-        timings={**material.timings, **watch.laps, **stages},
+        timings={**material.timings, **watch.milliseconds, **stages},
         as_of=request.as_of,
     )
-
-
-class _Stopwatch:
-    """Laps in milliseconds."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.laps[name] = round((now - self._last) * 1000, 2)
-        self._last = now

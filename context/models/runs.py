@@ -22,7 +22,8 @@ class ContextRun(models.Model):
     memory considered. `fingerprint` characterises the task, to be related to `outcome`. `tokens` is the estimate that
     the budget is held by; `counted_tokens` is exact, by the model `counted_by`, once it has been counted. `censors`
     says what the input and the answer triggered, by places and never in the words of either; {} in older runs.
-    `response` is the answer as it was reported at `responded_at`; empty where older versions kept none.
+    `response` is the answer as it was reported at `responded_at`; empty where older versions kept none. `trace_id` is
+    that of the request where traces were collected (docs/operations.md), else empty.
     """
 
     class Outcome(models.TextChoices):
@@ -58,6 +59,7 @@ class ContextRun(models.Model):
     responded_at = models.DateTimeField(null=True)
     response = models.TextField(blank=True, default="", db_default="")
     principal_name = models.CharField(max_length=200)
+    trace_id = models.CharField(max_length=32, blank=True, default="", db_default="")
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     objects = ContextRunQuerySet.as_manager()

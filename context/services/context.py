@@ -1,5 +1,6 @@
 """Building the context of an agent, and logging it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
@@ -21,9 +22,13 @@ from identity.services.agent_lock import agent_again, agent_held
 from identity.services.change_feed import change_draft
 from memory.models.project_scope import scope_check
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
+from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
+from nousweb.lib.measures import CONTEXT_MEMORIES, CONTEXT_SECONDS, CONTEXT_TOKENS
+from nousweb.lib.measures import record as record_measure
 from nousweb.lib.prepared_statements import instance_insert
 from nousweb.lib.retrying import transaction_retried
+from nousweb.lib.tracing import Value, span, trace_id, traced
 
 logger = structlog.get_logger(__name__)
 
@@ -45,6 +50,15 @@ def context_assemble(
     """
     by.require(ASSEMBLE, agent)
     scope_check(request.scope, by)
+    about = {"gen_ai.agent.id": agent.slug, "gen_ai.conversation.id": request.session_id}
+    with span("context", about) as within:
+        record = _assembled(request, agent, by, persona)
+        if traced():
+            within.set_attributes(_figures(record))
+    return record
+
+
+def _assembled(request: ContextRequest, agent: Agent, by: Principal, persona: str | None) -> ContextRecord:
     if request.dry_run:
         return context_build(context_view(agent, by, persona), request)
     for _ in range(UNHELD_TRIES):
@@ -57,6 +71,25 @@ def context_assemble(
         agent = agent_again(agent)
         record = context_build(context_view(agent, by, persona), request)
         return replace(record, id=_log(agent, record, by))
+
+
+def _figures(record: ContextRecord) -> Mapping[str, Value]:
+    """What a trace says of a prompt, of which it has no word."""
+    return {
+        "nous.context.run_id": str(record.id or ""),
+        "nous.context.persona": record.persona,
+        "nous.context.frame": record.frame_id,
+        "nous.context.profile": record.profile_id,
+        "nous.context.tokens": record.tokens,
+        "nous.context.budget": record.budget_tokens,
+        "nous.context.candidates": len(record.candidates),
+        "gen_ai.memory.record.count": _memories(record),
+    }
+
+
+def _memories(record: ContextRecord) -> int:
+    """How many memories stand in the prompt, core memory and pins included."""
+    return sum(item["type"] in MEMORY_TYPES for section in record.sections for item in section["items"])
 
 
 def context_runs_purge() -> int:
@@ -79,7 +112,7 @@ def context_view(agent: Agent, by: Principal, persona: str | None = None) -> Per
 
 def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
     """Keep what was assembled; None when something was erased since `agent` was read, and nothing is kept."""
-    run = record.as_run(agent=agent, principal_name=by.name)
+    run = record.as_run(agent=agent, principal_name=by.name, trace_id=trace_id())
     check = record.censors[INPUT]
 
     def insert() -> bool:
@@ -119,4 +152,7 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
         censor_verdict=check["verdict"],
         censors=[trigger["id"] for trigger in effective_triggers(check)],
     )
+    record_measure(CONTEXT_SECONDS, run.duration_ms / 1000)
+    record_measure(CONTEXT_TOKENS, run.tokens)
+    record_measure(CONTEXT_MEMORIES, _memories(record))
     return run.pk

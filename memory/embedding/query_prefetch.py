@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from memory.embedding.protocol import Vectors
 from memory.embedding.registry import embedder_named
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
+from nousweb.lib.tracing import carried
 
 THREADS = 16
 """As many queries are embedded at once as a web process answers; local models take turns on its cores by themselves."""
@@ -26,7 +27,7 @@ class EmbeddingAhead:
         text = query[:MAX_QUERY_CHARACTERS].strip()
         self.text = text
         self._model = _last_model if text else ""
-        self._future: Future[Vectors] | None = _pool.submit(_embed, self._model, text) if self._model else None
+        self._future: Future[Vectors] | None = _pool.submit(carried(_embed), self._model, text) if self._model else None
 
     def of_model(self, name: str) -> Vectors:
         """The vector by the model called `name`. Raises EmbeddingFailed and EmbeddingUnavailable."""

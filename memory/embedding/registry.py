@@ -11,6 +11,8 @@ from memory.embedding.multilingual import MODEL as MULTILINGUAL_MODEL
 from memory.embedding.multilingual import MultilingualEmbedder
 from memory.embedding.openai import OpenAIEmbedder
 from memory.embedding.protocol import Embedder, EmbeddingUnavailable
+from memory.embedding.traced import TracedEmbedder
+from nousweb.lib.tracing import traced
 
 DEFAULT_MODELS = {
     "local": LOCAL_MODEL,
@@ -37,15 +39,16 @@ def configured_name() -> str:
 
 
 def embedder_named(name: str) -> Embedder:
-    """The embedder called `name`, the same object at every call. Raises EmbeddingUnavailable when it cannot be made."""
+    """The embedder called `name`, made once a process. Raises EmbeddingUnavailable when it cannot be made."""
     try:
         whole = full_name(name)
         with _making:
             if whole not in _made:
                 _made[whole] = _make(*whole.split(":", 1))
-            return _made[whole]
+            found = _made[whole]
     except ValueError as error:
         raise EmbeddingUnavailable(f"The embedder {name!r} cannot be used: {error}.") from error
+    return TracedEmbedder(found) if traced() else found
 
 
 def _make(kind: str, model: str) -> Embedder:

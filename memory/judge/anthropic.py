@@ -26,6 +26,7 @@ from memory.judge.protocol import (
     MergedFact,
     RelationVerdict,
 )
+from nousweb.lib.tracing import Value, span
 
 LONGEST_PAUSE_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.5
@@ -149,6 +150,20 @@ class AnthropicJudge:
             "strict": True,
         }
         asking.attempts += 1
+        about: dict[str, Value] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "anthropic",
+            "gen_ai.request.model": self.model,
+            "gen_ai.request.max_tokens": asking.max_tokens,
+            "nous.judge.task": task.name,
+            "nous.judge.attempt": asking.attempts,
+        }
+        with span(f"chat {self.model}", about, kind="client") as within:
+            message = self._message(asking, task, tool, prompt)
+            within.set_attributes(_telemetry(message))
+        return message
+
+    def _message(self, asking: "_Asking", task: Task, tool: ToolParam, prompt: str) -> Message:
         try:
             message = self._client.messages.create(
                 model=self.model,
@@ -186,14 +201,31 @@ class _Asking:
     widened: bool = False
 
     def count(self, message: Message) -> None:
-        usage = getattr(message, "usage", None)
-        counts = [
-            getattr(usage, name, 0)
-            for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        ]
-        self.tokens_in += sum(count for count in counts if isinstance(count, int) and count > 0)
-        out = getattr(usage, "output_tokens", 0)
-        self.tokens_out += out if isinstance(out, int) and out > 0 else 0
+        tokens_in, tokens_out = _usage(message)
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
+
+
+def _usage(message: Message) -> tuple[int, int]:
+    """Tokens in, those of caches included, and out."""
+    usage = getattr(message, "usage", None)
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    counts = [getattr(usage, name, 0) for name in names]
+    *taken, given = [count if isinstance(count, int) and count > 0 else 0 for count in counts]
+    return sum(taken), given
+
+
+def _telemetry(message: Message) -> dict[str, Value]:
+    """What a trace says of an answer, of which it has no word."""
+    tokens_in, tokens_out = _usage(message)
+    model, answer_id = getattr(message, "model", ""), getattr(message, "id", "")
+    return {
+        "gen_ai.usage.input_tokens": tokens_in,
+        "gen_ai.usage.output_tokens": tokens_out,
+        "gen_ai.response.model": str(model)[:100],
+        "gen_ai.response.id": str(answer_id)[:100],
+        "nous.judge.stop_reason": str(message.stop_reason)[:50],
+    }
 
 
 class _Busy(Exception):

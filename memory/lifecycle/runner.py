@@ -24,6 +24,7 @@ from memory.models import Job
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError
 from nousweb.lib.retrying import transaction_retried
+from nousweb.lib.tracing import span
 
 log = structlog.get_logger(__name__)
 Status = Job.Status
@@ -43,6 +44,14 @@ def job_run(job_id: int) -> str:
     job = _claim(job_id)
     if job is None:
         return "not ours"
+    about = {"nous.job.handler": job.handler, "gen_ai.agent.id": job.agent.slug}
+    with span(f"job {job.handler}", about) as within:
+        state = _run(job)
+        within.set_attributes({"nous.job.state": state, "nous.job.attempt": job.attempts})
+    return state
+
+
+def _run(job: Job) -> str:
     began = time.monotonic()
     try:
         with JOB_LEASE.renewal(partial(_renew, job), name=f"job-{job.pk}"):

@@ -1,6 +1,5 @@
 """Searching memory: one call for every type of item. docs/search.md explains the scores."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +26,8 @@ from memory.search.result import SearchHit, SearchResult
 from memory.search.scoring import Ranking, Values, rarest
 from memory.search.typos import corrected, meant, mistyped
 from nousweb.lib.prepared_statements import session_tuned
+from nousweb.lib.stopwatch import Stopwatch
+from nousweb.lib.tracing import span
 
 log = structlog.get_logger(__name__)
 
@@ -43,46 +44,55 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
 
     As of the past, what has changed since is searched as it was then (`memory.search.as_of`).
     """
-    watch = _Watch()
     embedding = embedding or EmbeddingAhead(request.query)
-    text = embedding.text
-    if not text:
+    if not embedding.text:
         return SearchResult([], request.min_score or 0.0)
-    session_tuned("search", TUNING)
-    counts = counts_read(view, text)
-    if words := mistyped(text, counts.df):
-        counts = _corrected(view, request, text, words, counts)
-    watch.lap("counts")
-    lexemes = rarest(counts.df, counts.statistics)
-    lexical = lexical_fetch(view, request, counts, lexemes)
-    watch.lap("words")
-    changed = changed_since(view, request, request.as_of) if request.as_of else None
-    if changed is not None:
-        lexical = list({*lexical, *changed.ids})
-        watch.lap("past")
-    vector, degraded = _embedded(counts, embedding)
-    watch.lap("embedding")
-    candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
-    if changed is not None:
-        candidate_set = changed.seen(candidate_set, lexemes, counts.spellings)
-    watch.lap("candidates")
-    thresholds = thresholds_of(counts.model)
-    threshold = thresholds.relevance if request.min_score is None else request.min_score
-    query = query_of(text, lexemes)
-    rows = candidate_set.columns
-    alike = replace(
-        rows,
-        cosine=calibrated(rows.cosine, thresholds),
-        passage=calibrated(rows.passage, thresholds),
-        second=calibrated(rows.second, thresholds),
-    )
-    ranking = score(query, alike, counts.statistics, wanted=candidate_set.wanted, steady=request.steady)
-    chosen = _chosen(candidate_set, ranking, threshold, request)
-    watch.lap("scoring")
-    items = _loaded(view, request, candidate_set, ranking, chosen)
-    watch.lap("loading")
+    about = {"gen_ai.operation.name": "search_memory", "gen_ai.memory.store.id": view.agent.slug}
+    with span("search_memory", about) as within:
+        result = _searched(view, request, embedding)
+        within.set_attributes({"gen_ai.memory.record.count": len(result.items), "nous.candidates": result.considered})
+    return result
+
+
+def _searched(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhead) -> SearchResult:
+    watch = Stopwatch("search")
+    text = embedding.text
+    with watch.stage("counts"):
+        session_tuned("search", TUNING)
+        counts = counts_read(view, text)
+        if words := mistyped(text, counts.df):
+            counts = _corrected(view, request, text, words, counts)
+    with watch.stage("words"):
+        lexemes = rarest(counts.df, counts.statistics)
+        lexical = lexical_fetch(view, request, counts, lexemes)
+    changed = None
+    if request.as_of:
+        with watch.stage("past"):
+            changed = changed_since(view, request, request.as_of)
+            lexical = list({*lexical, *changed.ids})
+    with watch.stage("embedding"):
+        vector, degraded = _embedded(counts, embedding)
+    with watch.stage("candidates"):
+        candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
+        if changed is not None:
+            candidate_set = changed.seen(candidate_set, lexemes, counts.spellings)
+    with watch.stage("scoring"):
+        thresholds = thresholds_of(counts.model)
+        threshold = thresholds.relevance if request.min_score is None else request.min_score
+        query = query_of(text, lexemes)
+        rows = candidate_set.columns
+        alike = replace(
+            rows,
+            cosine=calibrated(rows.cosine, thresholds),
+            passage=calibrated(rows.passage, thresholds),
+            second=calibrated(rows.second, thresholds),
+        )
+        ranking = score(query, alike, counts.statistics, wanted=candidate_set.wanted, steady=request.steady)
+        chosen = _chosen(candidate_set, ranking, threshold, request)
+    with watch.stage("loading"):
+        items = _loaded(view, request, candidate_set, ranking, chosen)
     query_context = QueryContext(request, counts, lexemes, vector)
-    return SearchResult(items, threshold, degraded, len(candidate_set.ids), watch.laps, query_context)
+    return SearchResult(items, threshold, degraded, len(candidate_set.ids), watch.seconds, query_context)
 
 
 def _corrected(view: PersonaMemory, request: SearchRequest, text: str, words: Sequence[str], counts: Counts) -> Counts:
@@ -171,16 +181,3 @@ def _in_scope(view: PersonaMemory, memory: Mapping[str, Any], request: SearchReq
         return False
     forced = memory["type"] == ItemType.FACT and memory["id"] in request.force_include
     return forced or request.scope.shows(memory["project"], memory["task"])
-
-
-class _Watch:
-    """Seconds between laps, by name."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._since = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.laps[name] = now - self._since
-        self._since = now

@@ -12,6 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.db import Error
 from django.db.backends.postgresql import base
+from django.db.backends.utils import CursorWrapper
 from psycopg.pq import TransactionStatus
 
 from nousweb.database import checks  # noqa: F401  (registers what it holds)
@@ -19,7 +20,12 @@ from nousweb.database.limits import LIMITS, work_at_hand
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """PostgreSQL with time limits."""
+    """PostgreSQL with time limits. `cursor_type` sends statements; nousweb.telemetry sets one that makes spans."""
+
+    cursor_type: type[CursorWrapper] = CursorWrapper
+
+    def make_cursor(self, cursor: Any) -> CursorWrapper:
+        return self.cursor_type(cursor, self)
 
     def get_connection_params(self) -> dict[str, Any]:
         params = super().get_connection_params()

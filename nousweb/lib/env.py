@@ -80,6 +80,14 @@ def http_url(raw: str) -> str:
     return address
 
 
+def trace_url(raw: str) -> str:
+    """Parse the address at which a trace is shown, with {trace_id} in the place of its id."""
+    address = http_url(raw)
+    if address.replace("{trace_id}", "").count("{") or "{trace_id}" not in address:
+        raise ValueError("expected {trace_id} in the address, and no other braces")
+    return address
+
+
 def broker(raw: str) -> str:
     """Parse where tasks are queued: `orm`, the database itself, or the address of a Redis."""
     if raw != "orm" and not (raw.startswith(("redis://", "rediss://")) and urlsplit(raw).hostname):

@@ -58,6 +58,9 @@ class PreparedCursor:
         return self._raw.rowcount
 
 
+cursor_type: type[PreparedCursor] = PreparedCursor
+"""What sends prepared statements; nousweb.telemetry sets one that makes a span of each."""
+
 Kind = Literal["text", "binary", "arrays"]
 """How rows are sent: as text, in binary, or in binary with arrays of numbers as numpy's."""
 
@@ -84,7 +87,7 @@ def prepared_cursor(*, kind: Kind = "text") -> PreparedCursor | CursorWrapper:
     if own.queries_logged or own.execute_wrappers:
         cursor: CursorWrapper = own._prepare_cursor(own.create_cursor())
         return cursor
-    return PreparedCursor(own, kind)
+    return cursor_type(own, kind)
 
 
 @lru_cache(maxsize=1_024)

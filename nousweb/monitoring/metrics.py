@@ -6,34 +6,47 @@ The counters of all web processes are added up through files in PROMETHEUS_MULTI
 import hmac
 import ipaddress
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
-import structlog
-from django.apps import apps
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
-from django.db import Error, transaction
-from django.db.models import Count, Min, Model, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
-log = structlog.get_logger(__name__)
+from nousweb.lib.measures import HTTP_REQUESTS, HTTP_SECONDS, MEASURES, Measure, record, recorder_add
+from nousweb.monitoring.gauges import gauges_read
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+WEB_SERVER = "nous_http_"
+"""What the figures of the web server begin with; the others tell of agents."""
+
+
+def _made(measure: Measure) -> Counter | Histogram:
+    labels = [label for label in measure.labels if label not in measure.otel_only]
+    if measure.kind == "counter":
+        return Counter(measure.name, measure.description, labels, registry=_process)
+    return Histogram(measure.name, measure.description, labels, buckets=measure.buckets, registry=_process)
+
 
 _process = CollectorRegistry()
-_requests = Counter("nous_http_requests", "Requests answered", ["method", "route", "status"], registry=_process)
-_latency = Histogram(
-    "nous_http_request_seconds",
-    "Time to answer a request",
-    ["method", "route"],
-    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
-    registry=_process,
-)
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_made_of = {measure: _made(measure) for measure in MEASURES}
+
+
+def _recorded(measure: Measure, value: float, labels: Sequence[str]) -> None:
+    kept = [text for name, text in zip(measure.labels, labels, strict=True) if name not in measure.otel_only]
+    made = _made_of[measure].labels(*kept) if kept else _made_of[measure]
+    if isinstance(made, Counter):
+        made.inc(value)
+    else:
+        made.observe(value)
+
+
+recorder_add(_recorded)
 
 
 def observe_request(method: str, route: str, status: int, seconds: float) -> None:
@@ -42,10 +55,9 @@ def observe_request(method: str, route: str, status: int, seconds: float) -> Non
     `route` is the URL *pattern*, empty when none matched: a label for each address would let anybody
     fill the memory, and so would a made-up method.
     """
-    method = method if method in METHODS else "OTHER"
-    route = route or "(none)"
-    _requests.labels(method, route, str(status)).inc()
-    _latency.labels(method, route).observe(seconds)
+    labels = (method if method in METHODS else "OTHER", route or "(none)", str(status))
+    record(HTTP_REQUESTS, 1, *labels)
+    record(HTTP_SECONDS, seconds, *labels)
 
 
 @login_not_required
@@ -57,14 +69,25 @@ def metrics(request: HttpRequest) -> HttpResponse:
     if not (trusted := _has_token(request)) and not _is_local(request):
         return HttpResponse("Metrics are for local clients or the bearer of NOUS_METRICS_TOKEN.\n", status=403)
     registry = CollectorRegistry()
+    registry.register(_Measured(trusted))
     if trusted:
         registry.register(DatabaseGauges())
-    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        MultiProcessCollector(registry)
-        body = generate_latest(registry)
-    else:
-        body = generate_latest(_process) + generate_latest(registry)
-    return HttpResponse(body, content_type=CONTENT_TYPE_LATEST)
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+class _Measured(Collector):
+    """The figures of all web processes, for who is not `trusted` those of the web server alone."""
+
+    def __init__(self, trusted: bool) -> None:
+        self._trusted = trusted
+
+    def describe(self) -> list[Metric]:
+        """Nothing in advance: registering must not read files."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        source = MultiProcessCollector(None) if os.environ.get("PROMETHEUS_MULTIPROC_DIR") else _process
+        return (one for one in source.collect() if self._trusted or one.name.startswith(WEB_SERVER))
 
 
 def _has_token(request: HttpRequest) -> bool:
@@ -87,8 +110,8 @@ def _is_local(request: HttpRequest) -> bool:
         return False
 
 
-class DatabaseGauges:
-    """Reads the state of the domain. A table that cannot be read leaves its own gauge out, and no other."""
+class DatabaseGauges(Collector):
+    """The state of the domain."""
 
     def describe(self) -> list[Metric]:
         """Nothing in advance: registering must not query."""
@@ -96,45 +119,8 @@ class DatabaseGauges:
 
     def collect(self) -> Iterator[Metric]:
         """Yield each gauge that could be read."""
-        for read in (_agents, _pending_proposals, _facts, _context_runs):
-            yield from _guarded(read)
-
-
-def _guarded(read: Callable[[], list[Metric]]) -> list[Metric]:
-    try:
-        with transaction.atomic():
-            return read()
-    except (Error, LookupError) as error:
-        log.warning("metric_unreadable", metric=read.__name__.lstrip("_"), error=str(error))
-        return []
-
-
-def _rows(app: str, model: str) -> "QuerySet[Model]":
-    """All rows of a model, found by name: this module is below the apps and must not import them."""
-    return apps.get_model(app, model)._default_manager.all()
-
-
-def _agents() -> list[Metric]:
-    return [GaugeMetricFamily("nous_agents", "Agents", value=_rows("identity", "Agent").count())]
-
-
-def _pending_proposals() -> list[Metric]:
-    pending = _rows("identity", "ChangeProposal").filter(status="pending")
-    found = pending.aggregate(count=Count("pk"), oldest=Min("created_at"))
-    age = (timezone.now() - found["oldest"]).total_seconds() if found["oldest"] else 0.0
-    return [
-        GaugeMetricFamily("nous_proposals_pending", "Proposals that wait for a person", value=found["count"]),
-        GaugeMetricFamily("nous_proposals_pending_oldest_seconds", "Age of the oldest of them", value=age),
-    ]
-
-
-def _facts() -> list[Metric]:
-    gauge = GaugeMetricFamily("nous_facts", "Facts by state", labels=["state"])
-    counts = dict(_rows("memory", "Fact").values_list("active").annotate(Count("pk")).order_by())
-    gauge.add_metric(["active"], counts.get(True, 0))
-    gauge.add_metric(["retired"], counts.get(False, 0))
-    return [gauge]
-
-
-def _context_runs() -> list[Metric]:
-    return [GaugeMetricFamily("nous_context_runs", "Kept context runs", value=_rows("context", "ContextRun").count())]
+        for gauge, values in gauges_read():
+            family = GaugeMetricFamily(gauge.name, gauge.description, labels=[gauge.label] if gauge.label else [])
+            for label, value in values.items():
+                family.add_metric([label] if gauge.label else [], value)
+            yield family

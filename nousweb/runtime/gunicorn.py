@@ -71,6 +71,16 @@ def _warm_up() -> None:
             embedder_named(name).embed_query("warm-up")
 
 
+def worker_exit(server: Any, worker: Any) -> None:
+    """Send what is left of traces and metrics."""
+    from django.conf import settings
+
+    if settings.TELEMETRY:
+        from nousweb.telemetry.exporting import telemetry_stop
+
+        telemetry_stop()
+
+
 def child_exit(server: Any, worker: Any) -> None:
     """Drop the live gauges of a worker that has ended; its counts stay."""
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):

@@ -6,7 +6,7 @@ import pytest
 from django.db import ProgrammingError
 from django.test import Client
 
-from nousweb.monitoring import metrics
+from nousweb.monitoring import gauges, metrics
 
 pytestmark = pytest.mark.django_db
 
@@ -45,6 +45,8 @@ def test_metrics_gauges_come_from_the_database(client: Client, operator: dict[st
         "nous_proposals_pending_oldest_seconds 0.0",
         'nous_facts{state="active"} 0.0',
         "nous_context_runs 0.0",
+        "nous_queue_jobs 0.0",
+        "nous_queue_oldest_seconds 0.0",
     ):
         assert line in text
 
@@ -52,17 +54,17 @@ def test_metrics_gauges_come_from_the_database(client: Client, operator: dict[st
 def test_metrics_for_local_clients_hide_what_agents_have(client: Client) -> None:
     text = scrape(client)
     assert "nous_http_requests_total" in text
-    for name in ("nous_agents", "nous_proposals", "nous_facts", "nous_context_runs"):
+    for name in ("nous_agents", "nous_proposals", "nous_facts", "nous_context_", "nous_reviews", "nous_queue"):
         assert name not in text
 
 
 def test_metrics_missing_table_leaves_out_its_own_gauge_only(
     client: Client, operator: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken() -> list[metrics.Metric]:
+    def broken() -> dict[gauges.Gauge, gauges.Values]:
         raise ProgrammingError('relation "memory_fact" does not exist')
 
-    monkeypatch.setattr(metrics, "_facts", broken)
+    monkeypatch.setattr(gauges, "_facts", broken)
     text = scrape(client, **operator)
     assert "nous_facts" not in text
     assert "nous_context_runs" in text

@@ -19,6 +19,7 @@ from nousweb.database.roles import product_role_weakness
 from nousweb.lib.installation import CLONED
 from nousweb.monitoring.disk_space import ELSEWHERE, OK, disks_checked
 from nousweb.monitoring.health import unapplied_migrations, worker_state
+from nousweb.telemetry.configuration import obstacle, signals_wanted
 
 NOUS = "manage.py" if CLONED else "nous"
 
@@ -128,6 +129,21 @@ def _web_server() -> Iterator[Finding]:
         yield Finding("Web server", reason, f"Start it: `{NOUS} serve`. Or set NOUS_PORT as it has it.", grave=False)
 
 
+def _telemetry() -> Iterator[Finding]:
+    if not (wanted := signals_wanted()):
+        yield Finding("OpenTelemetry", "off")
+    elif problem := obstacle():
+        yield Finding("OpenTelemetry", "off", problem)
+    else:
+        from nousweb.telemetry.reachability import endpoint_answers
+
+        for signal in sorted(wanted):
+            answers, endpoint = endpoint_answers(signal)
+            state = f"{signal} are taken at {endpoint}" if answers else f"{signal} are not taken at {endpoint}"
+            advice = "Its own words are above. Correct OTEL_EXPORTER_OTLP_ENDPOINT, or start the collector."
+            yield Finding("OpenTelemetry", state, "" if answers else advice, grave=False)
+
+
 def _people_and_agents() -> Iterator[Finding]:
     if unapplied_migrations():
         return
@@ -147,5 +163,6 @@ CHECKS: tuple[Check, ...] = (
     _embedder,
     _background_worker,
     _web_server,
+    _telemetry,
     _people_and_agents,
 )

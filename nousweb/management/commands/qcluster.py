@@ -1,8 +1,10 @@
 from importlib import import_module
+from multiprocessing.util import Finalize
 from typing import Any
 
 from django.conf import settings
 from django_q.management.commands import qcluster
+from django_q.signals import post_spawn
 
 from nousweb.database.limits import work_usual
 from nousweb.queue.schedules import SCHEDULES
@@ -19,4 +21,14 @@ class Command(qcluster.Command):
         work_usual("job")
         for module in sorted(modules):
             import_module(module)
+        if settings.TELEMETRY:
+            post_spawn.connect(_telemetry_of_worker, dispatch_uid="nousweb.telemetry.worker")
         super().handle(*args, **options)
+
+
+def _telemetry_of_worker(**signal: Any) -> None:
+    """Called in each process that runs tasks: threads do not outlive the fork that made it."""
+    from nousweb.telemetry.exporting import telemetry_start, telemetry_stop
+
+    telemetry_start(gauges=True)
+    Finalize(None, telemetry_stop, exitpriority=10)

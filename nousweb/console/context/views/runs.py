@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import QuerySet, prefetch_related_objects
@@ -157,6 +158,7 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
             "answer": answer_pieces(run, [use for use in ranked if use.referenced]) if run.response else [],
             "recalls": recall_rows(slug, run),
             "uses": [(use, texts.get((use.item_type, use.item_id), "")) for use in ranked],
+            "trace_url": settings.TRACE_URL.replace("{trace_id}", run.trace_id),
             "referenced_at": REFERENCED_AT,
             "referenced": sum(use.referenced for use in uses.values()),
             "may_report": by.may(REPORT),

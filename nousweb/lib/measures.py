@@ -1,0 +1,68 @@
+"""What is counted and timed as it happens, declared once for Prometheus and for OpenTelemetry."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """`name` is Prometheus's, `otel` that of OpenTelemetry, empty where another one holds the count; `unit` is of UCUM.
+
+    A counter counts, a histogram sorts values into `buckets`. `labels` are named as in Prometheus, `attributes` are
+    their names in OpenTelemetry. `otel_only` labels would multiply Prometheus's series of buckets.
+    """
+
+    name: str
+    otel: str
+    kind: Literal["counter", "histogram"]
+    description: str
+    unit: str
+    buckets: Sequence[float] = ()
+    labels: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    otel_only: tuple[str, ...] = ()
+
+
+_HTTP = ("http.request.method", "http.route", "http.response.status_code")
+
+HTTP_REQUESTS = Measure(
+    "nous_http_requests", "", "counter", "Requests answered", "{request}", labels=("method", "route", "status")
+)  # fmt: skip
+HTTP_SECONDS = Measure(
+    "nous_http_request_seconds", "http.server.request.duration", "histogram", "Time to answer a request", "s", SECONDS,
+    labels=("method", "route", "status"), attributes=_HTTP, otel_only=("status",),
+)  # fmt: skip
+CONTEXT_SECONDS = Measure(
+    "nous_context_seconds", "nous.context.duration", "histogram", "Time to assemble a logged prompt", "s", SECONDS
+)
+CONTEXT_TOKENS = Measure(
+    "nous_context_tokens", "nous.context.tokens", "histogram", "Estimated tokens of logged prompts", "{token}",
+    (250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000),
+)  # fmt: skip
+CONTEXT_MEMORIES = Measure(
+    "nous_context_memories", "nous.context.memories", "histogram", "Memories shown in logged prompts", "{memory}",
+    (0, 1, 2, 5, 10, 20, 50, 100, 200),
+)  # fmt: skip
+MEASURES = (HTTP_REQUESTS, HTTP_SECONDS, CONTEXT_SECONDS, CONTEXT_TOKENS, CONTEXT_MEMORIES)
+
+Recorder = Callable[[Measure, float, Sequence[str]], None]
+_recorders: list[Recorder] = []
+
+
+def recorder_add(recorder: Recorder) -> None:
+    """Let `recorder` have each value that is measured in this process from now on."""
+    _recorders.append(recorder)
+
+
+def recorder_remove(recorder: Recorder) -> None:
+    """End that."""
+    _recorders.remove(recorder)
+
+
+def record(measure: Measure, value: float, *labels: str) -> None:
+    """A value was measured; `labels` in the order of the measure's."""
+    for recorder in _recorders:
+        recorder(measure, value, labels)

@@ -1,0 +1,1 @@
+"""Traces and metrics by OpenTelemetry, where its variables ask for them. Nothing else imports its packages."""

@@ -1,0 +1,116 @@
+"""Sending traces and metrics, from threads of their own: no request waits for a collector.
+
+What a collector does not take is kept up to a bound (OTEL_BSP_MAX_QUEUE_SIZE) and then dropped. Each process starts it
+after it was forked.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import structlog
+from django.conf import settings
+
+from nousweb import __version__
+from nousweb.lib.tracing import tracer_set
+from nousweb.telemetry.configuration import obstacle, signals_exported
+
+log = structlog.get_logger(__name__)
+
+STOP_SECONDS = 2.0
+"""What has not been sent this long after the end of a process is lost."""
+SERVICE = "nous-web"
+
+_stops: list[Callable[[], Any]] = []
+
+
+def telemetry_start(*, gauges: bool = False) -> None:
+    """Begin to export what the OTEL_ variables ask for; `gauges` adds what is read from the database.
+
+    Logs why when that is not possible: a variable that is meant for all programs of a machine stops none.
+    """
+    if problem := obstacle():
+        log.warning("telemetry_off", reason=problem)
+        return
+    signals = signals_exported()
+    if not signals or _stops:
+        return
+    resource = _resource()
+    if "traces" in signals:
+        _traces_start(resource)
+    if "metrics" in signals:
+        _metrics_start(resource, gauges)
+
+
+def telemetry_stop() -> None:
+    """Send what is left, for at most STOP_SECONDS, and make no more spans."""
+    stops, _stops[:] = list(_stops), []
+    threads = [threading.Thread(target=stop, daemon=True) for stop in stops]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(STOP_SECONDS)
+
+
+def _resource() -> Any:
+    from opentelemetry.sdk.resources import Resource
+
+    own: dict[str, str | int] = {
+        "service.version": __version__,
+        "service.instance.id": uuid4().hex,
+        "process.pid": os.getpid(),
+    }
+    named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    if not named:
+        own["service.name"] = SERVICE
+    return Resource.create(own)
+
+
+def _traces_start(resource: Any) -> None:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    from nousweb.telemetry.statements import statements_trace, statements_untrace
+    from nousweb.telemetry.tasks import tasks_trace, tasks_untrace
+    from nousweb.telemetry.tracer import OtelTracer
+
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    tracer = OtelTracer(provider.get_tracer("nousweb", __version__))
+    tracer_set(tracer)
+    statements_trace(tracer, str(settings.DATABASES["default"]["NAME"]))
+    tasks_trace(tracer)
+
+    def stop() -> None:
+        tracer_set(None)
+        statements_untrace()
+        tasks_untrace()
+        provider.shutdown()
+
+    _stops.append(stop)
+
+
+def _metrics_start(resource: Any, gauges: bool) -> None:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+    from nousweb.telemetry.meters import gauges_observe, measures_record
+
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+    provider = MeterProvider(metric_readers=[reader], resource=resource, shutdown_on_exit=False)
+    meter = provider.get_meter("nousweb", __version__)
+    forget = measures_record(meter)
+    if gauges:
+        gauges_observe(meter)
+
+    def stop() -> None:
+        forget()
+        with contextlib.suppress(Exception):
+            provider.shutdown(timeout_millis=STOP_SECONDS * 1000)
+
+    _stops.append(stop)
