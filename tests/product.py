@@ -65,12 +65,12 @@ class Product:
     def run(self, *arguments: str) -> str:
         return _run(self.environment | {"DATABASE_OWNER_URL": self.server.owner_url}, *arguments)
 
-    def start(self, *command: str) -> subprocess.Popen[bytes]:
+    def start(self, *command: str, **variables: str) -> subprocess.Popen[bytes]:
         log = (self.folder / "programs.log").open("ab")
         program = subprocess.Popen(
             tied(sys.executable, *command),
             cwd=PROJECT,
-            env=self.environment,
+            env=self.environment | variables,
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -79,7 +79,8 @@ class Product:
         return program
 
     def web(self) -> subprocess.Popen[bytes]:
-        return self.start("-m", "gunicorn", "-c", "python:nousweb.runtime.gunicorn")
+        # As `serve` starts it.
+        return self.start("-m", "gunicorn", "-c", "python:nousweb.runtime.gunicorn", NOUS_DB_KEEP_SECONDS="600")
 
     def worker(self) -> subprocess.Popen[bytes]:
         return self.start(str(PROJECT / "manage.py"), "qcluster")

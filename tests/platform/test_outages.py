@@ -31,7 +31,7 @@ class Answer:
 
 @pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
-    with product_running("outages", NOUS_DB_KEEP_SECONDS="600") as running:
+    with product_running("outages") as running:
         running.web()
         until("ready", lambda: running.call("POST", "/events", EVENT)[0] == 201)
         yield running

@@ -79,7 +79,7 @@ def test_admission_rate_refills_with_time() -> None:
 @pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
     settings = {"NOUS_WEB_CONNECTIONS": "40", "NOUS_TOKEN_QUEUE": "5", "NOUS_TOKEN_CONCURRENCY": "1"}
-    with product_running("front", NOUS_DB_KEEP_SECONDS="600", **settings) as running:
+    with product_running("front", **settings) as running:
         running.web()
         until("ready", lambda: running.call("GET", "/events")[0] == 200)
         yield running

@@ -28,18 +28,25 @@ from identity.principal import Principal
 from identity.services.agents import agent_create
 agent_create(slug="carl", name="Carl", prompt="You are Carl.", by=Principal.of_system("tests"))
 """
+UNFINISHED = """
+SELECT EXISTS (SELECT FROM memory_lifecyclerun WHERE status NOT IN ('done', 'dead'))
+    OR EXISTS (SELECT FROM memory_searchitem WHERE status = 'pending')
+    OR EXISTS (SELECT FROM django_q_ormq)
+"""
 EVENT = {"events": [{"kind": "user_input", "content": "The office is in Oslo.", "loop_id": "loop"}]}
 
 
 @pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
     """Web server and worker as the product, with an event, a fact and its history in the database."""
-    with product_running("roles", NOUS_DB_KEEP_SECONDS="600") as running:
+    with product_running("roles") as running:
         running.web()
         running.worker()
         until("ready", lambda: running.call("GET", "/events")[0] == 200)
         assert running.call("POST", "/events", EVENT)[0] == 201
         assert running.call("POST", "/facts", {"content": "Tim sails on Sundays.", "subject": "Tim"})[0] == 201
+        # What the worker makes of them goes into the tables that are compared below.
+        until("the worker has nothing left to do", lambda: running.rows(UNFINISHED) == [(False,)])
         yield running
 
 

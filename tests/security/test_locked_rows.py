@@ -17,7 +17,7 @@ FACT = {"subject": "harbour", "content": "The harbour opens at nine.", "category
 
 @pytest.fixture(scope="module")
 def product() -> Iterator[Product]:
-    with product_running("locked", NOUS_DB_KEEP_SECONDS="600") as running:
+    with product_running("locked") as running:
         running.web()
         until("ready", lambda: running.call("GET", "/events")[0] == 200)
         yield running
