@@ -34,9 +34,6 @@ from tests.http import ApiClient
 hypothesis.settings.register_profile("nous", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("nous")
 
-# While everything is imported there is nothing to collect.
-gc.disable()
-
 
 def pytest_collection_finish() -> None:
     """Leave what was imported out of every later search for garbage, which takes as long as there are objects."""

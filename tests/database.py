@@ -11,6 +11,7 @@ themselves goes through `as_the_owner`. A given server whose user may not create
 
 import contextlib
 import fcntl
+import gc
 import os
 import secrets
 import shutil
@@ -29,6 +30,9 @@ import pytest
 from psycopg import sql
 
 from nousweb.runtime.postgres import EmbeddedServer, PostgresProblem, check_requirements
+
+# The first of ours that is imported: while everything is imported there is nothing to collect.
+gc.disable()
 
 FOLDER_PREFIX = "nous-test-"
 SECRET_KEY = "only-for-tests-" + "x" * 50
