@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -14,12 +15,17 @@ import numpy as np
 DIMENSION = 32
 
 
+@lru_cache(maxsize=10_000)
+def _of_word(word: str, dimension: int) -> np.ndarray:
+    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
+    return np.random.default_rng(seed).normal(size=dimension)
+
+
 def vector_of(text: str, dimension: int = DIMENSION) -> list[float]:
     """Word hashing: the same text gives the same vector, and common words make vectors alike."""
     vector = np.zeros(dimension)
     for word in text.lower().split():
-        seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
-        vector += np.random.default_rng(seed).normal(size=dimension)
+        vector += _of_word(word, dimension)
     return [float(number) for number in vector] if vector.any() else [1.0] * dimension
 
 

@@ -19,7 +19,7 @@ from tests.security.scale import scaled
 
 WRITERS = 8
 READERS = 3
-SECONDS = scaled(8, 120)
+SECONDS = scaled(5, 120)
 KILLS = scaled(1, 8)
 MAKE = """
 import os, sys, django
