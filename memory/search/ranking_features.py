@@ -19,6 +19,7 @@ from memory.search.scoring import (
     Recipe,
     Statistics,
     Values,
+    loop_groups,
     rank,
 )
 
@@ -73,23 +74,24 @@ def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statist
     """A column for each of NAMES, a row for each candidate; there must be at least one."""
     passage = np.where(np.isnan(rows.passage), f.cosine, rows.passage)
     second = np.where(np.isnan(rows.second), passage, rows.second)
-    close = f.closeness
-    order = np.lexsort((rows.position, rows.loop))
-    before, after = _beside(rows, order, close, close)
-    lexical_after = _beside(rows, order, f.own, np.zeros(len(close)))[1]
+    close, closest, spread = f.closeness, f.closeness.max(), f.closeness.std()
+    most_lexical = f.lexical.max()
+    before, after = _beside(rows, f.by_loop, close, close)
+    lexical_after = _beside(rows, f.by_loop, f.own, np.zeros(len(close)))[1]
     linear = rank(f, recipe)
-    loop_items, loop_place = _loops(rows, linear)
-    early, in_loop = _early(rows), _in_loop(rows, order)
+    logs = np.log1p(np.arange(len(close)))
+    loop_items, loop_place, in_loop = _loops(rows, f.by_loop, linear, logs)
+    early = _early(rows)
     columns = (
         f.cosine,
         passage,
         second,
         close,
-        close - close.max(),
-        (close - close.mean()) / (close.std() + 1e-6),
-        _place(close),
+        close - closest,
+        (close - close.mean()) / (spread + 1e-6),
+        _place(close, logs),
         f.lexical,
-        f.lexical - f.lexical.max(),
+        f.lexical - most_lexical,
         f.own,
         f.own - f.own.max(),
         f.name,
@@ -107,10 +109,10 @@ def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statist
         np.maximum(linear - linear.max(), -FAR),
         query.asks_agent,
         query.wants_many,
-        _place(f.lexical),
-        _place(linear),
-        _place(f.own),
-        _place(passage),
+        _place(f.lexical, logs),
+        _place(linear, logs),
+        _place(f.own, logs),
+        _place(passage, logs),
         loop_place,
         f.coverage,
         f.coverage - f.coverage.max(),
@@ -118,9 +120,9 @@ def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statist
         lexical_after,
         len(query.lexemes),
         f.mass,
-        close.max(),
-        close.std(),
-        f.lexical.max(),
+        closest,
+        spread,
+        most_lexical,
         math.sqrt(2 * math.log(max(stats.items, 1))),
         early,
         early * query.asks_early,
@@ -142,21 +144,33 @@ def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statist
     return matrix.T
 
 
-def _place(values: Values) -> Values:
-    """The logarithm of each one's place, the largest first."""
+def _place(values: Values, logs: Values) -> Values:
+    """The logarithm of each one's place, the largest first; `logs` are the logarithms of as many places or more."""
     place = np.empty(len(values))
-    place[np.argsort(-values, kind="stable")] = np.log1p(np.arange(len(values)))
+    place[np.argsort(-values, kind="stable")] = logs[: len(values)]
     return place
 
 
-def _loops(rows: Candidates, linear: Values) -> tuple[Values, Values]:
-    """Logarithms of how many candidates the loop of each has, and of its place among the loops by the best of each."""
-    loops, group = np.unique(rows.loop, return_inverse=True)
-    best = np.full(len(loops), -np.inf)
-    np.maximum.at(best, group, linear)
+def _loops(rows: Candidates, order: Places, linear: Values, logs: Values) -> tuple[Values, Values, Values]:
+    """Of the loop of each candidate: the logarithms of how many candidates it has and of its place among the loops by
+    the best of each, and how far into it the candidate lies: 0 at the first, 1 at the last, 0.5 where there is none.
+
+    `order` has the candidates loop by loop, in order of position.
+    """
+    begins, group = loop_groups(rows, order)
+    size = np.diff(begins, append=len(order))
+    best = np.maximum.reduceat(linear[order], begins)
+    position = rows.position[order].astype(float)
+    first, last = position[begins], position[begins + size - 1]
+    span = (last - first)[group]
+    inside = (rows.loop[order] >= 0) & (span > 0)
+    columns = np.empty((3, len(order)))
+    columns[0, order] = np.log1p(size)[group]
+    columns[1, order] = _place(best, logs)[group]
+    columns[2, order] = np.where(inside, (position - first[group]) / np.where(inside, span, 1.0), 0.5)
     alone = rows.loop < 0
-    items = np.where(alone, math.log(2), np.log1p(np.bincount(group))[group])
-    return items, np.where(alone, 0.0, _place(best)[group])
+    columns[0, alone], columns[1, alone] = math.log(2), 0.0
+    return columns[0], columns[1], columns[2]
 
 
 def _early(rows: Candidates) -> Values:
@@ -166,22 +180,6 @@ def _early(rows: Candidates) -> Values:
     if len(inside) > 1:
         early[inside[np.argsort(rows.position[inside], kind="stable")]] = np.linspace(1.0, 0.0, len(inside))
     return early
-
-
-def _in_loop(rows: Candidates, order: Places) -> Values:
-    """How far into its loop each lies: 0 at the first of the loop's candidates, 1 at the last; 0.5 where there is none.
-
-    `order` has the candidates loop by loop, in order of position.
-    """
-    loop, position = rows.loop[order], rows.position[order].astype(float)
-    begins = np.flatnonzero(np.r_[True, loop[1:] != loop[:-1]])
-    group = np.cumsum(np.r_[True, loop[1:] != loop[:-1]]) - 1
-    first, last = position[begins], position[np.r_[begins[1:], len(loop)] - 1]
-    span = (last - first)[group]
-    inside = (loop >= 0) & (span > 0)
-    found = np.full(len(rows), 0.5)
-    found[order] = np.where(inside, (position - first[group]) / np.where(inside, span, 1.0), 0.5)
-    return found
 
 
 def _beside(rows: Candidates, order: Places, values: Values, missing: Values) -> tuple[Values, Values]:

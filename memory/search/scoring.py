@@ -138,6 +138,7 @@ class Features:
     `closeness` is the mean cosine of the text as a whole and of its nearest passage, `closest` the larger of the two.
     `own` is what the item itself says of the query's words, `lexical` with what its neighbours say. `recited` is 1 for
     what the agent itself said where the query does not ask for that. `mass` is the rarity of all the query's words.
+    `by_loop` has the places of the candidates loop by loop, in order of position.
     """
 
     cosine: Values
@@ -153,6 +154,7 @@ class Features:
     recited: Values
     standing: Values
     mass: float
+    by_loop: Places
 
 
 def rarity(df: float, items: int, recipe: Recipe = RECIPE) -> float:
@@ -181,11 +183,12 @@ def features(query: Query, rows: Candidates, stats: Statistics, recipe: Recipe =
     own = rows.held / (saturation * long)[:, None]
     passage = np.where(np.isnan(rows.passage), cosine, rows.passage)
     closeness = (cosine + passage) / 2
+    by_loop = np.lexsort((rows.position, rows.loop))
     return Features(
         cosine=cosine,
         closeness=closeness,
         closest=np.maximum(cosine, passage),
-        lexical=_with_neighbours(rows, own, recipe) @ idf / math.sqrt(mass) if mass else np.zeros(len(rows)),
+        lexical=_with_neighbours(rows, by_loop, own, recipe) @ idf / math.sqrt(mass) if mass else np.zeros(len(rows)),
         own=own @ idf / math.sqrt(mass) if mass else np.zeros(len(rows)),
         coverage=coverage,
         name=_named(rows),
@@ -195,12 +198,12 @@ def features(query: Query, rows: Candidates, stats: Statistics, recipe: Recipe =
         recited=((rows.speaker == SAID_BY_AGENT) & (not query.asks_agent)).astype(float),
         standing=rows.standing.astype(float),
         mass=mass,
+        by_loop=by_loop,
     )
 
 
-def _with_neighbours(rows: Candidates, own: Values, recipe: Recipe) -> Values:
+def _with_neighbours(rows: Candidates, order: Places, own: Values, recipe: Recipe) -> Values:
     """A term counts where it stands or, for a share, where a neighbour says it."""
-    order = np.lexsort((rows.position, rows.loop))
     said = own.copy()
     joined = _joined(rows, order)
     for distance, share in recipe.window:
@@ -230,13 +233,21 @@ def _joined(rows: Candidates, order: Places) -> Flags:
 def around(rows: Candidates, cosine: Values, recipe: Recipe = RECIPE) -> Values:
     """How close the loop of each candidate comes to the query; its own cosine where it has no loop."""
     order = np.lexsort((-cosine, rows.loop))
-    begins = np.r_[True, np.diff(rows.loop[order]) != 0]
-    group = np.cumsum(begins) - 1
-    closest = np.arange(len(order)) - np.flatnonzero(begins)[group] < recipe.loop_top
-    sums = np.bincount(group[closest], weights=cosine[order][closest])
+    begins, group = loop_groups(rows, order)
+    closest = np.arange(len(order)) - begins[group] < recipe.loop_top
+    counted = group[closest]
+    sums = np.bincount(counted, weights=cosine[order][closest])
     around = np.empty(len(order))
-    around[order] = (sums / np.bincount(group[closest]))[group]
+    around[order] = (sums / np.bincount(counted))[group]
     return np.where(rows.loop < 0, cosine, around)
+
+
+def loop_groups(rows: Candidates, order: Places) -> tuple[Places, Places]:
+    """Where each loop begins in `order`, which has them one after the other, and the number of each place's loop."""
+    loop = rows.loop[order]
+    first = np.ones(len(loop), bool)
+    np.not_equal(loop[1:], loop[:-1], out=first[1:])
+    return np.flatnonzero(first), np.cumsum(first) - 1
 
 
 def _named(rows: Candidates) -> Values:
