@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import queue
 import re
 import socket
 import threading
@@ -14,6 +15,7 @@ from nousweb.runtime.web_worker.admission import Admission
 from nousweb.runtime.web_worker.callers import caller_accepted, caller_of, caller_refused
 from nousweb.runtime.web_worker.limits import Limits
 from nousweb.runtime.web_worker.request_heads import Refused, head_of
+from nousweb.runtime.web_worker.warm_threads import LastWaiterQueue, WarmThreadPool
 from tests.product import Product, product_running, until
 
 LIMITS = Limits(
@@ -33,6 +35,31 @@ def taken(admission: Admission) -> list[str]:
     while (item := admission.take()) is not None:
         found.append(item.caller)
     return found
+
+
+def test_threads_that_were_busy_last_are_asked_first() -> None:
+    pool, together = WarmThreadPool(8), threading.Barrier(8)
+    assert len({one.result(10) for one in [pool.submit(_thread_once, together) for _ in range(8)]}) == 8
+    # One that has just answered may not wait yet when the next request comes.
+    one_by_one = {pool.submit(threading.get_ident).result(10) for _ in range(100)}
+    assert len(one_by_one) <= 4
+    pool.shutdown()
+    with pytest.raises(RuntimeError):
+        pool.submit(threading.get_ident)
+
+
+def _thread_once(together: threading.Barrier) -> int:
+    together.wait(10)
+    return threading.get_ident()
+
+
+def test_waiting_requests_keep_their_order() -> None:
+    waiting = LastWaiterQueue()
+    for number in range(3):
+        waiting.put(number)
+    assert [waiting.get(), waiting.get_nowait(), waiting.get()] == [0, 1, 2]
+    with pytest.raises(queue.Empty):
+        waiting.get_nowait()
 
 
 def test_admission_gives_callers_turns_and_none_all_threads() -> None:

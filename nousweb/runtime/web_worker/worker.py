@@ -26,6 +26,7 @@ from nousweb.runtime.web_worker.callers import caller_of, network_of
 from nousweb.runtime.web_worker.connection import Connection, State
 from nousweb.runtime.web_worker.limits import Limits, limits_read
 from nousweb.runtime.web_worker.request_heads import Head, Refused, head_of
+from nousweb.runtime.web_worker.warm_threads import WarmThreadPool
 
 READ_BYTES = 256 * 1024
 SWEEP_SECONDS = 0.5
@@ -53,6 +54,10 @@ class FrontWorker(ThreadWorker):
         self._most_body = 0
         _allow_files(self.limits.connections + SPARE_FILES)
         super().init_process()
+
+    def get_thread_pool(self) -> WarmThreadPool:
+        """Called once, before the first request."""
+        return WarmThreadPool(self.cfg.threads)
 
     def run(self) -> None:
         """Serve until it has to stop."""
