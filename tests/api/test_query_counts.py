@@ -103,7 +103,7 @@ WRITES = {
     "PUT /identity/values": 12,
     "POST /facts": 18,
     "PUT /documents": 14,
-    "POST /context": 10,
+    "POST /context": 9,
 }
 """Of a context for a knight two are about what tools answered last: in its session, and within a day."""
 CORE_MEMORY_READ_WHOLE = 1

@@ -349,7 +349,7 @@ def test_contested_fact_is_so_no_more_when_the_other_is_erased(ada, pair, asked,
 def test_contested_fact_costs_one_statement(ada, pair, api, actor_token, django_assert_num_queries):
     caller = api.as_token(actor_token)
     caller.post("/context", ASK | {"explain": False})
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(10):
         caller.post("/context", ASK | {"explain": False})
 
 

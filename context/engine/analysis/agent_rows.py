@@ -9,7 +9,8 @@ from django.db.models import QuerySet
 
 from context.models import ContextPin, ContextProfileVersion
 from identity.models import Agent, IdentityVersion
-from memory.models.project_scope import ProjectScope
+from memory.models.facts import FactQuerySet
+from memory.models.project_scope import STAND_INS, ProjectScope
 from memory.persona import PersonaMemory
 from memory.search.found_wrong import found_wrong_facts
 from nousweb.lib.prepared_statements import BoundQuery, CachedQuery, Rows, rows_together
@@ -22,6 +23,12 @@ CENSOR_COLUMNS = (
     "id", "severity", "pattern", "reason", "author_kind", "endorsed", "match", "similarity_threshold",
 )  # fmt: skip
 PROFILE_COLUMNS = ("version", "values", "profile__slug", "profile__base")
+CORE_COLUMNS = (
+    "id", "subject_name", "content", "endorsed", "category", "confidence", "importance", "recorded_at", "project",
+    "task", "kind",
+)  # fmt: skip
+CORE_READ = 100
+"""Of core memory, people's word first: enough for nearly every agent."""
 
 
 def _current_profile(lookup: str, wanted: int | str) -> QuerySet[ContextProfileVersion, Any]:
@@ -55,11 +62,26 @@ _CENSORS = CachedQuery(
     lambda view, agent: view(Agent(pk=agent)).censors.active().binding_first().values_list(*CENSOR_COLUMNS),
     agent=ANYONE,
 )
+_CORE = CachedQuery(
+    lambda shape, agent, project, task: core_facts(shape[0](Agent(pk=agent)), shape[1]).values_list(*CORE_COLUMNS)[
+        :CORE_READ
+    ],
+    agent=ANYONE,
+    **STAND_INS,
+)
+
+
+def core_facts(view: PersonaMemory, scope: ProjectScope) -> FactQuerySet:
+    """Core memory that `scope` shows, whatever kinds the profile excludes: people's word first, then the surest."""
+    return view.facts.active().profile().filter(scope.q).with_subject_name().peoples_first()
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRows:
-    """The session's working memory and the profile; what is pinned, said of the agent, censored, found wrong now."""
+    """The session's working memory and the profile; what is pinned, said of the agent, censored, found wrong now.
+
+    `core` are the first CORE_READ facts of core memory, CORE_COLUMNS; None for a request of many projects.
+    """
 
     session: Rows
     profile: Rows
@@ -67,9 +89,10 @@ class AgentRows:
     identity: Rows
     censors: Rows
     found_wrong: Rows
+    core: Rows | None = None
 
 
-def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery) -> AgentRows | None:
+def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope: ProjectScope) -> AgentRows | None:
     """All of them as they are now; None where one cannot be read, so that each is asked for, and fails, by itself."""
     questions = {
         "session": session_query(view, session_id),
@@ -79,6 +102,9 @@ def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery) -> Age
         "censors": censors_query(view),
         "found_wrong": found_wrong_query(view),
     }
+    if pattern := scope.pattern:
+        core = _CORE.bound((type(view), pattern), agent=view.agent.pk, project=scope.project, task=scope.task)
+        questions["core"] = core
     try:
         return AgentRows(**rows_together(questions))
     except DatabaseError:

@@ -161,7 +161,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
         agent = agent_as_of(agent, request.as_of)
     else:
         wanted = profile_query(profile_named(agent, request.profile), agent.kind)
-        rows = agent_rows(view, request.session_id, wanted)
+        rows = agent_rows(view, request.session_id, wanted, request.scope)
     # Nothing is kept of what was in mind in the past.
     past = request.as_of is not None
     session = NO_SESSION if past else session_load(view, request.session_id, request.scope, rows)
