@@ -1,7 +1,10 @@
 """What the worker runs for context. Thin: each calls a service."""
 
 from context.services.context import context_runs_purge
+from context.services.inbox_mail import mails_send
+from context.services.inbox_notices import high_risk_notify, snoozes_return
 from context.services.token_counting import context_runs_count
+from identity.principal import Principal
 
 
 def purge_context_runs() -> int:
@@ -12,3 +15,9 @@ def purge_context_runs() -> int:
 def count_tokens() -> int:
     """Count exactly what was sent lately, where an endpoint is configured; returns how many."""
     return context_runs_count()
+
+
+def notify_people() -> int:
+    """Tell people of what came back and of high risk, in the console and by e-mail; returns how many were told."""
+    by = Principal.of_system("schedule")
+    return snoozes_return(by=by) + high_risk_notify(by=by) + mails_send(by=by)

@@ -9,7 +9,19 @@ import structlog
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from nousweb.lib.env import BadSetting, broker, flag, http_url, one_of, read, shown_text, trace_url, whole, words
+from nousweb.lib.env import (
+    BadSetting,
+    broker,
+    flag,
+    http_url,
+    mail_url,
+    one_of,
+    read,
+    shown_text,
+    trace_url,
+    whole,
+    words,
+)
 from nousweb.lib.installation import RESOURCES, default_data_folder
 from nousweb.lib.secret import KeptSecret
 from nousweb.telemetry.configuration import signals_exported, signals_wanted
@@ -51,6 +63,9 @@ try:
     REVIEW_EXPIRY_DAYS = read("NOUS_REVIEW_EXPIRY_DAYS", whole(1, 3650), 90)
     WEBHOOK_URL = read("NOUS_WEBHOOK_URL", http_url, "")
     WEBHOOK_SECRET = read("NOUS_WEBHOOK_SECRET", str, "")
+    EMAIL_URL = read("NOUS_EMAIL_URL", mail_url, "")
+    DEFAULT_FROM_EMAIL = read("NOUS_EMAIL_FROM", str, "Nous <nous@localhost>")
+    PUBLIC_URL = read("NOUS_PUBLIC_URL", http_url, "")
 
     EMBEDDER = read("NOUS_EMBEDDER", one_of("local", "multilingual", "fastembed", "openai"), "local")
     EMBED_MODEL = read("NOUS_EMBED_MODEL", str, "")
@@ -89,6 +104,11 @@ if COUNTER == "anthropic" and not ANTHROPIC_API_KEY:
     raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_COUNTER is anthropic")
 if WEBHOOK_URL and len(WEBHOOK_SECRET) < 16:
     raise ImproperlyConfigured("NOUS_WEBHOOK_SECRET: needed with NOUS_WEBHOOK_URL, 16 characters or more")
+if EMAIL_URL and not PUBLIC_URL:
+    raise ImproperlyConfigured("NOUS_PUBLIC_URL: needed with NOUS_EMAIL_URL, for the links in mails")
+if EMAIL_URL:
+    globals().update(environ.Env.email_url_config(EMAIL_URL))
+EMAIL_TIMEOUT = 10
 if PRODUCTION and DEBUG:
     raise ImproperlyConfigured("NOUS_DEBUG: must be off when NOUS_PRODUCTION is on")
 

@@ -4,6 +4,16 @@ from identity.models.agents import SLUG_PATTERN, Agent, AgentKind, AgentQuerySet
 from identity.models.audit import AuditEvent, AuditEventQuerySet
 from identity.models.author import AuthorFields
 from identity.models.changes import Change, ChangeStream
+from identity.models.inbox import (
+    ItemAssignment,
+    ItemComment,
+    ItemSnooze,
+    MailPreference,
+    Notification,
+    NotificationQuerySet,
+    SavedFilter,
+    SecondOpinion,
+)
 from identity.models.oauth import OAuthClient, OAuthCode, OAuthRefreshToken
 from identity.models.people import Invitation, InvitationQuerySet, SignIn
 from identity.models.proposals import ChangeProposal, ChangeProposalQuerySet
@@ -29,10 +39,18 @@ __all__ = [
     "IdentityVersionQuerySet",
     "Invitation",
     "InvitationQuerySet",
+    "ItemAssignment",
+    "ItemComment",
+    "ItemSnooze",
+    "MailPreference",
+    "Notification",
+    "NotificationQuerySet",
     "OAuthClient",
     "OAuthCode",
     "OAuthRefreshToken",
     "Persona",
+    "SavedFilter",
+    "SecondOpinion",
     "SignIn",
     "Webhook",
     "WebhookDelivery",

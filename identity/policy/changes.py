@@ -105,6 +105,9 @@ NOT_IN_FEED = frozenset(
         "identity.update", "identity.rollback", "identity.seed", "proposal.approve", "proposal.revert",
         "proposal.undo", "proposal.reject", "proposal.keep", "censor.trigger",
         "webhook.create", "webhook.update", "webhook.delete", "webhook.disable", "delivery.replay",
+        "item.assign", "item.snooze", "item.unsnooze", "item.skip", "item.return", "item.comment", "item.ask_opinion",
+        "item.give_opinion", "notification.read", "notification.mail", "saved_filter.save", "saved_filter.delete",
+        "mail_preference.set",
     }
 )  # fmt: skip
 """Actions on agents that are told otherwise (a version says `identity.changed`) or are no domain event."""

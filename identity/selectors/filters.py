@@ -38,8 +38,10 @@ def audit_actions(by: Principal) -> list[str]:
         return [action for (action,) in cursor.fetchall()]
 
 
-SORTS = {"risk": "Riskiest first", "oldest": "Oldest first", "newest": "Newest first"}
-"""Orders of the review queue."""
+SORTS = {"risk": "Risk and prompts", "oldest": "Oldest first", "newest": "Newest first"}
+"""Orders of the inbox."""
+STATUSES = {"pending": "Waiting", "applied": "Applied, to look over", "decided": "Decided"}
+"""What of the proposals is listed."""
 
 
 class QueueForm(forms.Form):
@@ -49,11 +51,24 @@ class QueueForm(forms.Form):
     risk = forms.ChoiceField(choices=[("", "Any risk"), *Risk.choices], required=False)
     section = forms.ChoiceField(choices=[("", "Any section"), *Section.choices], required=False)
     sort = forms.ChoiceField(choices=list(SORTS.items()), required=False, label="Order")
-    status = forms.CharField(widget=forms.HiddenInput, required=False)
+    status = forms.ChoiceField(choices=list(STATUSES.items()), required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # A list, because a callable is called each time that the field is drawn.
+        self.fields["agent"] = forms.ChoiceField(choices=[("", "Any agent"), *agent_choices()], required=False)
+
+
+class InboxForm(forms.Form):
+    """The choices of the inbox over all kinds, which InboxFilter reads."""
+
+    agent = forms.CharField(required=False)
+    risk = forms.ChoiceField(choices=[("", "Any risk"), *Risk.choices], required=False)
+    sort = forms.ChoiceField(choices=list(SORTS.items()), required=False, label="Order")
+    view = forms.CharField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.fields["agent"] = forms.ChoiceField(choices=[("", "Any agent"), *agent_choices()], required=False)
 
 

@@ -59,10 +59,15 @@ def fact_chain(memory: PersonaMemory, fact: Fact) -> list[Fact]:
     return list(memory.facts.filter(pk__in=[fact.pk, *others]).order_by("recorded_at", "id"))
 
 
+def review_visible(both_personas: bool) -> MemoryReviewQuerySet:
+    """The reviews of memories of the actors alone or of both personas."""
+    reviews = MemoryReview.objects.all()
+    return reviews if both_personas else reviews.filter(persona=Persona.ACTOR)
+
+
 def waiting_reviews(both_personas: bool) -> MemoryReviewQuerySet:
     """The reviews of memories that wait, of the actors alone or of both personas."""
-    reviews = MemoryReview.objects.pending()
-    return reviews if both_personas else reviews.filter(persona=Persona.ACTOR)
+    return review_visible(both_personas).pending()
 
 
 def subjects_shown(memory: PersonaMemory, *, merged: bool = False) -> QuerySet[Subject]:

@@ -69,21 +69,26 @@ LEFT_OUT = frozenset(
         "Change",
         "ChangeStream",
         "EventSequence",
+        "ItemAssignment",
+        "ItemComment",
+        "ItemSnooze",
         "JudgeCall",
         "Job",
         "MemoryReview",
+        "Notification",
         "OAuthCode",
         "OAuthRefreshToken",
         "SearchItem",
         "SearchLanguage",
         "SearchPassage",
         "SearchStatistics",
+        "SecondOpinion",
         "Webhook",
         "WebhookDelivery",
     }
 )
 """Tables with rows of an agent that an export does not carry: secrets, the trail unless asked for, what calls
-cost, what is derived or counted again, and what was made known elsewhere."""
+cost, what is derived or counted again, what was made known elsewhere, and what people here do with what waits."""
 
 LATER: dict[tuple[type[models.Model], str], Any] = {
     **{(model, "retired_at"): None for model in (Episode, Decision, Procedure, Censor)},

@@ -88,6 +88,13 @@ def trace_url(raw: str) -> str:
     return address
 
 
+def mail_url(raw: str) -> str:
+    """Parse the address of a mail server: smtp://, smtp+tls:// or smtp+ssl://, with name and password if it asks."""
+    if not raw.startswith(("smtp://", "smtp+tls://", "smtp+ssl://", "consolemail://")):
+        raise ValueError("expected an address that starts with smtp://, smtp+tls:// or smtp+ssl://")
+    return raw
+
+
 def broker(raw: str) -> str:
     """Parse where tasks are queued: `orm`, the database itself, or the address of a Redis."""
     if raw != "orm" and not (raw.startswith(("redis://", "rediss://")) and urlsplit(raw).hostname):

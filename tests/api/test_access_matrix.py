@@ -218,6 +218,14 @@ POST   account               login in    in    in    login login login login log
 POST   account_sessions_end  login in    in    in    login login login login login
 GET    api_reference         in    in    in    in    in    in    in    in    in
 GET    api_operation         in    in    in    in    in    in    in    in    in
+GET    inbox                 login in    in    in    login login login login login
+POST   inbox_bulk            login no    in    in    login login login login login
+POST   inbox_filter_save     login in    in    in    login login login login login
+POST   inbox_filter_delete   login in    in    in    login login login login login
+POST   item_change           login no    in    in    login login login login login
+GET    notifications         login in    in    in    login login login login login
+POST   notifications_mark    login in    in    in    login login login login login
+POST   account_mail          login in    in    in    login login login login login
 GET    home                  login in    in    in    login login login login login
 GET    agent_context         login in    in    in    login login login login login
 POST   agent_context         login in    in    in    login login login login login
@@ -503,6 +511,7 @@ class World:
             "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
             "agent_context_run": {"pk": self.run}, "agent_context_bisect": {"pk": self.run},
             "proposal_undo": {"pk": self.decided.pk},
+            "inbox_filter_delete": {"pk": 1},
             "agent_subject": {"subject": "Tim"}, "agent_subject_thing": {"pk": self.keys["subject_id"]},
             "agent_subject_change": {"pk": self.keys["subject_id"], "change": "edit"},
             "lifecycle_retry": {"pk": self.retried.pk},
@@ -520,6 +529,8 @@ class World:
         }
         memory = next((pk for prefix, pk in memories.items() if name == prefix or name.startswith(f"{prefix}_")), None)
         known |= {"change": "confirm"} | ({"pk": memory} if memory else {})
+        if name == "item_change":
+            known |= {"item_type": "changeproposal", "change": "skip"}
         pattern = next(key for key in get_resolver().reverse_dict if key == name)
         _, parameters = get_resolver().reverse_dict.getlist(pattern)[0][0][0]
         return reverse(name, kwargs={parameter: known[parameter] for parameter in parameters})

@@ -25,7 +25,8 @@ def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
 
     page = log_in(bob)
     page.goto("/review/memory/")
-    expect(page.get_by_role("link", name="Memory reviews 1 waiting")).to_be_visible()
+    expect(page.get_by_role("link", name="Inbox 1 waiting")).to_be_visible()
+    expect(page.get_by_role("link", name="Questions 1")).to_be_visible()
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Possible contradiction")

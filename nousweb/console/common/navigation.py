@@ -1,5 +1,6 @@
 """What the console's frame shows on every page: agents, pages, what waits, and who is signed in."""
 
+from collections import Counter
 from typing import Any
 
 from django.db.models import Count, QuerySet, TextField, Value
@@ -9,7 +10,7 @@ from django.urls import reverse
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.selectors import broken_results
-from identity.models import Agent, ChangeProposal
+from identity.models import Agent, ChangeProposal, Notification
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.selectors import waiting_reviews
@@ -44,8 +45,7 @@ CONTEXT_PAGES: tuple[tuple[str, str, str], ...] = (
 
 GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Home", "home", ""),
-    ("Review queue", "review", "identity.view_changeproposal"),
-    ("Memory reviews", "memory_review", "memory.view_memoryreview"),
+    ("Inbox", "inbox", "identity.view_changeproposal"),
     ("Agents", "agents", "identity.view_agent"),
     ("Profiles", "context_profiles", "context.view_contextprofile"),
     ("Lifecycle", "lifecycle", "memory.view_job"),
@@ -68,12 +68,14 @@ PARENT_PAGES = {
     "agent_webhook": "agent_webhooks",
     "agent_webhook_edit": "agent_webhooks",
     "agent_webhook_delete": "agent_webhooks",
-    "proposal": "review",
+    "review": "inbox",
+    "proposal": "inbox",
+    "memory_review": "inbox",
     "audit_event": "audit",
     "person": "people",
     "oauth_client_delete": "oauth_clients",
     "api_operation": "api_reference",
-    "memory_review_detail": "memory_review",
+    "memory_review_detail": "inbox",
     "agent_erase": "agent_identity",
     **memory_types.PARENT_PAGES,
     "agent_subject": "agent_subjects",
@@ -145,6 +147,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
             ],
             "agent": {"slug": current.slug, "name": current.name} if current else None,
             "groups": groups,
+            "unread": waiting[reverse("notifications")],
         },
     }
 
@@ -152,18 +155,23 @@ def console(request: HttpRequest) -> dict[str, Any]:
 def _waiting(by: Principal) -> dict[str, int]:
     """How much that this person may see waits on each of the pages where something can wait, in one query. Expectations
     that are broken wait on the page of their agent, and all of them on Home, which lists them."""
-    counts = {reverse("review"): 0, reverse("memory_review"): 0}
-    waiting = (ChangeProposal.objects.seen_by(by).waiting(), waiting_reviews(by.may(VIEW_SUBCONSCIOUS)))
-    pages: list[tuple[QuerySet[Any], Any]] = [
-        (rows, Value(url, output_field=TextField())) for rows, url in zip(waiting, counts, strict=True)
-    ]
+    inbox = reverse("inbox")
+    waiting: tuple[QuerySet[Any], ...] = (
+        ChangeProposal.objects.seen_by(by).waiting(),
+        waiting_reviews(by.may(VIEW_SUBCONSCIOUS)),
+    )
+    pages: list[tuple[QuerySet[Any], Any]] = [(rows, Value(inbox, output_field=TextField())) for rows in waiting]
     if by.may(VIEW_EXPECTATION):
         pages.append((broken_results(by), Cast("agent__slug", TextField())))
+    told = reverse("notifications")
+    pages.append((Notification.objects.filter(person_id=int(by.id)).unread(), Value(told, output_field=TextField())))
     parts = [
         rows.order_by().annotate(page=page).values("page").annotate(rows=Count("pk")).values_list("page", "rows")
         for rows, page in pages
     ]
-    found = counts | dict(parts[0].union(*parts[1:], all=True))
-    broken = {slug: found.pop(slug) for slug in found.keys() - counts.keys()}
+    found = Counter({inbox: 0, told: 0})
+    for page, number in parts[0].union(*parts[1:], all=True):
+        found[page] += number
+    broken = {slug: found.pop(slug) for slug in found.keys() - {inbox, told}}
     of_agents = {reverse("agent_expectations", args=[slug]): number for slug, number in broken.items()}
-    return found | of_agents | {reverse("home"): sum(broken.values())}
+    return {**found, **of_agents, reverse("home"): sum(broken.values())}

@@ -29,7 +29,7 @@ class BoundedPaginator(Paginator):
         return self.count >= MOST_ROWS
 
 
-def page_of(request: HttpRequest, rows: QuerySet[Any], size: int = PAGE_SIZE) -> "Page[Any]":
+def page_of(request: HttpRequest, rows: "QuerySet[Any] | list[Any]", size: int = PAGE_SIZE) -> "Page[Any]":
     """The page that ?page= names; the first or last one for a number that does not exist."""
     return Paginator(rows, size).get_page(request.GET.get("page"))
 

@@ -111,9 +111,8 @@ def undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
 
 
 def queue_url(queue: QueueFilter, **extra: str) -> str:
-    """The address of the queue, with this filter."""
-    query = queue.query(**extra)
-    return f"{reverse('review')}?{query}" if query else reverse("review")
+    """The address of the list that this filter is of."""
+    return queue.url(**extra)
 
 
 def uuid_of(value: str | None) -> UUID | None:

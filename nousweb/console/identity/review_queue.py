@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, TextField, Value
 from django.db.models.functions import Coalesce
-from django.http import QueryDict
 from django.utils import timezone
 
 from context.what_if.identity_delivery import IdentityShortfall
 from identity.models import ChangeProposal, ChangeProposalQuerySet, IdentityVersion
-from identity.policy.sections import Risk, Section
+from identity.policy.sections import Risk
 from identity.principal import Principal
 from identity.prompt import assemble_prompt
-from identity.selectors.filters import SORTS
+from nousweb.console.common.inbox_filter import InboxFilter
+from nousweb.console.common.inbox_query import PROPOSAL, QUEUE_LIMIT
 from nousweb.console.common.review_pace import LATELY
 from nousweb.lib import clock
 from nousweb.lib.lookalikes import TextWarning, warnings_of
@@ -30,12 +29,10 @@ from nousweb.lib.textmerge import merge_texts
 Status = ChangeProposal.Status
 
 STATUSES = {
-    "pending": "Pending",
-    "applied": "Applied, look it over",
+    "pending": "Waiting",
+    "applied": "Applied, to look over",
     "decided": "Decided",
 }
-# Positions and neighbours are found among this many; more than that is not worked through in one sitting.
-QUEUE_LIMIT = 1_000
 RISK_KINDS = {Risk.LOW: "neutral", Risk.MEDIUM: "warn", Risk.HIGH: "block"}
 WARNING_WORDS = {
     "look_alike": "look-alike letters",
@@ -49,44 +46,28 @@ RISK_MEANING = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class QueueFilter:
-    """What part of the queue is worked through; it lives in the address."""
+@dataclass(frozen=True)
+class QueueFilter(InboxFilter):
+    """What part of the inbox is worked through from pages about proposals: those of identities, if none is named."""
 
-    status: str = "pending"
-    agent: str = ""
-    risk: str = ""
-    section: str = ""
-    sort: str = "risk"
+    view: str = "identity"
 
-    @classmethod
-    def of(cls, query: QueryDict) -> QueueFilter:
-        """The filter that an address names; what it cannot mean is ignored."""
-
-        def one_of(name: str, choices: Iterable[str], default: str) -> str:
-            value = query.get(name, default)
-            return value if value in choices else default
-
-        return cls(
-            status=one_of("status", STATUSES, "pending"),
-            agent=query.get("agent", "").replace("\x00", "")[:50],
-            risk=one_of("risk", Risk.values, ""),
-            section=one_of("section", Section.values, ""),
-            sort=one_of("sort", SORTS, "risk"),
-        )
-
-    def query(self, **extra: str) -> str:
-        """The address of this filter, without what is as ever."""
-        default = QueueFilter()
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return urlencode({k: v for k, v in values.items() if v != getattr(default, k)} | extra)
+    @property
+    def is_decided(self) -> bool:
+        return self.view == "identity" and self.status == "decided"
 
     def with_status(self, status: str) -> QueueFilter:
         return replace(self, status=status)
 
-    @property
-    def is_filtered(self) -> bool:
-        return bool(self.agent or self.risk or self.section)
+    def decided(self, by: Principal) -> ChangeProposalQuerySet:
+        """The proposals that were decided, the latest first."""
+        found = self._narrow(by).exclude(status__in=ChangeProposal.WAITING)
+        return found.order_by("-decided_at", "id")
+
+    def keys(self, by: Principal) -> list[tuple[str, UUID]]:
+        if not self.is_decided:
+            return InboxFilter.keys(self, by)
+        return [(PROPOSAL, key) for key in self.decided(by).values_list("pk", flat=True)[:QUEUE_LIMIT]]
 
     def _narrow(self, by: Principal) -> ChangeProposalQuerySet:
         found = ChangeProposal.objects.seen_by(by)
@@ -96,23 +77,10 @@ class QueueFilter:
             found = found.filter(risk=self.risk)
         return found.filter(section=self.section) if self.section else found
 
-    def proposals(self, by: Principal) -> ChangeProposalQuerySet:
-        """The part of this queue that `by` may see, in its order."""
-        found = self._narrow(by)
-        if self.status == "decided":
-            return found.exclude(status__in=ChangeProposal.WAITING).order_by("-decided_at", "id")
-        found = found.filter(status=self.status)
-        if self.sort == "risk":
-            return found.riskiest_first()
-        return found.order_by("created_at" if self.sort == "oldest" else "-created_at", "id")
-
     def counts(self, by: Principal) -> dict[str, Any]:
-        """How many wait, how many are to be looked over, how many this person has decided today; `moments` is when they
-        decided lately. One query."""
+        """How many this person has decided today, and when they decided lately (`moments`). One query."""
         today = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
         return self._narrow(by).aggregate(
-            pending=Count("pk", filter=Q(status=Status.PENDING)),
-            applied=Count("pk", filter=Q(status=Status.APPLIED)),
             today=Count("pk", filter=Q(reviewer_id=by.id, decided_at__gte=today)),
             moments=ArrayAgg(
                 "decided_at",
@@ -122,24 +90,11 @@ class QueueFilter:
             ),
         )
 
-    def neighbours(self, pk: UUID, by: Principal) -> Neighbours:
-        """Where a proposal stands in this queue, and what comes before and after it."""
-        ids = list(self.proposals(by).values_list("pk", flat=True)[:QUEUE_LIMIT])
-        if pk not in ids:
-            return Neighbours(None, len(ids), None, ids[0] if ids else None)
-        at = ids.index(pk)
-        return Neighbours(
-            at + 1, len(ids), ids[at - 1] if at else None, ids[at + 1] if at + 1 < len(ids) else None, ids[0]
-        )
 
-
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    place: int | None
-    total: int
-    previous: UUID | None
-    next: UUID | None
-    first: UUID | None = None
+def proposals_of(keys: Sequence[UUID]) -> list[ReviewItem]:
+    """The proposals with these keys as a reviewer reads them, in this order; those that are gone are left out."""
+    found = {proposal.pk: ReviewItem(proposal) for proposal in with_texts(ChangeProposal.objects.filter(pk__in=keys))}
+    return [found[key] for key in keys if key in found]
 
 
 def with_texts(proposals: QuerySet[ChangeProposal]) -> QuerySet[ChangeProposal]:

@@ -3,85 +3,74 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest
 from django.urls import reverse
 
-from identity.models import Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.models.reviews import MemoryReviewQuerySet
+from memory.selectors import review_visible
 from memory.selectors.filters import ReviewFilter
 from memory.services.reviews.records import REVIEW
+from nousweb.console.common.inbox_filter import InboxFilter
+from nousweb.console.common.inbox_query import QUEUE_LIMIT
+from nousweb.console.common.inbox_query import REVIEW as REVIEW_TYPE
 
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status
-QUEUE_LIMIT = 1_000
 STATUSES = {"pending": "Waiting", "decided": "Answered"}
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewQueue:
-    """Which reviews are worked through; it lives in the address."""
+@dataclass(frozen=True)
+class ReviewQueue(InboxFilter):
+    """What part of the inbox is worked through from pages about reviews: all reviews, if none is named."""
 
-    status: str = "pending"
-    agent: str = ""
-    kind: str = ""
-
-    @classmethod
-    def of(cls, request: HttpRequest) -> "ReviewQueue":
-        status, kind = request.GET.get("status", ""), request.GET.get("kind", "")
-        return cls(
-            status if status in STATUSES else "pending",
-            request.GET.get("agent", "").replace("\x00", "")[:50],
-            kind if kind in Kind.values else "",
-        )
-
-    def query(self, **extra: str) -> str:
-        values = {"status": self.status if self.status != "pending" else "", "agent": self.agent, "kind": self.kind}
-        return urlencode({name: value for name, value in (values | extra).items() if value})
+    view: str = "questions"
 
     @property
-    def is_filtered(self) -> bool:
-        return bool(self.agent or self.kind)
+    def is_decided(self) -> bool:
+        return self.view == "questions" and self.status == "decided"
 
     def filtered(self, reviews: MemoryReviewQuerySet) -> MemoryReviewQuerySet:
         return ReviewFilter.narrow(reviews, agent=self.agent, kind=self.kind)
 
-    def rows(self, by: Principal) -> MemoryReviewQuerySet:
-        reviews = self.filtered(visible_reviews(by))
-        if self.status == "pending":
-            return reviews.pending().order_by("created_at", "id")
-        return reviews.exclude(status=Status.PENDING).order_by("-resolved_at", "id")
+    def decided(self, by: Principal) -> MemoryReviewQuerySet:
+        """The reviews that were answered or have expired, the latest first."""
+        return self.filtered(visible_reviews(by)).exclude(status=Status.PENDING).order_by("-resolved_at", "id")
 
-    def url(self, **extra: str) -> str:
-        query = self.query(**extra)
-        return f"{reverse('memory_review')}?{query}" if query else reverse("memory_review")
+    def keys(self, by: Principal) -> list[tuple[str, UUID]]:
+        if not self.is_decided:
+            return InboxFilter.keys(self, by)
+        return [(REVIEW_TYPE, key) for key in self.decided(by).values_list("pk", flat=True)[:QUEUE_LIMIT]]
 
 
 def visible_reviews(by: Principal) -> MemoryReviewQuerySet:
     """The reviews that this person may know of."""
-    reviews = MemoryReview.objects.all()
-    return reviews if by.may(VIEW_SUBCONSCIOUS) else reviews.filter(persona=Persona.ACTOR)
+    return review_visible(by.may(VIEW_SUBCONSCIOUS))
 
 
-def queue_place(queue: ReviewQueue, by: Principal, pk: UUID) -> dict[str, Any]:
-    """Where a review stands in the queue, and the ids of its neighbours; `following` is the one to go on with."""
-    keys = list(queue.rows(by).values_list("pk", flat=True)[:QUEUE_LIMIT])
-    at = keys.index(pk) if pk in keys else None
-    following = (
-        keys[at + 1] if at is not None and at + 1 < len(keys) else next((key for key in keys if key != pk), None)
-    )
-    return {
-        "place": None if at is None else at + 1,
-        "total": len(keys),
-        "previous": keys[at - 1] if at else None,
-        "next": keys[at + 1] if at is not None and at + 1 < len(keys) else None,
-        "following": following,
-    }
+def reviews_of(keys: Sequence[UUID]) -> list[MemoryReview]:
+    """The reviews with these keys and what they are about, in this order; those that are gone are left out."""
+    rows = MemoryReview.objects.filter(pk__in=keys).select_related("agent", "old", "new", "censor")
+    found = {review.pk: review for review in rows}
+    return [found[key] for key in keys if key in found]
+
+
+def review_title(review: MemoryReview) -> str:
+    """What a review is about, in the words that are asked about."""
+    if review.censor is not None:
+        return str(review.censor)
+    if review.new is not None:
+        return review.new.content
+    if review.kind == Kind.SAME_SUBJECT:
+        return f"{review.reasons[0]['old'] if review.reasons else 'A subject'} and {review.subject}"
+    if review.kind == Kind.REPEATED:
+        return review.proposal
+    number = len(review.facts)
+    return f"{number} fact{'' if number == 1 else 's'} about {review.subject}"
 
 
 def undo_offer(request: HttpRequest, by: Principal, queue: ReviewQueue) -> dict[str, Any] | None:

@@ -59,6 +59,14 @@ class AcceptForm(forms.Form):
         return given
 
 
+class MailForm(forms.Form):
+    """What somebody wants by e-mail."""
+
+    email = forms.EmailField(required=False, label="Address", widget=forms.EmailInput(attrs={"autocomplete": "email"}))
+    at_once = forms.BooleanField(required=False, label="High risk, at once")
+    digest = forms.BooleanField(required=False, label="What waits, each morning")
+
+
 class OwnPasswordForm(PasswordChangeForm):
     """A new password for whoever is signed in. Guessing the old one counts as guessing at the log-in, and locks alike:
     a session that was left open must not become a password."""

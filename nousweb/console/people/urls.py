@@ -13,5 +13,6 @@ urlpatterns = [
     path("people/invitations/<uuid:pk>/revoke/", views.invitation_take_back, name="invitation_revoke"),
     path("invitation/<str:secret>/", views.invitation, name="invitation"),
     path("account/", views.account, name="account"),
+    path("account/mail/", views.account_mail, name="account_mail"),
     path("account/sign-out-elsewhere/", views.account_sessions_end, name="account_sessions_end"),
 ]

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
 from django.contrib.auth.models import User
@@ -14,8 +15,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from identity.models import Invitation
+from identity.models import Invitation, MailPreference
 from identity.principal import Principal
+from identity.services.mail_preference import mail_preference_set
 from identity.services.people import (
     invitation_accept,
     invitation_create,
@@ -33,7 +35,7 @@ from nousweb.access.roles import role_of
 from nousweb.access.sign_ins import sign_in_note
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import form_refuse, principal_of
-from nousweb.console.people.forms import AcceptForm, InvitationForm, OwnPasswordForm, RoleForm
+from nousweb.console.people.forms import AcceptForm, InvitationForm, MailForm, OwnPasswordForm, RoleForm
 from nousweb.lib.errors import Conflict, Invalid
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -155,12 +157,28 @@ def account(request: HttpRequest) -> HttpResponse:
         messages.success(request, "Your password is changed. You are signed out everywhere else.")
         return redirect("account")
     here = request.session.session_key
+    wanted = MailPreference.objects.filter(person=user).first() or MailPreference(person=user)
+    mail = {"email": user.email, "at_once": wanted.at_once, "digest": wanted.digest}
     context = {
         "form": form,
+        "mail_form": MailForm(mail),
+        "sends_mail": bool(settings.EMAIL_URL),
         "their_role": _role(user),
         "sessions": [(one, one.session_key == here) for one in sessions_of(user)],
     }
     return render(request, "people/account.html", context, status=422 if form.errors else 200)
+
+
+@require_POST
+def account_mail(request: HttpRequest) -> HttpResponse:
+    """Choose what comes by e-mail, and where to."""
+    form = MailForm(request.POST)
+    if form.is_valid():
+        mail_preference_set(**form.cleaned_data, by=principal_of(request))
+        messages.success(request, "Your choice about e-mail is kept.")
+    else:
+        messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
+    return redirect("account")
 
 
 @require_POST

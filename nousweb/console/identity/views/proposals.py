@@ -15,12 +15,12 @@ from identity.services.four_eyes import approval_barred
 from identity.services.proposal_records import REVIEW
 from identity.services.proposal_undo import proposal_undo
 from identity.services.versions import StaleBase
+from nousweb.console.common.item_panel import item_panel
 from nousweb.console.common.requests import layout_of, principal_of
 from nousweb.console.identity.review_decisions import (
     ANOTHER_MUST_APPROVE,
     item_get,
     proposal_decide,
-    queue_url,
     undo_offer,
     version_of,
     with_shortfalls,
@@ -74,7 +74,7 @@ def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespons
     merge = action == "approve_merged"
     action = "approve" if action in ("approve_edited", "approve_merged") else action
     queue = QueueFilter.of(request.GET)
-    place = queue.neighbours(pk, by)
+    place = queue.place(pk, by)
     try:
         read = version_of(request.POST.get("base_version"))
         proposal_decide(action, item, by, comment, None, content, read, merge=merge)
@@ -87,10 +87,8 @@ def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespons
             return _proposal_page(request, fresh, by, refusal=error, typed=content, comment=comment)
     except DomainError as error:
         return _proposal_page(request, item, by, refusal=error, typed=content, comment=comment)
-    following = place.next or (place.first if place.first != pk else None)
-    if following is None:
-        return redirect(queue_url(queue, done=str(pk)))
-    return redirect(f"{reverse('proposal', args=[following])}?{queue.query(done=str(pk))}")
+    following = place["following"]
+    return redirect(queue.item_url(*following, done=str(pk)) if following else queue.url(done=str(pk)))
 
 
 @require_POST
@@ -144,7 +142,8 @@ def _proposal_page(
             "queue": queue,
             "query": queue.query(),
             "layout": layout,
-            "place": queue.neighbours(target.pk, by),
+            "panel": item_panel(target, by, queue.query()),
+            "place": queue.place(target.pk, by),
             "refusal": refusal,
             "edit": {
                 "query": queue.query(),

@@ -1,12 +1,12 @@
 """The review queue, and decisions about several proposals at once."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from identity.models import ChangeProposal, IdentityVersion
@@ -19,6 +19,7 @@ from identity.services.proposals import (
 )
 from identity.services.versions import StaleBase
 from nousweb.console.common.bulk_refusals import refusals_summary
+from nousweb.console.common.inbox_filter import inbox_tabs
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import SELECTED_MOST, principal_of
 from nousweb.console.common.review_pace import minutes_left
@@ -31,7 +32,7 @@ from nousweb.console.identity.review_decisions import (
     version_of,
     with_shortfalls,
 )
-from nousweb.console.identity.review_queue import STATUSES, QueueFilter, ReviewItem, review_title, with_texts
+from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, proposals_of, review_title, with_texts
 from nousweb.lib.errors import Conflict, DomainError
 
 VIEW = "identity.view_changeproposal"
@@ -42,10 +43,10 @@ def review(request: HttpRequest) -> HttpResponse:
     """The queue: what waits for a person, riskiest first."""
     by = principal_of(request)
     by.require(VIEW)
-    queue = QueueFilter.of(request.GET)
+    queue = replace(QueueFilter.of(request.GET), view="identity")
     counts = queue.counts(by)
-    page = page_of(request, with_texts(queue.proposals(by)))
-    waiting = counts.get(queue.status, 0)
+    page = page_of(request, [key for _, key in queue.keys(by)])
+    waiting = page.paginator.count if not queue.is_decided else 0
     return render(
         request,
         "identity/review.html",
@@ -54,17 +55,8 @@ def review(request: HttpRequest) -> HttpResponse:
             "query": queue.query(),
             "form": QueueForm(request.GET),
             "page": page,
-            "items": with_shortfalls([ReviewItem(proposal) for proposal in page], by),
-            "tabs": [
-                {
-                    "label": label,
-                    "url": f"{reverse('review')}?{queue.with_status(status).query()}",
-                    "active": status == queue.status,
-                    "count": counts.get(status),
-                }
-                for status, label in STATUSES.items()
-            ]
-            + [{"label": "Memory reviews", "url": reverse("memory_review"), "active": False, "count": None}],
+            "items": with_shortfalls(proposals_of(list(page)), by),
+            "tabs": inbox_tabs(by, queue),
             "today": counts["today"],
             "waiting": waiting,
             "minutes": minutes_left(waiting, counts["moments"]),
@@ -110,6 +102,9 @@ def review_bulk(request: HttpRequest) -> HttpResponse:
             refused.append((f"{item.title} (by {item.proposal.author_name})", error.detail))
     if refused:
         messages.error(request, refusals_summary(refused))
+    if queue.alike and not queue.keys(by):
+        # The group is decided: what it was a part of goes on.
+        queue = replace(queue, view="all", alike="")
     return redirect(queue_url(queue, batch=str(batch)) if done else queue_url(queue))
 
 

@@ -1,6 +1,6 @@
 """The queue of reviews of memories: one at a time, side by side, one key a resolution."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID, uuid4
 
@@ -18,13 +18,16 @@ from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, review_resolve
 from memory.services.reviews.undo import review_undo
 from nousweb.console.common.bulk_refusals import refusals_summary
+from nousweb.console.common.inbox_filter import inbox_tabs
+from nousweb.console.common.item_panel import item_panel
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import SELECTED_MOST, principal_of
 from nousweb.console.common.review_pace import LATELY, READ, minutes_left
 from nousweb.console.memory.review_queue import (
     STATUSES,
     ReviewQueue,
-    queue_place,
+    review_title,
+    reviews_of,
     undo_offer,
     uuids_of,
     visible_reviews,
@@ -108,24 +111,15 @@ def memory_review(request: HttpRequest) -> HttpResponse:
     """What waits for a person, the longest waiting first."""
     by = principal_of(request)
     by.require(VIEW)
-    queue = ReviewQueue.of(request)
-    page = page_of(request, queue.rows(by).select_related("agent", "old", "new", "censor"))
+    queue = replace(ReviewQueue.of(request.GET), view="questions")
+    page = page_of(request, [key for _, key in queue.keys(by)])
     today = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
-    waiting = queue.filtered(visible_reviews(by)).pending().count()
+    waiting = page.paginator.count if not queue.is_decided else 0
     done = (
         queue.filtered(visible_reviews(by))
         .filter(resolver_id=by.id, resolver_kind="person", resolved_at__gte=today)
         .count()
     )
-    tabs = [
-        {
-            "label": label,
-            "url": f"?{ReviewQueue(status, queue.agent, queue.kind).query()}",
-            "active": status == queue.status,
-            "count": waiting if status == "pending" else None,
-        }
-        for status, label in STATUSES.items()
-    ]
     return render(
         request,
         "memory/reviews.html",
@@ -133,10 +127,14 @@ def memory_review(request: HttpRequest) -> HttpResponse:
             "queue": queue,
             "query": queue.query(),
             "page": page,
-            "items": [(review, KIND_BADGES.get(Kind(review.kind), "neutral")) for review in page],
-            "tabs": [*tabs, {"label": "Identity changes", "url": reverse("review"), "active": False, "count": None}],
+            "items": [
+                (review, review_title(review), KIND_BADGES.get(Kind(review.kind), "neutral"))
+                for review in reviews_of(list(page))
+            ],
+            "tabs": inbox_tabs(by, queue),
             "agents": Agent.objects.order_by("slug")[:200],
             "kinds": Kind.choices,
+            "statuses": STATUSES.items(),
             "waiting": waiting,
             "minutes": minutes_left(waiting, _decided_lately(by)),
             "today": done,
@@ -163,8 +161,8 @@ def _review_resolve(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespon
     """Resolve one review and go on to the next; a refusal shows this one again with what was typed."""
     by.require(REVIEW)
     review = _get(by, pk)
-    queue = ReviewQueue.of(request)
-    place = queue_place(queue, by, pk)
+    queue = ReviewQueue.of(request.GET)
+    place = queue.place(pk, by)
     content, comment = request.POST.get("content", ""), request.POST.get("comment", "")
     answer = request.POST.get("answer", "")
     try:
@@ -175,9 +173,8 @@ def _review_resolve(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespon
         mine = fresh.resolver_id == by.id and fresh.resolution == answer
         if not (isinstance(error, Conflict) and mine):
             return _review_page(request, by, fresh, refusal=error, content=content, comment=comment)
-    if place["following"] is None:
-        return redirect(queue.url(done=str(pk)))
-    return redirect(f"{reverse('memory_review_detail', args=[place['following']])}?{queue.query(done=str(pk))}")
+    following = place["following"]
+    return redirect(queue.item_url(*following, done=str(pk)) if following else queue.url(done=str(pk)))
 
 
 @require_POST
@@ -191,10 +188,8 @@ def memory_review_undo(request: HttpRequest, pk: UUID) -> HttpResponse:
         messages.success(request, "Undid the resolution; the review is pending again.")
     except DomainError as error:
         messages.error(request, error.detail)
-    queue = ReviewQueue.of(request)
-    return redirect(
-        f"{reverse('memory_review_detail', args=[pk])}?{ReviewQueue('pending', queue.agent, queue.kind).query()}"
-    )
+    queue = ReviewQueue.of(request.GET)
+    return redirect(f"{reverse('memory_review_detail', args=[pk])}?{replace(queue, status='pending').query()}")
 
 
 @require_POST
@@ -202,7 +197,7 @@ def memory_review_bulk(request: HttpRequest) -> HttpResponse:
     """Give several reviews the same resolution; each that refuses is named and stops none of the others."""
     by = principal_of(request)
     by.require(REVIEW)
-    queue, answer, batch = ReviewQueue.of(request), request.POST.get("answer", ""), uuid4()
+    queue, answer, batch = ReviewQueue.of(request.GET), request.POST.get("answer", ""), uuid4()
     reviews = (
         visible_reviews(by)
         .filter(pk__in=uuids_of(request.POST.getlist("selected")[:SELECTED_MOST]))
@@ -219,6 +214,9 @@ def memory_review_bulk(request: HttpRequest) -> HttpResponse:
         messages.error(request, refusals_summary(refused))
     if not done and not refused:
         messages.warning(request, "Nothing was selected.")
+    if queue.alike and not queue.keys(by):
+        # The group is decided: what it was a part of goes on.
+        queue = replace(queue, view="all", alike="")
     return redirect(queue.url(batch=str(batch)) if done else queue.url())
 
 
@@ -238,7 +236,7 @@ def memory_review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
         messages.error(request, refusals_summary(refused))
     if undone:
         messages.success(request, f"Took back {undone} answer{'s' if undone > 1 else ''}; they wait again.")
-    return redirect(ReviewQueue.of(request).url())
+    return redirect(ReviewQueue.of(request.GET).url())
 
 
 def _review_page(
@@ -250,7 +248,7 @@ def _review_page(
     content: str = "",
     comment: str = "",
 ) -> HttpResponse:
-    queue = ReviewQueue.of(request)
+    queue = ReviewQueue.of(request.GET)
     allowed = RESOLUTIONS[review.kind]
     pair = review.old is not None and review.new is not None
     facts = list(Fact.objects.filter(pk__in=review.facts).order_by("recorded_at", "id")) if review.facts else []
@@ -282,7 +280,8 @@ def _review_page(
             "kind_badge": KIND_BADGES.get(Kind(review.kind), "neutral"),
             "queue": queue,
             "query": queue.query(),
-            "place": queue_place(queue, by, review.pk),
+            "panel": item_panel(review, by, queue.query()),
+            "place": queue.place(review.pk, by),
             "may_review": by.may(REVIEW),
             "undo": undo_offer(request, by, queue),
         },

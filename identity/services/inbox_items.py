@@ -1,0 +1,100 @@
+"""An item of the inbox as services take it that hand it on, put it off or talk about it: whatever its kind."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import models
+from django.db.models import QuerySet
+
+from identity.models import Agent, ItemAssignment, ItemComment, ItemSnooze, Notification, Persona, SecondOpinion
+from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.principal import Principal
+from nousweb.lib.errors import Conflict, NotAllowed, NotFound
+
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+OPEN = ("pending", "applied")
+"""Statuses of proposals and reviews that wait for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class InboxItem:
+    """A proposal or a review, as the inbox knows it."""
+
+    row: models.Model
+    agent: Agent
+    persona: str
+    status: str
+
+    @classmethod
+    def of(cls, row: Any) -> "InboxItem":
+        return cls(row, row.agent, row.persona, row.status)
+
+    @property
+    def id(self) -> UUID:
+        key: UUID = self.row.pk
+        return key
+
+    @property
+    def type(self) -> str:
+        return self.row._meta.model_name or ""
+
+    @property
+    def agent_id(self) -> int:
+        return self.agent.pk
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in OPEN
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """The columns of each row about it."""
+        return {"item_id": self.id, "item_type": self.type, "agent": self.agent, "persona": self.persona}
+
+    def people(self, rights: dict[str, str] = VIEW_RIGHTS) -> QuerySet[User]:
+        """Everybody with an active account who holds its right among `rights`, and may know of its persona."""
+        people = User.objects.with_perm(rights[self.type], backend=BACKEND).filter(is_active=True)
+        if self.persona == Persona.SUBCONSCIOUS:
+            people = people.filter(pk__in=User.objects.with_perm(VIEW_SUBCONSCIOUS, backend=BACKEND).values("pk"))
+        return people.order_by("username")
+
+
+def reviewers(by: Principal) -> QuerySet[User]:
+    """Everybody else who may decide changes of identities."""
+    people = User.objects.with_perm(DECIDE_RIGHTS["changeproposal"], backend=BACKEND).filter(is_active=True)
+    return people.exclude(pk=by.id).order_by("username")
+
+
+def item_require(item: InboxItem, by: Principal, rights: dict[str, str] = DECIDE_RIGHTS) -> None:
+    """Raise NotAllowed unless a person with the right asks, NotFound for what they may not know of or what is gone.
+
+    Within the transaction that holds its agent, so that nothing is written about what was erased.
+    """
+    by.require(rights[item.type], item.agent)
+    if not by.is_person:
+        raise NotAllowed("Only a signed-in person may do this.")
+    row = type(item.row)._default_manager.filter(pk=item.id).values("persona").first()
+    if row is None or (row["persona"] == Persona.SUBCONSCIOUS and not by.may(VIEW_SUBCONSCIOUS)):
+        raise NotFound("There is no such item.")
+
+
+def item_open_check(item: InboxItem) -> None:
+    """Raise Conflict for what is decided."""
+    if not item.is_open:
+        raise Conflict("This is decided already.", status=item.status)
+
+
+def person_of(by: Principal) -> User:
+    """The account of a principal who is a person. Raises NotAllowed."""
+    if not isinstance(by.user, User):
+        raise NotAllowed("Only a signed-in person may do this.")
+    return by.user
+
+
+def item_rows_erase(keys: list[UUID]) -> int:
+    """Delete what people did with items that are erased; returns how many rows. Part of an erasure, which audits it."""
+    models_of_items = (ItemAssignment, ItemSnooze, ItemComment, SecondOpinion, Notification)
+    return sum(model._default_manager.filter(item_id__in=keys).delete()[0] for model in models_of_items)

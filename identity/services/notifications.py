@@ -1,0 +1,40 @@
+"""Telling people of what concerns them in the inbox, and what they have read."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from identity.models import Notification
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from identity.services.inbox_items import InboxItem, person_of
+from nousweb.lib import clock
+
+
+def people_notify(*, people: Iterable[User], kind: str, item: InboxItem, source: object, by_name: str = "") -> int:
+    """Tell these people of something about an item, each once of each `source`; returns how many were told.
+
+    Part of the transaction of what they are told of, whose audit record says so.
+    """
+    drafts = [
+        Notification(**item.key, person=person, kind=kind, source=str(source), by_name=by_name) for person in people
+    ]
+    Notification.objects.bulk_create(drafts, ignore_conflicts=True)
+    return Notification.objects.filter(pk__in=[draft.pk for draft in drafts]).count()
+
+
+@transaction.atomic
+def notifications_read(*, by: Principal, keys: Iterable[UUID] | None = None) -> int:
+    """Mark one's own unread notifications as read, all or those with these keys; returns how many."""
+    person = person_of(by)
+    unread = Notification.objects.filter(person=person).unread()
+    if keys is not None:
+        unread = unread.filter(pk__in=list(keys))
+    number = unread.update(read_at=clock.now())
+    if number:
+        audit_record(
+            by=by, action="notification.read", target=person, agent=None, message=f"{number} were marked as read."
+        )
+    return number

@@ -1,0 +1,75 @@
+"""Asking a colleague what they think of an item of the inbox, and their answer, which decides nothing."""
+
+from django.contrib.auth.models import User
+
+from identity.models import Notification, SecondOpinion
+from identity.policy.inbox import MAX_COMMENT_CHARACTERS, VIEW_RIGHTS
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from identity.services.audit import audit_record
+from identity.services.inbox_items import InboxItem, item_open_check, item_require, person_of
+from identity.services.notifications import people_notify
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.validation import choice_check, text_check
+
+
+@agent_transaction(of="item")
+def opinion_ask(*, item: InboxItem, person: User, by: Principal) -> SecondOpinion:
+    """Ask `person` what they think of an item; it stands in a part of their inbox, and they are told.
+
+    Raises NotAllowed, NotFound, Invalid for oneself and for whoever may not know of it, Conflict where they are asked
+    already or it is decided.
+    """
+    item_require(item, by)
+    item_open_check(item)
+    if str(person.pk) == by.id:
+        raise Invalid("Ask somebody else than yourself.", field="person")
+    if not item.people().filter(pk=person.pk).exists():
+        raise Invalid(f"{person.get_username()} may not know of this.", field="person")
+    fields = {**item.key, "asker": person_of(by), "asker_name": by.name}
+    made, is_new = SecondOpinion.objects.get_or_create(item_id=item.id, person=person, defaults=fields)
+    if not is_new:
+        raise Conflict(f"{person.get_username()} has been asked already.")
+    kind = Notification.Kind.OPINION
+    people_notify(people=[person], kind=kind, item=item, source=made.pk, by_name=by.name)
+    audit_record(
+        by=by,
+        action="item.ask_opinion",
+        target=item.row,
+        agent=item.agent,
+        after={"person": person.get_username()},
+        persona=item.persona,
+    )
+    return made
+
+
+@agent_transaction(of="item")
+def opinion_give(*, item: InboxItem, answer: str, note: str = "", by: Principal) -> SecondOpinion:
+    """Say what one thinks of an item, having been asked; whoever asked is told. It decides nothing.
+
+    Answering again replaces the answer. Raises NotAllowed, NotFound where one was not asked, Invalid.
+    """
+    item_require(item, by, VIEW_RIGHTS)
+    choice_check("answer", answer, SecondOpinion.Answer.values)
+    note = text_check("note", note.strip(), MAX_COMMENT_CHARACTERS)
+    rows = SecondOpinion.objects.select_for_update(of=("self",)).select_related("asker")
+    asked = rows.filter(item_id=item.id, person=person_of(by)).first()
+    if asked is None:
+        raise NotFound("Nobody has asked you about this.")
+    before, asked.answer, asked.note, asked.answered_at = asked.answer, answer, note, clock.now()
+    asked.save(update_fields=["answer", "note", "answered_at"])
+    if asked.asker is not None:
+        source = f"{asked.pk.hex}{answer[:8]}"
+        kind = Notification.Kind.ANSWER
+        people_notify(people=[asked.asker], kind=kind, item=item, source=source, by_name=by.name)
+    audit_record(
+        by=by,
+        action="item.give_opinion",
+        target=item.row,
+        agent=item.agent,
+        before={"answer": before},
+        after={"answer": answer},
+        persona=item.persona,
+    )
+    return asked

@@ -1,0 +1,160 @@
+"""The part of the inbox that is worked through, as the address of each of its pages names it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import QueryDict
+from django.urls import reverse
+
+from identity.models import ChangeProposal
+from identity.policy.inbox import ITEM_PAGES, VIEW_RIGHTS
+from identity.policy.sections import Risk, Section
+from identity.principal import Principal
+from memory.models import MemoryReview
+from nousweb.console.common.inbox_query import CENSOR_KINDS, PROPOSAL, REVIEW, SORTS, InboxQuery
+
+
+@dataclass(frozen=True, slots=True)
+class SplitView:
+    """A part of the inbox with a tab of its own: what is in it, and which number of InboxQuery.counts is its."""
+
+    label: str
+    counted: str
+    page: str = "inbox"
+    types: tuple[str, ...] = (PROPOSAL, REVIEW)
+    statuses: tuple[str, ...] = tuple(ChangeProposal.WAITING)
+    kinds: tuple[str, ...] = ()
+    scope: str = ""
+
+
+VIEWS = {
+    "all": SplitView("All", ""),
+    "identity": SplitView("Identity", PROPOSAL, "review", (PROPOSAL,)),
+    "applied": SplitView("Applied", "applied", types=(PROPOSAL,), statuses=(ChangeProposal.Status.APPLIED.value,)),
+    "questions": SplitView("Questions", REVIEW, "memory_review", (REVIEW,)),
+    "censors": SplitView("Censors", "censors", types=(REVIEW,), kinds=CENSOR_KINDS),
+    "mine": SplitView("Assigned to me", "mine", scope="mine"),
+    "mentioned": SplitView("Mentions me", "mentioned", scope="mentioned"),
+    "opinions": SplitView("Asks me", "opinions", scope="opinions"),
+    "snoozed": SplitView("Snoozed", "snoozed", scope="snoozed"),
+}
+"""By name in the address. What identity and questions show beside what waits, their own pages say."""
+
+
+@dataclass(frozen=True)
+class InboxFilter:
+    """What part of the inbox is worked through; it lives in the address."""
+
+    view: str = "all"
+    status: str = "pending"
+    agent: str = ""
+    risk: str = ""
+    section: str = ""
+    kind: str = ""
+    sort: str = "risk"
+    alike: str = ""
+
+    @classmethod
+    def of(cls, query: QueryDict) -> Self:
+        """The filter that an address names; what it cannot mean is ignored."""
+        known = cls.choices()
+        default = cls()
+        given = {name: query.get(name, "") for name in known}
+        values = {name: value for name, value in given.items() if value in known[name]}
+        alike = query.get("alike", "")
+        values["alike"] = alike if len(alike) == 32 and alike.isalnum() and alike.isascii() else ""
+        return replace(default, agent=query.get("agent", "").replace("\x00", "")[:50], **values)
+
+    @classmethod
+    def choices(cls) -> dict[str, Sequence[str]]:
+        """What each part of the address may be, where it may not be anything."""
+        return {
+            "view": list(VIEWS),
+            "status": ["pending", "applied", "decided"],
+            "risk": Risk.values,
+            "section": Section.values,
+            "kind": MemoryReview.Kind.values,
+            "sort": list(SORTS),
+        }
+
+    def query(self, **extra: str) -> str:
+        """The query of this filter's address, without what is as ever."""
+        default = type(self)()
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return urlencode({name: value for name, value in values.items() if value != getattr(default, name)} | extra)
+
+    def url(self, **extra: str) -> str:
+        """The address of the list that this filter is of."""
+        page = VIEWS[self.view].page
+        return self._address(reverse(page), self.view if page == "inbox" else "all", "all", extra)
+
+    def item_url(self, item_type: str, key: UUID, **extra: str) -> str:
+        """The address of an item's page, from which one goes on in this part of the inbox."""
+        own = "identity" if item_type == PROPOSAL else "questions"
+        return self._address(reverse(ITEM_PAGES[item_type], args=[key]), self.view, own, extra)
+
+    def _address(self, page: str, view: str, usual: str, extra: dict[str, str]) -> str:
+        """An address with this filter, where a page without a view in its query is that of the view `usual`."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        plain = InboxFilter(**values | {"view": "all"})
+        query = plain.query(**({"view": view} if view != usual else {}), **extra)
+        return f"{page}?{query}" if query else page
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.agent or self.risk or self.section or self.kind or self.alike)
+
+    def search(self, by: Principal) -> InboxQuery:
+        """What this filter asks of the inbox of `by`, while it is about what waits."""
+        view = VIEWS[self.view]
+        status = (self.status,) if self.view == "identity" else view.statuses
+        kinds = tuple(filter(None, (self.section, self.kind))) or view.kinds
+        return InboxQuery(by, view.types, status, view.scope, self.agent, self.risk, kinds, self.alike, self.sort)
+
+    def keys(self, by: Principal) -> list[tuple[str, UUID]]:
+        """Type and key of what is worked through, in its order; at most so many as are in one sitting."""
+        return [(entry.type, entry.id) for entry in self.search(by).entries()]
+
+    def place(self, pk: UUID, by: Principal) -> dict[str, Any]:
+        """Where an item stands in this part of the inbox, and the addresses of its neighbours.
+
+        `following` is the one to go on with after a decision; None where this is the last.
+        """
+        keys = self.keys(by)
+        at = next((place for place, (_, key) in enumerate(keys) if key == pk), None)
+
+        def url(place: int) -> str | None:
+            return self.item_url(*keys[place]) if 0 <= place < len(keys) else None
+
+        onward = None if at is None else at + 1 if at + 1 < len(keys) else None
+        others = [place for place, (_, key) in enumerate(keys) if key != pk]
+        following = onward if onward is not None else others[0] if others else None
+        return {
+            "place": None if at is None else at + 1,
+            "total": len(keys),
+            "previous": url(at - 1) if at else None,
+            "next": url(onward) if onward is not None else None,
+            "following": None if following is None else keys[following],
+        }
+
+    @property
+    def label(self) -> str:
+        return VIEWS[self.view].label
+
+
+def inbox_tabs(by: Principal, current: InboxFilter) -> list[dict[str, Any]]:
+    """The tabs of the inbox, with how much is in each for `by`. One query."""
+    counts = InboxQuery(by).counts()
+    return [
+        {
+            "label": view.label,
+            "url": InboxFilter(view=name).url(),
+            "active": name == current.view,
+            "count": counts[view.counted],
+        }
+        for name, view in VIEWS.items()
+        if any(by.may(VIEW_RIGHTS[one]) for one in view.types)
+    ]

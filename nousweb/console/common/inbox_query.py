@@ -1,0 +1,199 @@
+"""What waits for a person, in one order over all kinds: proposals of identities and reviews of memories.
+
+An item comes the earlier the higher its priority, and of equal ones the older one:
+
+    priority = weight of its risk x (1 + prompts)
+
+`prompts` is how many prompts of the last seven days it would have been in: all of its agent for what stands in every
+prompt (an identity, a censor, a fact of core memory), else those in which its facts were, as reported answers tell.
+The risk of a proposal is its own. Of a review it is high where a censor rose by itself or people's own word is
+contradicted, medium for another contradiction and for what is learned again though found wrong, else low.
+
+Near-identical items are of one group: proposals of one section for the same text, whichever the agent; reviews of one
+kind about the same words, whatever their case, spaces and punctuation.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from identity.models import ChangeProposal, Persona
+from identity.policy.inbox import VIEW_RIGHTS
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.policy.sections import Risk
+from identity.principal import Principal
+from memory.models import MemoryReview
+from memory.policy import PROFILE_CATEGORIES
+from nousweb.lib import clock
+
+PROPOSAL, REVIEW = "changeproposal", "memoryreview"
+RISK_WEIGHTS = {Risk.LOW: 1, Risk.MEDIUM: 3, Risk.HIGH: 9}
+PROMPTS_SINCE = timedelta(days=7)
+QUEUE_LIMIT = 10_000
+"""Positions, neighbours and numbered pages are found among so many."""
+
+SNOOZED = (
+    "EXISTS (SELECT 1 FROM identity_itemsnooze s WHERE s.item_id = item.id AND s.person_id = %(person)s"
+    " AND s.ended_at IS NULL AND (s.until IS NULL OR s.until > %(now)s))"
+)
+SCOPES = {
+    "": f"NOT {SNOOZED}",
+    "snoozed": SNOOZED,
+    "mine": f"NOT {SNOOZED} AND EXISTS (SELECT 1 FROM identity_itemassignment a"  # noqa: S608
+    " WHERE a.item_id = item.id AND a.person_id = %(person)s)",
+    "mentioned": "EXISTS (SELECT 1 FROM identity_notification m"
+    " WHERE m.item_id = item.id AND m.person_id = %(person)s AND m.kind = 'mention')",
+    "opinions": "EXISTS (SELECT 1 FROM identity_secondopinion o"
+    " WHERE o.item_id = item.id AND o.person_id = %(person)s AND o.answered_at IS NULL)",
+}
+"""By name of a scope the condition on an item; "" is what waits and is not snoozed."""
+
+SORTS = {"risk": "priority DESC, created_at, id", "oldest": "created_at, id", "newest": "created_at DESC, id"}
+_BEYOND = {
+    "risk": "(priority < %(priority)s OR priority = %(priority)s AND (created_at, id) > (%(moment)s, %(key)s))",
+    "oldest": "(created_at, id) > (%(moment)s, %(key)s)",
+    "newest": "(created_at < %(moment)s OR created_at = %(moment)s AND id > %(key)s)",
+}
+
+_ITEMS = """
+prompts AS (
+    SELECT agent_id, persona, count(*) AS number FROM context_contextrun WHERE created_at >= %(since)s
+    GROUP BY agent_id, persona
+), agent_prompts AS (SELECT agent_id, sum(number) AS number FROM prompts GROUP BY agent_id),
+item AS (
+    SELECT p.id, 'changeproposal' AS type, p.agent_id, p.persona, p.section AS kind, p.status, p.risk, p.created_at,
+           coalesce(agent_prompts.number, 0) AS prompts,
+           md5(concat_ws('/', 'proposal', p.persona, p.section, lower(p.content))) AS alike
+    FROM identity_changeproposal p LEFT JOIN agent_prompts ON agent_prompts.agent_id = p.agent_id
+    WHERE p.status = ANY (%(statuses)s) AND 'changeproposal' = ANY (%(types)s) AND p.persona = ANY (%(personas)s)
+    UNION ALL
+    SELECT r.id, 'memoryreview', r.agent_id, r.persona, r.kind, r.status,
+           CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endorsed THEN 'high'
+                WHEN r.kind IN ('contradiction', 'relearned') THEN 'medium' ELSE 'low' END,
+           r.created_at,
+           CASE WHEN r.censor_id IS NOT NULL OR old.category = ANY (%(core)s) OR new.category = ANY (%(core)s)
+                THEN coalesce(prompts.number, 0)
+                ELSE (SELECT count(DISTINCT u.run_id) FROM context_memoryusage u
+                      WHERE u.agent_id = r.agent_id AND u.item_type = 'fact' AND u.at >= %(since)s
+                      AND u.item_id = ANY (array_remove(r.facts || ARRAY[r.old_id, r.new_id], NULL)::text[])) END,
+           md5(concat_ws('/', r.kind, r.persona, regexp_replace(lower(
+               coalesce(old.content, new.content, censor.pattern, nullif(r.proposal, ''), r.subject || r.id::text)
+           ), '[\\s!-/:-@\\[-`{-~]+', ' ', 'g')))
+    FROM memory_memoryreview r
+    LEFT JOIN memory_fact old ON old.id = r.old_id
+    LEFT JOIN memory_fact new ON new.id = r.new_id
+    LEFT JOIN memory_censor censor ON censor.id = r.censor_id
+    LEFT JOIN prompts ON prompts.agent_id = r.agent_id AND prompts.persona = r.persona
+    WHERE r.status = 'pending' AND 'memoryreview' = ANY (%(types)s) AND r.persona = ANY (%(personas)s)
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class InboxEntry:
+    """One item of the inbox, or the first of a group of `members` that are near-identical; `alike` is the group."""
+
+    id: UUID
+    type: str
+    priority: int
+    prompts: int
+    risk: str
+    created_at: datetime
+    alike: str = ""
+    members: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class InboxQuery:
+    """What part of the inbox of person `by` is asked for, and in which order."""
+
+    by: Principal
+    types: tuple[str, ...] = (PROPOSAL, REVIEW)
+    statuses: tuple[str, ...] = tuple(ChangeProposal.WAITING)
+    scope: str = ""
+    agent: str = ""
+    risk: str = ""
+    kinds: tuple[str, ...] = field(default=())
+    alike: str = ""
+    sort: str = "risk"
+
+    def entries(self) -> list[InboxEntry]:
+        """Its items, each by itself, in their order; at most QUEUE_LIMIT."""
+        sql = f"{self._scored()} SELECT id, type, priority, prompts, risk, created_at FROM scored"  # noqa: S608
+        return self._read(f"{sql} ORDER BY {SORTS[self.sort]} LIMIT {QUEUE_LIMIT}")
+
+    def groups(self, *, size: int, after: InboxEntry | None = None) -> list[InboxEntry]:
+        """The first items of up to `size` groups, in their order; those after an entry of an earlier page."""
+        beyond = f"AND {_BEYOND[self.sort]}" if after else ""
+        sql = f"""{self._scored()}, grouped AS (
+            SELECT *, count(*) OVER (PARTITION BY alike) AS members,
+                   row_number() OVER (PARTITION BY alike ORDER BY {SORTS[self.sort]}) AS place FROM scored
+        )
+        SELECT id, type, priority, prompts, risk, created_at, alike, members FROM grouped WHERE place = 1 {beyond}
+        ORDER BY {SORTS[self.sort]} LIMIT %(size)s"""  # noqa: S608
+        last = {"priority": after.priority, "moment": after.created_at, "key": after.id} if after else {}
+        return self._read(sql, size=size, **last)
+
+    def count(self) -> int:
+        """How many items there are, those of groups each counted."""
+        with connection.cursor() as cursor:
+            cursor.execute(f"WITH {_ITEMS} SELECT count(*) FROM item {self._where()}", self._params())  # noqa: S608
+            number: int = cursor.fetchone()[0]
+            return number
+
+    def counts(self) -> dict[str, int]:
+        """How many items there are in each scope ("" without a name), and of each sort."""
+        parts = {name: where for name, where in SCOPES.items() if name}
+        some = {PROPOSAL: "status = 'pending' AND type = 'changeproposal'", REVIEW: "type = 'memoryreview'"}
+        some |= {"applied": "status = 'applied'", "censors": "kind = 'escalation'"}
+        parts |= {"": SCOPES[""]} | {name: f"{where} AND {SCOPES['']}" for name, where in some.items()}
+        counted = ", ".join(f"count(*) FILTER (WHERE {where})" for where in parts.values())
+        sql = f"WITH {_ITEMS} SELECT {counted} FROM item {self._where(scoped=False)}"  # noqa: S608
+        with connection.cursor() as cursor:
+            cursor.execute(sql, self._params())
+            return dict(zip(parts, cursor.fetchone(), strict=True))
+
+    def _scored(self) -> str:
+        weights = " ".join(f"WHEN '{risk}' THEN {weight}" for risk, weight in RISK_WEIGHTS.items())
+        return f"""WITH {_ITEMS}, scored AS (
+            SELECT item.*, (CASE risk {weights} END) * (1 + prompts)::bigint AS priority FROM item {self._where()}
+        )"""  # noqa: S608
+
+    def _where(self, *, scoped: bool = True) -> str:
+        conditions = [SCOPES[self.scope]] if scoped else ["true"]
+        if self.agent:
+            conditions.append("agent_id = (SELECT id FROM identity_agent WHERE slug = %(agent)s)")
+        for name in ("risk", "alike"):
+            if getattr(self, name):
+                conditions.append(f"{name} = %({name})s")
+        if self.kinds:
+            conditions.append("kind = ANY (%(kinds)s)")
+        return "WHERE " + " AND ".join(conditions)
+
+    def _params(self) -> dict[str, Any]:
+        personas = list(Persona.values) if self.by.may(VIEW_SUBCONSCIOUS) else [Persona.ACTOR.value]
+        now = clock.now()
+        return {
+            "types": [one for one in self.types if self.by.may(VIEW_RIGHTS[one])],
+            "statuses": list(self.statuses),
+            "personas": personas,
+            "person": int(self.by.id) if self.by.is_person else 0,
+            "core": sorted(PROFILE_CATEGORIES),
+            "since": now - PROMPTS_SINCE,
+            "now": now,
+            "agent": self.agent,
+            "risk": self.risk,
+            "alike": self.alike,
+            "kinds": list(self.kinds),
+        }
+
+    def _read(self, sql: str, **more: Any) -> list[InboxEntry]:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, self._params() | more)
+            return [InboxEntry(*row) for row in cursor.fetchall()]
+
+
+CENSOR_KINDS = (MemoryReview.Kind.ESCALATION.value,)

@@ -1,0 +1,115 @@
+"""What stands beside an item of the inbox about people: whose it is, who put it off, what they said about it."""
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from identity.models import ChangeProposal, ItemAssignment, ItemComment, ItemSnooze, SecondOpinion
+from identity.policy.inbox import DECIDE_RIGHTS
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.principal import Principal
+from identity.services.inbox_items import InboxItem
+from identity.services.item_comments import MENTION
+from memory.models import MemoryReview
+from memory.selectors import review_visible
+from nousweb.console.common.inbox_query import PROPOSAL
+from nousweb.lib import clock
+from nousweb.lib.errors import Invalid, NotFound
+
+MORNING = time(8)
+"""When what was snoozed until a day comes back, in the time zone of the console."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnoozeChoice:
+    value: str
+    label: str
+
+
+SNOOZE_CHOICES = (
+    SnoozeChoice("tomorrow", "Until tomorrow"),
+    SnoozeChoice("monday", "Until Monday"),
+    SnoozeChoice("again", "Until seen again"),
+)
+
+
+def snooze_until(choice: str, day: str = "") -> datetime | None:
+    """The moment that a choice or a day as "2026-03-04" means; None for until it is seen again. Raises Invalid."""
+    today = timezone.localtime(clock.now()).date()
+    if choice == "again":
+        return None
+    if choice == "tomorrow":
+        wanted = today + timedelta(days=1)
+    elif choice == "monday":
+        wanted = today + timedelta(days=7 - today.weekday())
+    else:
+        try:
+            wanted = date.fromisoformat(day)
+        except ValueError as error:
+            raise Invalid("Snooze until tomorrow, Monday, a date, or until it is seen again.", field="until") from error
+    return timezone.make_aware(datetime.combine(wanted, MORNING))
+
+
+def inbox_item(item_type: str, pk: UUID, by: Principal) -> InboxItem:
+    """The item of this type and key. Raises NotFound, also for what `by` may not know of."""
+    rows: Any = (
+        ChangeProposal.objects.seen_by(by) if item_type == PROPOSAL else review_visible(by.may(VIEW_SUBCONSCIOUS))
+    )
+    row = rows.filter(pk=pk).select_related("agent").first() if item_type in DECIDE_RIGHTS else None
+    if row is None:
+        raise NotFound("There is no such item.")
+    return InboxItem.of(row)
+
+
+@dataclass(frozen=True, slots=True)
+class CommentPiece:
+    """A part of a comment, and whether it mentions somebody."""
+
+    text: str
+    is_mention: bool = False
+
+
+def comment_pieces(text: str, names: set[str]) -> list[CommentPiece]:
+    """A comment in parts, those that mention one of `names` (in lower case) for themselves."""
+    pieces, at = [], 0
+    for found in re.finditer(MENTION, text):
+        name = next((one for one in (found[1], found[1].rstrip(".@+-")) if one.lower() in names), None)
+        if name is not None:
+            pieces += [CommentPiece(text[at : found.start()]), CommentPiece(f"@{name}", is_mention=True)]
+            at = found.start() + 1 + len(name)
+    return [piece for piece in (*pieces, CommentPiece(text[at:])) if piece.text]
+
+
+def item_panel(row: ChangeProposal | MemoryReview, by: Principal, query: str) -> dict[str, Any]:
+    """For components/item_panel.html, of a page whose part of the inbox is `query`. Six queries."""
+    item = InboxItem.of(row)
+    people = list(item.people())
+    names = [person.get_username() for person in people]
+    deciders = list(item.people(DECIDE_RIGHTS))
+    assigned = ItemAssignment.objects.filter(item_id=item.id).select_related("person").first()
+    opinions = list(SecondOpinion.objects.filter(item_id=item.id).select_related("person"))
+    snooze = ItemSnooze.objects.filter(item_id=item.id, person_id=int(by.id), ended_at=None).first()
+    known = {name.lower() for name in names}
+    return {
+        "item": item,
+        "query": query,
+        "may": by.may(DECIDE_RIGHTS[item.type]),
+        "me": by.id,
+        "my_name": by.name,
+        "assigned": assigned.person if assigned else None,
+        "deciders": deciders,
+        "others": [person for person in people if str(person.pk) != by.id],
+        "names": " ".join(names),
+        "opinions": opinions,
+        "asked": next((one for one in opinions if str(one.person_id) == by.id), None),
+        "answers": SecondOpinion.Answer.choices,
+        "snooze": snooze if snooze and (snooze.until is None or snooze.until > clock.now()) else None,
+        "snooze_choices": SNOOZE_CHOICES,
+        "comments": [
+            (comment, comment_pieces(comment.text, known)) for comment in ItemComment.objects.filter(item_id=item.id)
+        ],
+    }

@@ -1,0 +1,94 @@
+"""The inbox: all that waits for a person, in one order."""
+
+from dataclasses import asdict, replace
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from identity.models import SavedFilter
+from identity.policy.inbox import VIEW_RIGHTS
+from identity.principal import Principal
+from identity.selectors.filters import InboxForm
+from identity.services.inbox_items import reviewers
+from identity.services.proposal_records import REVIEW as REVIEW_IDENTITY
+from nousweb.console.common.inbox_filter import VIEWS, InboxFilter, inbox_tabs
+from nousweb.console.common.inbox_query import PROPOSAL, InboxEntry
+from nousweb.console.common.item_panel import SNOOZE_CHOICES
+from nousweb.console.common.pagination import PAGE_SIZE
+from nousweb.console.common.requests import principal_of
+from nousweb.console.common.review_pace import minutes_left
+from nousweb.console.home.inbox_rows import decisions_lately, inbox_rows
+from nousweb.console.identity.review_decisions import undo_offer as proposal_undo_offer
+from nousweb.console.memory.review_queue import ReviewQueue
+from nousweb.console.memory.review_queue import undo_offer as review_undo_offer
+from nousweb.lib import clock
+from nousweb.lib.cursor import cursor_decode, cursor_encode
+from nousweb.lib.errors import Invalid
+
+
+@require_safe
+def inbox(request: HttpRequest) -> HttpResponse:
+    """What waits for a person, groups of near-identical items as one row, by risk and prompts first."""
+    by = principal_of(request)
+    seen_require(by)
+    part = InboxFilter.of(request.GET)
+    search = part.search(by)
+    after = request.GET.get("after", "")
+    entries = search.groups(size=PAGE_SIZE + 1, after=_entry_of(after) if after else None)
+    moments = decisions_lately(by)
+    may_review = by.may(REVIEW_IDENTITY)
+    left = search.count()
+    midnight = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
+    rows = inbox_rows(entries[:PAGE_SIZE], part)
+    return render(
+        request,
+        "home/inbox.html",
+        {
+            "part": part,
+            "query": part.query() if part.view != "all" else part.query(view="all"),
+            "page_query": part.query(),
+            "form": InboxForm(asdict(part)),
+            "tabs": inbox_tabs(by, part),
+            "view": VIEWS[part.view],
+            "rows": rows,
+            "next": _cursor_of(entries[PAGE_SIZE - 1]) if len(entries) > PAGE_SIZE else "",
+            "is_first": not after,
+            "left": left,
+            "minutes": minutes_left(left, moments),
+            "today": sum(moment >= midnight for moment in moments),
+            "may_review": may_review,
+            "filters": SavedFilter.objects.filter(person_id=int(by.id)),
+            "snooze_choices": SNOOZE_CHOICES,
+            "people": reviewers(by) if may_review else [],
+            "undo": proposal_undo_offer(request, by) or review_undo_offer(request, by, _reviews(part)),
+        },
+    )
+
+
+def seen_require(by: Principal) -> None:
+    """Raise NotAllowed for whoever may see nothing of what waits."""
+    if not any(by.may(right) for right in VIEW_RIGHTS.values()):
+        by.require(VIEW_RIGHTS[PROPOSAL])
+
+
+def _reviews(part: InboxFilter) -> ReviewQueue:
+    given: dict[str, Any] = asdict(part)
+    return replace(ReviewQueue(), **given)
+
+
+def _cursor_of(entry: InboxEntry) -> str:
+    return cursor_encode(entry.created_at, f"{entry.priority}:{entry.id}")
+
+
+def _entry_of(cursor: str) -> InboxEntry:
+    """The entry that a cursor of ours names, as far as the order needs it. Raises Invalid."""
+    moment, written = cursor_decode(cursor)
+    priority, _, key = written.partition(":")
+    try:
+        return InboxEntry(UUID(key), "", int(priority), 0, "", moment)
+    except ValueError as error:
+        raise Invalid("This cursor is not one that a page gave out.", field="cursor") from error

@@ -1,0 +1,295 @@
+"""The inbox: its order, groups and parts; putting off, handing on, talking; who is told, and how."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core import mail
+from django.urls import reverse
+from django.utils import timezone
+
+from context.models import ContextRun
+from context.tasks import notify_people
+from identity.models import Agent, AuditEvent, ChangeProposal, ItemComment, ItemSnooze, Notification, SavedFilter
+from identity.principal import Principal
+from memory.models import MemoryReview
+from memory.services.erasure.facts import fact_erase
+from tests.factories import make_copies, make_person, make_principal, make_proposal, make_review, make_run
+from tests.http import browser, markup
+
+pytestmark = pytest.mark.django_db
+
+NEVER, SOMETIMES = "The lift never stops at night.", "The lift sometimes stops at night."
+
+
+def inbox(user: User, **query: str) -> Any:
+    return browser(user).get(reverse("inbox"), query)
+
+
+def keys(page: Any) -> list[Any]:
+    return [row.entry.id for row in page.context["rows"]]
+
+
+def change(user: User, row: Any, what: str, **data: str) -> Any:
+    url = reverse("item_change", args=[row._meta.model_name, row.pk, what])
+    return browser(user).post(url, data, follow=True)
+
+
+@pytest.fixture
+def proposal(ada: Agent, actor: Principal) -> ChangeProposal:
+    return make_proposal(ada, actor)
+
+
+def test_inbox_orders_all_kinds_by_risk_and_prompts(
+    ada: Agent, bruno: Agent, actor: Principal, reviewer: Principal, bob: User
+) -> None:
+    low = make_proposal(ada, actor, "protocols", "Ask first.")
+    high = make_proposal(ada, actor, "values")
+    contested = make_review(ada, actor, NEVER, SOMETIMES)
+    busy = make_proposal(bruno, make_principal(bruno), "protocols", "Look twice.")
+    assert keys(inbox(bob)) == [high.pk, contested.pk, low.pk, busy.pk]
+    # Of low risk, but in so many prompts that it is more urgent than high risk in none: 1 x 13 > 9 x 1.
+    run = make_run(bruno, make_principal(bruno, name="asks"))
+    make_copies(run, 11)
+    page = inbox(bob)
+    assert keys(page) == [busy.pk, high.pk, contested.pk, low.pk]
+    assert page.context["rows"][0].entry.prompts == ContextRun.objects.filter(agent=bruno).count() == 12
+    assert keys(inbox(bob, agent="ada", risk="low")) == [low.pk]
+    assert keys(inbox(bob, sort="newest")) == [busy.pk, contested.pk, high.pk, low.pk]
+    assert keys(inbox(bob, view="questions")) == [contested.pk]
+
+
+def test_inbox_pages_go_on_after_the_last_row(ada: Agent, actor: Principal, bob: User) -> None:
+    make_copies(make_proposal(ada, actor), 119, content="'Wish ' || n")
+    for sort in ("risk", "oldest", "newest"):
+        seen, cursor = [], ""
+        while True:
+            page = inbox(bob, sort=sort, **({"after": cursor} if cursor else {}))
+            seen += keys(page)
+            if not (cursor := page.context["next"]):
+                break
+        assert len(seen) == len(set(seen)) == 120
+    assert inbox(bob, after="odd").status_code == 422
+
+
+def test_near_identical_items_are_one_row_and_decided_together(
+    ada: Agent, bruno: Agent, actor: Principal, bob: User
+) -> None:
+    other = make_principal(bruno)
+    pair = [
+        make_proposal(ada, actor, "protocols", "Ask first."),
+        make_proposal(bruno, other, "protocols", "Ask first."),
+    ]
+    single = make_proposal(ada, actor, "protocols", "Ask last.")
+    questions = [make_review(one, by, NEVER, SOMETIMES) for one, by in ((ada, actor), (bruno, other))]
+    rows = inbox(bob).context["rows"]
+    assert sorted(row.entry.members for row in rows) == [1, 2, 2]
+    group = next(row for row in rows if row.entry.id in {one.pk for one in pair} and row.entry.members == 2)
+    members = browser(bob).get(group.group_url)
+    assert {item.proposal.pk for item in members.context["items"]} == {one.pk for one in pair}
+    url = f"{reverse('review_bulk')}?{group.group_url.partition('?')[2]}"
+    given = {"action": "approve", "selected": [one.pk for one in pair], "shown": [f"{one.pk}:0" for one in pair]}
+    answer = browser(bob).post(url, given)
+    assert answer.url.startswith(f"{reverse('inbox')}?batch="), "the group is decided, and the inbox goes on"
+    assert {one.status for one in ChangeProposal.objects.filter(pk__in=[one.pk for one in pair])} == {"approved"}
+    page = browser(bob).get(answer.url)
+    assert "2 proposals" in markup(page)
+    assert set(keys(page)) <= {single.pk, *(question.pk for question in questions)}
+
+
+def test_decision_from_the_inbox_goes_on_to_the_next_of_any_kind(
+    ada: Agent, actor: Principal, bob: User, proposal: ChangeProposal
+) -> None:
+    question = make_review(ada, actor, NEVER, SOMETIMES)
+    first = inbox(bob).context["rows"][0].url
+    assert first == f"{reverse('proposal', args=[proposal.pk])}?view=all"
+    answer = browser(bob).post(first, {"action": "reject"})
+    assert answer.url == f"{reverse('memory_review_detail', args=[question.pk])}?view=all&done={proposal.pk}"
+    answer = browser(bob).post(answer.url, {"answer": "both"})
+    assert answer.url == f"{reverse('inbox')}?done={question.pk}"
+    page = markup(browser(bob).get(answer.url))
+    assert "Nothing waits" in page
+    assert "You decided 2 today" in page
+
+
+def test_inbox_queries_do_not_grow(
+    ada: Agent, actor: Principal, bob: User, proposal: ChangeProposal, django_assert_num_queries: Any
+) -> None:
+    client = browser(bob)
+    client.get(reverse("inbox"))
+    question = make_review(ada, actor, NEVER, SOMETIMES)
+    with django_assert_num_queries(18):
+        client.get(reverse("inbox"))
+    make_copies(proposal, 30, content="'Wish ' || n")
+    make_copies(question, 30, about="'pair ' || n")
+    with django_assert_num_queries(18):
+        client.get(reverse("inbox"))
+
+
+@pytest.mark.parametrize("choice", [{"until": "tomorrow"}, {"until": "monday"}, {"until": "day", "day": "2100-01-01"}])
+def test_snooze_keeps_an_item_from_ones_own_inbox_alone(
+    proposal: ChangeProposal, bob: User, charlie: User, choice: dict[str, str]
+) -> None:
+    change(bob, proposal, "snooze", **choice)
+    if "day" in choice:
+        assert keys(inbox(bob)) == [proposal.pk], "too far ahead to be meant"
+        return
+    assert (keys(inbox(bob)), keys(inbox(bob, view="snoozed"))) == ([], [proposal.pk])
+    assert keys(inbox(charlie)) == [proposal.pk]
+    ItemSnooze.objects.update(until=timezone.now() - timedelta(seconds=1))
+    assert keys(inbox(bob)) == [proposal.pk], "also before the worker has told of it"
+    for _ in range(2):
+        notify_people()
+    told = Notification.objects.filter(kind="returned")
+    assert [(one.person, one.item_id) for one in told] == [(bob, proposal.pk)]
+    assert AuditEvent.objects.filter(action="item.return").count() == 1
+
+
+def test_snooze_until_seen_again_ends_with_a_prompt_or_a_change(
+    ada: Agent, actor: Principal, proposal: ChangeProposal, bob: User
+) -> None:
+    question = make_review(ada, actor, NEVER, SOMETIMES, category="preference")
+    for row in (proposal, question):
+        change(bob, row, "snooze", until="again")
+    notify_people()
+    assert keys(inbox(bob)) == []
+    make_run(ada, actor)
+    notify_people()
+    assert keys(inbox(bob)) == [question.pk], "its facts are core memory, so they were in the prompt"
+    again = make_proposal(ada, actor, content="Truth first, and kindness.")
+    notify_people()
+    assert set(keys(inbox(bob))) == {question.pk, proposal.pk, again.pk}
+
+
+def test_assignment_is_for_who_may_decide_and_tells_them(
+    proposal: ChangeProposal, alice: User, bob: User, charlie: User
+) -> None:
+    change(bob, proposal, "assign", person=str(alice.pk))
+    assert keys(inbox(alice, view="mine")) == []
+    change(bob, proposal, "assign", person=str(charlie.pk))
+    assert keys(inbox(charlie, view="mine")) == [proposal.pk]
+    assert "assigned to charlie" in markup(inbox(bob))
+    assert [(one.person, one.kind) for one in Notification.objects.all()] == [(charlie, "assignment")]
+    page = browser(charlie).get(reverse("notifications"))
+    assert "Values of Ada" in markup(page)
+    assert "1 unread" in markup(page)
+    browser(charlie).post(reverse("notifications_mark"))
+    assert not Notification.objects.unread().exists()
+    selected = {"selected": f"changeproposal:{proposal.pk}", "change": "assign", "person": "me"}
+    browser(bob).post(reverse("inbox_bulk"), selected)
+    assert keys(inbox(bob, view="mine")) == [proposal.pk]
+
+
+def test_comment_tells_whom_it_mentions_and_who_may_see_the_item(
+    ada: Agent, bob: User, alice: User, charlie: User
+) -> None:
+    hidden = make_proposal(ada, make_principal(ada, "subconscious"), "protocols", "Dream less.")
+    change(charlie, hidden, "comment", text="@bob, @alice and @CHARLIE: <b>look</b>.")
+    assert not Notification.objects.exists(), "nobody else may know of the subconscious"
+    assert change(bob, hidden, "comment", text="What?").status_code == 404
+    open_one = make_proposal(ada, make_principal(ada, name="again"), "protocols", "Ask first.")
+    page = change(bob, open_one, "comment", text="@Charlie, see mail to x@alice.")
+    assert [one.person for one in Notification.objects.filter(kind="mention")] == [charlie]
+    assert '<b class="mention">@Charlie</b>' in markup(page)
+    assert keys(inbox(charlie, view="mentioned")) == [open_one.pk]
+    assert "&lt;b&gt;look" in markup(browser(charlie).get(hidden.get_absolute_url()))
+    assert change(alice, open_one, "comment", text="Hm.").status_code == 403
+    assert not any("see mail" in str(row.__dict__) for row in AuditEvent.objects.all())
+
+
+def test_second_opinion_is_recorded_and_decides_nothing(proposal: ChangeProposal, alice: User, bob: User) -> None:
+    change(bob, proposal, "ask", person=str(alice.pk))
+    assert keys(inbox(alice, view="opinions")) == [proposal.pk]
+    assert "bob asks for your opinion" in markup(browser(alice).get(proposal.get_absolute_url()))
+    change(alice, proposal, "answer", answer="against", note="Too early.")
+    assert keys(inbox(alice, view="opinions")) == []
+    page = markup(browser(bob).get(proposal.get_absolute_url()))
+    assert "against it" in page
+    assert "Too early." in page
+    assert ChangeProposal.objects.get().status == "pending"
+    assert [one.kind for one in Notification.objects.filter(person=bob)] == ["answer"]
+    assert change(alice, proposal, "assign", person="me").status_code == 403
+
+
+def test_skip_goes_on_and_is_recorded(ada: Agent, actor: Principal, proposal: ChangeProposal, bob: User) -> None:
+    second = make_proposal(ada, actor, "boundaries", "Never lie.")
+    page = change(bob, proposal, "skip")
+    assert page.redirect_chain[-1][0] == reverse("proposal", args=[second.pk])
+    assert keys(inbox(bob)) == [proposal.pk, second.pk]
+    assert AuditEvent.objects.get(action="item.skip").object_id == str(proposal.pk)
+
+
+def test_filters_are_saved_for_oneself(proposal: ChangeProposal, bob: User, charlie: User) -> None:
+    browser(bob).post(f"{reverse('inbox_filter_save')}?risk=high&sort=oldest", {"name": "Urgent"})
+    saved = SavedFilter.objects.get()
+    assert "?risk=high&amp;sort=oldest" in markup(inbox(bob))
+    assert "Urgent" not in markup(inbox(charlie))
+    url = reverse("inbox_filter_delete", args=[saved.pk])
+    assert browser(charlie).post(url).status_code == 404
+    assert browser(bob).post(url).status_code == 302
+    assert not SavedFilter.objects.exists()
+
+
+def test_erasing_a_fact_erases_what_people_said_about_it(ada: Agent, actor: Principal, charlie: User) -> None:
+    question = make_review(ada, actor, NEVER, SOMETIMES)
+    change(charlie, question, "comment", text="The lift is secret.")
+    assert ItemComment.objects.exists()
+    fact_erase(fact=question.old, by=Principal.of_user(charlie), reason="Asked.")
+    assert not MemoryReview.objects.exists()
+    assert not ItemComment.objects.exists()
+
+
+class TestMail:
+    @pytest.fixture(autouse=True)
+    def server(self, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        settings.EMAIL_URL, settings.PUBLIC_URL = "smtp://mail.example.org", "https://nous.example.org"
+        monkeypatch.setattr("context.services.inbox_mail.DIGEST_AT", timezone.now().time().replace(hour=0, minute=0))
+
+    def test_high_risk_is_sent_at_once_and_once(self, proposal: ChangeProposal, alice: User, bob: User) -> None:
+        dora = make_person("dora", "Reviewer")
+        browser(dora).post(reverse("account_mail"), {"email": "dora@example.org", "digest": "on"})
+        for _ in range(2):
+            notify_people()
+        urgent = [one for one in mail.outbox if "High risk" in one.subject]
+        assert [one.to for one in urgent] == [["bob@example.org"]], "a viewer decides nothing, and Dora wants none"
+        link = f"https://nous.example.org{proposal.get_absolute_url()}"
+        assert urgent[0].body.count("https://") == 1
+        assert link in urgent[0].body
+        assert "Truth first." not in urgent[0].body
+        digests = [one for one in mail.outbox if one not in urgent]
+        assert sorted(to for one in digests for to in one.to) == [
+            "alice@example.org",
+            "bob@example.org",
+            "dora@example.org",
+        ]
+        assert all(one.body.count("https://") == 1 for one in digests)
+
+    def test_nothing_is_sent_to_who_wants_none_or_without_a_server(
+        self, proposal: ChangeProposal, bob: User, settings: Any
+    ) -> None:
+        browser(bob).post(reverse("account_mail"), {"email": "bob@example.org"})
+        notify_people()
+        settings.EMAIL_URL = ""
+        make_person("erin", "Reviewer")
+        notify_people()
+        assert mail.outbox == []
+
+    def test_a_refused_mail_stops_no_other_and_is_not_sent_again(
+        self, proposal: ChangeProposal, bob: User, charlie: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        refused = []
+        send = mail.EmailMessage.send
+
+        def refuse_first(message: mail.EmailMessage, **how: Any) -> int:
+            if not refused:
+                refused.append(message)
+                raise OSError("gone")
+            return send(message, **how)
+
+        monkeypatch.setattr(mail.EmailMessage, "send", refuse_first)
+        for _ in range(2):
+            notify_people()
+        urgent = [one for one in mail.outbox if "High risk" in one.subject]
+        assert len(refused) == len(urgent) == 1
+        assert urgent[0].to != refused[0].to
