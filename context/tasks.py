@@ -18,6 +18,6 @@ def count_tokens() -> int:
 
 
 def notify_people() -> int:
-    """Tell people of what came back and of high risk, in the console and by e-mail; returns how many were told."""
+    """Tell people of what came back and of high risk, in the console and by e-mail; returns how many were notified."""
     by = Principal.of_system("schedule")
     return snoozes_return(by=by) + high_risk_notify(by=by) + mails_send(by=by)

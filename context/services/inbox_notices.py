@@ -76,7 +76,7 @@ def _seen_again(snooze: ItemSnooze, row: Any) -> bool:
 
 
 def high_risk_notify(*, by: Principal) -> int:
-    """Tell everybody who may decide it of each new item of high risk, once; returns how many were told."""
+    """Tell everybody who may decide it of each new item of high risk, once; returns how many were notified."""
     since = clock.now() - timedelta(hours=HIGH_RISK_TOLD_FOR_HOURS)
     high = Q(kind=MemoryReview.Kind.ESCALATION) | Q(kind=MemoryReview.Kind.CONTRADICTION, old__endorsed=True)
     proposals = ChangeProposal.objects.pending().filter(risk=Risk.HIGH, created_at__gt=since)

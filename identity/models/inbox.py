@@ -107,7 +107,7 @@ class NotificationQuerySet(models.QuerySet["Notification"]):
 
 
 class Notification(ItemRow):
-    """Somebody is told of something about an item, once: `source` is the key of what they are told of."""
+    """Somebody is notified of something about an item, once: `source` is the key of what they are told of."""
 
     class Kind(models.TextChoices):
         MENTION = "mention", "Mentioned you"

@@ -14,4 +14,4 @@ MAX_FILTERS = 50
 """Saved by one person."""
 MAX_SNOOZE_DAYS = 365
 HIGH_RISK_TOLD_FOR_HOURS = 24
-"""An item of high risk that is older is told of to nobody new: it stands first in the inbox."""
+"""An item of high risk that is older is notified of to nobody new: it stands first in the inbox."""

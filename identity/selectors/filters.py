@@ -38,7 +38,7 @@ def audit_actions(by: Principal) -> list[str]:
         return [action for (action,) in cursor.fetchall()]
 
 
-SORTS = {"risk": "Risk and prompts", "oldest": "Oldest first", "newest": "Newest first"}
+SORTS = {"risk": "Most urgent", "oldest": "Oldest first", "newest": "Newest first"}
 """Orders of the inbox."""
 STATUSES = {"pending": "Waiting", "applied": "Applied, to look over", "decided": "Decided"}
 """What of the proposals is listed."""

@@ -17,8 +17,8 @@ from nousweb.lib.errors import Invalid
 def item_assign(*, item: InboxItem, person: User | None, by: Principal) -> ItemAssignment | None:
     """Let `person` be who decides an item, in the place of whoever was; None lets it be nobody's.
 
-    Whom somebody else assigns it to is told. Raises NotAllowed, NotFound, Conflict for what is decided, Invalid for a
-    person who may not decide it.
+    Whom somebody else assigns it to is notified. Raises NotAllowed, NotFound, Conflict for what is decided, and Invalid
+    for a person who may not decide it.
     """
     item_require(item, by)
     item_open_check(item)

@@ -11,19 +11,19 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.inbox_items import InboxItem, item_require, person_of
 from identity.services.notifications import people_notify
-from nousweb.lib.validation import text_check
+from nousweb.lib.validation import visible_text_check
 
 MENTION = re.compile(r"(?<![\w@.+-])@([\w.@+-]+)")
 
 
 @agent_transaction(of="item")
 def item_comment_add(*, item: InboxItem, text: str, by: Principal) -> ItemComment:
-    """Say something about an item to colleagues. Whom it mentions as @name is told, if they may know of the item.
+    """Say something about an item to colleagues. Whom it mentions as @name is notified, if they may know of the item.
 
     No agent reads it. Raises NotAllowed, NotFound, Invalid.
     """
     item_require(item, by)
-    text = text_check("text", text.strip(), MAX_COMMENT_CHARACTERS, required=True)
+    text = visible_text_check("text", text.strip(), MAX_COMMENT_CHARACTERS, required=True)
     made = ItemComment.objects.create(**item.key, person=person_of(by), author_name=by.name, text=text)
     people = [person for person in people_mentioned(item, text) if str(person.pk) != by.id]
     kind = Notification.Kind.MENTION

@@ -14,7 +14,7 @@ from nousweb.lib import clock
 
 
 def people_notify(*, people: Iterable[User], kind: str, item: InboxItem, source: object, by_name: str = "") -> int:
-    """Tell these people of something about an item, each once of each `source`; returns how many were told.
+    """Tell these people of something about an item, each once of each `source`; returns how many were notified.
 
     Part of the transaction of what they are told of, whose audit record says so.
     """

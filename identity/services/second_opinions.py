@@ -46,7 +46,7 @@ def opinion_ask(*, item: InboxItem, person: User, by: Principal) -> SecondOpinio
 
 @agent_transaction(of="item")
 def opinion_give(*, item: InboxItem, answer: str, note: str = "", by: Principal) -> SecondOpinion:
-    """Say what one thinks of an item, having been asked; whoever asked is told. It decides nothing.
+    """Say what one thinks of an item, having been asked; whoever asked is notified. It decides nothing.
 
     Answering again replaces the answer. Raises NotAllowed, NotFound where one was not asked, Invalid.
     """

@@ -160,7 +160,7 @@ document.addEventListener("keydown", (event) => {
       declared.click();
       // What a key unfolds is for typing, as a rule.
       const unfolded = declared.matches("summary") && declared.parentElement.open && declared.parentElement;
-      if (unfolded) $$("input:not([type=hidden]), textarea, select", unfolded).find(visible)?.focus();
+      if (unfolded) (unfolded.querySelector("[data-first]") ?? $$("input:not([type=hidden]), textarea, select", unfolded).find(visible))?.focus();
     }
   } else if (key === keys.help) {
     showHelp();

@@ -66,7 +66,7 @@ prompts AS (
 item AS (
     SELECT p.id, 'changeproposal' AS type, p.agent_id, p.persona, p.section AS kind, p.status, p.risk, p.created_at,
            coalesce(agent_prompts.number, 0) AS prompts,
-           md5(concat_ws('/', 'proposal', p.persona, p.section, lower(p.content))) AS alike
+           md5(concat_ws('/', p.status, p.persona, p.section, lower(p.content))) AS alike
     FROM identity_changeproposal p LEFT JOIN agent_prompts ON agent_prompts.agent_id = p.agent_id
     WHERE p.status = ANY (%(statuses)s) AND 'changeproposal' = ANY (%(types)s) AND p.persona = ANY (%(personas)s)
     UNION ALL

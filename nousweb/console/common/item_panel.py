@@ -7,6 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from identity.models import ChangeProposal, ItemAssignment, ItemComment, ItemSnooze, SecondOpinion
 from identity.policy.inbox import DECIDE_RIGHTS
@@ -65,23 +67,17 @@ def inbox_item(item_type: str, pk: UUID, by: Principal) -> InboxItem:
     return InboxItem.of(row)
 
 
-@dataclass(frozen=True, slots=True)
-class CommentPiece:
-    """A part of a comment, and whether it mentions somebody."""
-
-    text: str
-    is_mention: bool = False
-
-
-def comment_pieces(text: str, names: set[str]) -> list[CommentPiece]:
-    """A comment in parts, those that mention one of `names` (in lower case) for themselves."""
-    pieces, at = [], 0
+def comment_html(text: str, names: set[str]) -> SafeString:
+    """A comment with those marked that mention one of `names` (in lower case); all of its text is escaped."""
+    pieces: list[tuple[str, str]] = []
+    at = 0
     for found in re.finditer(MENTION, text):
         name = next((one for one in (found[1], found[1].rstrip(".@+-")) if one.lower() in names), None)
         if name is not None:
-            pieces += [CommentPiece(text[at : found.start()]), CommentPiece(f"@{name}", is_mention=True)]
+            pieces.append((text[at : found.start()], f"@{name}"))
             at = found.start() + 1 + len(name)
-    return [piece for piece in (*pieces, CommentPiece(text[at:])) if piece.text]
+    marked = format_html_join("", '{}<b class="mention">{}</b>', pieces)
+    return format_html("{}{}", marked, text[at:])
 
 
 def item_panel(row: ChangeProposal | MemoryReview, by: Principal, query: str) -> dict[str, Any]:
@@ -110,6 +106,6 @@ def item_panel(row: ChangeProposal | MemoryReview, by: Principal, query: str) ->
         "snooze": snooze if snooze and (snooze.until is None or snooze.until > clock.now()) else None,
         "snooze_choices": SNOOZE_CHOICES,
         "comments": [
-            (comment, comment_pieces(comment.text, known)) for comment in ItemComment.objects.filter(item_id=item.id)
+            (comment, comment_html(comment.text, known)) for comment in ItemComment.objects.filter(item_id=item.id)
         ],
     }

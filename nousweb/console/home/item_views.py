@@ -106,7 +106,7 @@ def _skip(request: HttpRequest, item: InboxItem, by: Principal) -> str:
 
 def _comment(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     item_comment_add(item=item, text=request.POST.get("text", ""), by=by)
-    return "Your comment stands below."
+    return "Your comment is kept."
 
 
 def _ask(request: HttpRequest, item: InboxItem, by: Principal) -> str:

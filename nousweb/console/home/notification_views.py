@@ -1,4 +1,4 @@
-"""What one was told of, and the filters one keeps."""
+"""What one was notified of, and the filters one keeps."""
 
 from typing import Any
 from uuid import UUID
@@ -27,7 +27,7 @@ KIND_BADGES = {"high_risk": "block", "mention": "accent", "assignment": "accent"
 
 @require_safe
 def notifications(request: HttpRequest) -> HttpResponse:
-    """What one was told of, the latest first."""
+    """What one was notified of, the latest first."""
     by = principal_of(request)
     mine = Notification.objects.filter(person=person_of(by)).select_related("agent")
     page = request_page(request, mine, "at")
