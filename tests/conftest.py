@@ -27,6 +27,7 @@ from identity.services.agents import agent_create
 from identity.services.tokens import token_create, token_revoke
 from tests.baseline import Baseline
 from tests.database import product_rights
+from tests.embeddings import batches_run_once
 from tests.factories import make_person, make_principal, make_token
 from tests.http import ApiClient
 
@@ -74,6 +75,12 @@ def _product_serves_its_static_files() -> Iterator[None]:
     """The live server's own handler of static files would know none of the hashed names."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StaticFilesHandler, "_should_handle", lambda self, path: False)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _batches_are_embedded_once() -> Iterator[None]:
+    with batches_run_once():
         yield
 
 

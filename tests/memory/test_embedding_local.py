@@ -12,6 +12,12 @@ from memory.embedding import EmbeddingUnavailable, embedder_named, full_name, lo
 from memory.embedding.local import LocalEmbedder
 from memory.embedding.multilingual import MultilingualEmbedder
 from memory.embedding.query_batches import QueryBatches
+from tests.embeddings import model_runs
+
+
+@pytest.fixture(autouse=True)
+def _model_runs_each_time(monkeypatch):
+    monkeypatch.setattr(local, "_mean_of_tokens", model_runs)
 
 
 @pytest.fixture(scope="module")

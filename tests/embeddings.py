@@ -1,0 +1,29 @@
+"""The local model runs once a process for each batch of tokens: nine of ten batches of the tests come again."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from memory.embedding import local
+from memory.embedding.protocol import Vectors
+
+model_runs = local._mean_of_tokens
+"""What really runs the model, for the tests of the model itself."""
+
+
+@contextmanager
+def batches_run_once() -> Iterator[None]:
+    """Keep what the model says of a batch: of the very same tokens, run together again, it says the same."""
+    known: dict[tuple[tuple[int, ...], ...], Vectors] = {}
+
+    def once(session: Any, token_ids: Sequence[Sequence[int]]) -> Vectors:
+        batch = tuple(map(tuple, token_ids))
+        if batch not in known:
+            known[batch] = model_runs(session, token_ids)
+        return known[batch]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "_mean_of_tokens", once)
+        yield
