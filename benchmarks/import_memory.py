@@ -1,9 +1,10 @@
 """Importing many memories, killed and run again: python -m benchmarks.import_memory [--memories N] [--messages N]
 
-A file of mem0's memories, and one of ChatGPT's messages, are imported by the command. When a third of a file is stored
-the command is killed (SIGKILL), and run again; then once more. Nothing may be there twice, nothing may lack, and the
-last run may store nothing. Then the agent is exported, and its file imported as another one. Rows a second are of the
-runs that stored; memory is the greatest of the command's process.
+A file of mem0's memories (benchmarks/imported_facts.py says what they are), and one of ChatGPT's messages, are imported
+by the command. When a third of a file is stored the command is killed (SIGKILL), and run again; then once more.
+Nothing may be there twice, nothing may lack, and the last run may store nothing. Then the agent is exported, and its
+file imported as another one. Rows a second are of the runs that stored; memory is the greatest of the command's
+process.
 """
 
 import argparse
@@ -19,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.imported_facts import facts_file
 from benchmarks.system import PROJECT, RESULTS, system, tied
 
 SEED = 14
 KILLED_AT = 1 / 3
-USERS = 500
 MESSAGES_PER_TALK = 40
 WORDS = {
     "who": "sister brother neighbour teacher cousin doctor landlord colleague friend aunt tailor barber",
@@ -42,22 +43,6 @@ def sentence(dice: random.Random, number: int) -> str:
     """A sentence that no other number gives."""
     words = {name: dice.choice(found) for name, found in CHOICES.items()}
     return "The {who} {did} the {shape} {thing} in {place} last {month}".format(**words) + f", lot {number:x}."
-
-
-def mem0_file(path: Path, count: int) -> None:
-    dice = random.Random(SEED)
-    with path.open("w") as file:
-        file.write('{"results": [\n')
-        for number in range(count):
-            memory = {
-                "id": f"memory-{number}",
-                "memory": sentence(dice, number),
-                "user_id": f"user-{number % USERS}",
-                "metadata": {"topic": dice.choice(CHOICES["thing"])},
-                "created_at": f"2026-0{dice.randint(1, 9)}-{dice.randint(10, 28)}T10:00:00+00:00",
-            }
-            file.write(json.dumps(memory) + (",\n" if number < count - 1 else "\n"))
-        file.write("]}\n")
 
 
 def chatgpt_file(path: Path, count: int) -> None:
@@ -114,7 +99,7 @@ def run(*arguments: str, stop: Callable[[], bool] = lambda: False) -> Run:
     return Run(round(time.perf_counter() - began, 1), round(usage.ru_maxrss / 1024), killed)
 
 
-def measure(slug: str, path: Path, count: int) -> dict[str, Any]:
+def measure(slug: str, path: Path, count: int, *, move: bool) -> dict[str, Any]:
     """Import, kill, import again, and once more."""
     from identity.models import Agent
     from identity.principal import Principal
@@ -157,7 +142,7 @@ def measure(slug: str, path: Path, count: int) -> dict[str, Any]:
         "rows_per_second": round(count / (first.seconds + second.seconds), 1),
         "seconds_of_repeated_run": again.seconds,
         "memory_mib": max(first.mebibytes, second.mebibytes, again.mebibytes),
-        "whole_agent": whole_agent(slug, path.with_suffix(".export")),
+        "whole_agent": whole_agent(slug, path.with_suffix(".export")) if move else None,
     }
 
 
@@ -179,14 +164,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--memories", type=int, default=100_000)
     parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument(
+        "--move", action=argparse.BooleanOptionalAction, default=True, help="export and import it whole"
+    )
     options = parser.parse_args()
     found = {}
     with system(log_level="ERROR") as running:
-        for slug, write, count in (("talks", chatgpt_file, options.messages), ("facts", mem0_file, options.memories)):
+        for slug, write, count in (("talks", chatgpt_file, options.messages), ("facts", facts_file, options.memories)):
             if count:
                 path = running.folder / f"{slug}.json"
                 write(path, count)
-                found[slug] = measure(slug, path, count)
+                found[slug] = measure(slug, path, count, move=options.move)
                 print(json.dumps({slug: found[slug]}, indent=1), flush=True)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "import_memory.json").write_text(json.dumps(found, indent=1) + "\n")

@@ -7,7 +7,7 @@ each not known to be harmless has to be on both sides, in the same role. Source:
 import enum
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -145,8 +145,13 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
         return found
     only = Counter(old.texts) - Counter(new.texts), Counter(new.texts) - Counter(old.texts)
 
+    # Read once: what is asked of them are a few of all words.
+    differing = [
+        [token for token in fact.tokens if token.text in each] for fact, each in zip((old, new), only, strict=True)
+    ]
+
     def quote(chosen: Callable[[Token], object] = bool) -> list[str]:
-        return [_quote(filter(chosen, fact.tokens), each) for fact, each in zip((old, new), only, strict=True)]
+        return [_quote(filter(chosen, tokens)) for tokens in differing]
 
     bases, quotes, slot = [sorted({*map(base_form, each)}) for each in only], quote(), d.one_slot(old.texts, new.texts)
     pairs = product(bases[0][:_MAX_OPPOSED_WORDS], bases[1][:_MAX_OPPOSED_WORDS])
@@ -168,11 +173,12 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
 
 
 def _opposite(one: str, other: str) -> bool:
-    shorter, longer = sorted((one, other), key=len)
-    negated = len(shorter) > 2 and longer.endswith(shorter) and longer.removesuffix(shorter) in w.NEGATIVE_PREFIXES
-    return negated or frozenset({one, other}) in w.ANTONYMS
+    if other in w.OPPOSITES.get(one, ()):
+        return True
+    shorter, longer = (one, other) if len(one) <= len(other) else (other, one)
+    return len(shorter) > 2 and longer.endswith(shorter) and longer.removesuffix(shorter) in w.NEGATIVE_PREFIXES
 
 
-def _quote(tokens: Iterable[Token], only: Container[str] | None = None) -> str:
-    """The words as they were written, those of `only` or all."""
-    return " ".join(dict.fromkeys(token.raw for token in tokens if only is None or token.text in only))[:200]
+def _quote(tokens: Iterable[Token]) -> str:
+    """The words as they were written."""
+    return " ".join(dict.fromkeys(token.raw for token in tokens))[:200]

@@ -89,6 +89,9 @@ _OPPOSITES = words("""increase/decrease increase/reduce raise/lower improve/regr
     better/worse public/private online/offline old/new first/last always/never all/none everyone/nobody with/without
     include/exclude married/single married/divorced light/dark read/write win/loss tolerate/allergic succeed/fail""")
 ANTONYMS = frozenset(frozenset(pair.split("/")) for pair in _OPPOSITES)
+OPPOSITES = {
+    word: frozenset().union(*(pair for pair in ANTONYMS if word in pair)) - {word} for pair in ANTONYMS for word in pair
+}
 NEGATIVE_PREFIXES = words("un dis in im il ir non de mis")
 EXCLUSIVE_VALUES = mapping("""celsius/fahrenheit/kelvin=scale tabs/spaces=indent light/dark=theme
     single/married/divorced/widowed=family open/closed=state active/inactive=activity enabled/disabled=setting

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 from uuid import UUID
 
@@ -79,6 +80,7 @@ def names_subject(content: str, fact: SubjectMention) -> bool:
     return any((named := set(_plain_subject(each))) and named <= said for each in spellings)
 
 
+@lru_cache(maxsize=8_192)
 def _plain_subject(text: str) -> tuple[str, ...]:
     plain = lookalike_fold(text).casefold().replace("’", "'")
     words = plain.replace("'s", " ").replace("_", " ").replace("-", " ").split()

@@ -43,7 +43,8 @@ class ImportRequest:
     `format` is one of FORMATS, or "" to recognise it. What comes belongs to `project` and `task`, facts to `category`,
     unless the file says otherwise. `only` leaves out what is not of this user, namespace, agent or conversation.
     `sections` are those of an identity by the label of a Letta block ("none" leaves a block out). With `skip_refused`
-    what cannot be stored is left out, instead of refusing the file.
+    what cannot be stored is left out, instead of refusing the file. `name` is what the file was called where it came
+    from, if that is not its name here.
     """
 
     path: Path
@@ -55,6 +56,7 @@ class ImportRequest:
     only: str = ""
     sections: Mapping[str, str] = field(default_factory=dict)
     skip_refused: bool = False
+    name: str = ""
 
 
 @dataclass(slots=True)
@@ -100,6 +102,12 @@ def file_survey(request: ImportRequest, *, by: Principal, watch: Watch = lambda 
 
 def request_check(request: ImportRequest) -> ImportRequest:
     """The request with its format recognised and its choices checked. Raises Invalid, naming the field."""
+    request = choices_check(request)
+    return replace(request, format=request.format or format_find(request.path))
+
+
+def choices_check(request: ImportRequest) -> ImportRequest:
+    """The request with its choices checked; the file is not read. Raises Invalid, naming the field."""
     if request.persona not in ("actor", "subconscious"):
         raise Invalid("persona is actor or subconscious.", field="persona")
     if request.format and request.format not in FORMATS:
@@ -116,12 +124,7 @@ def request_check(request: ImportRequest) -> ImportRequest:
             raise Invalid(
                 f"section names a block and one of {', '.join((*SECTION_NAMES, LEAVE_OUT))}.", field="section"
             )
-    return replace(
-        request,
-        format=request.format or format_find(request.path),
-        project=key_check("project", request.project),
-        task=key_check("task", request.task),
-    )
+    return replace(request, project=key_check("project", request.project), task=key_check("task", request.task))
 
 
 def format_find(path: Path) -> str:

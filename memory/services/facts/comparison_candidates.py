@@ -3,7 +3,7 @@
 These are probes: they count as nobody's recall.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -26,7 +26,7 @@ from memory.persona import VIEWS
 from memory.policy import CATEGORY_PERMISSIONS
 from memory.search.languages import terms_sql
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
-from memory.subjects.mentions import names_subject, subjects_clash
+from memory.subjects.mentions import KnownSubject, names_subject, subjects_clash
 
 NEAREST = 8
 BY_WORDS = 12
@@ -62,6 +62,12 @@ class Vector:
 ComparisonCache = dict[tuple[FactSnapshot, float], Comparison]
 """Comparisons that were made of one new fact, by the old one as it was then and their cosine."""
 
+Nearness = tuple[float, NDArray[np.float64] | None]
+"""The cosine of a candidate, 0 where it is not known, and its embedding if it is of the local model."""
+
+SnapshotCache = MutableMapping[FactSnapshot, FactSnapshot]
+"""Snapshots whose words have been read, by what they are equal to."""
+
 
 def candidates_compare(
     fact: Fact,
@@ -70,6 +76,7 @@ def candidates_compare(
     may_replace: Collection[str] = (),
     exclude: Sequence[UUID] = (),
     comparisons: ComparisonCache | None = None,
+    near: Mapping[UUID, Nearness] | None = None,
 ) -> list[FactMatch]:
     """The active facts of the same memory that `fact`, stored or not, resembles, each compared with it.
 
@@ -80,10 +87,11 @@ def candidates_compare(
     `may_replace` are the categories with a right of their own that the learner holds. A fact of such a category is
     compared only with others of it, except where the words are the very same. What has another subject and is
     contradicted all the same is added too: people are asked about it, and nothing else is done. `comparisons` are those
-    that were made of `fact` a moment ago, which are not made again; new ones are added.
+    that were made of `fact` a moment ago, which are not made again; new ones are added. `near` are the candidates by
+    meaning, words and subject where they have been looked for already.
     """
     excluded = {fact.pk, *exclude}
-    repeated = _comparable(fact, _same_words(fact) - excluded, same_words=True)
+    repeated = comparable_of(fact, facts_of(fact, _same_words(fact) - excluded), same_words=True)
     repeated = [old for old in repeated if covers(old, fact)]
     known = known_subjects_of(fact.agent_id, [fact, *repeated]) if repeated else {}
     new = snapshot_of(fact, known)
@@ -91,20 +99,44 @@ def candidates_compare(
         # The very same words decide by themselves, so nothing else has to be looked for.
         return [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), exact_match=True) for old in exact]
     elsewhere = [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), elsewhere=True) for old in repeated]
-    near = _near(fact, vector)
-    thresholds = vector.thresholds if vector else UNKNOWN
-    comparisons = {} if comparisons is None else comparisons
-    contradicted, matches = [], elsewhere
-    others = _comparable(fact, set(near) - excluded - {old.pk for old in repeated}, same_words=False)
+    if near is None:
+        near = _near(fact, vector)
+    others = comparable_of(fact, facts_of(fact, set(near) - excluded - {old.pk for old in repeated}), same_words=False)
     known = known_subjects_of(fact.agent_id, [fact, *others])
+    found = others_compare(
+        fact, others, near=near, vector=vector, known=known, may_replace=may_replace, comparisons=comparisons
+    )
+    only_asked = [match for match in found if match.only_asked]
+    return [*only_asked, *elsewhere, *(match for match in found if not match.only_asked)]
+
+
+def others_compare(
+    fact: Fact,
+    others: Sequence[Fact],
+    *,
+    near: Mapping[UUID, Nearness],
+    vector: Vector | None,
+    known: Mapping[UUID, KnownSubject],
+    may_replace: Collection[str] = (),
+    comparisons: ComparisonCache | None = None,
+    snapshots: SnapshotCache | None = None,
+) -> list[FactMatch]:
+    """`fact` beside those of the `others` that say something about it. `known` are the subjects of all of them."""
+    comparisons = {} if comparisons is None else comparisons
+    snapshots = {} if snapshots is None else snapshots
+    thresholds = vector.thresholds if vector else UNKNOWN
     new = snapshot_of(fact, known, vector.of_local_model if vector else None)
+    matches = []
     for row in others:
         cosine, embedding = near[row.pk]
-        old = snapshot_of(row, known, embedding)
+        read = snapshot_of(row, known, embedding)
+        old = snapshots.setdefault(read, read)
+        if (old.vector is None) != (read.vector is None):
+            old = read
         if subjects_clash(old, new):
             peoples = row.endorsed or fact.endorsed
             if found := _contradiction(old, new, cosine, thresholds, peoples=peoples):
-                contradicted.append(FactMatch(row.pk, found, only_asked=True))
+                matches.append(FactMatch(row.pk, found, only_asked=True))
             continue
         if (old, cosine) not in comparisons:
             comparisons[old, cosine] = compare_facts(old, new, cosine, thresholds)
@@ -114,7 +146,7 @@ def candidates_compare(
             continue
         replaceable = row.category not in CATEGORY_PERMISSIONS or row.category in may_replace
         matches.append(FactMatch(row.pk, comparison, replaceable=replaceable and same_keys(row, fact)))
-    return contradicted + matches
+    return matches
 
 
 def _contradiction(
@@ -160,14 +192,19 @@ def _begins_with(fact: FactSnapshot, about: FactSnapshot) -> bool:
     return names_subject(" ".join(fact.content.split()[: longest + 1]), about)
 
 
-def _comparable(fact: Fact, keys: set[UUID], *, same_words: bool) -> list[Fact]:
-    """Those of these facts that can say something about `fact`: of the same memory, project, times and rights."""
+def facts_of(fact: Fact, keys: Collection[UUID]) -> list[Fact]:
+    """The active facts of these keys that are of the same memory as `fact`, the oldest first."""
     if not keys:
         return []
     found = Fact.objects.active().filter(agent=fact.agent_id, persona=fact.persona, pk__in=keys)
+    return list(found.order_by("recorded_at", "pk"))
+
+
+def comparable_of(fact: Fact, olds: Sequence[Fact], *, same_words: bool) -> list[Fact]:
+    """Those of these facts that can say something about `fact`, by project, times and rights."""
     return [
         old
-        for old in found.order_by("recorded_at", "pk")
+        for old in olds
         if meet(old, fact)
         and _spans_meet(old.valid_from, old.valid_until, fact.valid_from, fact.valid_until)
         and _rights_allow(old.category, fact.category, same_words)
@@ -204,7 +241,7 @@ def _keys(fact: Fact) -> dict[str, str]:
     return {"project": fact.project, "task": fact.task}
 
 
-def _near(fact: Fact, vector: Vector | None) -> dict[UUID, tuple[float, NDArray[np.float64] | None]]:
+def _near(fact: Fact, vector: Vector | None) -> dict[UUID, Nearness]:
     """Ids of candidates with their cosine, 0 where it is not known, and their embedding if it is of the local model.
 
     Of what carries more keys than `fact` only by words and subject, and apart: however many projects say something of

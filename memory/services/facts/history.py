@@ -9,7 +9,7 @@ from memory.models import Fact, FactChange
 from nousweb.lib import clock
 
 
-def change_record(
+def change_draft(
     fact: Fact,
     action: FactChange.Action,
     by: Principal,
@@ -21,8 +21,8 @@ def change_record(
     at: datetime | None = None,
     evidence: Mapping[str, Any] | None = None,
 ) -> FactChange:
-    """Keep what happened to `fact`; `before` and `evidence` are ready for JSON."""
-    return FactChange.objects.create(
+    """What happened to `fact`, not kept yet; `before` and `evidence` are ready for JSON."""
+    return FactChange(
         fact=fact,
         action=action,
         other=other,
@@ -35,6 +35,13 @@ def change_record(
         author_id=by.id,
         author_name=by.name,
     )
+
+
+def change_record(fact: Fact, action: FactChange.Action, by: Principal, **given: Any) -> FactChange:
+    """Keep what happened to `fact`; `given` is what `change_draft` takes."""
+    change = change_draft(fact, action, by, **given)
+    change.save(force_insert=True)
+    return change
 
 
 def iso(moment: datetime | None) -> str | None:

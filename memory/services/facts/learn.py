@@ -13,34 +13,29 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from identity.models import Agent
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
-from identity.services.audit import audit_record
 from memory.comparison.compare import REASONS, Comparison
-from memory.jobs.queue import job_queue
 from memory.judge import Judged, RelationVerdict
 from memory.judge.resolution import FactMatch, reasons_of, resolve
-from memory.models import Episode, Fact, FactChange, ItemType, MemoryReview, Scope
-from memory.models.project_scope import carried_keys, key_check, tier_of
+from memory.models import Episode, Fact, MemoryReview, Scope
+from memory.models.project_scope import key_check, tier_of
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
-from memory.search.index_writer import index_put
-from memory.services.facts.comparison_candidates import Vector, candidates_compare, search_table
-from memory.services.facts.history import change_record
+from memory.services.facts.comparison_candidates import candidates_compare
 from memory.services.facts.invalidate import fact_invalidate
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
 from memory.services.facts.rejected_facts import rejected_like, relearned_review_open
 from memory.services.facts.repeated_facts import holds_of_both, repeated_review
 from memory.services.facts.resolution import AppliedResolution, Resolution, resolution_apply
+from memory.services.facts.store import alias_give, facts_store
 from memory.services.provenance import fact_origin
 from memory.services.reviews.opening import PairQuestion, pair_reviews_open
-from memory.services.subjects.registry import alias_enter, alias_find
-from memory.subjects.spelling import key_of
-from memory.types import entry_of
+from memory.services.subjects.registry import alias_find
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from nousweb.lib.validation import (
@@ -110,6 +105,32 @@ def fact_learn(
     in [0, 1]. `precheck` is of `fact_precheck`; without it, one is made unless a transaction is open, and then the
     comparison by meaning follows later. Raises Invalid, naming the field, or NotAllowed.
     """
+    fact = fact_draft(
+        agent=agent, by=by, persona=persona, source_episode=source_episode, content=content, subject=subject,
+        category=category, kind=kind, scope=scope, project=project, task=task, tags=tags, confidence=confidence,
+        importance=importance, source=source, valid_from=valid_from, valid_until=valid_until,
+    )  # fmt: skip
+    may_replace = replaceable_by(by)
+    if precheck is None:
+        precheck = Precheck() if in_transaction() else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
+    return draft_learn(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats)
+
+
+def fact_draft(
+    *,
+    agent: Agent,
+    by: Principal,
+    persona: str = "",
+    category: str = DEFAULT_CATEGORY,
+    project: str | None = None,
+    task: str | None = None,
+    source_episode: Episode | None = None,
+    **fields: Any,
+) -> Fact:
+    """The fact that `fact_learn` would compare and store, checked, with the rights of `by`; the rest is its `fields`.
+
+    Raises Invalid, naming the field, or NotAllowed.
+    """
     by.require("memory.add_fact", agent)
     if category in CATEGORY_PERMISSIONS:
         by.require(CATEGORY_PERMISSIONS[category], agent)
@@ -123,17 +144,15 @@ def fact_learn(
         persona=persona or by.persona,
         source_episode=source_episode,
         endorsed=by.is_person,
-        **fact_fields_check(
-            content=content, subject=subject, category=category, kind=kind, scope=scope, project=project, task=task,
-            tags=tags, confidence=confidence, importance=importance, source=source, valid_from=valid_from,
-            valid_until=valid_until,
-        ),
-    )  # fmt: skip
+        **fact_fields_check(category=category, project=project, task=task, **fields),
+    )
     fact.origin = fact_origin(fact, by)
-    may_replace = {name for name, right in CATEGORY_PERMISSIONS.items() if by.may(right)}
-    if precheck is None:
-        precheck = Precheck() if in_transaction() else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
-    return _learn(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats)
+    return fact
+
+
+def replaceable_by(by: Principal) -> set[str]:
+    """The categories with a right of their own whose facts `by` may let others replace."""
+    return {name for name, right in CATEGORY_PERMISSIONS.items() if by.may(right)}
 
 
 def fact_fields_check(
@@ -181,9 +200,16 @@ def _inherited(given: str | None, name: str, episode: Episode | None) -> str:
 
 
 @agent_transaction(of="fact")
-def _learn(
-    *, fact: Fact, by: Principal, precheck: Precheck, may_replace: set[str], exclude: Sequence[UUID], repeats: bool
+def draft_learn(
+    *,
+    fact: Fact,
+    by: Principal,
+    precheck: Precheck,
+    may_replace: set[str],
+    exclude: Sequence[UUID] = (),
+    repeats: bool = False,
 ) -> LearnResult:
+    """Learn a fact of `fact_draft`, as `fact_learn` does."""
     # Another try, after a deadlock, begins with what was given.
     fact = copy.copy(fact)
     learning_lock(fact.agent, fact.persona)
@@ -193,7 +219,7 @@ def _learn(
     fact.subject_alias = alias_find(agent=fact.agent, persona=fact.persona, spelling=fact.subject)
     if before != (fact.subject_alias and fact.subject_alias.subject_id):
         # What was compared before was compared as something else.
-        precheck = replace(precheck, comparisons={})
+        precheck = replace(precheck, comparisons={}, near=None)
     return fact_reconcile(
         fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats
     )
@@ -221,6 +247,7 @@ def fact_reconcile(
         may_replace=may_replace,
         exclude=exclude,
         comparisons=precheck.comparisons,
+        near=precheck.near,
     )
     if stored:
         # Later facts were compared with this one when they came, or will be.
@@ -255,7 +282,8 @@ def fact_reconcile(
         if not holds_of_both(fact=fact, known=repeated):
             return LearnResult("decided", repeated)
     if not stored:
-        _store(fact, by, precheck.vector)
+        alias_give(fact, by)
+        facts_store([(fact, precheck.vector)], by=by)
     superseded, refused = [], []
     for match in decision.supersede:
         replaced = _replace(match, olds.get(match.fact_id), fact, by, precheck)
@@ -311,40 +339,6 @@ def _resolve_pair(
         score=None if match.exact_match else round(match.comparison.cosine, 4),
         evidence=_evidence_of(match.comparison, judged),
     )
-
-
-def _store(fact: Fact, by: Principal, vector: Vector | None) -> None:
-    # Found under the learning lock, so nobody has entered it since.
-    if fact.subject_alias is None or fact.subject_alias.key != key_of(fact.subject):
-        fact.subject_alias = alias_enter(
-            agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
-        )
-    fact.save(force_insert=True)
-    change_record(fact, FactChange.Action.STORED, by)
-    index_put([entry_of(fact)], tell=vector is None)
-    if vector is not None:
-        _vector_put(fact, vector)
-    else:
-        job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact)
-    audit_record(
-        by=by,
-        action="fact.store",
-        target=fact,
-        agent=fact.agent,
-        after={"content": fact.content, "subject": fact.subject, "category": fact.category, **carried_keys(fact)},
-    )
-
-
-def _vector_put(fact: Fact, vector: Vector) -> None:
-    """Give the fact's row of the index the vector that is known already, so that the next one finds it by meaning."""
-    table = search_table(fact.agent, fact.persona)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"UPDATE {table} SET embedding = %s::halfvec, model = %s, status = 'ready', error = '', due_at = NULL"  # noqa: S608
-            " WHERE item_type = %s AND item_id = %s AND text = %s AND status = 'pending'"
-            " AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = %s)",
-            [vector.literal, vector.model, ItemType.FACT, str(fact.pk), fact.content, vector.model],
-        )
 
 
 def _evidence_of(comparison: Comparison, judged: Judged[RelationVerdict] | None) -> dict[str, Any]:

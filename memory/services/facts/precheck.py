@@ -12,7 +12,7 @@ from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import Judged, JudgeFailed, RelationVerdict, judge_in_force
 from memory.judge.resolution import needs_judge
 from memory.models import Fact
-from memory.services.facts.comparison_candidates import ComparisonCache, Vector, candidates_compare
+from memory.services.facts.comparison_candidates import ComparisonCache, Nearness, Vector, candidates_compare
 from memory.services.indexing import active_model
 from memory.services.subjects.registry import alias_find
 
@@ -26,12 +26,14 @@ MAX_VERDICTS = 3
 class Precheck:
     """`vector` is None when the model could not be reached; `verdicts` are by the id of the old fact.
 
-    `comparisons` are those that were made, so that none is made again.
+    `comparisons` are those that were made, so that none is made again, and `near` the candidates, if they have been
+    looked for.
     """
 
     vector: Vector | None = None
     verdicts: Mapping[UUID, Judged[RelationVerdict]] = field(default_factory=dict)
     comparisons: ComparisonCache = field(default_factory=dict)
+    near: Mapping[UUID, Nearness] | None = None
 
 
 def fact_precheck(

@@ -4,7 +4,7 @@ Called under the learning lock of the memory, so no spelling is entered twice. W
 spelling joins it by itself; what may, becomes a question to people.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from django.db.models import Q
 
@@ -28,15 +28,33 @@ MOST_ALIKE = 20
 def alias_find(*, agent: Agent, persona: str, spelling: str) -> SubjectAlias | None:
     """The known spelling that `spelling` is or certainly means, with its subject; None when there is none, or several
     things that it may mean."""
-    key, meaning = key_of(spelling), meaning_of(spelling)
-    if not key:
-        return None
-    known = SubjectAlias.objects.filter(Q(key=key) | Q(meaning=meaning), agent=agent, persona=persona)
-    rows = list(known.select_related("subject")[:MOST_ALIKE])
-    exact = next((row for row in rows if row.key == key), None)
-    if exact is not None:
-        return exact
-    return rows[0] if len({row.subject_id for row in rows}) == 1 else None
+    return KnownSpellings(agent=agent, persona=persona, spellings=[spelling]).find(spelling)
+
+
+class KnownSpellings:
+    """What is known of some spellings of one memory, read at once; what is entered later is added."""
+
+    def __init__(self, *, agent: Agent, persona: str, spellings: Iterable[str]) -> None:
+        keys = {key: meaning_of(spelling) for spelling in spellings if (key := key_of(spelling))}
+        known = SubjectAlias.objects.filter(
+            Q(key__in=list(keys)) | Q(meaning__in=list(set(keys.values()))), agent=agent, persona=persona
+        )
+        self.rows = list(known.select_related("subject")[: MOST_ALIKE * len(keys)]) if keys else []
+
+    def add(self, alias: SubjectAlias) -> None:
+        if alias not in self.rows:
+            self.rows.append(alias)
+
+    def find(self, spelling: str) -> SubjectAlias | None:
+        """As `alias_find`."""
+        key, meaning = key_of(spelling), meaning_of(spelling)
+        if not key:
+            return None
+        rows = [row for row in self.rows if key == row.key or meaning == row.meaning]
+        exact = next((row for row in rows if row.key == key), None)
+        if exact is not None:
+            return exact
+        return rows[0] if len({row.subject_id for row in rows}) == 1 else None
 
 
 def alias_enter(*, agent: Agent, persona: str, spelling: str, by: Principal, category: str = "") -> SubjectAlias | None:

@@ -1,0 +1,268 @@
+"""The facts of one memory held ready, so that what many new ones have to be compared with is found without a statement
+for each: by meaning, by words, by subject.
+
+It finds what `comparison_candidates` finds, in the same order, with two exceptions where a memory is large: there the
+vectors are read exactly, and of what shares a word all rows are ranked.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from django.db import connection
+from django.db.models import Max
+from numpy.typing import NDArray
+
+from identity.models import Agent
+from memory.models import Fact, FactChange
+from memory.search.languages import dictionary_of
+from memory.services.facts.comparison_candidates import SnapshotCache, search_table
+from memory.services.facts.fact_texts import FactText
+
+MAX_HELD = 200_000
+"""Facts; about 2 kB each."""
+MAX_SNAPSHOTS = 10_000
+DIGITS = 9
+"""Of a rank, so that the order of its sums makes no difference."""
+LATE_CHANGES = 200
+"""Changes are numbered before they are committed: so many are read once more."""
+
+Floats = NDArray[np.float32]
+
+_ROWS = """
+SELECT item.id, fact.id, fact.subject_alias_id, lower(item.subject), item.project, item.task, fact.recorded_at,
+    item.active, CASE WHEN item.model = %(model)s THEN halfvec_send(item.embedding) END, words.lexemes, words.counts
+FROM {table} AS item JOIN memory_fact AS fact ON fact.id = item.item_id::uuid
+CROSS JOIN LATERAL (
+    SELECT array_agg(lexeme) AS lexemes, array_agg(coalesce(cardinality(positions), 1)) AS counts
+    FROM unnest(item.terms)
+) AS words
+WHERE item.agent_id = %(agent)s AND item.persona = %(persona)s AND item.item_type = 'fact' AND {which} ORDER BY item.id
+"""
+
+
+def repeats_weight(count: int) -> float:
+    """What so many places of a word add to a rank. Source: ts_rank of PostgreSQL, calc_rank_or."""
+    return sum(1 / (place * place) for place in range(1, count + 1))
+
+
+def length_weight(counts: Iterable[int]) -> float:
+    """What a rank is divided by for a text with these counts of words. Source: ts_rank, RANK_NORM_LOGLENGTH."""
+    return float(np.log(sum(counts) + 1))
+
+
+def halves_of(numbers: Sequence[float]) -> Floats:
+    """A vector as the index holds it."""
+    return np.array(numbers, np.float16).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFact:
+    """What a fact is found by, besides its words and its vector."""
+
+    id: UUID
+    alias_id: UUID | None
+    subject: str
+    keys: tuple[str, str]
+    recorded_at: datetime
+
+
+@dataclass
+class CandidateIndex:
+    """The active facts of a persona's memory. `refresh` is called under the learning lock, with nothing written yet."""
+
+    agent: Agent
+    persona: str
+    model: str
+    rows: list[HeldFact] = field(default_factory=list)
+    snapshots: SnapshotCache = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._state: tuple[str, int] | None = None
+
+    def refresh(self, erasures: int) -> None:
+        """Read what has come and changed since the last time; all of it at first and after an erasure."""
+        state = (dictionary_of(self.agent.pk), erasures)
+        if state != self._state:
+            self._clear()
+            self._state = state
+            self._last_change = FactChange.objects.aggregate(last=Max("id"))["last"] or 0
+            self._read("item.active AND item.id > %(last)s", last=0)
+            return
+        if len(self.snapshots) > MAX_SNAPSHOTS:
+            self.snapshots.clear()
+        later = FactChange.objects.filter(id__gt=self._last_change - LATE_CHANGES)
+        changes = list(later.values_list("id", "fact_id", "action"))
+        self._last_change = max([self._last_change, *(number for number, _, _ in changes)])
+        changed = {key for _, key, action in changes if action != FactChange.Action.STORED} | self._pending
+        self._read("item.active AND item.id > %(last)s", last=self._last_row)
+        if changed:
+            self._read("item.item_id = ANY(%(changed)s)", changed=[str(key) for key in changed])
+
+    def _clear(self) -> None:
+        self.rows = []
+        self.snapshots.clear()
+        self._places: dict[UUID, int] = {}
+        self._pending: set[UUID] = set()
+        self._last_row = 0
+        self._vectors: Floats = np.zeros((0, 0), np.float32)
+        self._active = np.zeros(0, bool)
+        self._known = np.zeros(0, bool)
+        self._lengths = np.zeros(0)
+        self._recorded = np.zeros(0)
+        self._projects: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._tasks: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._codes: dict[str, int] = {"": 0}
+        self._words: dict[str, tuple[array[int], array[float]]] = {}
+        self._by_alias: dict[UUID, array[int]] = {}
+        self._by_subject: dict[str, array[int]] = {}
+
+    def _read(self, which: str, **values: Any) -> None:
+        statement = _ROWS.format(table=search_table(self.agent, self.persona), which=which)
+        with connection.cursor() as cursor:
+            cursor.execute(statement, {"agent": self.agent.pk, "persona": self.persona, "model": self.model, **values})
+            while found := cursor.fetchmany(1_000):
+                for row in found:
+                    self._take(*row)
+
+    def _take(
+        self, number: int, key: UUID, alias_id: UUID | None, subject: str, project: str, task: str,
+        recorded_at: datetime, active: bool, vector: bytes | None, lexemes: list[str] | None, counts: list[int] | None,
+    ) -> None:  # fmt: skip
+        self._last_row = max(self._last_row, number)
+        held = HeldFact(key, alias_id, subject, (project, task), recorded_at)
+        place = self._places.get(key)
+        if place is not None and (not active or self.rows[place] == held):
+            self._active[place] = active
+            self._vector_take(place, vector)
+            return
+        if not active:
+            return
+        if place is not None:
+            # It is about something else, or belongs elsewhere, than it was.
+            self._active[place] = False
+        place = len(self.rows)
+        self.rows.append(held)
+        self._places[key] = place
+        self._grow(place)
+        self._active[place] = True
+        self._projects[place], self._tasks[place] = (
+            self._codes.setdefault(name, len(self._codes)) for name in (project, task)
+        )
+        self._vector_take(place, vector)
+        self._recorded[place] = recorded_at.timestamp()
+        self._lengths[place] = length_weight(counts or [1])
+        for lexeme, count in zip(lexemes or [], counts or [], strict=True):
+            places, weights = self._words.setdefault(lexeme, (array("i"), array("d")))
+            places.append(place)
+            weights.append(repeats_weight(count))
+        if alias_id is not None:
+            self._by_alias.setdefault(alias_id, array("i")).append(place)
+        elif subject:
+            self._by_subject.setdefault(subject, array("i")).append(place)
+
+    def _vector_take(self, place: int, vector: bytes | None) -> None:
+        key = self.rows[place].id
+        self._known[place] = vector is not None
+        if vector is None:
+            self._pending.add(key)
+            return
+        self._pending.discard(key)
+        numbers = np.frombuffer(vector, ">f2", offset=4).astype(np.float32)
+        if self._vectors.shape[1] != len(numbers):
+            self._vectors = np.zeros((len(self._active), len(numbers)), np.float32)
+        self._vectors[place] = numbers
+
+    def _grow(self, place: int) -> None:
+        size = len(self._active)
+        if place < size:
+            return
+        more = max(1_024, size)
+        for name in ("_active", "_known", "_lengths", "_recorded", "_projects", "_tasks", "_vectors"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.zeros((more, *old.shape[1:]), old.dtype)]))
+
+    def reach(self, keys: tuple[str, str], gone: Iterable[UUID]) -> "Reach":
+        """Which rows come up wherever what carries these keys does, and which meet it besides; without `gone`."""
+        count = len(self.rows)
+        active = self._active[:count].copy()
+        for key in gone:
+            if key in self._places:
+                active[self._places[key]] = False
+        if len(self._codes) == 1 and keys == ("", ""):
+            return Reach(active, None)
+        codes = [self._codes.get(name, -1) for name in keys]
+        columns = (self._projects[:count], self._tasks[:count])
+        covers, covered = active.copy(), active
+        for name, code, column in zip(keys, codes, columns, strict=True):
+            covers &= (column == 0) | (column == code)
+            if name:
+                covered = covered & (column == code)
+        return Reach(covers, covered & ~covers)
+
+    def cosines(self, vectors: Floats) -> Floats:
+        """Of each row (a column) with each of these vectors (a row)."""
+        if not self._vectors.shape[1]:
+            return np.zeros((len(vectors), len(self.rows)), np.float32)
+        return np.asarray(vectors @ self._vectors[: len(self.rows)].T)
+
+    def nearest(self, cosines: Floats, covers: NDArray[np.bool_], limit: int) -> list[tuple[float, int]]:
+        """Places with their cosines, the nearest first."""
+        places = np.flatnonzero(covers & self._known[: len(covers)])
+        return best(places, cosines[places].astype(float), limit)
+
+    def sharing_words(self, text: FactText) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Places that share a word with a text, and their ranks."""
+        found = [held for word in text.query if (held := self._words.get(word)) is not None]
+        if not found:
+            return np.zeros(0, np.intp), np.zeros(0)
+        places = np.concatenate([np.frombuffer(each, np.int32) for each, _ in found])
+        weights = np.concatenate([np.frombuffer(each, float) for _, each in found])
+        total = np.bincount(places, weights, minlength=len(self.rows))
+        sharing = np.flatnonzero(total)
+        return sharing, np.round(total[sharing] / self._lengths[sharing], DIGITS)
+
+    def about(self, alias_ids: Iterable[UUID] | None, subject: str, meets: NDArray[np.bool_], limit: int) -> list[int]:
+        """Places of what is about a subject, the latest first: by its spellings, or by what it is called where none
+        is known."""
+        held = [self._by_subject.get(subject)] if alias_ids is None else map(self._by_alias.get, alias_ids)
+        found = [np.frombuffer(each, np.int32) for each in held if each]
+        if not found:
+            return []
+        places = np.concatenate(found).astype(np.intp)
+        places = places[meets[places]]
+        return [place for _, place in best(places, self._recorded[places], limit)]
+
+    def vector_of(self, place: int) -> Floats | None:
+        return self._vectors[place] if self._known[place] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Masks of places: what comes up wherever the new fact does, and what else meets it (None for nothing)."""
+
+    covers: NDArray[np.bool_]
+    beyond: NDArray[np.bool_] | None
+
+    @property
+    def meets(self) -> NDArray[np.bool_]:
+        return self.covers if self.beyond is None else self.covers | self.beyond
+
+
+def best(places: NDArray[np.intp], scores: NDArray[np.float64], limit: int) -> list[tuple[float, int]]:
+    """The places with the highest scores, of equal ones the first, with their scores."""
+    if len(places) > limit:
+        least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+        kept = scores >= least
+        places, scores = places[kept], scores[kept]
+    order = np.lexsort((places, -scores))[:limit]
+    return [(float(scores[each]), int(places[each])) for each in order]
+
+
+def held_of(fact: Fact) -> HeldFact:
+    """A fact that was decided about a moment ago, as the index would hold it."""
+    return HeldFact(fact.pk, fact.subject_alias_id, fact.subject.lower(), (fact.project, fact.task), fact.recorded_at)

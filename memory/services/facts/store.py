@@ -1,0 +1,84 @@
+"""Storing new facts: rows, history, index with vectors, audit trail and change feed."""
+
+from collections.abc import Sequence
+
+from django.db import connection
+
+from identity.principal import Principal
+from identity.services.audit import audit_record_many
+from memory.jobs.queue import job_queue
+from memory.models import Fact, FactChange, ItemType, SubjectAlias
+from memory.models.project_scope import carried_keys
+from memory.search.index_writer import index_put
+from memory.services.facts.comparison_candidates import Vector, search_table
+from memory.services.facts.history import change_draft
+from memory.services.subjects.registry import alias_enter
+from memory.subjects.spelling import key_of
+from memory.types import entry_of
+
+_VECTORS_PUT = """
+UPDATE {table} AS item SET embedding = put.vector::halfvec, model = put.model, status = 'ready', error = '',
+    due_at = NULL
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[]) AS put (item_id, text, vector, model)
+WHERE item.item_type = %s AND item.item_id = put.item_id AND item.text = put.text AND item.status = 'pending'
+AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = put.model)
+"""
+
+
+def alias_give(fact: Fact, by: Principal) -> SubjectAlias | None:
+    """Enter the spelling of the fact's subject, if there is any and it is not known yet. Under the learning lock."""
+    # Found under the learning lock, so nobody has entered it since.
+    if fact.subject_alias is not None and fact.subject_alias.key == key_of(fact.subject):
+        return None
+    fact.subject_alias = alias_enter(
+        agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
+    )
+    return fact.subject_alias
+
+
+def facts_store(facts: Sequence[tuple[Fact, Vector | None]], *, by: Principal) -> None:
+    """Store facts of one memory in their order, each with the vector of its content if that is known. Under the
+    learning lock, in the transaction that decided about them."""
+    if not facts:
+        return
+    rows = [fact for fact, _ in facts]
+    Fact.objects.bulk_create(rows)
+    FactChange.objects.bulk_create(change_draft(fact, FactChange.Action.STORED, by) for fact in rows)
+    index_put([entry_of(fact) for fact in rows], tell=any(vector is None for _, vector in facts))
+    _vectors_put([(fact, vector) for fact, vector in facts if vector is not None])
+    for fact, vector in facts:
+        if vector is None:
+            job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact)
+    audit_record_many(
+        {
+            "by": by,
+            "action": "fact.store",
+            "target": fact,
+            "agent": fact.agent,
+            "after": {
+                "content": fact.content,
+                "subject": fact.subject,
+                "category": fact.category,
+                **carried_keys(fact),
+            },
+        }
+        for fact in rows
+    )
+
+
+def _vectors_put(facts: Sequence[tuple[Fact, Vector]]) -> None:
+    """Give rows of the index the vectors that are known already, so that the next fact finds them by meaning."""
+    if not facts:
+        return
+    first = facts[0][0]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _VECTORS_PUT.format(table=search_table(first.agent, first.persona)),
+            [
+                [str(fact.pk) for fact, _ in facts],
+                [fact.content for fact, _ in facts],
+                [vector.literal for _, vector in facts],
+                [vector.model for _, vector in facts],
+                ItemType.FACT,
+            ],
+        )

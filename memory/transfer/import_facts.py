@@ -1,0 +1,172 @@
+"""Importing facts: learned as an agent's are, many at once, with their provenance in the same transaction."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from django.db import transaction
+
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.agent_lock import agent_transaction
+from memory.embedding import EmbeddingFailed, embedder_named
+from memory.models import Fact, ImportedMemory, ItemType
+from memory.services.facts import Precheck, fact_learn, fact_supersede
+from memory.services.facts.candidate_index import MAX_HELD, CandidateIndex
+from memory.services.facts.comparison_candidates import Vector
+from memory.services.facts.learn_many import FactInput, facts_learn
+from memory.services.facts.locks import learning_lock
+from memory.services.indexing import active_model
+from memory.transfer.import_survey import ImportRequest
+from memory.transfer.provenance import (
+    KeyedEntry,
+    imported_hashes,
+    is_new,
+    named_entry,
+    placed_error,
+    provenance_draft,
+    provenance_of,
+    provenance_put,
+    source_text,
+)
+from nousweb.lib.errors import Conflict, Invalid
+
+BATCH = 100
+"""Facts of one transaction. Whoever else learns for the same memory waits for it."""
+WORTH_HOLDING = 50
+"""The facts of a memory are read into an index where at least one is imported for so many."""
+
+Outcome = ImportedMemory.Outcome
+Vectors = Sequence[Vector | None]
+
+
+@dataclass
+class FactImport:
+    """The facts of one import, of which there are about `expected`, into one memory."""
+
+    agent: Agent
+    request: ImportRequest
+    by: Principal
+    expected: int
+    _index: CandidateIndex | None = field(default=None, init=False)
+    _holds: bool | None = field(default=None, init=False)
+
+    @contextmanager
+    def embedded(self, batches: Sequence[list[KeyedEntry]]) -> Iterator[Iterator[tuple[list[KeyedEntry], Vectors]]]:
+        """The batches with the vectors of each, which are made while those before it are stored."""
+        try:
+            model = active_model().name
+        except EmbeddingFailed:
+            yield ((batch, [None] * len(batch)) for batch in batches)
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="import-embedding") as ahead:
+            made = [ahead.submit(_vectors, model, batch) for batch in batches]
+            try:
+                yield ((batch, each.result()) for batch, each in zip(batches, made, strict=True))
+            finally:
+                for each in made:
+                    each.cancel()
+
+    def store(self, batch: list[KeyedEntry], vectors: Vectors) -> list[str]:
+        """Learn a batch; the outcomes of what was not imported before. Raises with the place in the file."""
+        models = {vector.model for vector in vectors if vector is not None}
+        index = self._index_of(models.pop()) if len(models) == 1 else None
+        return import_facts_learn(
+            agent=self.agent, batch=batch, vectors=vectors, request=self.request, by=self.by, index=index
+        )
+
+    def _index_of(self, model: str) -> CandidateIndex | None:
+        if self._holds is None:
+            facts = Fact.objects.active().filter(agent=self.agent, persona=self.request.persona).count()
+            self._holds = facts <= self.expected * WORTH_HOLDING and facts + self.expected <= MAX_HELD
+        if not self._holds:
+            return None
+        if self._index is None or self._index.model != model:
+            self._index = CandidateIndex(self.agent, self.request.persona, model)
+        return self._index
+
+
+def _vectors(model: str, batch: Sequence[KeyedEntry]) -> list[Vector | None]:
+    """The embeddings of facts, all at once; None of each when the model cannot be reached."""
+    try:
+        found = embedder_named(model).embed_documents([one.entry.fields["content"] for one in batch])
+    except EmbeddingFailed:
+        return [None] * len(batch)
+    return [Vector(tuple(float(number) for number in numbers), model) for numbers in found]
+
+
+@agent_transaction(of="agent")
+def import_facts_learn(
+    *,
+    agent: Agent,
+    batch: list[KeyedEntry],
+    vectors: Vectors,
+    request: ImportRequest,
+    by: Principal,
+    index: CandidateIndex | None = None,
+) -> list[str]:
+    learning_lock(agent, request.persona)
+    # Another import may have come first.
+    held = imported_hashes(agent, request, batch)
+    new = [(one, vector) for one, vector in zip(batch, vectors, strict=True) if is_new(one, held.get(one.key))]
+    rows: list[ImportedMemory] = []
+    # What its source changed since takes the place of what it was, before what comes after it is compared.
+    for changed, group in groupby(new, key=lambda pair: pair[0].key in held):
+        pairs = list(group)
+        if changed or index is None or any(vector is None for _, vector in pairs):
+            rows.extend(_fact_learn(agent, one, vector, request, by, changed) for one, vector in pairs)
+            continue
+        inputs = [FactInput(_fact_fields(request, one), vector) for one, vector in pairs if vector is not None]
+        try:
+            results = facts_learn(agent=agent, inputs=inputs, by=by, index=index)
+        except (Invalid, Conflict) as error:
+            raise placed_error(error, named_entry(error.detail, [one for one, _ in pairs])) from error
+        rows.extend(
+            provenance_draft(agent, request, one, ItemType.FACT, str(result.fact.pk), result.action)
+            for (one, _), result in zip(pairs, results, strict=True)
+        )
+    provenance_put(rows)
+    return [str(row.outcome) for row in rows]
+
+
+def _fact_fields(request: ImportRequest, one: KeyedEntry) -> dict[str, Any]:
+    return {**one.entry.fields, "source": source_text(request, one)}
+
+
+def _fact_learn(
+    agent: Agent, one: KeyedEntry, vector: Vector | None, request: ImportRequest, by: Principal, changed: bool
+) -> ImportedMemory:
+    """Learn a fact by itself; its provenance, not stored yet."""
+    fields = _fact_fields(request, one)
+    try:
+        result = fact_learn(agent=agent, by=by, persona=request.persona, precheck=Precheck(vector), **fields)
+    except (Invalid, Conflict) as error:
+        raise placed_error(error, one) from error
+    row = provenance_draft(agent, request, one, ItemType.FACT, str(result.fact.pk), result.action)
+    if changed:
+        earlier = provenance_of(agent, request, [one]).get()
+        ids = dict.fromkeys([*earlier.earlier_item_ids, earlier.item_id])
+        row.earlier_item_ids = [item_id for item_id in ids if item_id not in ("", row.item_id)]
+        if _earlier_replace(agent, request, one, earlier.item_id, result.fact, by):
+            row.outcome = Outcome.SUPERSEDED
+    return row
+
+
+def _earlier_replace(
+    agent: Agent, request: ImportRequest, one: KeyedEntry, old_id: str, new: Fact, by: Principal
+) -> bool:
+    """Let a fact take the place of what its source said before. What is people's word, or asked about, stays."""
+    # Only what the import itself made: what was known before, others told too.
+    of_import = Fact.objects.filter(agent=agent, persona=request.persona, source=source_text(request, one), active=True)
+    old = of_import.filter(pk=old_id).first()
+    if old is None or not new.active or old.pk == new.pk:
+        return False
+    try:
+        with transaction.atomic():
+            fact_supersede(old=old, new=new, by=by, reason="Its source says this now.")
+    except (Invalid, Conflict):
+        return False
+    return True
