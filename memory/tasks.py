@@ -9,6 +9,7 @@ from memory.services.languages import languages_detect, words_reread
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.reembedding import reembed_continue
 from memory.services.reviews.expiry import reviews_expire
+from memory.transfer.runs import runs_expire
 
 MANY_EMBEDDED = 1_000
 """After so many a collection may have grown large, and is counted at once: until then each search counts it."""
@@ -87,5 +88,5 @@ def expire_reviews() -> int:
 
 
 def purge_runs() -> int:
-    """Delete the records of runs that were done long ago; returns how many."""
-    return runner.done_jobs_purge()
+    """Delete the records of runs that were done long ago, and files of imports that wait no more; returns how many."""
+    return runner.done_jobs_purge() + runs_expire()

@@ -101,7 +101,8 @@ NOT_IN_FEED = frozenset(
     {
         "token.create", "token.revoke", "agent.erase", "fact.erase", "subject.erase", "document.erase",
         "project.erase",
-        "index.retry", "lifecycle.retry", "memory.import",
+        "index.retry", "lifecycle.retry", "memory.import", "memory_import.create", "memory_import.start",
+        "memory_import.stop", "memory_import.discard",
         "identity.update", "identity.rollback", "identity.seed", "proposal.approve", "proposal.revert",
         "proposal.undo", "proposal.reject", "proposal.keep", "censor.trigger",
         "webhook.create", "webhook.update", "webhook.delete", "webhook.disable", "delivery.replay",

@@ -67,6 +67,7 @@ PEOPLE_ONLY_PERMISSIONS = frozenset(
         "memory.change_job",
         VIEW_SUBCONSCIOUS,
         "memory.erase_memory",
+        "memory.import_memory",
         "context.add_expectation",
         "context.change_expectation",
     }

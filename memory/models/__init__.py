@@ -7,6 +7,7 @@ from memory.models.documents import Document
 from memory.models.episodes import Episode, EpisodeEvent
 from memory.models.events import Event, EventKind, EventSequence, LongTermEntry, LoopSummary
 from memory.models.facts import Fact, FactChange
+from memory.models.import_runs import ImportRun
 from memory.models.imports import ImportedMemory
 from memory.models.jobs import Job
 from memory.models.judge import JudgeCall, JudgeTask
@@ -37,6 +38,7 @@ __all__ = [
     "EventSequence",
     "Fact",
     "FactChange",
+    "ImportRun",
     "ImportedMemory",
     "IndexStatus",
     "ItemType",

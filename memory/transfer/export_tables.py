@@ -72,6 +72,7 @@ LEFT_OUT = frozenset(
         "ItemAssignment",
         "ItemComment",
         "ItemSnooze",
+        "ImportRun",
         "JudgeCall",
         "Job",
         "MemoryReview",

@@ -54,6 +54,7 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
         "identity.manage_webhook",
         "memory.view_subconscious",
         "memory.erase_memory",
+        "memory.import_memory",
     ),
 }
 """What each role may do beyond the role before it. None holds a right over accounts: those are for superusers."""

@@ -32,6 +32,7 @@ from memory.services.episodes import episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create
 from memory.services.working import working_item_add, working_thread_open
+from memory.transfer.runs import run_create
 from nousweb.api import api as the_api
 from tests.http import ApiClient, signed_in
 
@@ -295,6 +296,12 @@ GET    agent_fact_erase      login no    no    in    login login login login log
 GET    agent_document_erase  login no    no    in    login login login login login
 GET    agent_project_erase   login no    no    in    login login login login login
 GET    agent_subject_erase   login no    no    in    login login login login login
+GET    agent_imports         login no    no    in    login login login login login
+POST   agent_imports         login no    no    in    login login login login login
+GET    agent_import          login no    no    in    login login login login login
+GET    agent_import_state    login no    no    in    login login login login login
+POST   agent_import_part     login no    no    in    login login login login login
+POST   agent_import_change   login no    no    in    login login login login login
 GET    agent_erase           login no    no    in    login login login login login
 POST   agent_fact_change     login no    in    in    login login login login login
 POST   agent_censor_add      login no    in    in    login login login login login
@@ -459,6 +466,9 @@ class World:
             "webhook_id": webhook_create(
                 agent=ada, url="https://example.org/", scopes=["memory:read"], by=Principal.of_system("tests")
             )[0].pk,
+            "import_id": run_create(
+                agent=ada, file_name="a.jsonl", file_bytes=9, by=Principal.of_user(request.getfixturevalue("charlie"))
+            ).pk,
             "session_id": "s",
             "item_id": working_item_add(**mind).item["id"],
             "thread_id": working_thread_open(**mind)[1]["id"],

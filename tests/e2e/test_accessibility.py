@@ -28,6 +28,7 @@ from memory.models import (
     Episode,
     Event,
     Fact,
+    ImportRun,
     Job,
     MemoryReview,
     Procedure,
@@ -43,6 +44,7 @@ from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from memory.services.procedures import procedure_create
 from memory.services.reviews.opening import escalation_announce
 from memory.services.working import working_item_add, working_thread_open
+from memory.transfer.runs import run_create, run_receive, run_work
 from tests.e2e.conftest import assert_accessible
 from tests.factories import PASSWORD
 
@@ -199,6 +201,8 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "search": ("agent_search", of_ada(), ""),
     "search, found": ("agent_search", of_ada(), "?q=who+is+Ms+Lind"),
     "index": ("agent_index", of_ada(), ""),
+    "imports": ("agent_imports", of_ada(), ""),
+    "import": ("agent_import", memory(ImportRun), ""),
     "context": ("agent_context", of_ada(), "?input=Hello"),
     "run": ("agent_context_run", lambda: ["ada", ContextRun.objects.latest("created_at").pk], ""),
     "context, empty": ("agent_context", of_ada(), ""),
@@ -272,6 +276,9 @@ NO_PAGES = {
     "agent_context_tokens",
     "agent_censor_false_positive",
     "agent_index_retry",
+    "agent_import_state",
+    "agent_import_part",
+    "agent_import_change",
     "agent_procedure_use",
     "agent_subject_add",
     "agent_subject_change",
@@ -298,7 +305,7 @@ def test_accessibility_table_covers_every_page() -> None:
 
 
 @pytest.fixture
-def story(ada: Agent, actor: Principal, bob: User) -> None:
+def story(ada: Agent, actor: Principal, bob: User, charlie: User) -> None:
     """Something of everything."""
     by = Principal.of_user(bob)
     webhook_create(agent=ada, url="https://example.org/changes", scopes=["memory:read"], by=Principal.of_system("test"))
@@ -316,6 +323,13 @@ def story(ada: Agent, actor: Principal, bob: User) -> None:
         demand = {"requirement": requirement, "target": "section", "section": "identity", "reason": "Because."}
         expectation_create(agent=ada, request=request_of("Who are you?"), by=by, **demand)
     expectations_verify(agent=ada, by=by)
+    lines = b'{"record": "fact", "content": "The mole is long."}\n{"record": "fact", "content": " "}\n'
+    admin = Principal.of_user(charlie)
+    uploaded = run_create(
+        agent=ada, file_name="notes.jsonl", file_bytes=len(lines), by=admin, options={"skip_refused": True}
+    )
+    run_receive(run=uploaded, offset=0, part=lines, by=admin)
+    run_work(uploaded.pk)
 
 
 def remember(ada: Agent, actor: Principal, by: Principal) -> None:

@@ -67,7 +67,7 @@ def inputs(dice, size):
                 "category": dice.choice(["concept", "person"]),
                 "project": project,
                 "task": task,
-                "source": f"list {dice.randint(1, 3)}",
+                "source": dice.choice(["list 1", "list 2", "https://example.org/list"]),
                 "valid_from": since,
                 "valid_until": since and dice.choice([None, since + timedelta(days=20)]),
             }
@@ -107,7 +107,7 @@ def memory_of(agent):
         "facts": [
             (
                 fact.content, fact.subject, fact.subject_alias and fact.subject_alias.subject.name, fact.category,
-                fact.project, fact.task, fact.source, fact.active, given_moment(fact.valid_from),
+                fact.project, fact.task, fact.source, fact.origin, fact.active, given_moment(fact.valid_from),
                 given_moment(fact.valid_until),
                 fact.confirmation_count, number.get(fact.superseded_by_id), number.get(fact.contradiction_of_id),
             )

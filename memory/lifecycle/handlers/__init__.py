@@ -9,6 +9,7 @@ from memory.lifecycle.handlers.episode_close import EPISODE_CLOSE
 from memory.lifecycle.handlers.episode_compact import EPISODE_COMPACT
 from memory.lifecycle.handlers.fact_check import FACT_CHECK
 from memory.lifecycle.handlers.fact_judge import FACT_JUDGE
+from memory.lifecycle.handlers.import_run import IMPORT_RUN
 from memory.lifecycle.handlers.procedure_flags import PROCEDURE_FLAGS
 from memory.lifecycle.handlers.staleness import STALENESS
 from memory.lifecycle.handlers.subject_contexts import SUBJECT_CONTEXTS
@@ -20,6 +21,7 @@ HANDLERS: dict[str, Handler] = {
     "episode_close": EPISODE_CLOSE,
     "censor_escalate": CENSOR_ESCALATE,
     "webhook": WEBHOOK,
+    "import_run": IMPORT_RUN,
     "staleness": STALENESS,
     "core_facts": CORE_FACTS,
     "episode_compact": EPISODE_COMPACT,

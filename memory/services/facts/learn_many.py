@@ -216,6 +216,9 @@ class _Batch:
         text = self.texts[number]
         length = length_weight(text.words.values() or [1])
         self.known_digests.add(text.digest)
+        if fact.held:
+            # No search finds it.
+            return
         self.olds[fact.pk] = fact
         self.earlier.append(_Earlier(fact, held_of(fact), text, self.halves[number], length))
 

@@ -32,6 +32,7 @@ MEMORY_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Censors", "agent_censors", "memory.view_censor"),
     ("Working memory", "agent_working", "memory.view_workingmemory"),
     ("Search index", "agent_index", "memory.view_searchitem"),
+    ("Import", "agent_imports", "memory.import_memory"),
 )
 """The pages of one agent's memory, a group of their own."""
 
@@ -80,6 +81,7 @@ PARENT_PAGES = {
     **memory_types.PARENT_PAGES,
     "agent_subject": "agent_subjects",
     "agent_subject_thing": "agent_subjects",
+    "agent_import": "agent_imports",
     "agent_censor": "agent_censors",
     "agent_censor_add": "agent_censors",
     "agent_censor_edit": "agent_censors",

@@ -1,0 +1,44 @@
+"""Where uploaded files lie until they are imported: in a folder of the data folder, for this product's user alone."""
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+from uuid import UUID
+
+from django.conf import settings
+
+from nousweb.lib.errors import Conflict
+
+FOLDER = "imports"
+
+
+def run_path(key: UUID) -> Path:
+    """Where the file of an import is, or would be."""
+    return Path(settings.DATA_DIR) / FOLDER / str(key)
+
+
+def part_write(key: UUID, offset: int, part: bytes) -> None:
+    """Write bytes of a file where they belong. Raises Conflict when those before are missing, and OSError."""
+    path = run_path(key)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "r+b") as file:
+        if file.seek(0, os.SEEK_END) < offset:
+            raise Conflict("Bytes before these are missing; upload the file again.")
+        file.seek(offset)
+        file.write(part)
+        file.truncate()
+
+
+def file_delete(key: UUID) -> None:
+    run_path(key).unlink(missing_ok=True)
+
+
+def files_sweep(kept: Collection[UUID]) -> int:
+    """Delete the files of imports that need them no longer, or are gone; returns how many."""
+    folder = Path(settings.DATA_DIR) / FOLDER
+    names = {str(key) for key in kept}
+    gone = [path for path in folder.iterdir() if path.name not in names] if folder.is_dir() else []
+    for path in gone:
+        path.unlink(missing_ok=True)
+    return len(gone)
