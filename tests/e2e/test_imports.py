@@ -48,9 +48,9 @@ def test_a_file_is_uploaded_checked_and_imported(
     expect(page.get_by_text("Running")).to_be_visible()
     work()
     expect(page.get_by_role("heading", name="What came")).to_be_visible()
-    page.reload()
     page.locator("#import-state").get_by_role("link", name=re.compile("^fact ")).first.click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("harbour light")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Fact")
+    expect(page.get_by_text("The harbour light number").first).to_be_visible()
     assert Fact.objects.count() == 3
 
 
