@@ -1,6 +1,6 @@
 # Paths below are relative on purpose: the project's own path may hold spaces, which make cannot quote.
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage check bench bench-context lock
+.PHONY: help demo test fuzz coverage check audit bench bench-context lock
 PYTHON ?= python3
 
 define bootstrap
@@ -45,6 +45,18 @@ check: ## Lint, types, dependency direction, migrations, deployment settings
 	.venv/bin/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	NOUS_PRODUCTION=1 NOUS_ALLOWED_HOSTS=nous.example.org .venv/bin/python manage.py check --deploy --fail-level WARNING
 
+fuzz: ## Run the fuzzers and attacks at full size (SEED=7 draws other calls; ARGS='-k name' picks some)
+	$(call bootstrap,--dev --programs)
+	ATTACK_SCALE=full FUZZ_SEED=$(SEED) .venv/bin/python -m pytest -n auto --dist loadfile tests/security tests/doors $(ARGS)
+
+audit: ## Look for known vulnerabilities of the locked dependencies; says when it could not
+	$(call bootstrap,--dev)
+	@test -x .venv-audit/bin/python || .venv/bin/python -m uv venv --quiet .venv-audit
+	@.venv/bin/python -m uv pip install --quiet --python .venv-audit -r requirements/audit.txt \
+		|| echo 'PIP-AUDIT COULD NOT BE INSTALLED.' >&2
+	.venv/bin/python requirements/audit.py .venv-audit/bin/pip-audit requirements/*.lock
+
+SEED ?= 1
 LOCOMO ?=
 BEAM ?=
 VECTORS ?=

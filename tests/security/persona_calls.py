@@ -271,6 +271,38 @@ MAKERS: dict[str, Maker] = {
 }
 """One for each operation of the document."""
 
+PEOPLES = {
+    "DELETE /api/expectations/{expectation_id}",
+    "DELETE /api/webhooks/{webhook_id}",
+    "GET /api/settings",
+    "GET /api/settings/history",
+    "GET /api/webhooks",
+    "GET /api/webhooks/{webhook_id}/deliveries",
+    "PATCH /api/censors/{censor_id}",
+    "PATCH /api/expectations/{expectation_id}",
+    "PATCH /api/facts/{fact_id}",
+    "PATCH /api/subjects/{subject_id}",
+    "PATCH /api/webhooks/{webhook_id}",
+    "POST /api/censors/{censor_id}/false-positive",
+    "POST /api/documents/{document_id}/release",
+    "POST /api/documents/{document_id}/restore",
+    "POST /api/expectations",
+    "POST /api/facts/{fact_id}/invalidate",
+    "POST /api/facts/{fact_id}/restore",
+    "POST /api/reinitiate",
+    "POST /api/reviews/{review_id}/resolve",
+    "POST /api/reviews/{review_id}/undo",
+    "POST /api/settings/restore",
+    "POST /api/subjects",
+    "POST /api/subjects/{subject_id}/aliases",
+    "POST /api/subjects/{subject_id}/merge",
+    "POST /api/subjects/{subject_id}/split",
+    "POST /api/subjects/{subject_id}/undo",
+    "POST /api/webhooks",
+    "POST /api/webhooks/{webhook_id}/replay",
+    "PUT /api/settings",
+}
+"""Operations that no token may call; they are tried nevertheless, seldom, since all that they answer is 403."""
 WEIGHTS = {"GET": 1, "POST": 4, "PUT": 4, "PATCH": 2, "DELETE": 2}
 OFTEN = {
     "POST /api/context": 24,
@@ -279,8 +311,20 @@ OFTEN = {
     "PUT /api/identity/{section}": 12,
     "POST /api/events": 12,
     "POST /api/facts": 12,
+    "PUT /api/documents": 12,
+    "GET /api/documents/item": 6,
+    "DELETE /api/documents/item": 4,
+    "GET /api/documents/{document_id}/versions": 6,
+    "POST /api/episodes": 8,
+    "PATCH /api/episodes/{episode_id}": 12,
+    "POST /api/decisions": 12,
+    "PATCH /api/decisions/{decision_id}": 12,
+    "POST /api/procedures": 12,
+    "PATCH /api/procedures/{procedure_id}": 12,
     "GET /api/reviews": 4,
     "GET /api/reviews/{review_id}": 6,
+    "GET /api/working/{session_id}": 4,
+    "PUT /api/working/{session_id}": 8,
     "POST /api/working/{session_id}/items": 12,
     "DELETE /api/working/{session_id}/items/{item_id}": 12,
     "POST /api/working/{session_id}/threads": 8,
@@ -308,4 +352,8 @@ def call_make(operation: str, rng: Random, known: Known) -> Call:
 
 def operation_choose(rng: Random) -> str:
     names = list(MAKERS)
-    return rng.choices(names, [OFTEN.get(name, WEIGHTS[name.split(" ")[0]]) for name in names])[0]
+    return rng.choices(names, [_weight(name) for name in names])[0]
+
+
+def _weight(operation: str) -> int:
+    return 1 if operation in PEOPLES else OFTEN.get(operation, WEIGHTS[operation.split(" ")[0]])

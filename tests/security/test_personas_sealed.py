@@ -31,7 +31,7 @@ from memory.lifecycle.runner import job_run
 from memory.models import Job
 from nousweb.api import api as the_api
 from nousweb.lib import clock
-from tests.security.persona_calls import MAKERS, Call, Known, call_make, operation_choose
+from tests.security.persona_calls import MAKERS, PEOPLES, Call, Known, call_make, operation_choose
 from tests.security.scale import scaled
 
 NIGHTS = scaled(8, 130)
@@ -287,25 +287,3 @@ def test_persona_answers_of_the_actor_are_independent_of_the_subconscious(stage)
     # Else it would be no attack.
     assert succeeded > calls / 2
     assert calls < 2_000 or done == MAKERS.keys() - PEOPLES
-
-
-PEOPLES = {
-    "POST /api/reinitiate",
-    "PATCH /api/facts/{fact_id}",
-    "POST /api/facts/{fact_id}/invalidate",
-    "POST /api/facts/{fact_id}/restore",
-    "POST /api/reviews/{review_id}/resolve",
-    "POST /api/reviews/{review_id}/undo",
-    "PATCH /api/censors/{censor_id}",
-    "POST /api/censors/{censor_id}/false-positive",
-    "POST /api/expectations",
-    "PATCH /api/expectations/{expectation_id}",
-    "DELETE /api/expectations/{expectation_id}",
-    "POST /api/subjects",
-    "PATCH /api/subjects/{subject_id}",
-    "POST /api/subjects/{subject_id}/aliases",
-    "POST /api/subjects/{subject_id}/merge",
-    "POST /api/subjects/{subject_id}/split",
-    "POST /api/subjects/{subject_id}/undo",
-}
-"""Operations that no token may call; they are tried nevertheless."""
