@@ -18,6 +18,7 @@ from datetime import timedelta
 from random import Random
 from uuid import UUID
 
+import django_q.tasks
 import pytest
 from django.db import transaction
 from django.utils import timezone
@@ -86,7 +87,7 @@ class Chance:
 
     source: Random = field(default_factory=Random)
     changes: Random = field(default_factory=Random)
-    """Where the names of changes come from; messages to the worker, of which one is enough for both, draw as well."""
+    """Where the names of changes come from."""
 
     @contextmanager
     def of(self, *what: object) -> Iterator[None]:
@@ -103,6 +104,9 @@ def chance(monkeypatch):
     found = Chance()
     monkeypatch.setattr(os, "urandom", lambda size: found.source.randbytes(size))
     monkeypatch.setattr(change_feed, "key_new", lambda: UUID(int=found.changes.getrandbits(128), version=4))
+    # One message to the worker is enough for both personas, and nobody is told its name.
+    messages = Random()
+    monkeypatch.setattr(django_q.tasks, "uuid", lambda: ("message", UUID(int=messages.getrandbits(128), version=4).hex))
     return found
 
 
