@@ -43,7 +43,7 @@ def test_fill_lowers_the_thresholds_in_proportion_to_the_budget(api, ada, memory
     assert weak
     body, filled = candidates(client, budget=8_000, fill=True)
     assert {filled[key]["verdict"] for key in weak} == {"included"}
-    assert {one["threshold"] for one in filled.values()} == {0.25 * 500 / 8_000}
+    assert {one["threshold"] for one in filled.values()} == {0.25 * 250 / 8_000}
     run = ContextRun.objects.get(pk=body["id"])
     assert (run.request["fill"], body["explanation"]["budget"]["fill"]) == (True, True)
 

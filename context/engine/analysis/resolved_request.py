@@ -36,8 +36,9 @@ from nousweb.lib import clock
 
 TOKENS_PER_SCALE = 500
 """An explicit budget beyond this asks for more items than the plan's numbers, in proportion: those numbers fill about
-as many tokens with memories of ordinary length. Thresholds keep out what is not worth its room; with `fill` they fall
-in proportion."""
+as many tokens with memories of ordinary length. Thresholds keep out what is not worth its room."""
+FILL_TOKENS = 250
+"""With `fill` thresholds fall in proportion to a budget beyond this, so that small budgets are used up as well."""
 
 TOOL_OUTPUTS = 5
 """Most outputs of tools that are shown for being recent."""
@@ -186,7 +187,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
         files=tuple(dict.fromkeys([*request.files, *analysis.intent.files])),
         scale=scale,
         limits=limits_of(analysis.plan, profile, scale=scale),
-        thresholds_divisor=max(1.0, budget.total / TOKENS_PER_SCALE) if request.fill else 1.0,
+        thresholds_divisor=max(1.0, budget.total / FILL_TOKENS) if request.fill else 1.0,
         budget=budget,
         session=session,
         contested=ContestedPolicy.of_config(agent.config),
