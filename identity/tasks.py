@@ -2,6 +2,7 @@
 
 from identity.principal import Principal
 from identity.services.change_feed import changes_purge
+from identity.services.notifications import notifications_purge
 from identity.services.oauth_clients import unconnected_clients_purge
 from identity.services.oauth_grants import oauth_purge
 from identity.services.proposals import proposals_expire
@@ -19,5 +20,5 @@ def purge_oauth() -> int:
 
 
 def purge_changes() -> int:
-    """Delete changes, and messages to webhooks, past their retention; returns how many."""
-    return deliveries_purge() + changes_purge()
+    """Delete changes, messages to webhooks and read notifications past their retention; returns how many."""
+    return deliveries_purge() + changes_purge() + notifications_purge()

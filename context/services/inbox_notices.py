@@ -58,8 +58,8 @@ def _rows(snoozes: Iterable[ItemSnooze]) -> dict[UUID, Any]:
 def _seen_again(snooze: ItemSnooze, row: Any) -> bool:
     if isinstance(row, ChangeProposal):
         same = {"agent": row.agent_id, "section": row.section, "created_at__gt": snooze.at}
-        versions = IdentityVersion.objects.filter(**same)
-        return versions.exists() or ChangeProposal.objects.filter(**same).exclude(pk=row.pk).exists()
+        others = ChangeProposal.objects.filter(**same, persona=row.persona).exclude(pk=row.pk)
+        return IdentityVersion.objects.filter(**same).exists() or others.exists()
     facts = [key for key in (row.old_id, row.new_id, *row.facts) if key]
     if FactChange.objects.filter(fact__in=facts, at__gt=snooze.at).exists():
         return True
@@ -72,7 +72,7 @@ def _seen_again(snooze: ItemSnooze, row: Any) -> bool:
     if core and ContextRun.objects.filter(agent=row.agent_id, persona=row.persona, created_at__gt=snooze.at).exists():
         return True
     used = MemoryUsage.objects.filter(agent=row.agent_id, item_type="fact", item_id__in=[str(key) for key in facts])
-    return used.filter(at__gt=snooze.at).exists()
+    return used.filter(persona=row.persona, at__gt=snooze.at).exists()
 
 
 def high_risk_notify(*, by: Principal) -> int:

@@ -15,3 +15,6 @@ MAX_FILTERS = 50
 MAX_SNOOZE_DAYS = 365
 HIGH_RISK_TOLD_FOR_HOURS = 24
 """An item of high risk that is older is notified of to nobody new: it stands first in the inbox."""
+
+READ_KEPT_DAYS = 90
+"""For so long a notification stays that was read."""

@@ -1,12 +1,14 @@
 """Telling people of what concerns them in the inbox, and what they have read."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from identity.models import Notification
+from identity.policy.inbox import READ_KEPT_DAYS
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.inbox_items import InboxItem, person_of
@@ -26,15 +28,27 @@ def people_notify(*, people: Iterable[User], kind: str, item: InboxItem, source:
 
 
 @transaction.atomic
-def notifications_read(*, by: Principal, keys: Iterable[UUID] | None = None) -> int:
-    """Mark one's own unread notifications as read, all or those with these keys; returns how many."""
+def notifications_read(*, by: Principal, keys: Iterable[UUID] | None = None, item: UUID | None = None) -> int:
+    """Mark one's own unread notifications as read: all, those with these keys, or those about one item.
+
+    Returns how many. Raises NotAllowed for whoever is no person.
+    """
     person = person_of(by)
     unread = Notification.objects.filter(person=person).unread()
     if keys is not None:
         unread = unread.filter(pk__in=list(keys))
+    if item is not None:
+        unread = unread.filter(item_id=item)
     number = unread.update(read_at=clock.now())
     if number:
         audit_record(
             by=by, action="notification.read", target=person, agent=None, message=f"{number} were marked as read."
         )
     return number
+
+
+def notifications_purge() -> int:
+    """Delete notifications that were read long ago; returns how many. What they were about says itself what became of
+    it."""
+    long_ago = clock.now() - timedelta(days=READ_KEPT_DAYS)
+    return Notification.objects.filter(read_at__lt=long_ago).delete()[0]

@@ -6,6 +6,7 @@ An item comes the earlier the higher its priority, and of equal ones the older o
 
 `prompts` is how many prompts of the last seven days it would have been in: all of its agent for what stands in every
 prompt (an identity, a censor, a fact of core memory), else those in which its facts were, as reported answers tell.
+Prompts of the subconscious count for those alone who may know of it.
 The risk of a proposal is its own. Of a review it is high where a censor rose by itself or people's own word is
 contradicted, medium for another contradiction and for what is learned again though found wrong, else low.
 
@@ -60,8 +61,8 @@ _BEYOND = {
 
 _ITEMS = """
 prompts AS (
-    SELECT agent_id, persona, count(*) AS number FROM context_contextrun WHERE created_at >= %(since)s
-    GROUP BY agent_id, persona
+    SELECT agent_id, persona, count(*) AS number FROM context_contextrun
+    WHERE created_at >= %(since)s AND persona = ANY (%(personas)s) GROUP BY agent_id, persona
 ), agent_prompts AS (SELECT agent_id, sum(number) AS number FROM prompts GROUP BY agent_id),
 item AS (
     SELECT p.id, 'changeproposal' AS type, p.agent_id, p.persona, p.section AS kind, p.status, p.risk, p.created_at,
@@ -78,6 +79,7 @@ item AS (
                 THEN coalesce(prompts.number, 0)
                 ELSE (SELECT count(DISTINCT u.run_id) FROM context_memoryusage u
                       WHERE u.agent_id = r.agent_id AND u.item_type = 'fact' AND u.at >= %(since)s
+                      AND u.persona = ANY (%(personas)s)
                       AND u.item_id = ANY (array_remove(r.facts || ARRAY[r.old_id, r.new_id], NULL)::text[])) END,
            md5(concat_ws('/', r.kind, r.persona, regexp_replace(lower(
                coalesce(old.content, new.content, censor.pattern, nullif(r.proposal, ''), r.subject || r.id::text)

@@ -1,7 +1,7 @@
 """What stands beside an item of the inbox about people: whose it is, who put it off, what they said about it."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
@@ -14,10 +14,11 @@ from identity.models import ChangeProposal, ItemAssignment, ItemComment, ItemSno
 from identity.policy.inbox import DECIDE_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from identity.services.inbox_items import InboxItem
+from identity.services.inbox_items import InboxItem, reviewers
 from identity.services.item_comments import MENTION
 from memory.models import MemoryReview
 from memory.selectors import review_visible
+from nousweb.console.common.inbox_filter import InboxFilter
 from nousweb.console.common.inbox_query import PROPOSAL
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound
@@ -78,6 +79,14 @@ def comment_html(text: str, names: set[str]) -> SafeString:
             at = found.start() + 1 + len(name)
     marked = format_html_join("", '{}<b class="mention">{}</b>', pieces)
     return format_html("{}{}", marked, text[at:])
+
+
+def bulk_context(by: Principal, part: InboxFilter) -> dict[str, Any]:
+    """For components/inbox_bulk.html, of a list that is this part of the inbox. One query, made as it is drawn."""
+    values = {one.name: getattr(part, one.name) for one in fields(part)}
+    query = InboxFilter(**values | {"view": "all"}).query(view=part.view)
+    may = any(by.may(right) for right in DECIDE_RIGHTS.values())
+    return {"snooze_choices": SNOOZE_CHOICES, "people": reviewers(by) if may else [], "bulk_query": query}
 
 
 def item_panel(row: ChangeProposal | MemoryReview, by: Principal, query: str) -> dict[str, Any]:

@@ -13,11 +13,10 @@ from identity.models import SavedFilter
 from identity.policy.inbox import VIEW_RIGHTS
 from identity.principal import Principal
 from identity.selectors.filters import InboxForm
-from identity.services.inbox_items import reviewers
 from identity.services.proposal_records import REVIEW as REVIEW_IDENTITY
 from nousweb.console.common.inbox_filter import VIEWS, InboxFilter, inbox_tabs
 from nousweb.console.common.inbox_query import PROPOSAL, InboxEntry
-from nousweb.console.common.item_panel import SNOOZE_CHOICES
+from nousweb.console.common.item_panel import bulk_context
 from nousweb.console.common.pagination import PAGE_SIZE
 from nousweb.console.common.requests import principal_of
 from nousweb.console.common.review_pace import minutes_left
@@ -62,8 +61,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
             "today": sum(moment >= midnight for moment in moments),
             "may_review": may_review,
             "filters": SavedFilter.objects.filter(person_id=int(by.id)),
-            "snooze_choices": SNOOZE_CHOICES,
-            "people": reviewers(by) if may_review else [],
+            **bulk_context(by, part),
             "undo": proposal_undo_offer(request, by) or review_undo_offer(request, by, _reviews(part)),
         },
     )

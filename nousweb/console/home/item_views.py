@@ -16,9 +16,10 @@ from identity.services.inbox_items import InboxItem
 from identity.services.item_assignment import item_assign
 from identity.services.item_comments import item_comment_add
 from identity.services.item_snooze import item_skip, item_snooze, item_unsnooze
+from identity.services.notifications import notifications_read
 from identity.services.second_opinions import opinion_ask, opinion_give
 from nousweb.console.common.bulk_refusals import refusals_summary
-from nousweb.console.common.inbox_filter import InboxFilter
+from nousweb.console.common.inbox_filter import VIEWS, InboxFilter
 from nousweb.console.common.inbox_query import PROPOSAL
 from nousweb.console.common.item_panel import inbox_item, snooze_until
 from nousweb.console.common.requests import SELECTED_MOST, principal_of
@@ -38,7 +39,9 @@ def item_change(request: HttpRequest, item_type: str, pk: UUID, change: str) -> 
         raise NotFound("There is no such change.")
     try:
         messages.success(request, CHANGES[change](request, item, by))
-    except (Invalid, DomainError) as error:
+        # Whoever does something about an item has read what they were notified of about it.
+        notifications_read(by=by, item=item.id)
+    except DomainError as error:
         if error.status in (403, 404):
             raise
         messages.error(request, error.detail)
@@ -57,7 +60,9 @@ def inbox_bulk(request: HttpRequest) -> HttpResponse:
         raise NotFound("There is no such change.")
     done, refused = 0, []
     for value in request.POST.getlist("selected")[:SELECTED_MOST]:
-        item_type, _, key = value.partition(":")
+        # A list of one kind names the key alone.
+        item_type, _, key = value.rpartition(":")
+        item_type = item_type or VIEWS[part.view].types[0]
         for pk in uuids_of([key]):
             try:
                 CHANGES[change](request, inbox_item(item_type, pk, by), by)

@@ -179,6 +179,12 @@ def test_assignment_is_for_who_may_decide_and_tells_them(
     selected = {"selected": f"changeproposal:{proposal.pk}", "change": "assign", "person": "me"}
     browser(bob).post(reverse("inbox_bulk"), selected)
     assert keys(inbox(bob, view="mine")) == [proposal.pk]
+    # The list of one kind names keys alone, and is gone on with.
+    page = browser(bob).post(
+        f"{reverse('inbox_bulk')}?view=identity", {**selected, "selected": proposal.pk, "person": ""}
+    )
+    assert page.url == reverse("review")
+    assert keys(inbox(bob, view="mine")) == []
 
 
 def test_comment_tells_whom_it_mentions_and_who_may_see_the_item(

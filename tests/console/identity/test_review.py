@@ -82,8 +82,8 @@ def test_review_queue_number_of_queries_is_constant(
     for number in (0, 200):
         many(ada, number)
         # Six of each are what the prompts of all agents hold, to say what an approval would leave out.
-        # One of these counts what is in each part of the inbox, for its tabs.
-        with django_assert_num_queries(18):
+        # One counts what is in each part of the inbox, for its tabs; one reads who may be assigned what is ticked.
+        with django_assert_num_queries(19):
             assert client.get(pages[0]).status_code == 200
         # Six of these are about people: whose it is, who may have it, what they said.
         with django_assert_num_queries(22):

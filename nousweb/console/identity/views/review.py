@@ -20,6 +20,7 @@ from identity.services.proposals import (
 from identity.services.versions import StaleBase
 from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.inbox_filter import inbox_tabs
+from nousweb.console.common.item_panel import bulk_context
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import SELECTED_MOST, principal_of
 from nousweb.console.common.review_pace import minutes_left
@@ -62,6 +63,7 @@ def review(request: HttpRequest) -> HttpResponse:
             "minutes": minutes_left(waiting, counts["moments"]),
             "whole": counts["today"] + waiting,
             "may_review": by.may(REVIEW),
+            **bulk_context(by, queue),
             "undo": undo_offer(request, by),
         },
     )

@@ -19,7 +19,7 @@ from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, revie
 from memory.services.reviews.undo import review_undo
 from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.inbox_filter import inbox_tabs
-from nousweb.console.common.item_panel import item_panel
+from nousweb.console.common.item_panel import bulk_context, item_panel
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import SELECTED_MOST, principal_of
 from nousweb.console.common.review_pace import LATELY, READ, minutes_left
@@ -140,6 +140,7 @@ def memory_review(request: HttpRequest) -> HttpResponse:
             "today": done,
             "whole": waiting + done,
             "may_review": by.may(REVIEW),
+            **bulk_context(by, queue),
             "bulk": [BULK_BUTTONS[each] for each in BULK_RESOLUTIONS],
             "undo": undo_offer(request, by, queue),
         },
