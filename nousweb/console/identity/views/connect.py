@@ -65,7 +65,7 @@ def agent_connect(request: HttpRequest, slug: str) -> HttpResponse:
 @never_cache
 @require_safe
 def agent_connect_state(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """Part of the page: whether a call with this token has come, asked for again until one has."""
+    """Part of the page: whether a call with this token has come, asked for again until one has or none can."""
     by = principal_of(request)
     by.require("identity.view_apitoken")
     agent = agent_get(slug)
@@ -77,7 +77,8 @@ def agent_connect_state(request: HttpRequest, slug: str, pk: int) -> HttpRespons
         asked_by = Principal.of_token(token).name
         runs = ContextRun.objects.filter(agent=agent, principal_name=asked_by, created_at__gte=token.created_at)
         run = runs.order_by("created_at").first()
-    return render(request, "identity/_connect_state.html", {"agent": agent, "token": token, "run": run})
+    shown = {"agent": agent, "token": token, "run": run, "may_add": by.may("identity.add_apitoken")}
+    return render(request, "identity/_connect_state.html", shown)
 
 
 def _free_name(agent: Agent) -> str:
