@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Count, QuerySet
 from django.urls import reverse
 
-from identity.models import ChangeProposal, ItemAssignment, ItemComment
+from identity.models import ChangeProposal, ItemAssignment, ItemComment, ItemSnooze
 from identity.policy.sections import Risk
 from identity.principal import Principal
 from memory.models import MemoryReview
@@ -42,6 +42,7 @@ class InboxRow:
     group_url: str = ""
     assignee: str = ""
     comments: int = 0
+    snooze: ItemSnooze | None = None
     badges: list[dict[str, str]] = field(default_factory=list)
 
     @property
@@ -53,8 +54,8 @@ class InboxRow:
         return RISK_KINDS[Risk(self.entry.risk)]
 
 
-def inbox_rows(entries: Sequence[InboxEntry], part: InboxFilter) -> list[InboxRow]:
-    """The rows of these entries, in their order; those that are gone meanwhile are left out."""
+def inbox_rows(entries: Sequence[InboxEntry], part: InboxFilter, by: Principal) -> list[InboxRow]:
+    """The rows of these entries for `by`, in their order; those that are gone meanwhile are left out."""
     keys = {one: [entry.id for entry in entries if entry.type == one] for one in (PROPOSAL, REVIEW)}
     proposals = {item.proposal.pk: item for item in proposals_of(keys[PROPOSAL])}
     reviews = {review.pk: review for review in reviews_of(keys[REVIEW])}
@@ -64,6 +65,13 @@ def inbox_rows(entries: Sequence[InboxEntry], part: InboxFilter) -> list[InboxRo
             rows.append(_proposal_row(entry, proposals[entry.id], part))
         elif entry.id in reviews:
             rows.append(_review_row(entry, reviews[entry.id], part))
+    if part.view == "snoozed":
+        held = ItemSnooze.objects.filter(
+            person_id=int(by.id), ended_at=None, item_id__in=[row.entry.id for row in rows]
+        )
+        snoozes = {one.item_id: one for one in held}
+        for row in rows:
+            row.snooze = snoozes.get(row.entry.id)
     return _with_people(rows)
 
 

@@ -42,7 +42,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     may_review = by.may(REVIEW_IDENTITY)
     left = search.count()
     midnight = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
-    rows = inbox_rows(entries[:PAGE_SIZE], part)
+    rows = inbox_rows(entries[:PAGE_SIZE], part, by)
     return render(
         request,
         "home/inbox.html",
