@@ -62,7 +62,7 @@ def fact_origin(fact: Fact, by: Principal) -> str:
 def event_origin(kind: str, metadata: Mapping[str, Any], by: Principal | None) -> str:
     """Where an event's words come from: its kind says whose they are, and its metadata may name a page.
 
-    Without a writer, for an event whose entry is made anew, the kind decides.
+    Without a writer, for an event whose entry is made again, the kind decides.
     """
     rests_on = [TRUST_OF_EVENT_KIND[kind]] if kind in TRUST_OF_EVENT_KIND else []
     rests_on += fields_trust(metadata)
