@@ -20,7 +20,7 @@ from rapidfuzz.distance import Prefix
 
 from memory.comparison import lexicon as w
 from memory.comparison.differences import is_beside, subject_of
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.snapshot import STEM, FactSnapshot
 from memory.comparison.tokenizer import base_form
 from memory.embedding.thresholds import Thresholds
 from nousweb.lib.boosted_trees import BoostedTrees
@@ -37,6 +37,8 @@ _SAID = {
     "more": r"\b(also|too|another|as well|both|besides)\b",
 }
 SAID = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _SAID.items()}
+_BESIDE = re.compile(r"\balso\b|\b(too|as well)(?=\W*$|,)", re.IGNORECASE)
+_SPEAKER = frozenset({"i", "my", "me", "we", "our", "us"})
 Numbers = NDArray[np.float64]
 
 
@@ -81,13 +83,11 @@ def model_of(held: Mapping[str, Any]) -> ChangeModel:
 
 def change_score(old: FactSnapshot, new: FactSnapshot, codes: Set[str], cosine: float, thresholds: Thresholds) -> float:
     """The log-odds, less a bound; `codes` are of the differences, `cosine` of the embeddings of a model with these
-    `thresholds`. People are asked from 0, never where nothing says that both speak of one thing."""
+    `thresholds`. People are asked from 0, never where nothing says that both speak of one thing, nor where the new one
+    says that it is true beside others."""
     signs, model = signs_of(old, new, codes, cosine, thresholds), change_model()
-    return (
-        UNKNOWN
-        if signs["loose"]
-        else float(model.trees.sums(np.array([[float(signs[name]) for name in model.names]]))[0])
-    )
+    row = np.array([[float(signs[name]) for name in model.names]])
+    return UNKNOWN if signs["loose"] else float(model.trees.sums(row)[0])
 
 
 def signs_of(
@@ -99,6 +99,8 @@ def signs_of(
     subjects = owner | {*re.findall(r"\w+", old.subject.lower()), "user", "i", "my", "we", "our"}
     words = old.content_words - subjects, new.content_words - subjects
     shared = len(words[0] & words[1])
+    common = len(old.stems & new.stems)
+    named = not new.stems.isdisjoint(text[:STEM] for text in owner) or all(_SPEAKER & {*each} for each in (olds, news))
     names = [{token.text for token in fact.tokens[1:] if token.name} - subjects for fact in (old, new)]
     many = [any(base_form(text) in w.MANY_VALUED for text in each) for each in (olds, news)]
     signs: dict[str, float] = {
@@ -111,7 +113,10 @@ def signs_of(
         "length before": len(olds), "length": len(news), "state": not {"be", "be+pl"}.isdisjoint(olds),
         "shared": shared, "of old": shared / max(1, len(words[0])), "of new": shared / max(1, len(words[1])),
         "many before": many[0], "many": many[1], "beside": is_beside(olds, news),
-        "loose": not old.subject.strip() and owner.isdisjoint(map(base_form, news[:3])),
+        "known": bool(old.subject.strip()), "named": named, "stems": common,
+        "stems of old": common / max(1, len(old.stems)), "first": news[:1] == olds[:1],
+        "loose": not (old.subject.strip() or named or common)
+        or (bool(_BESIDE.search(new.content)) and w.RESTRICTIONS.isdisjoint(olds)),
         **{code: code in codes for code in CODES},
     }  # fmt: skip
     if old.vector is None or new.vector is None:

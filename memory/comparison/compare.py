@@ -160,7 +160,7 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
         "number": quote(lambda token: token.number),
         "negation": quote(lambda token: base_form(token.text) in w.NEGATIONS),
         "quantity": quote(lambda token: base_form(token.text) in w.QUANTIFIERS),
-        "antonym": next((pair for pair in pairs if _opposite(*pair)), ()),
+        "antonym": next((pair for pair in pairs if pair[1] in w.OPPOSITES.get(pair[0], ())), ()),
         "roles": () if any(only) else (old.content[:120], new.content[:120]),
         "name": quote(lambda token: token.name),
         "time": quotes if w.MODALS & {*bases[0], *bases[1]} or tenses[0] != tenses[1] else (),
@@ -170,13 +170,6 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
     }
     found += [Reason(code, *quoted) for code, quoted in evidence.items() if any(quoted)]
     return found or [Reason("wording", *quotes)]
-
-
-def _opposite(one: str, other: str) -> bool:
-    if other in w.OPPOSITES.get(one, ()):
-        return True
-    shorter, longer = (one, other) if len(one) <= len(other) else (other, one)
-    return len(shorter) > 2 and longer.endswith(shorter) and longer.removesuffix(shorter) in w.NEGATIVE_PREFIXES
 
 
 def _quote(tokens: Iterable[Token]) -> str:

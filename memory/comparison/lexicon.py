@@ -92,7 +92,6 @@ ANTONYMS = frozenset(frozenset(pair.split("/")) for pair in _OPPOSITES)
 OPPOSITES = {
     word: frozenset().union(*(pair for pair in ANTONYMS if word in pair)) - {word} for pair in ANTONYMS for word in pair
 }
-NEGATIVE_PREFIXES = words("un dis in im il ir non de mis")
 EXCLUSIVE_VALUES = mapping("""celsius/fahrenheit/kelvin=scale tabs/spaces=indent light/dark=theme
     single/married/divorced/widowed=family open/closed=state active/inactive=activity enabled/disabled=setting
     approved/rejected/pending=review tea/coffee=drink green/yellow/red/amber=light on/off=switch public/private=access

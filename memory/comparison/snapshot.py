@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from memory.comparison import lexicon as w
 from memory.comparison.canonical import canonical
 from memory.comparison.statements import Statement, statements_of
-from memory.comparison.tokenizer import Token, base_form, tokens_of
+from memory.comparison.tokenizer import VERBS, Token, base_form, tokens_of
 from memory.subjects.mentions import KnownSubject, named_by_subject, named_for_pronoun
 
 if TYPE_CHECKING:
     from memory.models import Fact
 
+STEM = 5
 _SMALL_WORDS = w.PREPOSITIONS | w.CLAUSE_WORDS | {"be", "have", "'s", "not", "no", "now", "it", "its"}
 
 
@@ -53,6 +54,11 @@ class FactSnapshot:
     @cached_property
     def content_words(self) -> frozenset[str]:
         return frozenset(map(base_form, self.texts)) - _SMALL_WORDS
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """How the words for things begin, by which "insured" and "insurance" are one."""
+        return frozenset(text[:STEM] for text in {*map(base_form, self.texts[:1]), *self.content_words} - VERBS)
 
     @cached_property
     def statements(self) -> list[Statement]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.fact_pairs.slots import CHANGED, SAME, TRUE, Maker
+from benchmarks.fact_pairs.stories import MORE, stories, story_pairs
 from memory.comparison.change_score import EMBEDDED, UNKNOWN, change_model, signs_of
 from memory.comparison.compare import Outcome, compare_facts
 from memory.comparison.snapshot import FactSnapshot
@@ -71,11 +72,16 @@ def test_change_score_gets_the_embeddings_of_the_index(api, actor_token, ada):
     assert np.allclose(old.vector, embedder_named(DEFAULT_MODEL).embed_documents([old.content])[0], atol=1e-3)
 
 
-def test_slots_make_the_same_pairs_each_time_and_none_that_is_measured_with():
+def test_slots_and_stories_make_the_same_pairs_each_time_and_none_that_is_measured_with():
     made = Maker(1).pairs(1)
     assert made == Maker(1).pairs(1)
     assert {pair["label"] for pair in made} == {CHANGED, SAME, TRUE}
     assert not [pair for pair in made if "{" in pair["old"] + pair["new"]]
+    told = story_pairs(1)
+    assert told == story_pairs(1)
+    assert not [pair for pair in told for mark in (" / ", " > ", MORE) if mark in pair["old"] + pair["new"]]
+    assert all(len(lines) > 1 for _, lines in stories())
+    made += told
     file = Path(__file__).parents[2] / "benchmarks/fact_pairs/pairs.jsonl"
     measured = {(pair["old"], pair["new"]) for pair in map(json.loads, file.read_text().splitlines())}
     assert not measured & {(pair["old"], pair["new"]) for pair in made}
