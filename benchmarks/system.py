@@ -43,6 +43,9 @@ class Client:
     def post(self, path: str, body: Any) -> Any:
         return self._call("POST", f"/api{path}", json.dumps(body).encode())
 
+    def put(self, path: str, body: Any) -> Any:
+        return self._call("PUT", f"/api{path}", json.dumps(body).encode())
+
     def _call(self, method: str, path: str, body: bytes | None = None) -> Any:
         for attempt in (1, 2):
             # The server closes idle connections, and a write must not be sent twice.

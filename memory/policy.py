@@ -57,6 +57,11 @@ WEB_SOURCE = r"(?i)\b(?:https?|ftp)://|\bwww\."
 SOURCE_FIELDS = ("source", "url", "link", "href")
 """Fields of an event's metadata, or of a document, that name a source."""
 
+MAX_WAITING_HOLDS = 500
+"""Questions about texts that are held back, of one persona, that wait; further texts are held back without one."""
+MAX_HELD_ITEMS_PER_REVIEW = 1_000
+"""Memories of the same words that one question names."""
+
 MAX_PROJECTS = 50
 """Other projects that one reader asks for."""
 

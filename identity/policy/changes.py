@@ -103,6 +103,7 @@ NOT_IN_FEED = frozenset(
         "project.erase",
         "index.retry", "lifecycle.retry", "memory.import", "memory_import.create", "memory_import.start",
         "memory_import.stop", "memory_import.discard",
+        "memory.hold", "memory.release",
         "identity.update", "identity.rollback", "identity.seed", "proposal.approve", "proposal.revert",
         "proposal.undo", "proposal.reject", "proposal.keep", "censor.trigger",
         "webhook.create", "webhook.update", "webhook.delete", "webhook.disable", "delivery.replay",

@@ -198,8 +198,9 @@ class FactChange(AuthorFields):
         RESTORED = "restored", "Restored"
         MERGED = "merged", "Merged into another"
         EDITED = "edited", "Edited"
+        HELD = "held", "Held back"
 
-    VALIDITY_TRANSITIONS = (Action.SUPERSEDED, Action.INVALIDATED, Action.MERGED, Action.RESTORED)
+    VALIDITY_TRANSITIONS = (Action.SUPERSEDED, Action.INVALIDATED, Action.MERGED, Action.RESTORED, Action.HELD)
     """The changes that decide whether a fact is held to be true."""
 
     fact = models.ForeignKey(Fact, on_delete=models.PROTECT, related_name="changes")

@@ -25,7 +25,8 @@ class MemoryReview(models.Model):
     `old` and `new` are a pair of facts, `new` learned later; a fact that is reviewed alone is `new`. A pair is reviewed
     once: its resolution is remembered. `facts` are those of a compaction, or the one that was found wrong and is
     learned again, in the words of `proposal`; or the one that says of another subject what is learned, which is not
-    stored before it is answered: `details` are its fields. `subjects` are the two that may be one thing, the older
+    stored before it is answered: `details` are its fields. Of what is held back `details` name the memories, and
+    `facts` those of them that are facts. `subjects` are the two that may be one thing, the older
     first. `reasons` is what the comparison found, `verdict` what a judge said.
     `before` is what the resolution changed, so that it can be undone.
     """
@@ -39,6 +40,7 @@ class MemoryReview(models.Model):
         RELEARNED = "relearned", "Learned again though found wrong"
         REPEATED = "repeated", "Same sentence, another subject"
         SAME_SUBJECT = "same_subject", "Same thing?"
+        HELD = "held", "Reads like an instruction"
 
     class Status(models.TextChoices):
         PENDING = "pending", "Waiting"
@@ -57,6 +59,8 @@ class MemoryReview(models.Model):
         MERGE = "merge", "Merged"
         KEEP = "keep", "Kept"
         REVERSE = "reverse", "Reversed"
+        ALLOW = "allow", "Allowed"
+        HOLD = "hold", "Held back"
         MOOT = "moot", "Settled elsewhere"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

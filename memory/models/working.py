@@ -25,6 +25,8 @@ class WorkingMemory(models.Model):
     frame = models.CharField(max_length=30, blank=True)
     items = models.JSONField(default=list)
     open_threads = models.JSONField(default=list)
+    # Held back until a person has read it: entries as of `items`, each with its `part`, "item", "thread" or "task".
+    held_entries = models.JSONField(default=list, db_default=models.Value([], models.JSONField()))
     capacity = models.PositiveSmallIntegerField(default=20)
     created_at = models.DateTimeField(default=clock.now, editable=False)
     updated_at = models.DateTimeField(default=clock.now)

@@ -7,7 +7,7 @@ from ninja import Schema
 
 from identity.models import Agent
 from identity.services.change_bodies import Bodies, BodyLoader
-from memory.models import Censor, Decision, Document, Episode, Fact, MemoryReview, Procedure
+from memory.models import Censor, Decision, Document, Episode, Fact, MemoryReview, OriginFields, Procedure
 from memory.schemas.censors import CensorOut
 from memory.schemas.decisions import DecisionOut
 from memory.schemas.documents import DocumentOut
@@ -20,6 +20,8 @@ from memory.schemas.reviews import ReviewOut
 def _loader(rows: Callable[[], QuerySet], schema: type[Schema]) -> BodyLoader:
     def load(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bodies:
         found = rows().filter(agent=agent, persona__in=personas, pk__in=ids)
+        if issubclass(found.model, OriginFields):
+            found = found.filter(held=False)
         return {str(row.pk): schema.from_orm(row).model_dump(mode="json") for row in found}
 
     return load

@@ -64,12 +64,13 @@ class FactOut(Schema):
 
 
 class LearnOut(Schema):
-    action: Literal["stored", "confirmed", "superseded", "queued", "decided"] = Field(
+    action: Literal["stored", "confirmed", "superseded", "queued", "decided", "held"] = Field(
         description="confirmed: known already, `fact` is the known one; superseded: it took the place of an old fact; "
         "queued: people are asked what it is to an old one, or, where `fact` is one that they found wrong, whether it "
         "holds after all, or, where `fact` says the very same of another subject, whether it holds of both: in these "
         "two cases nothing is stored; decided: nothing is stored, because they found `fact` wrong, and this names no "
-        "source that they did not know, or because they said that `fact` does not hold of this subject"
+        "source that they did not know, or because they said that `fact` does not hold of this "
+        "subject; held: it reads like an instruction to the agent, and comes up nowhere before a person allows it"
     )
     fact: FactOut
     review: UUID | None = Field(None, description="The pending review of it, if there is one")

@@ -67,7 +67,8 @@ class ReviewPage(Schema):
 class ReviewResolveIn(Input):
     resolution: str = Field(
         description="same, replace, old_wrong, new_wrong, both or merge of a pair; keep or reverse of a censor; same, "
-        "both or new_wrong of a sentence about another subject; same or different of two subjects"
+        "both or new_wrong of a sentence about another subject; same or different of two subjects; allow or hold "
+        "of what reads like an instruction"
     )
     comment: Remark = ""
     content: Content = Field("", description="The text of a merge")

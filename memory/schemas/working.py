@@ -6,6 +6,7 @@ from typing import Annotated
 from ninja import Schema
 from pydantic import Field
 
+from memory.models import WorkingMemory
 from memory.policy import MAX_FRAME_CHARACTERS, MAX_THREAD_CHARACTERS, MAX_WORKING_ITEMS
 from memory.schemas.types import PersonaName, Remark, RequiredRemark
 from nousweb.lib.constrained_types import OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
@@ -56,8 +57,13 @@ class WorkingOut(Schema):
     capacity: int
     items: list[WorkingItem] = Field(description="In the order in which they came")
     open_threads: list[WorkingThread]
+    held: int = Field(description="Texts that are held back until a person has read them")
     created_at: datetime
     updated_at: datetime
+
+    @staticmethod
+    def resolve_held(working: WorkingMemory) -> int:
+        return len(working.held_entries)
 
 
 class WorkingSetOut(Schema):

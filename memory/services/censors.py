@@ -28,6 +28,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
 )
 from memory.services.field_changes import fields_change
+from memory.services.holds import memory_screen
 from memory.services.provenance import origin_of
 from memory.services.row_locks import row_lock
 from nousweb.lib import clock
@@ -83,6 +84,7 @@ def censor_create(
     )
     _room_check(censor)
     censor.save(force_insert=True)
+    memory_screen(censor, by)
     audit_record(by=by, action="censor.create", target=censor, agent=agent, after=_state(censor))
     return censor
 

@@ -35,6 +35,7 @@ from memory.policy import (
 from memory.search.index_writer import index_put
 from memory.services.endorsement import memory_bind
 from memory.services.facts.rejected_facts import rejected_like
+from memory.services.holds import memory_screen
 from memory.services.provenance import fields_trust, origin_of
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
@@ -336,6 +337,7 @@ def _version_add(
             active=False, retired_at=last.retired_at, superseded_by_id=document.pk, updated_at=now
         )
     document.save(force_insert=True)
+    memory_screen(document, by)
     index_put(entry_of(each) for each in (last, document) if each is not None)
     if last is not None:
         audit_record(

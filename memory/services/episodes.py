@@ -26,6 +26,7 @@ from memory.policy import (
 from memory.search.index_writer import index_put, index_remove
 from memory.services.endorsement import memory_bind, memory_endorse
 from memory.services.field_changes import fields_change
+from memory.services.holds import memory_screen
 from memory.services.provenance import episode_origin, least_trusted, origin_of, writer_trust
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
@@ -86,6 +87,7 @@ def episode_open(
         origin=origin_of(by),
     )
     episode.save(force_insert=True)
+    memory_screen(episode, by)
     _index(episode)
     audit_record(
         by=by,
@@ -142,6 +144,7 @@ def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] 
                 field="text",
             )
         fields_change(episode, {"detail": detail})
+        memory_screen(episode, by)
         _index(episode)
     after = {"events_added": len(wanted - held), "characters_added": len(text)}
     audit_record(by=by, action="episode.append", target=episode, agent=episode.agent, after=after)
@@ -181,6 +184,7 @@ def episode_close(
         raise Invalid("ended_at must not be earlier than started_at.", field="ended_at")
     before, after = fields_change(episode, given | {"ended_at": ended})
     memory_endorse(episode, by)
+    memory_screen(episode, by)
     _index(episode)
     job_queue("episode_close", agent=episode.agent, persona=episode.persona, subject=episode)
     audit_record(by=by, action="episode.close", target=episode, agent=episode.agent, before=before, after=after)
@@ -218,6 +222,7 @@ def episode_update(
     before, after = fields_change(episode, given)
     if after:
         memory_endorse(episode, by)
+        memory_screen(episode, by)
         _index(episode)
         audit_record(by=by, action="episode.update", target=episode, agent=episode.agent, before=before, after=after)
     return episode
@@ -240,6 +245,7 @@ def episode_describe(*, episode: Episode, by: Principal, title: str, summary: st
         given["summary_kind"] = kind
     before, after = fields_change(episode, given)
     if after:
+        memory_screen(episode, by)
         _index(episode)
         audit_record(by=by, action="episode.describe", target=episode, agent=episode.agent, before=before, after=after)
     return episode
@@ -276,7 +282,7 @@ def _lessons_check(lessons: Sequence[str]) -> list[str]:
 def _index(episode: Episode) -> None:
     """Keep the episode's row of the index, if there is anything to find it by yet."""
     entry = entry_of(episode)
-    if entry.text:
+    if entry.text or entry.held:
         index_put([entry])
     else:
         index_remove(episode.persona, ItemType.EPISODE, [str(episode.pk)])

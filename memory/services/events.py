@@ -22,6 +22,7 @@ from memory.layers.loops import loop_visibility
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.search.index_writer import index_put
 from memory.services.event_ids import event_ids_reserve
+from memory.services.holds import events_hold, hold_ask
 from memory.services.provenance import event_origin
 from memory.types import entry_of
 from nousweb.lib import clock
@@ -206,7 +207,10 @@ def long_term_store(events: Sequence[Event], by: Principal | None = None) -> Non
         )
         for event in events
     ]
+    held = events_hold(entries, by)
     LongTermEntry.objects.bulk_create(entries, ignore_conflicts=True)
+    for entry, said, found in held:
+        hold_ask(entry.event.agent, entry.persona, [("event", str(entry.event_id))], said, found)
     index_put(entry_of(entry) for entry in entries)
 
 

@@ -14,10 +14,11 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import change_draft, changes_record
+from memory.censoring.injection import text_screen
 from memory.jobs.messages import message_send
 from memory.layers.event_policy import CLOSING_KINDS, OPENING_KINDS
 from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
-from memory.models import Event, EventKind, LongTermEntry, LoopSummary
+from memory.models import Event, EventKind, LongTermEntry, LoopSummary, Trust
 from memory.search.index_writer import index_put
 from memory.services.events import long_term_store
 from memory.types import entry_of
@@ -101,7 +102,10 @@ def loop_summarise(loop_pk: int) -> bool:
         return False
     loop.event_count = events.count()
     loop.covered_events = len(loop.long_term_ids)
-    loop.summary = loop_text(_digest(entries))
+    loop.summary = loop_text(_digest(entries.filter(held=False)))
+    # What no event says by itself, several may say together.
+    if text_screen(loop.summary, Trust.TOOL):
+        loop.summary = ""
     loop.kind = _kind(events)
     loop.visibility = loop_visibility(events.order_by().values_list("visibility", flat=True).distinct())
     loop.save()

@@ -15,6 +15,7 @@ from memory.policy import MAX_CONTENT_CHARACTERS, MAX_NAME_CHARACTERS, MAX_REMAR
 from memory.search.index_writer import index_put
 from memory.services.endorsement import memory_bind, memory_endorse
 from memory.services.field_changes import fields_change
+from memory.services.holds import memory_screen
 from memory.services.provenance import origin_of
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
@@ -58,6 +59,7 @@ def procedure_create(
         origin=origin_of(by),
     )
     procedure.save(force_insert=True)
+    memory_screen(procedure, by)
     index_put([entry_of(procedure)])
     audit_record(
         by=by,
@@ -109,6 +111,7 @@ def procedure_update(
     before, after = fields_change(procedure, given)
     if after:
         memory_endorse(procedure, by)
+        memory_screen(procedure, by)
         index_put([entry_of(procedure)])
         audit_record(
             by=by, action="procedure.update", target=procedure, agent=procedure.agent, before=before, after=after

@@ -104,6 +104,7 @@ LATER: dict[tuple[type[models.Model], str], Any] = {
     **{(model, "endorsed"): False for model in (Fact, Episode, Decision, Procedure, Censor)},
     (Fact, "subject_alias_id"): None,
     (ImportedMemory, "earlier_item_ids"): [],
+    (WorkingMemory, "held_entries"): [],
     **{
         (model, name): held
         for model in (Fact, Episode, Decision, Procedure, Document, Censor, LongTermEntry)

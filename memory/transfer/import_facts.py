@@ -14,7 +14,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.models import Fact, ImportedMemory, ItemType
-from memory.services.facts import Precheck, fact_learn, fact_supersede
+from memory.services.facts import LearnResult, Precheck, fact_learn, fact_supersede
 from memory.services.facts.candidate_index import MAX_HELD, CandidateIndex
 from memory.services.facts.comparison_candidates import Vector
 from memory.services.facts.learn_many import FactInput, facts_learn
@@ -125,7 +125,7 @@ def import_facts_learn(
         except (Invalid, Conflict) as error:
             raise placed_error(error, named_entry(error.detail, [one for one, _ in pairs])) from error
         rows.extend(
-            provenance_draft(agent, request, one, ItemType.FACT, str(result.fact.pk), result.action)
+            provenance_draft(agent, request, one, ItemType.FACT, str(result.fact.pk), outcome_of(result))
             for (one, _), result in zip(pairs, results, strict=True)
         )
     provenance_put(rows)
@@ -145,7 +145,7 @@ def _fact_learn(
         result = fact_learn(agent=agent, by=by, persona=request.persona, precheck=Precheck(vector), **fields)
     except (Invalid, Conflict) as error:
         raise placed_error(error, one) from error
-    row = provenance_draft(agent, request, one, ItemType.FACT, str(result.fact.pk), result.action)
+    row = provenance_draft(agent, request, one, ItemType.FACT, str(result.fact.pk), outcome_of(result))
     if changed:
         earlier = provenance_of(agent, request, [one]).get()
         ids = dict.fromkeys([*earlier.earlier_item_ids, earlier.item_id])
@@ -170,3 +170,8 @@ def _earlier_replace(
     except (Invalid, Conflict):
         return False
     return True
+
+
+def outcome_of(result: LearnResult) -> str:
+    """What became of a fact as its provenance has it: what is held back waits for people."""
+    return Outcome.QUEUED.value if result.action == "held" else result.action

@@ -5,7 +5,7 @@ type is declared in `context/engine/memory_sections.py`, its pages in
 `nousweb/console/common/memory_types.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -39,3 +39,8 @@ def entry_of(memory: Any) -> IndexEntry:
 def text_of(memory: Any) -> str:
     """What a prompt says of a memory; "" when there is nothing to say."""
     return _BY_MODEL[type(memory)].text(memory)
+
+
+def words_of(memory: Any) -> Iterable[str]:
+    """All texts that a reader of a memory is given."""
+    return _BY_MODEL[type(memory)].words(memory)

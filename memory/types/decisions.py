@@ -30,12 +30,17 @@ def _settle(decision: Decision, moment: datetime, undone: Collection[str]) -> No
             decision.outcome, decision.outcome_note, decision.reviewed_by = Decision.Outcome.PENDING, "", ""
 
 
+def _words(decision: Decision) -> tuple[str, ...]:
+    return (decision.description, decision.context, *decision.reasons, decision.outcome_note, *decision.tags)
+
+
 DECISION = MemoryType(
     ItemType.DECISION,
     Decision,
     _entry,
     _text,
     text_sql="description",
+    words=_words,
     about=("category", "confidence", "stakes", "reasons", "outcome", "outcome_note"),
     settle=_settle,
 )

@@ -87,12 +87,18 @@ def _said(value: Any) -> str:
     return str(value).strip()
 
 
+def _words(document: Document) -> tuple[str, ...]:
+    """All of the value, whether search reads it or not."""
+    return (*document.namespace, document.key, document_text(document.value, None), *document.tags)
+
+
 DOCUMENT = MemoryType(
     ItemType.DOCUMENT,
     Document,
     _entry,
     _text,
     text_sql="text",
+    words=_words,
     about=("namespace", "key", "version"),
     tokens_may=("view", "add"),
 )

@@ -54,12 +54,17 @@ def _settle(episode: Episode, moment: datetime, undone: Collection[str]) -> None
         episode.outcome, episode.ended_at = Episode.Outcome.UNKNOWN, None
 
 
+def _words(episode: Episode) -> tuple[str, ...]:
+    return (episode.title, episode.detail, episode.summary, *episode.lessons, *episode.participants, *episode.tags)
+
+
 EPISODE = MemoryType(
     ItemType.EPISODE,
     Episode,
     _entry,
     _text,
     text_sql="concat_ws(E'\\n', nullif(title, ''), coalesce(nullif(summary, ''), nullif(detail, '')))",
+    words=_words,
     about=("title", "outcome", "lessons", "started_at", "ended_at"),
     take_back=_take_back,
     settle=_settle,

@@ -52,12 +52,17 @@ def _text(event: Event) -> str:
     return event.content
 
 
+def _words(event: Event) -> tuple[str, ...]:
+    return (event.content,)
+
+
 EVENT = MemoryType(
     ItemType.EVENT,
     Event,
     _entry,
     _text,
     text_sql="content",
+    words=_words,
     metadata_field="metadata",
     trust_sql="coalesce((SELECT origin FROM memory_longtermentry WHERE event_id = memory_event.id), 'agent')",
     indexed_model=LongTermEntry,

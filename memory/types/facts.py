@@ -36,12 +36,17 @@ def _text(fact: Fact) -> str:
     return fact.content
 
 
+def _words(fact: Fact) -> tuple[str, ...]:
+    return (fact.subject, fact.content, fact.source, *fact.tags)
+
+
 FACT = MemoryType(
     ItemType.FACT,
     Fact,
     _entry,
     _text,
     text_sql="content",
+    words=_words,
     about=("subject", "category", "kind", "confidence", "source", "valid_from", "valid_until"),
     source_sql="source",
     subject_sql="(SELECT thing.name FROM memory_subjectalias AS spelling JOIN memory_subject AS thing"

@@ -1,6 +1,6 @@
 """What a type of memory declares of itself: everything that lists types below the context and the console reads it."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -26,10 +26,10 @@ class MemoryType:
     """A type of memory that is searched.
 
     `entry` builds its row of the index, from a row of `indexed_model` where that is not the memory's own. `text` is
-    what a prompt says of a memory, "" for nothing; `about` names the attributes that describe it, or `metadata_field`
-    the one JSON column that does. `text_sql`, `about_sql` (for attributes that are no columns) and `source_sql` say the
-    same to the statement that loads hits, and `subject_sql` what the thing is called that it is
-    about and `trust_sql` its trust class.
+    what a prompt says of a memory, "" for nothing; `words` are all texts that a reader of it is given; `about` names
+    the attributes that describe it, or `metadata_field` the one JSON column that does. `text_sql`, `about_sql` (for
+    attributes that are no columns) and `source_sql` say the same to the statement that loads hits, `subject_sql` what
+    the thing is called that it is about and `trust_sql` its trust class.
 
     A search as of a moment takes back what the audit trail has since: the values before each record, then what
     `take_back` gives for a record (row, action, the record's "after"), and at last what `settle` sets on the row
@@ -44,6 +44,7 @@ class MemoryType:
     entry: Callable[[Any], IndexEntry]
     text: Callable[[Any], str]
     text_sql: str
+    words: Callable[[Any], Iterable[str]]
     about: tuple[str, ...] = ()
     about_sql: Mapping[str, str] = field(default_factory=dict)
     metadata_field: str = ""

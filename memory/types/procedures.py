@@ -24,6 +24,10 @@ def _take_back(procedure: Procedure, action: str, after: Mapping[str, Any]) -> M
     return {name: max(after[name] - 1, 0) for name in COUNTERS if isinstance(after.get(name), int)}
 
 
+def _words(procedure: Procedure) -> tuple[str, ...]:
+    return (procedure.name, procedure.description, *procedure.steps, *procedure.tags)
+
+
 PROCEDURE = MemoryType(
     ItemType.PROCEDURE,
     Procedure,
@@ -31,6 +35,7 @@ PROCEDURE = MemoryType(
     _text,
     text_sql="concat_ws(E'\\n', nullif(name, ''), nullif(description, ''),"
     " nullif(array_to_string(array_remove(steps, ''), E'\\n'), ''))",
+    words=_words,
     about=("name", "domain", "steps", "effectiveness"),
     about_sql={"effectiveness": "success_count / nullif(success_count + failure_count, 0)::float8"},
     take_back=_take_back,

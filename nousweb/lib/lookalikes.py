@@ -70,6 +70,11 @@ def lookalike_fold(text: str) -> str:
     return _WORD.sub(lambda word: _word_fold(word.group(), usual), text)
 
 
+def as_latin(text: str) -> str:
+    """`text` with every letter that passes for a Latin one as that one, whatever words it stands in."""
+    return text.translate(_AS_LATIN)
+
+
 def name_skeletons(name: str) -> frozenset[str]:
     """What `name` passes for when it stands alone; two names are taken for one another when they share one of these.
 

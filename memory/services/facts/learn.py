@@ -19,13 +19,16 @@ from identity.models import Agent
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
+from identity.services.audit import audit_record
+from memory.censoring.injection import Finding
 from memory.comparison.compare import REASONS, Comparison
 from memory.judge import Judged, RelationVerdict
 from memory.judge.resolution import FactMatch, reasons_of, resolve
-from memory.models import Episode, Fact, MemoryReview, Scope
-from memory.models.project_scope import key_check, tier_of
+from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
+from memory.models.project_scope import carried_keys, key_check, tier_of
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
 from memory.services.facts.comparison_candidates import candidates_compare
+from memory.services.facts.history import change_record
 from memory.services.facts.invalidate import fact_invalidate
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
@@ -33,6 +36,7 @@ from memory.services.facts.rejected_facts import rejected_like, relearned_review
 from memory.services.facts.repeated_facts import holds_of_both, repeated_review
 from memory.services.facts.resolution import AppliedResolution, Resolution, resolution_apply
 from memory.services.facts.store import alias_give, facts_store
+from memory.services.holds import hold_ask, hold_set, memory_finding, said_by
 from memory.services.provenance import fact_origin
 from memory.services.reviews.opening import PairQuestion, pair_reviews_open
 from memory.services.subjects.registry import alias_find
@@ -59,6 +63,9 @@ class LearnResult:
 
     Where people found wrong what is learned, nothing is stored, and `fact` is the one that they found wrong: "queued"
     with a review while one waits, "decided" when its source is none that they did not know.
+
+    "held": it reads like an instruction to the agent, is compared with nothing, and comes up nowhere until people allow
+    it; `reviews` asks them, unless they have answered.
     """
 
     action: str
@@ -112,7 +119,9 @@ def fact_learn(
     )  # fmt: skip
     may_replace = replaceable_by(by)
     if precheck is None:
-        precheck = Precheck() if in_transaction() else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
+        # No model is asked about what is held back.
+        alone = in_transaction() or memory_finding(fact) is not None
+        precheck = Precheck() if alone else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
     return draft_learn(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats)
 
 
@@ -199,6 +208,28 @@ def _inherited(given: str | None, name: str, episode: Episode | None) -> str:
     return str(getattr(episode, name)) if episode else ""
 
 
+def fact_hold(*, fact: Fact, by: Principal, found: Finding) -> LearnResult:
+    """Store a fact that is held back, under the learning lock. It is compared with nothing, and its subject is entered,
+    once people allow it."""
+    same = Fact.objects.filter(agent=fact.agent, persona=fact.persona, held=True, content=fact.content)
+    held = same.filter(subject=fact.subject, project=fact.project, task=fact.task).select_related("agent").first()
+    if held is None:
+        held = fact
+        held.subject_alias = None
+        held.save(force_insert=True)
+        change_record(held, FactChange.Action.STORED, by, at=held.recorded_at)
+        audit_record(
+            by=by,
+            action="fact.store",
+            target=held,
+            agent=held.agent,
+            after={"content": held.content, "subject": held.subject, "category": held.category, **carried_keys(held)},
+        )
+        hold_set(held)
+    review = hold_ask(held.agent, held.persona, [("fact", str(held.pk))], said_by(held), found)
+    return LearnResult("held", held, reviews=(review,) if review and review.status == review.Status.PENDING else ())
+
+
 @agent_transaction(of="fact")
 def draft_learn(
     *,
@@ -215,6 +246,8 @@ def draft_learn(
     learning_lock(fact.agent, fact.persona)
     # What waited for the lock is learned after what was learned in the meantime.
     fact.recorded_at = clock.now()
+    if (found := memory_finding(fact)) is not None:
+        return fact_hold(fact=fact, by=by, found=found)
     before = fact.subject_alias and fact.subject_alias.subject_id
     fact.subject_alias = alias_find(agent=fact.agent, persona=fact.persona, spelling=fact.subject)
     if before != (fact.subject_alias and fact.subject_alias.subject_id):

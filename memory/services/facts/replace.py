@@ -70,6 +70,8 @@ def fact_replace(
             )
     if new is None:
         learned = _replacement_learn(old, dict(fields or {}), by)
+        if learned.action == "held":
+            return Replacement("queued", old, learned.fact, learned.review)
         if _is_elsewhere(learned):
             return Replacement("queued", old, learned.fact, learned.review)
         new = learned.fact
@@ -87,6 +89,8 @@ def _replacement_learn(old: Fact, fields: dict[str, Any], by: Principal) -> Lear
     fields = {name: getattr(old, name) for name in INHERITED} | fields
     # A person who corrects one fact has decided about its subject, whatever is known of others.
     learned = fact_learn(agent=old.agent, persona=old.persona, by=by, exclude=[old.pk], repeats=by.is_person, **fields)
+    if learned.action == "held":
+        return learned
     if not learned.fact.active:
         raise Conflict(
             "People found wrong what should take its place; learn it by itself, with its source, to ask again.",

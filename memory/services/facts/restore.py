@@ -36,6 +36,8 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
         fact = row_lock(fact)
     if fact.active:
         raise Conflict("This fact is active: there is nothing to restore.")
+    if fact.held:
+        raise Conflict("This fact is held back: answer the question about it.")
     if fact.superseded_by_id != (successor.pk if successor else None):
         raise Conflict("This fact has changed in the meantime; look again.")
     before = {

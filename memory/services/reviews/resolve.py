@@ -22,6 +22,7 @@ from memory.services.facts.history import iso
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.repeated_facts import fields_of
 from memory.services.facts.resolution import resolution_apply
+from memory.services.reviews.held import held_resolve
 from memory.services.reviews.opening import verdict_of
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
 from memory.services.subjects.merge import subject_merge
@@ -49,9 +50,17 @@ RESOLUTIONS: dict[str, tuple[MemoryReview.Resolution, ...]] = {
     Kind.RELEARNED: (Resolution.KEEP, Resolution.REVERSE),
     Kind.REPEATED: (Resolution.SAME, Resolution.BOTH, Resolution.NEW_WRONG),
     Kind.SAME_SUBJECT: (Resolution.SAME, Resolution.DIFFERENT),
+    Kind.HELD: (Resolution.ALLOW, Resolution.HOLD),
 }
 """Which resolutions each kind of review takes."""
-BULK_RESOLUTIONS = (Resolution.SAME, Resolution.DIFFERENT, Resolution.REPLACE, Resolution.BOTH, Resolution.KEEP)
+BULK_RESOLUTIONS = (
+    Resolution.SAME,
+    Resolution.DIFFERENT,
+    Resolution.REPLACE,
+    Resolution.BOTH,
+    Resolution.KEEP,
+    Resolution.HOLD,
+)
 """Resolutions that several reviews can be given at once."""
 
 VERDICT_RESOLUTIONS = {
@@ -77,14 +86,15 @@ def review_resolve(
     Of a pair: see `resolution_apply`; it is not asked about again. merge: a third text takes the place of all. keep and
     reverse: of a censor that rose by itself, of a single fact, or of the decision that a fact is wrong. Of a sentence
     that was learned about another subject: same, both subjects are one thing and are merged; both, it holds of either;
-    new_wrong, it is not learned. Of two subjects: same, they are merged; different. What a person's resolution leaves
-    standing is people's word from then on. Raises Conflict when it was resolved already or its facts
+    new_wrong, it is not learned. Of two subjects: same, they are merged; different. Of what
+    reads like an instruction: allow, it is in use and trusted as the person's; hold, it stays held back. What a
+    person's resolution leaves standing is people's word from then on. Raises Conflict when it was resolved already or its facts
     have changed, Invalid for a resolution that this kind of review does not take, NotAllowed.
     """
     by.require(REVIEW, review.agent)
     comment = text_check("comment", comment, MAX_REMARK_CHARACTERS)
     learns = resolution == Resolution.MERGE or (resolution == Resolution.REVERSE and review.kind == Kind.RELEARNED)
-    if learns or review.kind in (Kind.REPEATED, Kind.SAME_SUBJECT):
+    if learns or review.kind in (Kind.REPEATED, Kind.SAME_SUBJECT, Kind.HELD):
         # Another text is learned, or subjects are merged; who learns locks reviews only after this.
         learning_lock(review.agent, review.persona)
     review = review_lock(review)
@@ -133,6 +143,8 @@ def _apply(
     review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str, content: str
 ) -> dict[str, Any]:
     """Do what a person's resolution says; returns what is needed to undo it."""
+    if review.kind == Kind.HELD:
+        return held_resolve(review, resolution, by, comment)
     if review.kind == Kind.ESCALATION:
         return _escalation(review, resolution, by, comment)
     if review.kind == Kind.RELEARNED:

@@ -13,6 +13,7 @@ from memory.services.censors import censor_update
 from memory.services.facts import fact_invalidate, fact_restore, fact_unconfirm
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.locks import facts_lock, learning_lock
+from memory.services.reviews.held import held_undo
 from memory.services.reviews.records import REVIEW, review_lock, review_reopen
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.errors import Conflict
@@ -27,7 +28,7 @@ def review_undo(*, review: MemoryReview, by: Principal) -> MemoryReview:
     Raises Conflict when there is nothing to undo, or what it changed has changed since.
     """
     by.require(REVIEW, review.agent)
-    if review.before.get("subjects"):
+    if review.before.get("subjects") or review.before.get("held"):
         learning_lock(review.agent, review.persona)
     review = review_lock(review)
     if review.status != Status.RESOLVED:
@@ -72,6 +73,8 @@ def _reopen(review: MemoryReview, by: Principal) -> None:
 def _effects_undo(review: MemoryReview, by: Principal) -> None:
     reason = "The answer was taken back."
     undo = review.before
+    if undo.get("held"):
+        held_undo(review, by)
     if key := undo.get("subjects"):
         merged = SubjectChange.objects.filter(agent=review.agent_id, pk=key).first()
         if merged is None:

@@ -66,6 +66,8 @@ AUDIT_PHRASES = {
     "loop.close": "closed the loop",
     "mail_preference.set": "chose what comes by e-mail,",
     "memory.import": "imported memories into",
+    "memory.hold": "held back",
+    "memory.release": "let into prompts",
     "memory_import.create": "uploaded a file to import into",
     "memory_import.discard": "discarded an import into",
     "memory_import.start": "started an import into",

@@ -77,6 +77,7 @@ def proposals_waiting(by: Principal, agent: Agent | None) -> list[Waiting]:
 
 
 REVIEWS = (
+    (MemoryReview.Kind.HELD, "block", "a text that reads like an instruction", "texts that read like instructions"),
     (MemoryReview.Kind.ESCALATION, "block", "a censor that rose by itself", "censors that rose by themselves"),
     (MemoryReview.Kind.CONTRADICTION, "warn", "a possible contradiction", "possible contradictions"),
     (MemoryReview.Kind.RELEARNED, "warn", "a fact learned again", "facts learned again though found wrong"),

@@ -13,7 +13,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
-from memory.models import Fact, MemoryReview, Subject
+from memory.models import Event, Fact, MemoryReview, Subject, Trust
+from memory.services.holds import said_by
+from memory.services.reviews.held import held_memories
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, review_resolve
 from memory.services.reviews.undo import review_undo
@@ -37,6 +39,8 @@ from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
 
 VIEW = "memory.view_memoryreview"
+HELD_SHOWN = 20
+"""Memories of the same words."""
 FACTS_SHOWN = 5
 """Of each subject that may be the same as another."""
 Kind = MemoryReview.Kind
@@ -48,7 +52,11 @@ KIND_BADGES = {
     Kind.CONTRADICTION: "warn",
     Kind.RELEARNED: "warn",
     Kind.ESCALATION: "block",
+    Kind.HELD: "block",
 }
+
+
+SHORTCUTS = {"keep": "approve", "reverse": "reject", "allow": "approve", "hold": "reject"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,7 @@ class ResolutionButton:
     @property
     def shortcut(self) -> str:
         """The name of its key."""
-        return {"keep": "approve", "reverse": "reject"}.get(self.value, self.value)
+        return SHORTCUTS.get(self.value, self.value)
 
 
 RESOLUTION_BUTTONS = {
@@ -74,6 +82,10 @@ RESOLUTION_BUTTONS = {
     Resolution.NEW_WRONG: ResolutionButton("new_wrong", "New is wrong", "The new one never was true.", "btn-danger"),
     Resolution.BOTH: ResolutionButton(
         "both", "Both true", "Nothing changes, and the pair is not asked about again.", changes=False
+    ),
+    Resolution.ALLOW: ResolutionButton("allow", "Allow", "It may stand in prompts, trusted as your own words."),
+    Resolution.HOLD: ResolutionButton(
+        "hold", "Hold back", "It stays out of every prompt and search, and so do the same words later.", "btn-danger"
     ),
     Resolution.KEEP: ResolutionButton("keep", "Keep", "It stays as it is.", changes=False),
     Resolution.REVERSE: ResolutionButton(
@@ -252,7 +264,8 @@ def _review_page(
     queue = ReviewQueue.of(request.GET)
     allowed = RESOLUTIONS[review.kind]
     pair = review.old is not None and review.new is not None
-    facts = list(Fact.objects.filter(pk__in=review.facts).order_by("recorded_at", "id")) if review.facts else []
+    named = review.facts if review.kind != Kind.HELD else []
+    facts = list(Fact.objects.filter(pk__in=named).order_by("recorded_at", "id")) if named else []
     draft = content or review.proposal
     if not draft and pair and review.old and review.new:
         draft = f"{review.old.content} {review.new.content}"
@@ -272,6 +285,7 @@ def _review_page(
                 if each in RESOLUTION_BUTTONS or (Kind(review.kind), each) in BUTTONS_OF_KIND
             ],
             "things": _things(review),
+            "held": _held(review),
             "suffix": "?persona=subconscious" if review.persona == Persona.SUBCONSCIOUS else "",
             "may_merge": Resolution.MERGE in allowed,
             "merge_open": bool(content) or review.kind == Kind.COMPACTION,
@@ -295,6 +309,21 @@ def _decided_lately(by: Principal) -> list[datetime]:
     mine = MemoryReview.objects.filter(resolver_id=by.id, resolver_kind="person")
     lately = mine.filter(resolved_at__gte=clock.now() - LATELY).order_by("-resolved_at")
     return [moment for moment in lately.values_list("resolved_at", flat=True)[:READ] if moment]
+
+
+def _held(review: MemoryReview) -> list[tuple[str, str, str, str]]:
+    """What reads like an instruction: what each memory is, its page, all that it says, and its trust class."""
+    return [
+        ("working memory", "", one, "")
+        if isinstance(one, str)
+        else (
+            str(one._meta.verbose_name),
+            one.get_absolute_url(),
+            one.content if isinstance(one, Event) else said_by(one),
+            Trust(one.trust).label,
+        )
+        for one in held_memories(review)[:HELD_SHOWN]
+    ]
 
 
 def _things(review: MemoryReview) -> list[tuple[Subject, list[Fact], int]]:

@@ -1,0 +1,255 @@
+"""Whether a text reads like an instruction to the agent, or holds a secret: a sum of weights, sentence by sentence.
+
+It knows what `injection_table` declares and nothing else, asks no model, and gives the same for the same words. All
+patterns of all features are one automaton of RE2, whose time grows with the text and with nothing else.
+"""
+
+import base64
+import binascii
+import html
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import re2
+
+from memory.censoring.injection_table import ABOUT_ATTACKS, FEATURES, KINDS, RULES, SECRETS, THRESHOLDS
+from memory.censoring.readable_text import text_read
+from nousweb.lib.lookalikes import as_latin
+
+MAX_CHARACTERS = 200_000
+BLOCK_CHARACTERS = 4_000
+"""So much is looked at together, to leave out at once what has too few features for any rule."""
+SHORT_LINE = 30
+"""A line so short may be a part of a sentence that was broken to be missed."""
+SET_BYTES = 64 << 20
+LOWERED = 2.0
+"""By so much less counts what two sentences have only together."""
+DISGUISE = 1.5
+"""What a text counts more where it was spelled so that people or filters miss it."""
+MAX_DECODED = 20
+
+_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]?\s+|[。！？]|\n+|(?<=;)\s")
+_MARKED_LATIN = {
+    code: base
+    for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
+    if (base := unicodedata.normalize("NFKD", chr(code))[0]).isascii() and base != chr(code)
+}
+_MIXED = re.compile(r"[a-z][\u0370-\u04ff]|[\u0370-\u04ff][a-z]")
+_TAGGED = re.compile("[\U000e0020-\U000e007e]{4,}")
+_SPACED = re.compile(r"(?:\b\w[^\w\n]{1,6}){6,}\w\b")
+_INTRA = re.compile(r"\b(?:\w[._*|-]){1,}\w\b")
+_MANY_INTRA = re.compile(r"\b(?:\w[._*|-]){3,}\w\b")
+_LEET = re.compile(r"[a-z][0-9$@]+[a-z]|\b[0-9$@][a-z]{2,}|[a-z]{2,}[0-9$@]\b", re.I)
+_LEET_WORD = re.compile(r"[a-z0-9$@]*[a-z][a-z0-9$@]*")
+_LEET_LETTERS = str.maketrans("4310$7@5", "aeiostas")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
+_HEX = re.compile(r"\b(?:[0-9a-f]{2}[ :]?){16,}\b", re.I)
+_PERCENT = re.compile(r"(?:%[0-9a-f]{2}){6,}", re.I)
+_ESCAPES = re.compile(r"(?:\\u[0-9a-f]{4}|\\x[0-9a-f]{2}){6,}", re.I)
+_SECRET_HINT = re.compile(
+    r"-----BEGIN|AKIA|ASIA|k_live_|sk-|gh[pousr]_|github_pat|glpat-|xox|AIza|eyJ|hf_|npm_|pypi_|nous_|://[^\s/]*@"
+    r"|(?i:pass|pwd|kennwort|contrase|senha|парол|secret|token|api.?key)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a text was found to be: codes of KINDS, the weightiest first, its score, and the sentence that has it."""
+
+    codes: tuple[str, ...]
+    score: float
+    sentence: str
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What was found, for people."""
+        return tuple(KINDS[code] for code in self.codes)
+
+
+@lru_cache(maxsize=1)
+def _automaton() -> tuple[re2.Set, tuple[str, ...]]:
+    options = re2.Options()
+    options.max_mem = SET_BYTES
+    found = re2.Set.SearchSet(options)
+    names = []
+    for name, patterns in FEATURES.items():
+        for pattern in patterns:
+            found.Add(pattern)
+            names.append(name)
+    found.Compile()
+    return found, tuple(names)
+
+
+@lru_cache(maxsize=1)
+def _secrets() -> tuple[tuple[str, re2._Regexp], ...]:
+    return tuple((name, re2.compile(pattern)) for name, pattern in SECRETS.items())
+
+
+def text_screen(text: str, trust: str) -> Finding | None:
+    """What in `text`, of trust class `trust`, keeps it from prompts until a person has read it; None for nothing."""
+    threshold = THRESHOLDS.get(trust)
+    text = text[:MAX_CHARACTERS]
+    if threshold is None or not text:
+        return None
+    if secret := secret_in(text):
+        return Finding(("secret",), threshold, secret)
+    best: Finding | None = None
+    plain = 0.0
+    for reading, disguised in _readings(text):
+        found = _score(reading, threshold, trust)
+        if found is None:
+            continue
+        # What reads so plainly too is no disguise.
+        hides = disguised and found.score > plain
+        plain = max(plain, found.score) if not disguised else plain
+        score = found.score + (DISGUISE if hides else 0)
+        codes = (*found.codes, "hidden") if hides and "hidden" not in found.codes else found.codes
+        if score >= threshold and (best is None or score > best.score):
+            best = Finding(codes, score, found.sentence)
+    return best
+
+
+def secret_in(text: str) -> str:
+    """What kind of secret a text holds, "" for none."""
+    if not _SECRET_HINT.search(text):
+        return ""
+    return next((name for name, pattern in _secrets() if pattern.search(text)), "")
+
+
+def features_of(text: str) -> frozenset[str]:
+    """The features of a text, which reads as `folded` gives it."""
+    automaton, names = _automaton()
+    return frozenset(names[place] for place in automaton.Match(text) or ())
+
+
+def folded(text: str) -> str:
+    """A text as features read it: lower case, Latin letters without marks."""
+    lowered = text.lower() if text.isascii() else text.translate(_MARKED_LATIN).lower()
+    return lowered.replace("’", "'")
+
+
+def _score(text: str, threshold: float, trust: str) -> Finding | None:
+    """The sentence of a reading that weighs most, or two that stand side by side."""
+    best: Finding | None = None
+    for start in range(0, len(text), BLOCK_CHARACTERS):
+        # A sentence across the end of a block is read with the next one too.
+        block = text[max(start - 300, 0) : start + BLOCK_CHARACTERS]
+        held = features_of(block)
+        if sum(rule.weight for rule in RULES if rule.features <= held) < threshold - DISGUISE:
+            continue
+        before: tuple[str, frozenset[str]] = ("", frozenset())
+        for sentence in _sentences(block):
+            own = features_of(sentence)
+            for words, features, less in (
+                (sentence, own, 0.0),
+                (f"{before[0]} {sentence}", own | before[1], LOWERED),
+            ):
+                found = _weighed(words, features, less, trust)
+                if found is not None and (best is None or found.score > best.score):
+                    best = found
+            before = (sentence, own)
+    return best
+
+
+def _weighed(sentence: str, features: frozenset[str], less: float, trust: str) -> Finding | None:
+    counted = [rule for rule in RULES if rule.features <= features]
+    if not counted:
+        return None
+    # Of each kind the weightiest rule counts in full and the others by half: they say the same in other words.
+    best: dict[str, float] = {}
+    total = 0.0
+    for rule in sorted(counted, key=lambda rule: -rule.weight):
+        total += rule.weight / 2 if rule.code in best else rule.weight
+        best.setdefault(rule.code, rule.weight)
+    if trust == "agent" and "about_attacks" in features:
+        total += ABOUT_ATTACKS
+    return Finding(tuple(best), total - less, sentence[:300])
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """The sentences of a text; short lines that end without a stop are one with the next."""
+    held = ""
+    for part in _SENTENCE.split(text):
+        part = part.strip()
+        if not part:
+            continue
+        held = f"{held} {part}" if held else part
+        if len(part) < SHORT_LINE and part[-1] not in ".!?" and len(held) < 8 * SHORT_LINE:
+            continue
+        yield held
+        held = ""
+    if held:
+        yield held
+
+
+def _readings(text: str) -> Iterator[tuple[str, bool]]:
+    """The text as it reads, and what it says otherwise spelled: whether it was disguised goes with each."""
+    read = text_read(text)
+    shown = folded(read.text if read else text)
+    yield shown, False
+    if read is not None and _disguised(text, read.text):
+        yield shown, True
+    if not shown.isascii() and _MIXED.search(shown):
+        yield as_latin(shown), True
+    if tagged := _TAGGED.findall(text):
+        yield folded(" ".join("".join(chr(ord(one) - 0xE0000) for one in run) for run in tagged)), True
+    if _MANY_INTRA.search(shown) or _SPACED.search(shown):
+        yield _unspaced(shown), True
+    if len(_LEET.findall(shown)) >= 3:
+        yield _LEET_WORD.sub(lambda found: found.group().translate(_LEET_LETTERS), shown), True
+    for decoded in _decoded(text):
+        yield folded(decoded), True
+
+
+def _disguised(text: str, shown: str) -> bool:
+    """Whether a text reads otherwise in more than a few letters."""
+    if text.isascii():
+        return False
+    changed = len(text) - len(shown)
+    if changed > 8:
+        return True
+    return sum(1 for one, other in zip(text, shown, strict=False) if one != other) > 8 and changed == 0
+
+
+def _unspaced(text: str) -> str:
+    """Letters that stand apart put together; where words are parted more widely, they stay apart."""
+
+    def joined(found: re.Match[str]) -> str:
+        words = re.split(r"\s{2,}", found.group())
+        return " ".join(re.sub(r"[\s._*|-]", "", word) for word in words)
+
+    return _SPACED.sub(joined, _INTRA.sub(lambda found: re.sub(r"[._*|-]", "", found.group()), text))
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """What stands in a text in base64, in hexadecimal, as percent or backslash escapes or as entities."""
+    runs: list[tuple[str, Sequence[str]]] = [("base64", _BASE64.findall(text)), ("hex", _HEX.findall(text))]
+    for way, found in runs:
+        for run in found[:MAX_DECODED]:
+            if (said := _plain(way, run)) is not None:
+                yield said
+    for pattern in (_PERCENT, _ESCAPES):
+        for run in pattern.findall(text)[:MAX_DECODED]:
+            yield bytes.fromhex(re.sub(r"%|\\x|\\u00", "", run)).decode("utf-8", "replace") if _even(run) else run
+    if "&#" in text:
+        yield html.unescape(text)
+
+
+def _even(run: str) -> bool:
+    return len(re.sub(r"%|\\x|\\u00", "", run)) % 2 == 0 and "\\u" not in re.sub(r"\\u00", "", run)
+
+
+def _plain(way: str, run: str) -> str | None:
+    try:
+        if way == "hex":
+            raw = bytes.fromhex(re.sub(r"[ :]", "", run))
+        else:
+            run = run.replace("-", "+").replace("_", "/").rstrip("=")
+            raw = base64.b64decode(run + "=" * (-len(run) % 4), validate=True)
+        said = raw.decode("utf-8")
+    except (ValueError, binascii.Error):
+        return None
+    return said if said.isprintable() and " " in said else None

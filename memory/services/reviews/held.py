@@ -1,0 +1,176 @@
+"""What becomes of memories that are held back, once a person has answered: allowed, held back for good, or undone."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.jobs.messages import message_send
+from memory.jobs.queue import job_queue
+from memory.models import (
+    Censor,
+    Decision,
+    Document,
+    Episode,
+    Fact,
+    FactChange,
+    LongTermEntry,
+    LoopSummary,
+    MemoryReview,
+    Procedure,
+    Trust,
+    WorkingMemory,
+)
+from memory.search.index_writer import index_put, index_remove
+from memory.services.facts.history import change_record, iso
+from memory.services.holds import hold_set
+from memory.services.subjects.registry import alias_enter
+from memory.services.working_holds import entry_hold, entry_release
+from memory.types import entry_of
+from nousweb.lib import clock
+
+Resolution = MemoryReview.Resolution
+STORES = {model._meta.model_name: model for model in (Fact, Episode, Decision, Procedure, Document, Censor)}
+
+
+def held_resolve(
+    review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str
+) -> dict[str, Any]:
+    """Do what a person said of the memories that `review` names; returns what undoing it needs.
+
+    Allowed, they are in use again and trusted as the person's. Held back for good, they stay as they are, and a fact
+    counts as found wrong.
+    """
+    done: list[list[Any]] = []
+    for kind, key in review.details.get("items", []):
+        before = _release(review, kind, key, by) if resolution is Resolution.ALLOW else _refuse(kind, key, by, comment)
+        if before is not None:
+            done.append([kind, key, before])
+    return {"held": done}
+
+
+def held_undo(review: MemoryReview, by: Principal) -> None:
+    """Hold back again what was allowed, and let what was held back for good wait again."""
+    for kind, key, before in review.before.get("held", []):
+        if kind == "event":
+            for entry in _entries(key):
+                entry.origin, entry.held = before["origin"], True
+                entry.save(update_fields=["origin", "held"])
+                index_remove(entry.persona, "event", [key])
+                _resummarise(entry)
+        elif kind == "working":
+            entry_hold(review.agent_id, key)
+        elif (row := _row(kind, key)) is not None:
+            row.origin = before["origin"]
+            row.save(update_fields=["origin"])
+            if isinstance(row, Fact) and row.invalidated_at is not None:
+                wrong = {"invalidated_at": iso(row.invalidated_at)}
+                row.invalidated_at = None
+                row.save(update_fields=["invalidated_at"])
+                change_record(row, FactChange.Action.EDITED, by, reason="The answer was taken back.", before=wrong)
+            elif not row.held:
+                hold_set(row)
+
+
+def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[str, Any] | None:
+    """Let one memory be used again; what it was before, None where it is gone."""
+    if kind == "event":
+        before = None
+        for entry in _entries(key):
+            before = {"origin": entry.origin}
+            entry.origin, entry.held = Trust.PERSON.value, False
+            entry.save(update_fields=["origin", "held"])
+            index_put([entry_of(entry)])
+            _resummarise(entry)
+            audit_record(
+                by=by, action="memory.release", target=entry.event, agent=entry.event.agent,
+                before={"held": True, "trust": before["origin"]}, after={"held": False, "trust": entry.origin},
+            )  # fmt: skip
+        return before
+    if kind == "working":
+        return {} if entry_release(review.agent_id, key) else None
+    row = _row(kind, key)
+    if row is None or not row.held:
+        return None
+    told = {"held": True, "active": row.active, "retired_at": iso(row.retired_at), "trust": row.trust}
+    before = {"origin": row.origin}
+    row.held, row.origin = False, Trust.PERSON.value
+    # What was replaced meanwhile stays so.
+    if getattr(row, "superseded_by_id", None) is None and getattr(row, "invalidated_at", None) is None:
+        row.active, row.retired_at = True, None
+    row.save(update_fields=["held", "origin", "active", "retired_at"])
+    if isinstance(row, Fact):
+        _fact_enter(row, review, by)
+    if not isinstance(row, Censor):
+        index_put([entry_of(row)])
+    audit_record(
+        by=by, action="memory.release", target=row, agent=row.agent, before=told,
+        after={"held": False, "active": row.active, "retired_at": iso(row.retired_at), "trust": row.trust},
+    )  # fmt: skip
+    return before
+
+
+def _fact_enter(fact: Fact, review: MemoryReview, by: Principal) -> None:
+    """What a new fact has done at once: its subject is entered, and it is compared with what is known."""
+    if fact.subject_alias_id is None and fact.subject:
+        fact.subject_alias = alias_enter(
+            agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
+        )
+        fact.save(update_fields=["subject_alias"])
+    change_record(fact, FactChange.Action.RESTORED, by, before={"held": True}, evidence={"review": str(review.pk)})
+    key = f"fact_check:{fact.pk}:{clock.now():%Y%m%dT%H%M%S%f}"
+    job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact, key=key)
+
+
+def _refuse(kind: str, key: str, by: Principal, comment: str) -> dict[str, Any] | None:
+    """Keep one memory held back for good; what it was before, None where it is gone."""
+    if kind in ("event", "working"):
+        return None
+    row = _row(kind, key)
+    if row is None:
+        return None
+    before = {"origin": row.origin}
+    if isinstance(row, Fact) and row.invalidated_at is None:
+        row.invalidated_at = clock.now()
+        row.save(update_fields=["invalidated_at"])
+        change_record(row, FactChange.Action.INVALIDATED, by, reason=comment, before={"held": True})
+        audit_record(
+            by=by, action="fact.invalidate", target=row, agent=row.agent, before={"invalidated_at": None},
+            after={"invalidated_at": iso(row.invalidated_at)}, message=comment,
+        )  # fmt: skip
+    return before
+
+
+def _row(kind: str, key: str) -> Any:
+    rows = STORES[kind]._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
+    return rows.filter(pk=key).first()
+
+
+def _entries(key: str) -> Iterator[LongTermEntry]:
+    rows = LongTermEntry.objects.select_for_update(of=("self",), no_key=True).select_related("event__agent")
+    yield from rows.filter(event=int(key))
+
+
+def _resummarise(entry: LongTermEntry) -> None:
+    """Let the summary of an event's loop be made again, with or without it."""
+    loops = LoopSummary.objects.filter(
+        agent=entry.agent_id, persona=entry.persona, loop_id=entry.loop_id, closed_at__isnull=False
+    )
+    if loops.update(covered_events=0):
+        message_send("memory.tasks.derive_from_events", list(loops.values_list("pk", flat=True)))
+
+
+def held_memories(review: MemoryReview) -> list[Any]:
+    """The memories that a question names and that are still there: rows, events, or texts of working memory."""
+    found: list[Any] = []
+    for kind, key in review.details.get("items", []):
+        if kind == "event":
+            entry = LongTermEntry.objects.select_related("event__agent").filter(event=int(key)).first()
+            found.append(entry and entry.event)
+        elif kind == "working":
+            working = WorkingMemory.objects.filter(agent=review.agent_id, pk=key.partition(":")[0]).first()
+            parts = working.held_entries if working else []
+            found += [str(part["text"]) for part in parts if part["id"] == key.partition(":")[2]]
+        else:
+            found.append(STORES[kind]._default_manager.select_related("agent").filter(pk=key).first())
+    return [one for one in found if one is not None]
