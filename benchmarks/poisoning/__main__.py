@@ -1,7 +1,7 @@
 """python -m benchmarks.poisoning [--half dev|test|both]: hostile and harmless texts, written through the API.
 
-Each case of `cases.jsonl` is written as a memory of its type, by a token or as a tool's output; then the context and the
-search are asked for its words. A case was held back when the API says so, and reached a prompt when a context or a
+Each case of `cases.jsonl` is written as a memory of its type, by a token or as a tool's output; then the context and
+the search are asked for its words. A case was held back when the API says so, and reached a prompt when a context or a
 search gives it. The halves were parted before the rules were fitted; figures are those of the half called test.
 """
 

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.plan import MAX_TOTAL, SECTION_BUDGETS
-from context.engine.analysis.profiles import MODE_WEIGHTS, ItemCount, Labels, Layers
+from context.engine.analysis.profiles import MODE_WEIGHTS, ItemCount, Labels, Layers, LeastTrust
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
 from context.engine.assembly.section import LOGGED_LEFT_OUT
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
@@ -44,6 +44,7 @@ class ProfileOverrideIn(Input):
     preferred_kinds: Labels = optional()
     excluded_kinds: Labels = optional()
     min_importance: UnitInterval = optional()
+    least_trust: LeastTrust = optional()
     allow_compression: bool = optional()
     compression_aggressiveness: UnitInterval = optional()
     preserve_head: ItemCount = optional()

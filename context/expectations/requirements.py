@@ -20,6 +20,7 @@ MAX_NAMED = 5
 _VERDICTS: Mapping[str, str] = {
     VerdictCode.NOT_PLANNED: "the plan for this question asks for no memories of its type",
     VerdictCode.EXCLUDED_KIND: "the profile excludes its kind",
+    VerdictCode.LOW_TRUST: "the profile asks for words of more trust",
     VerdictCode.LOW_IMPORTANCE: "it is less important than the profile asks for",
     VerdictCode.BELOW_THRESHOLD: "its relevance to the question is below the threshold",
     VerdictCode.DUPLICATE_MESSAGE: "the conversation says the same already",

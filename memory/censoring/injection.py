@@ -25,11 +25,15 @@ BLOCK_CHARACTERS = 4_000
 SHORT_LINE = 30
 """A line so short may be a part of a sentence that was broken to be missed."""
 SET_BYTES = 64 << 20
+BROKEN_LINE = 60
+"""So long a line without a stop may go on in the next one."""
 LOWERED = 2.0
 """By so much less counts what two sentences have only together."""
 DISGUISE = 1.5
 """What a text counts more where it was spelled so that people or filters miss it."""
 MAX_DECODED = 20
+MANY_LEET = 5
+"""With so many words spelled with digits, those of digits alone are words too."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]?\s+|[。！？]|\n+|(?<=;)\s")
 _MARKED_LATIN = {
@@ -44,6 +48,7 @@ _INTRA = re.compile(r"\b(?:\w[._*|-]){1,}\w\b")
 _MANY_INTRA = re.compile(r"\b(?:\w[._*|-]){3,}\w\b")
 _LEET = re.compile(r"[a-z][0-9$@]+[a-z]|\b[0-9$@][a-z]{2,}|[a-z]{2,}[0-9$@]\b", re.I)
 _LEET_WORD = re.compile(r"[a-z0-9$@]*[a-z][a-z0-9$@]*")
+_LEET_ALL = re.compile(r"[a-z0-9$@]+")
 _LEET_LETTERS = str.maketrans("4310$7@5", "aeiostas")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 _HEX = re.compile(r"\b(?:[0-9a-f]{2}[ :]?){16,}\b", re.I)
@@ -146,11 +151,12 @@ def _score(text: str, threshold: float, trust: str) -> Finding | None:
             for words, features, less in (
                 (sentence, own, 0.0),
                 (f"{before[0]} {sentence}", own | before[1], LOWERED),
-            ):
+            )[: 2 if before[0] else 1]:
                 found = _weighed(words, features, less, trust)
                 if found is not None and (best is None or found.score > best.score):
                     best = found
-            before = (sentence, own)
+            # What ended is not gone on with by what follows.
+            before = (sentence, own) if len(sentence) <= BROKEN_LINE and sentence[-1] not in ".!?" else ("", own)
     return best
 
 
@@ -192,14 +198,15 @@ def _readings(text: str) -> Iterator[tuple[str, bool]]:
     yield shown, False
     if read is not None and _disguised(text, read.text):
         yield shown, True
-    if not shown.isascii() and _MIXED.search(shown):
-        yield as_latin(shown), True
+    if not text.isascii() and _MIXED.search(plain := folded(text)):
+        yield as_latin(plain), True
     if tagged := _TAGGED.findall(text):
         yield folded(" ".join("".join(chr(ord(one) - 0xE0000) for one in run) for run in tagged)), True
     if _MANY_INTRA.search(shown) or _SPACED.search(shown):
         yield _unspaced(shown), True
-    if len(_LEET.findall(shown)) >= 3:
-        yield _LEET_WORD.sub(lambda found: found.group().translate(_LEET_LETTERS), shown), True
+    if (words := len(_LEET.findall(shown))) >= 3:
+        pattern = _LEET_ALL if words >= MANY_LEET else _LEET_WORD
+        yield pattern.sub(lambda found: found.group().translate(_LEET_LETTERS), shown), True
     for decoded in _decoded(text):
         yield folded(decoded), True
 

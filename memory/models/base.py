@@ -49,6 +49,11 @@ class OriginFields(models.Model):
         """The trust class: a person's once a person wrote, confirmed or allowed it, else its origin's."""
         return Trust.PERSON.value if getattr(self, "endorsed", False) else str(self.origin)
 
+    @property
+    def trust_words(self) -> str:
+        """The trust class for people."""
+        return f"Trust: {Trust(self.trust).label.lower()}"
+
 
 class ProjectKeyFields(models.Model):
     """What may belong to a project and a task, by the keys of its writer ("" for none); see `project_scope`."""

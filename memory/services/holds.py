@@ -91,7 +91,7 @@ def hold_set(memory: Any) -> None:
         FactChange.objects.create(
             fact=memory,
             action=FactChange.Action.HELD,
-            at=memory.retired_at,
+            at=memory.retired_at or clock.now(),
             before={"active": before["active"]},
             author_kind=BY.kind,
             author_id=BY.id,
@@ -175,6 +175,24 @@ def events_hold(entries: Iterable[LongTermEntry], by: Principal | None) -> list[
             entry.held = True
             held.append((entry, said, found))
     return held
+
+
+def imported_screen(row: Any, by: Principal) -> None:
+    """Hold back a row of an imported agent, where it needs that, and ask about what was held back where it came from.
+
+    Of an event `row` is its long-term entry. The questions themselves do not travel.
+    """
+    if isinstance(row, LongTermEntry):
+        was = row.held
+        for entry, said, found in events_hold([row], None):
+            if not was:
+                entry.save(update_fields=["held"])
+            hold_ask(entry.event.agent, entry.persona, [("event", str(entry.event_id))], said, found)
+    elif row.held:
+        if (why := memory_finding(row)) is not None:
+            hold_ask(row.agent, row.persona, [(type_name(row), str(row.pk))], said_by(row), why)
+    else:
+        memory_screen(row, by)
 
 
 def event_words(event: Event) -> str:

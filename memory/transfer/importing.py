@@ -17,6 +17,7 @@ from memory.models.documents import document_address
 from memory.search.index_writer import index_put
 from memory.search.languages import dictionary_of
 from memory.services.event_ids import event_ids_reserve
+from memory.services.holds import imported_screen
 from memory.subjects.filling import registry_fill
 from memory.subjects.likeness import blocks_offered
 from memory.subjects.spelling import key_of, meaning_of
@@ -82,7 +83,7 @@ def agent_import(
             registry_fill(agent.pk)
             _agreement_check(agent)
             for memory_type in MEMORY_TYPES.values():
-                _index(memory_type, agent)
+                _index(memory_type, agent, by)
             audit_record(by=by, action="agent.import", target=agent, agent=agent, after={"slug": slug, "rows": counts})
     except (IntegrityError, DataError) as error:
         raise Invalid(
@@ -399,10 +400,12 @@ def _agreement_check(agent: Agent) -> None:
             raise Invalid("A loop or an episode holds events of another project or task.", field="file")
 
 
-def _index(memory_type: MemoryType, agent: Agent) -> None:
-    rows = memory_type.indexed_rows().filter(agent=agent).order_by("pk")
+def _index(memory_type: MemoryType, agent: Agent, by: Principal) -> None:
+    """Index what came, but for what reads like an instruction to the agent, which waits for people here too."""
+    rows = memory_type.indexed_rows().filter(agent=agent).select_related("agent").order_by("pk")
     batch = []
     for row in rows.iterator(BATCH):
+        imported_screen(row, by)
         batch.append(entry_of(row))
         if len(batch) >= BATCH:
             index_put(batch)

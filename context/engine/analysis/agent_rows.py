@@ -24,8 +24,8 @@ CENSOR_COLUMNS = (
 )  # fmt: skip
 PROFILE_COLUMNS = ("version", "values", "profile__slug", "profile__base")
 CORE_COLUMNS = (
-    "id", "subject_name", "content", "endorsed", "category", "confidence", "importance", "recorded_at", "project",
-    "task", "kind",
+    "id", "subject_name", "content", "endorsed", "category", "confidence", "importance", "recorded_at", "origin",
+    "project", "task", "kind",
 )  # fmt: skip
 CORE_READ = 100
 """Of core memory, people's word first: enough for nearly every agent."""

@@ -14,6 +14,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from context.engine.analysis.agent_rows import PROFILE_COLUMNS, AgentRows, base_profile_query, profile_query
 from context.models import ContextProfileVersion
 from identity.models import Agent
+from memory.models import ItemType
+from memory.policy import TRUST_ORDER
 from nousweb.lib.constrained_types import OneOf, UnitInterval
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.text import unstorable_reason
@@ -24,6 +26,15 @@ Labels = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=50)], ...
 TOOL_OUTPUT = "tool_output"
 """The layer of what tools answered last."""
 Layers = tuple[Annotated[str, OneOf("long_term", "short_term", TOOL_OUTPUT)], ...]
+ANY_TYPE = "any"
+LeastTrust = Annotated[
+    tuple[
+        Annotated[str, OneOf(*(f"{kind}:{least}" for kind in (ANY_TYPE, *ItemType.values) for least in TRUST_ORDER))],
+        ...,
+    ],
+    Field(max_length=20),
+]
+"""Such as "decision:agent": of decisions only those that are trusted at least as an agent's own words."""
 ItemCount = Annotated[int, Field(ge=0, le=50)]
 Description = Annotated[str, Field(max_length=500)]
 
@@ -34,7 +45,7 @@ class Profile:
 
     `compression_aggressiveness` is the share of a long item that may be left out. `layers` names the raw layers that
     are searched beside the distilled memories, "long_term" and "short_term", and "tool_output", whose latest are shown
-    whatever their words.
+    whatever their words. `least_trust` names, by type of memory or for any, the class below which one is left out.
     """
 
     profile_id: str
@@ -44,6 +55,7 @@ class Profile:
     preferred_kinds: Labels = ()
     excluded_kinds: Labels = ()
     min_importance: UnitInterval = 0.0
+    least_trust: LeastTrust = ()
     allow_compression: bool = True
     compression_aggressiveness: UnitInterval = 0.5
     preserve_head: ItemCount = 2
@@ -52,6 +64,15 @@ class Profile:
     show_conversation: bool = False
     description: Description = ""
     tags: Labels = ()
+
+    def trusts(self, item_type: str, trust: str) -> bool:
+        """Whether memories of this type and trust class may stand in prompts."""
+        place = TRUST_ORDER.index(trust)
+        return all(
+            place <= TRUST_ORDER.index(least)
+            for kind, _, least in (rule.partition(":") for rule in self.least_trust)
+            if kind in (ANY_TYPE, item_type)
+        )
 
 
 NOT_IN_PROMPTS = frozenset({"description", "tags"})

@@ -126,6 +126,7 @@ class ResolvedRequest:
                 "excluded_kinds": list(self.profile.excluded_kinds),
                 "preferred_kinds": list(self.profile.preferred_kinds),
                 "min_importance": self.profile.min_importance,
+                "least_trust": list(self.profile.least_trust),
                 "compression": self.compression,
                 "contested": self.contested.as_json(),
             },

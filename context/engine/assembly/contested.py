@@ -92,7 +92,12 @@ class Contests:
         excluded = resolved.profile.excluded_kinds
         ranked = sorted(facts, key=self._rank, reverse=True)
         self.facts: Mapping[str, ContestedCandidate] = {one.id: one for one in ranked}
-        self.excluded = {one.id for one in ranked if not one.candidate.kinds.isdisjoint(excluded)}
+        self.excluded = {
+            one.id
+            for one in ranked
+            if not one.candidate.kinds.isdisjoint(excluded)
+            or not resolved.profile.trusts(one.candidate.hit.type, one.candidate.hit.trust)
+        }
         core = {one.id for one in ranked if one.is_core_memory} - self.excluded
         core |= {key for key in self.facts if not core.isdisjoint(self.facts[key].partners)}
         # Whoever leads one of them stands above it: the last of all are asked first.

@@ -95,6 +95,12 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, Candidat
     if not candidate.kinds.isdisjoint(resolved.profile.excluded_kinds):
         excluded = ", ".join(sorted(candidate.kinds.intersection(resolved.profile.excluded_kinds)))
         return refuse(VerdictCode.EXCLUDED_KIND, f"The profile leaves out {excluded}.", "Use another profile.")
+    if not resolved.profile.trusts(hit.type, hit.trust):
+        return refuse(
+            VerdictCode.LOW_TRUST,
+            f"Its words are of the trust class “{hit.trust}”, which the profile leaves out of {hit.type}s.",
+            "Let a person confirm it, or use another profile.",
+        )
     if candidate.pinned:
         return None
     if not resolved.limits.get(hit.type, 0):

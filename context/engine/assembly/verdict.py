@@ -17,6 +17,7 @@ class VerdictCode(StrEnum):
     OTHER_PROJECT = "other_project"
     NOT_PLANNED = "not_planned"
     EXCLUDED_KIND = "excluded_kind"
+    LOW_TRUST = "low_trust"
     LOW_IMPORTANCE = "low_importance"
     BELOW_THRESHOLD = "below_threshold"
     DUPLICATE_MESSAGE = "duplicate_message"

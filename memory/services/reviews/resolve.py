@@ -88,8 +88,8 @@ def review_resolve(
     that was learned about another subject: same, both subjects are one thing and are merged; both, it holds of either;
     new_wrong, it is not learned. Of two subjects: same, they are merged; different. Of what
     reads like an instruction: allow, it is in use and trusted as the person's; hold, it stays held back. What a
-    person's resolution leaves standing is people's word from then on. Raises Conflict when it was resolved already or its facts
-    have changed, Invalid for a resolution that this kind of review does not take, NotAllowed.
+    person's resolution leaves standing is people's word from then on. Raises Conflict when it was resolved
+    already or its facts have changed, Invalid for a resolution that this kind of review does not take, NotAllowed.
     """
     by.require(REVIEW, review.agent)
     comment = text_check("comment", comment, MAX_REMARK_CHARACTERS)

@@ -18,6 +18,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "contested": ("warn", "contested"),
     "low_importance": ("neutral", "low importance"),
     "excluded_kind": ("block", "excluded kind"),
+    "low_trust": ("block", "left out: trust"),
     "not_planned": ("neutral", "not planned"),
     "superseded": ("removed", "superseded"),
     "retired": ("removed", "retired"),
@@ -138,6 +139,7 @@ def policy_words(decisions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for label, name in (
         ("Preferred kinds", "preferred_kinds"),
         ("Excluded kinds", "excluded_kinds"),
+        ("Least trust", "least_trust"),
         ("Files", "files"),
         ("Tags", "tags"),
     ):

@@ -28,6 +28,13 @@ SETTINGS: Mapping[str, Setting] = {
             "excluded_kinds", "Excluded kinds", "Memories of these kinds are never included, pinned or not.", "words"
         ),
         Setting("min_importance", "Least importance", "0 to 1. What is less important is left out.", "share"),
+        Setting(
+            "least_trust",
+            "Least trust",
+            "What is trusted less is left out: any:tool, or decision:agent for one type. person, agent, tool, imported,"
+            " web.",
+            "words",
+        ),
         Setting("allow_compression", "Shortening", "Whether long items may be shortened to fit.", "yes"),
         Setting(
             "compression_aggressiveness",
