@@ -7,7 +7,6 @@ people for each text; what they answered holds for the same words again.
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 from identity.models import Agent
@@ -18,6 +17,7 @@ from memory.models import Censor, Event, Fact, FactChange, LongTermEntry, Memory
 from memory.policy import MAX_HELD_ITEMS_PER_REVIEW, MAX_WAITING_HOLDS
 from memory.search.index_writer import index_remove
 from memory.services.reviews.opening import review_open
+from memory.services.reviews.records import review_reopen
 from memory.types import words_of
 from nousweb.lib import clock
 
@@ -82,7 +82,7 @@ def memory_screen(memory: Any, by: Principal) -> bool:
 
 def hold_set(memory: Any) -> None:
     """Take a memory out of prompts, searches and what tokens read, with its record."""
-    before = {"held": False, "active": memory.active, "retired_at": _iso(memory.retired_at)}
+    before = {"held": False, "active": memory.active}
     memory.held = True
     if memory.active:
         memory.active, memory.retired_at = False, _retired_at(memory)
@@ -101,12 +101,8 @@ def hold_set(memory: Any) -> None:
         index_remove(memory.persona, type_name(memory), [str(memory.pk)])
     audit_record(
         by=BY, action="memory.hold", target=memory, agent=memory.agent, before=before,
-        after={"held": True, "active": False, "retired_at": _iso(memory.retired_at)},
+        after={"held": True, "active": False},
     )  # fmt: skip
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None
 
 
 def _retired_at(memory: Any) -> Any:
@@ -126,6 +122,8 @@ def hold_ask(
     named = [list(item) for item in items]
     held = MemoryReview.objects.select_for_update(of=("self",), no_key=True).filter(about=about).first()
     if held is not None:
+        if held.status == Status.EXPIRED:
+            review_reopen(held)
         known = held.details.get("items", [])
         held.details = {**held.details, "items": [*known, *(one for one in named if one not in known)]}
         if len(held.details["items"]) <= MAX_HELD_ITEMS_PER_REVIEW:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from memory.censoring.injection import text_screen
 from memory.models import Trust, WorkingMemory
 from memory.services.holds import finding_of, hold_ask
 
@@ -16,9 +17,14 @@ def part_screen(working: WorkingMemory, part: str, entry: Entry) -> bool:
 
     `part` is "item", "thread" or "task". The row is locked; the caller saves it.
     """
-    before = [str(one["text"]) for one in (*working.items, *working.open_threads) if one["id"] != entry["id"]]
     said = str(entry["text"])
-    for text in (said, " ".join([*before[-NEAR:], said])):
+    _, allowed = finding_of(working.agent, working.persona, said, Trust.AGENT)
+    if allowed:
+        return False
+    before = [str(one["text"]) for one in (*working.items, *working.open_threads)][-NEAR:]
+    # What was allowed alone says nothing of what comes after it.
+    together = [text for text in before if text_screen(text, Trust.AGENT) is None]
+    for text in (said, " ".join([*together, said])):
         found, _ = finding_of(working.agent, working.persona, text, Trust.AGENT)
         if found is not None:
             working.held_entries = [*working.held_entries, {**entry, "part": part}]

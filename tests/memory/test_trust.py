@@ -102,3 +102,23 @@ def test_search_and_verdicts_tell_trust(caller):
     asked = {"session_id": "s", "input": "What is the staging server called?", "explain": True, "dry_run": True}
     verdicts = keep(caller, "/context", **asked)["candidates"]
     assert {one["trust"] for one in verdicts if one["type"] == "fact"} == {"web"}
+
+
+@pytest.mark.parametrize(
+    ("least", "shown"), [(["fact:agent"], False), (["any:tool"], False), (["decision:agent"], True)]
+)
+def test_a_profile_leaves_out_what_is_trusted_less(caller, least, shown):
+    learned(caller, content="The staging server is called Kestrel.", source="https://example.org/wiki")
+    learned(caller, content="The user reads the Kestrel Times.", category="person", source="https://example.org/me")
+    embeddings_make()
+    asked = {
+        "session_id": "s", "input": "What is the staging server called?", "explain": True, "dry_run": True,
+        "profile_override": {"least_trust": least},
+    }  # fmt: skip
+    answer = keep(caller, "/context", **asked)
+    verdicts = {one["text"]: one["verdict"] for one in answer["candidates"]}
+    assert (verdicts["The staging server is called Kestrel."] == "low_trust") is not shown
+    assert ("called Kestrel." in answer["system_prompt"]) is shown
+    assert ("Kestrel Times" in answer["system_prompt"]) is shown
+    wrong = caller.post("/context", {**asked, "profile_override": {"least_trust": ["fact:nobody"]}})
+    assert wrong.status_code == 422

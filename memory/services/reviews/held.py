@@ -92,7 +92,7 @@ def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[s
     row = _row(kind, key)
     if row is None or not row.held:
         return None
-    told = {"held": True, "active": row.active, "retired_at": iso(row.retired_at), "trust": row.trust}
+    told = {"held": True, "active": row.active, "trust": row.trust}
     before = {"origin": row.origin}
     row.held, row.origin = False, Trust.PERSON.value
     # What was replaced meanwhile stays so.
@@ -105,7 +105,7 @@ def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[s
         index_put([entry_of(row)])
     audit_record(
         by=by, action="memory.release", target=row, agent=row.agent, before=told,
-        after={"held": False, "active": row.active, "retired_at": iso(row.retired_at), "trust": row.trust},
+        after={"held": False, "active": row.active, "trust": row.trust},
     )  # fmt: skip
     return before
 
