@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memory', '0032_trust'),
+        ('memory', '0034_pieces_in_one_pass'),
     ]
 
     operations = [
