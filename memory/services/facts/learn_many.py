@@ -160,9 +160,9 @@ class _Batch:
         return self.results
 
     def _learn(self, number: int, fact: Fact) -> None:
-        if (found := memory_finding(fact)) is not None:
+        if (hostile := memory_finding(fact)) is not None:
             self._flush()
-            self.results.append(fact_hold(fact=fact, by=self.by, found=found))
+            self.results.append(fact_hold(fact=fact, by=self.by, found=hostile))
             return
         fact.subject_alias = self.spellings.find(fact.subject)
         was_unknown = fact.subject_alias is None and not is_users(fact.subject)

@@ -69,6 +69,8 @@ def review_title(review: MemoryReview) -> str:
         return f"{review.reasons[0]['old'] if review.reasons else 'A subject'} and {review.subject}"
     if review.kind == Kind.REPEATED:
         return review.proposal
+    if review.kind == Kind.HELD:
+        return f"A text that reads like an instruction to the agent, held back ({review.subject})"
     number = len(review.facts)
     return f"{number} fact{'' if number == 1 else 's'} about {review.subject}"
 
