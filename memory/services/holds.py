@@ -106,7 +106,7 @@ def hold_set(memory: Any) -> None:
 
 
 def _retired_at(memory: Any) -> Any:
-    """A new memory is held back before anybody could have been told it, so it was never in use."""
+    """A new memory is held back before anybody could have read it, so it was never in use."""
     came = memory.recorded_at if isinstance(memory, Fact) else memory.created_at
     return came if memory._state.adding or came == getattr(memory, "updated_at", came) else max(came, clock.now())
 

@@ -68,7 +68,7 @@ def told(caller):
     embeddings_make()
     summaries_heal()
     asked = {
-        "session_id": "s", "input": "What does the page say of the chat history, which steps and decisions?", "fill": True,
+        "session_id": "s", "input": "What does the page say of the chat history, and which steps?", "fill": True,
         "budget": 8_000, "explain": True,
     }  # fmt: skip
     said = []
