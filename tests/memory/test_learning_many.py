@@ -133,7 +133,7 @@ def memory_of(agent):
 def test_many_at_once_are_what_they_are_one_by_one(db, monkeypatch, seed):
     # Of what is equally near the lesser key counts.
     keys = map(UUID, (f"{number:032x}" for number in count(1)))
-    monkeypatch.setattr(Fact._meta.get_field("id"), "default", lambda: next(keys))
+    monkeypatch.setattr(Fact._meta.get_field("id"), "_get_default", lambda: next(keys))
     monkeypatch.setattr("memory.services.facts.learn_many.uuid4", lambda: next(keys))
     dice = random.Random(seed)
     given = inputs(dice, 45)
