@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from identity.policy.permissions import (
+    ALL_AGENTS_PERMISSIONS,
     APPROVING_PERMISSIONS,
     GLOBAL_WRITES,
     PEOPLE_ONLY_PERMISSIONS,
@@ -63,6 +64,23 @@ class Principal:
         return self.kind == "person"
 
     @property
+    def agents(self) -> frozenset[int] | None:
+        """The keys of the agents to which a person's role is limited; None for owners and whoever is not limited."""
+        user: Any = self.user
+        if user is None or user.is_superuser:
+            return None
+        if not hasattr(user, "limited_to"):
+            # As the log-in reads it with the account itself.
+            limit = getattr(user, "agent_limit", None)
+            user.limited_to = None if limit is None else limit.agents
+        return None if user.limited_to is None else frozenset(user.limited_to)
+
+    def require_all_agents(self) -> None:
+        """Raise NotAllowed for a person limited to some agents, where something concerns all of them."""
+        if self.agents is not None:
+            raise NotAllowed("This concerns all agents, and your role is limited to some of them.")
+
+    @property
     def persona(self) -> str:
         """The persona whose memory this principal acts on: a token's own, else the actor."""
         return self.token.persona if self.token else "actor"
@@ -102,6 +120,8 @@ class Principal:
     def may(self, permission: str) -> bool:
         """Whether this principal holds `permission` ("app.codename"). Tokens never hold a right of people."""
         if self.user is not None:
+            if permission in ALL_AGENTS_PERMISSIONS and self.agents is not None:
+                return False
             return bool(self.user.is_active and self.user.has_perm(permission))  # type: ignore[attr-defined]
         if self.token is not None:
             if permission in PEOPLE_ONLY_PERMISSIONS or (self.token.projects and not self._may_in_projects(permission)):
@@ -115,9 +135,11 @@ class Principal:
     def require(self, permission: str, agent: Agent | None = None) -> None:
         """Raise unless this principal holds `permission`, and may act on `agent`.
 
-        NotFound for another agent than a token's own, so that a token learns nothing of other agents;
-        NotAllowed, naming the right that is missing, otherwise.
+        NotFound for another agent than a token's own, or than those to which a person is limited, so that nobody learns
+        of other agents; NotAllowed, naming the right that is missing, otherwise.
         """
+        if agent is not None and self.agents is not None and agent.pk not in self.agents:
+            raise NotFound("No such agent.")
         if agent is not None and self.token is not None and self.token.agent_id != agent.pk:
             raise NotFound("No such agent.")
         if self.may(permission):

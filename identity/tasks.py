@@ -5,6 +5,7 @@ from identity.services.change_feed import changes_purge
 from identity.services.notifications import notifications_purge
 from identity.services.oauth_clients import unconnected_clients_purge
 from identity.services.oauth_grants import oauth_purge
+from identity.services.people import sessions_purge
 from identity.services.proposals import proposals_expire
 from identity.services.webhook_delivery import deliveries_purge
 
@@ -17,6 +18,11 @@ def expire_proposals() -> int:
 def purge_oauth() -> int:
     """Delete codes, refresh tokens and clients of OAuth that are of no use any more; returns how many."""
     return oauth_purge() + unconnected_clients_purge()
+
+
+def purge_sessions() -> int:
+    """Delete sessions of people that have ended; returns how many rows."""
+    return sessions_purge()
 
 
 def purge_changes() -> int:

@@ -18,6 +18,7 @@ from nousweb.lib.env import (
     one_of,
     read,
     shown_text,
+    text_pairs,
     trace_url,
     whole,
     words,
@@ -52,6 +53,15 @@ try:
     LOGIN_FAILURES = read("NOUS_LOGIN_FAILURES", whole(1, 1000), 5)
     LOGIN_ADDRESS_FAILURES = read("NOUS_LOGIN_ADDRESS_FAILURES", whole(1, 100_000), 50)
     LOGIN_LOCK_MINUTES = read("NOUS_LOGIN_LOCK_MINUTES", whole(1, 24 * 60), 15)
+    OIDC_ISSUER = read("NOUS_OIDC_ISSUER", http_url, "")
+    OIDC_CLIENT_ID = read("NOUS_OIDC_CLIENT_ID", str, "")
+    OIDC_CLIENT_SECRET = read("NOUS_OIDC_CLIENT_SECRET", str, "")
+    OIDC_NAME = read("NOUS_OIDC_NAME", str, "single sign-on")
+    OIDC_SCOPES = read("NOUS_OIDC_SCOPES", words, ["openid", "profile", "email"])
+    OIDC_GROUPS_CLAIM = read("NOUS_OIDC_GROUPS_CLAIM", str, "groups")
+    OIDC_ROLES: dict[str, str] = read("NOUS_OIDC_ROLES", text_pairs, {})
+    OIDC_SESSION_HOURS = read("NOUS_OIDC_SESSION_HOURS", whole(1, 24 * 14), 12)
+    PASSWORD_LOGIN = read("NOUS_PASSWORD_LOGIN", flag, True)
     DISK_FREE_MB = read("NOUS_DISK_FREE_MB", whole(0, 10**9), 200)
     METRICS_TOKEN = read("NOUS_METRICS_TOKEN", str, "")
     TRACE_URL = read("NOUS_TRACE_URL", trace_url, "")
@@ -109,6 +119,14 @@ if EMAIL_URL and not PUBLIC_URL:
 if EMAIL_URL:
     globals().update(environ.Env.email_url_config(EMAIL_URL))
 EMAIL_TIMEOUT = 10
+if OIDC_ISSUER and not (OIDC_CLIENT_ID and OIDC_ROLES):
+    raise ImproperlyConfigured("NOUS_OIDC_ISSUER: needs NOUS_OIDC_CLIENT_ID and NOUS_OIDC_ROLES beside it")
+if not set(OIDC_ROLES.values()) <= {"Viewer", "Reviewer", "Administrator", "Owner"}:
+    raise ImproperlyConfigured("NOUS_OIDC_ROLES: the roles are Viewer, Reviewer, Administrator and Owner")
+if OIDC_ISSUER.startswith("http://") and PRODUCTION:
+    raise ImproperlyConfigured("NOUS_OIDC_ISSUER: must be an https:// address when NOUS_PRODUCTION is on")
+if not PASSWORD_LOGIN and not OIDC_ISSUER:
+    raise ImproperlyConfigured("NOUS_PASSWORD_LOGIN: can be off only when NOUS_OIDC_ISSUER is set")
 if PRODUCTION and DEBUG:
     raise ImproperlyConfigured("NOUS_DEBUG: must be off when NOUS_PRODUCTION is on")
 
@@ -137,6 +155,10 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.postgres",
     "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "django_filters",
     "axes",
     "django_htmx",
@@ -158,12 +180,15 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "nousweb.access.second_step.SecondStepMiddleware",
     "nousweb.middleware.ConsoleLoginMiddleware",
     "nousweb.middleware.PrincipalMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "nousweb.middleware.DomainErrorMiddleware",
+    "nousweb.middleware.FreshCodeMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -176,6 +201,8 @@ WSGI_APPLICATION = "nousweb.wsgi.application"
 APPEND_SLASH = True
 HOME_URL = "/"
 LOGIN_URL = "/login/"
+SECOND_FACTOR_URL = "/account/second-factor/"
+CONFIRM_URL = "/account/confirm/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 
@@ -220,7 +247,7 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = True
 
-AUTHENTICATION_BACKENDS = ["nousweb.access.login_throttling.LoginLock", "django.contrib.auth.backends.ModelBackend"]
+AUTHENTICATION_BACKENDS = ["nousweb.access.login_throttling.LoginLock", "nousweb.access.person_backend.PersonBackend"]
 AXES_HANDLER = "nousweb.access.login_throttling.LoginGuard"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
 AXES_FAILURE_LIMIT = LOGIN_FAILURES
@@ -235,6 +262,11 @@ AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "csrfmiddlewaretoken"]
+
+# Of this package only the protocol is used: nousweb/access/provider_login.py decides who comes in, and with which role.
+SOCIALACCOUNT_ADAPTER = "nousweb.access.provider_login.ProviderAdapter"
+SOCIALACCOUNT_LOGIN_ON_GET = True
+ACCOUNT_EMAIL_VERIFICATION = "none"
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},

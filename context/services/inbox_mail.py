@@ -18,10 +18,9 @@ from django.utils import timezone
 
 from identity.models import ChangeProposal, ItemAssignment, MailPreference, Notification, SecondOpinion
 from identity.policy.inbox import HIGH_RISK_TOLD_FOR_HOURS, ITEM_PAGES, VIEW_RIGHTS
-from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.selectors import waiting_reviews
+from memory.selectors import visible_reviews
 from nousweb.lib import clock
 
 logger = structlog.get_logger(__name__)
@@ -107,7 +106,7 @@ def _digest_lines(person: User) -> list[str]:
     if reader.may(VIEW_RIGHTS["changeproposal"]):
         waiting += ChangeProposal.objects.seen_by(reader).waiting().count()
     if reader.may(VIEW_RIGHTS["memoryreview"]):
-        waiting += waiting_reviews(reader.may(VIEW_SUBCONSCIOUS)).count()
+        waiting += visible_reviews(reader).pending().count()
     parts = (
         (waiting, "waits in the inbox", "wait in the inbox"),
         (ItemAssignment.objects.filter(person=person).count(), "is assigned to you", "are assigned to you"),

@@ -1,5 +1,6 @@
 """Agents, who they are over time, who asked for it, who agreed, and what was done by whom."""
 
+from identity.models.agent_limits import AgentLimit
 from identity.models.agents import SLUG_PATTERN, Agent, AgentKind, AgentQuerySet, Persona, validate_slug
 from identity.models.audit import AuditEvent, AuditEventQuerySet
 from identity.models.author import AuthorFields
@@ -17,6 +18,7 @@ from identity.models.inbox import (
 from identity.models.oauth import OAuthClient, OAuthCode, OAuthRefreshToken
 from identity.models.people import Invitation, InvitationQuerySet, SignIn
 from identity.models.proposals import ChangeProposal, ChangeProposalQuerySet
+from identity.models.second_factors import RecoveryCode, SecondFactor, SecondFactorRequirement
 from identity.models.tokens import ApiToken, ApiTokenQuerySet
 from identity.models.versions import IdentityVersion, IdentityVersionQuerySet
 from identity.models.webhooks import Webhook, WebhookDelivery
@@ -25,6 +27,7 @@ __all__ = [
     "SLUG_PATTERN",
     "Agent",
     "AgentKind",
+    "AgentLimit",
     "AgentQuerySet",
     "ApiToken",
     "ApiTokenQuerySet",
@@ -49,7 +52,10 @@ __all__ = [
     "OAuthCode",
     "OAuthRefreshToken",
     "Persona",
+    "RecoveryCode",
     "SavedFilter",
+    "SecondFactor",
+    "SecondFactorRequirement",
     "SecondOpinion",
     "SignIn",
     "Webhook",

@@ -7,7 +7,7 @@ from identity.models.agents import Agent, Persona
 from identity.models.author import AuthorFields
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder
+from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
 
 
 class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
@@ -15,8 +15,10 @@ class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
         return self.filter(object_type=type_name, object_id=str(object_id))
 
     def seen_by(self, by: PermissionHolder) -> "AuditEventQuerySet":
-        """The records that `by` may know of: those about the subconscious are for holders of its right."""
-        return self if by.may(VIEW_SUBCONSCIOUS) else self.exclude(persona=Persona.SUBCONSCIOUS)
+        """The records that `by` may know of: those about the subconscious are for holders of its right, and those about
+        no agent for who sees all agents, since they name some."""
+        seen: AuditEventQuerySet = of_seen_agents(self, by)  # type: ignore[assignment]
+        return seen if by.may(VIEW_SUBCONSCIOUS) else seen.exclude(persona=Persona.SUBCONSCIOUS)
 
 
 class AuditEvent(AuthorFields):

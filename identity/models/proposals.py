@@ -13,13 +13,14 @@ from identity.models.versions import IdentityVersion
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.sections import SECTION_POLICY, Risk, Section, SectionPolicy
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder
+from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
 
 
 class ChangeProposalQuerySet(models.QuerySet["ChangeProposal"]):
     def seen_by(self, by: PermissionHolder) -> "ChangeProposalQuerySet":
         """What `by`, a person, may know of: proposals of the subconscious are for holders of its right."""
-        return self if by.may(VIEW_SUBCONSCIOUS) else self.exclude(persona=Persona.SUBCONSCIOUS)
+        seen: ChangeProposalQuerySet = of_seen_agents(self, by)  # type: ignore[assignment]
+        return seen if by.may(VIEW_SUBCONSCIOUS) else seen.exclude(persona=Persona.SUBCONSCIOUS)
 
     def pending(self) -> "ChangeProposalQuerySet":
         return self.filter(status=ChangeProposal.Status.PENDING)

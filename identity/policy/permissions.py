@@ -90,6 +90,11 @@ PROJECT_TOKEN_PERMISSIONS = frozenset(
 """All that a token limited to projects can hold, whatever its scopes say: what is read and written with the keys of
 projects, or holds everywhere. What tells of all projects together is not among it."""
 
+ALL_AGENTS_PERMISSIONS = frozenset(
+    {"identity.add_agent", "context.add_contextprofile", "context.change_contextprofile"}
+)
+"""Rights over what concerns every agent: whoever is limited to some agents does not hold them, whatever their role."""
+
 GLOBAL_WRITES = frozenset({"identity.propose_changeproposal", "memory.add_censor"})
 """What such a token can hold besides where it may write global memory: it makes what holds everywhere."""
 

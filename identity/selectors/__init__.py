@@ -16,9 +16,9 @@ from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.token_estimate import estimate_tokens
 
 
-def agent_get(slug: str) -> Agent:
-    """The agent called `slug`. Raises NotFound."""
-    agent = Agent.objects.filter(slug=slug).first()
+def agent_get(slug: str, by: Principal) -> Agent:
+    """The agent called `slug`. Raises NotFound, also for one that `by` may not know of."""
+    agent = Agent.objects.seen_by(by).filter(slug=slug).first()
     if agent is None:
         raise NotFound(f"There is no agent {slug[:60]!r}.")
     return agent
@@ -32,7 +32,7 @@ def agent_for(principal: Principal, slug: str) -> Agent:
         return principal.token.agent
     if not slug:
         raise Invalid("Name the agent: ?agent=…", field="agent")
-    return agent_get(slug)
+    return agent_get(slug, principal)
 
 
 def agent_as_of(agent: Agent, moment: datetime) -> Agent:
@@ -203,8 +203,10 @@ class AgentRow:
 
 def agents_overview(by: Principal, search: str = "") -> QuerySet[Agent]:
     """Agents whose name or slug holds `search`, each with `waiting` and its current versions in `current_versions`."""
-    agents = Agent.objects.with_waiting(by).prefetch_related(
-        Prefetch("identity_versions", IdentityVersion.objects.current(), to_attr="current_versions")
+    agents = (
+        Agent.objects.seen_by(by)
+        .with_waiting(by)
+        .prefetch_related(Prefetch("identity_versions", IdentityVersion.objects.current(), to_attr="current_versions"))
     )
     if search:
         agents = agents.filter(Q(name__icontains=search) | Q(slug__icontains=search))

@@ -13,9 +13,9 @@ from identity.policy.sections import Risk, Section
 from identity.principal import Principal
 
 
-def agent_choices() -> list[tuple[str, str]]:
-    """Agents to choose from; a select with more of them helps nobody."""
-    return list(Agent.objects.values_list("slug", "name")[:500])
+def agent_choices(by: Principal) -> list[tuple[str, str]]:
+    """Agents that `by` may choose from; a select with more of them helps nobody."""
+    return list(Agent.objects.seen_by(by).values_list("slug", "name")[:500])
 
 
 def audit_actions(by: Principal) -> list[str]:
@@ -23,6 +23,8 @@ def audit_actions(by: Principal) -> list[str]:
     the trail is."""
     table = connection.ops.quote_name(AuditEvent._meta.db_table)
     seen = "true" if by.may(VIEW_SUBCONSCIOUS) else f"persona <> '{Persona.SUBCONSCIOUS.value}'"
+    if by.agents is not None:
+        seen += f" AND agent_id = ANY('{{{','.join(str(int(key)) for key in by.agents)}}}'::bigint[])"
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
@@ -53,10 +55,10 @@ class QueueForm(forms.Form):
     sort = forms.ChoiceField(choices=list(SORTS.items()), required=False, label="Order")
     status = forms.ChoiceField(choices=list(STATUSES.items()), required=False)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, by: Principal, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # A list, because a callable is called each time that the field is drawn.
-        self.fields["agent"] = forms.ChoiceField(choices=[("", "Any agent"), *agent_choices()], required=False)
+        self.fields["agent"] = forms.ChoiceField(choices=[("", "Any agent"), *agent_choices(by)], required=False)
 
 
 class InboxForm(forms.Form):
@@ -67,9 +69,9 @@ class InboxForm(forms.Form):
     sort = forms.ChoiceField(choices=list(SORTS.items()), required=False, label="Order")
     view = forms.CharField(widget=forms.HiddenInput, required=False)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, by: Principal, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["agent"] = forms.ChoiceField(choices=[("", "Any agent"), *agent_choices()], required=False)
+        self.fields["agent"] = forms.ChoiceField(choices=[("", "Any agent"), *agent_choices(by)], required=False)
 
 
 class DateInput(forms.DateInput):
@@ -79,9 +81,7 @@ class DateInput(forms.DateInput):
 class AuditFilter(django_filters.FilterSet):
     """Who did what, when, to what."""
 
-    agent = django_filters.ChoiceFilter(
-        field_name="agent_slug", choices=agent_choices, empty_label="Any agent", label="Agent"
-    )
+    agent = django_filters.ChoiceFilter(field_name="agent_slug", choices=[], empty_label="Any agent", label="Agent")
     action = django_filters.ChoiceFilter(choices=[], empty_label="Any action")
     kind = django_filters.ChoiceFilter(
         field_name="author_kind", choices=AuthorFields.Kind.choices, empty_label="Anybody", label="By"
@@ -105,6 +105,7 @@ class AuditFilter(django_filters.FilterSet):
 
     def __init__(self, *args: Any, by: Principal, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.filters["agent"].extra["choices"] = agent_choices(by)
         self.filters["action"].extra["choices"] = [(name, name) for name in audit_actions(by)]
 
     def filter_channel(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import models
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from identity.models import Agent, ItemAssignment, ItemComment, ItemSnooze, Notification, Persona, SecondOpinion
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
@@ -55,11 +55,12 @@ class InboxItem:
         return {"item_id": self.id, "item_type": self.type, "agent": self.agent, "persona": self.persona}
 
     def people(self, rights: dict[str, str] = VIEW_RIGHTS) -> QuerySet[User]:
-        """Everybody with an active account who holds its right among `rights`, and may know of its persona."""
+        """Everybody active who holds its right among `rights`, and may know of its agent and persona."""
         people = User.objects.with_perm(rights[self.type], backend=BACKEND).filter(is_active=True)
         if self.persona == Persona.SUBCONSCIOUS:
             people = people.filter(pk__in=User.objects.with_perm(VIEW_SUBCONSCIOUS, backend=BACKEND).values("pk"))
-        return people.order_by("username")
+        unlimited = Q(agent_limit__isnull=True) | Q(is_superuser=True)
+        return people.filter(unlimited | Q(agent_limit__agents__contains=[self.agent.pk])).order_by("username")
 
 
 def reviewers(by: Principal) -> QuerySet[User]:

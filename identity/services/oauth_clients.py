@@ -61,6 +61,14 @@ def oauth_client_register(*, name: str, redirect_uris: Sequence[str], address: s
         created_by=address,
     )
     log.info("oauth.client_registered", client_id=client.client_id, address=address)
+    audit_record(
+        by=Principal.of_system("self-registration", channel="api"),
+        action="oauth_client.register",
+        target=client,
+        agent=None,
+        after={"redirect_uris": uris, "address": address},
+        message="Nobody has vouched for it. It can do nothing until a person connects it.",
+    )
     return client
 
 

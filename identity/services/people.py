@@ -5,8 +5,10 @@ could be two people where four eyes are asked for. Changes of an account are rec
 """
 
 import secrets
+from collections.abc import Collection
 from datetime import timedelta
 
+from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
@@ -15,7 +17,7 @@ from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 from django.db.models import QuerySet
 
-from identity.models import Invitation, SignIn
+from identity.models import Agent, AgentLimit, Invitation, SignIn
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.tokens import secret_digest
@@ -50,6 +52,8 @@ def invitation_create(*, role: str, note: str = "", days: int = 7, by: Principal
     """
     owner_check(by)
     _role_check(role)
+    if not settings.PASSWORD_LOGIN and role != Invitation.OWNER:
+        raise Invalid("Passwords let in owners alone here; the others come in by their groups.", field="role")
     note = visible_text_check("note", note, MAX_NOTE_CHARACTERS)
     whole_check("days", days, 1, MAX_INVITATION_DAYS)
     secret = secrets.token_urlsafe(SECRET_BYTES)
@@ -99,7 +103,7 @@ def invitation_accept(*, secret: str, username: str, password: str) -> User:
     invitation = Invitation.objects.select_for_update().filter(pk=invitation_find(secret).pk).open().first()
     if invitation is None:
         raise NotFound("Somebody else has just used this invitation.")
-    person = User(username=_username_check(username))
+    person = User(username=username_check(username))
     _password_set(person, password)
     person.is_superuser = invitation.role == Invitation.OWNER
     person.save()
@@ -132,7 +136,11 @@ def person_role_set(*, person: User, role: str, by: Principal) -> User:
     """Give a person this role instead of what they had. Raises Conflict for oneself and the last owner."""
     owner_check(by)
     _role_check(role)
-    person = _locked(person, by, keeps_owner=role == Invitation.OWNER)
+    return role_give(_locked(person, by, keeps_owner=role == Invitation.OWNER), role)
+
+
+def role_give(person: User, role: str) -> User:
+    """Let this role be the one that a person has; for services that have checked whether it may be."""
     owner = role == Invitation.OWNER
     if person.is_superuser != owner:
         person.is_superuser = owner
@@ -143,6 +151,33 @@ def person_role_set(*, person: User, role: str, by: Principal) -> User:
         person.groups.remove(*(held - wanted))
         person.groups.add(*(wanted - held))
     return person
+
+
+@transaction.atomic
+def person_agents_set(*, person: User, agents: Collection[Agent] | None, by: Principal) -> User:
+    """Limit a person's role to these agents; None for all there are and will be. Owners are limited to none.
+
+    What they may not see does not exist for them. Raises Conflict for oneself and for owners, NotAllowed.
+    """
+    owner_check(by)
+    person = _locked(person, by, keeps_owner=True)
+    if person.is_superuser and agents is not None:
+        raise Conflict("Owners see all agents.")
+    held = AgentLimit.objects.filter(person=person).first()
+    before = None if held is None else _slugs(held.agents)
+    if agents is None:
+        AgentLimit.objects.filter(person=person).delete()
+    else:
+        AgentLimit.objects.update_or_create(person=person, defaults={"agents": sorted(agent.pk for agent in agents)})
+    after = None if agents is None else sorted(agent.slug for agent in agents)
+    if before != after:
+        states = [{"agents": "all" if slugs is None else slugs} for slugs in (before, after)]
+        audit_record(by=by, action="user.agents", target=person, agent=None, before=states[0], after=states[1])
+    return person
+
+
+def _slugs(keys: Collection[int]) -> list[str]:
+    return sorted(Agent.objects.filter(pk__in=keys).values_list("slug", flat=True))
 
 
 @transaction.atomic
@@ -193,6 +228,14 @@ def sessions_of(person: User) -> QuerySet[SignIn]:
 
 
 @transaction.atomic
+def sessions_purge() -> int:
+    """Delete sessions whose time is over, and what was noted of sessions that are gone; returns how many rows."""
+    ended = Session.objects.filter(expire_date__lte=clock.now()).delete()[0]
+    held = Session.objects.values("session_key")
+    return ended + SignIn.objects.exclude(session_key__in=held).delete()[0]
+
+
+@transaction.atomic
 def sessions_end(*, person: User, by: Principal, kept: str = "") -> int:
     """End a person's sessions but the one with the key `kept`; returns how many.
 
@@ -221,18 +264,24 @@ def _sessions_delete(person: User, *, kept: str = "") -> int:
     return ended
 
 
+def is_last_owner(person: User) -> bool:
+    """Whether nobody else is left who manages people; it locks the owners until the transaction ends."""
+    owners = User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk")
+    return [owner.pk for owner in owners] == [person.pk]
+
+
 def _locked(person: User, by: Principal, *, keeps_owner: bool) -> User:
     """The account, locked with all owners. Raises Conflict where nobody would be left who manages people."""
-    owners = list(User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk"))
+    last = is_last_owner(person)
     person = User.objects.select_for_update().get(pk=person.pk)
     if by.user is not None and by.user.pk == person.pk:
         raise Conflict("Ask another owner to change your own account, so that nobody locks themselves out.")
-    if not keeps_owner and [owner.pk for owner in owners] == [person.pk]:
+    if not keeps_owner and last:
         raise Conflict(f"{person.username} is the last owner; make another one first.")
     return person
 
 
-def _username_check(username: str) -> str:
+def username_check(username: str) -> str:
     """A new account's name: records carry it, so nobody may take one that looks like another person's."""
     username = text_check("username", username, MAX_NAME_CHARACTERS, required=True)
     try:

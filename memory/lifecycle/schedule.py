@@ -87,12 +87,14 @@ def schedule_resume(*, schedule: Schedule, by: Principal) -> Schedule:
 def schedule_run(*, schedule: Schedule, by: Principal) -> None:
     """Run what a schedule runs now, once, beside its own times."""
     by.require(CHANGE)
+    by.require_all_agents()
     message_send(schedule.func)
     audit_record(by=by, action="schedule.run", target=schedule, agent=None, label=schedule.name)
 
 
 def _repeat(schedule: Schedule, by: Principal, repeats: int, action: str, state: str) -> Schedule:
     by.require(CHANGE)
+    by.require_all_agents()
     schedule = Schedule.objects.select_for_update().get(pk=schedule.pk)
     if (schedule.repeats == PAUSED) == (repeats == PAUSED):
         raise Conflict(f"This schedule is {state} already.")

@@ -7,11 +7,14 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.principal import Principal
 from memory.models import Fact, MemoryReview, Subject
 from memory.models.project_scope import GLOBAL
 from memory.models.reviews import MemoryReviewQuerySet
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
+from nousweb.lib.permission_holder import of_seen_agents
 
 PROFILE_SEED_LIMIT = 50
 
@@ -59,15 +62,10 @@ def fact_chain(memory: PersonaMemory, fact: Fact) -> list[Fact]:
     return list(memory.facts.filter(pk__in=[fact.pk, *others]).order_by("recorded_at", "id"))
 
 
-def review_visible(both_personas: bool) -> MemoryReviewQuerySet:
-    """The reviews of memories of the actors alone or of both personas."""
-    reviews = MemoryReview.objects.all()
-    return reviews if both_personas else reviews.filter(persona=Persona.ACTOR)
-
-
-def waiting_reviews(both_personas: bool) -> MemoryReviewQuerySet:
-    """The reviews of memories that wait, of the actors alone or of both personas."""
-    return review_visible(both_personas).pending()
+def visible_reviews(by: Principal) -> MemoryReviewQuerySet:
+    """The reviews of memories that `by`, a person, may know of."""
+    reviews: MemoryReviewQuerySet = of_seen_agents(MemoryReview.objects.all(), by)  # type: ignore[assignment]
+    return reviews if by.may(VIEW_SUBCONSCIOUS) else reviews.filter(persona=Persona.ACTOR)
 
 
 def subjects_shown(memory: PersonaMemory, *, merged: bool = False) -> QuerySet[Subject]:

@@ -1,5 +1,6 @@
 """Typed reading of environment variables, where a bad value names its variable."""
 
+import json
 import os
 from collections.abc import Callable
 from typing import TypeVar
@@ -93,6 +94,17 @@ def mail_url(raw: str) -> str:
     if not raw.startswith(("smtp://", "smtp+tls://", "smtp+ssl://", "consolemail://")):
         raise ValueError("expected an address that starts with smtp://, smtp+tls:// or smtp+ssl://")
     return raw
+
+
+def text_pairs(raw: str) -> dict[str, str]:
+    """Parse a JSON object whose values are texts."""
+    try:
+        found = json.loads(raw)
+    except ValueError:
+        raise ValueError('expected a JSON object such as {"a group": "Viewer"}') from None
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise ValueError('expected a JSON object such as {"a group": "Viewer"}')
+    return found
 
 
 def broker(raw: str) -> str:

@@ -5,14 +5,18 @@ import time
 import uuid
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 import structlog
+from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect, render
 from django.utils.functional import SimpleLazyObject
 
+from identity.policy.second_factors import FRESH_PAGES
 from identity.principal import Principal, acting
+from nousweb.access.second_step import is_fresh
 from nousweb.database.outages import outage_of, outage_page
 from nousweb.lib.errors import DomainError, Unavailable
 from nousweb.lib.page_addresses import page_above, page_sending
@@ -92,11 +96,35 @@ class ConsoleLoginMiddleware:
             return self.get_response(request)
         # After the login comes the page with the form, which is not the address that the form goes to.
         safe = request.method in ("GET", "HEAD") and not request.headers.get("HX-Request")
-        login = redirect_to_login(request.get_full_path() if safe else page_sending(request))
+        wanted = request.get_full_path() if safe else page_sending(request)
+        login: HttpResponse = redirect_to_login(wanted)
+        if request.setup_due:  # type: ignore[attr-defined]
+            login = redirect(settings.SECOND_FACTOR_URL)
         if request.headers.get("HX-Request"):
             # A fragment must not be replaced by a login form.
             return HttpResponse(status=401, headers={"HX-Redirect": login["Location"]})
         return login
+
+
+class FreshCodeMiddleware:
+    """What cannot be undone asks whoever has a second factor for a code of the last minutes; the form stays typed."""
+
+    def __init__(self, get_response: Handler) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, *view: object) -> HttpResponse | None:
+        match = request.resolver_match
+        if request.method != "POST" or match is None or match.url_name not in FRESH_PAGES:
+            return None
+        if not request.user.is_authenticated or is_fresh(request):
+            return None
+        address = f"{settings.CONFIRM_URL}?{urlencode({'next': page_sending(request)})}"
+        if request.headers.get("HX-Request"):
+            return HttpResponse(status=401, headers={"HX-Redirect": address})
+        return redirect(address)
 
 
 class PrincipalMiddleware:

@@ -17,6 +17,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {
     "Count the tokens of prompts exactly": ("context.tasks.count_tokens", 1),
     "Tell people of what concerns them": ("context.tasks.notify_people", 1),
     "Delete changes past their retention": ("identity.tasks.purge_changes", 60),
+    "Delete sessions of people that have ended": ("identity.tasks.purge_sessions", 24 * 60),
     "Delete what is left of connections by OAuth": ("identity.tasks.purge_oauth", 60),
     "Delete context runs past their retention": ("context.tasks.purge_context_runs", 24 * 60),
 }

@@ -14,6 +14,10 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], str]] = {
         "make a token and print it: nous token create ada --persona actor",
     ),
     ("user", "create"): (("createsuperuser",), "make a person who may do everything"),
+    ("second-factor", "reset"): (
+        ("resetsecondfactor",),
+        "reset the second factor of a person who lost it",
+    ),
     ("import",): (("importagent",), "import an agent from a file that export wrote"),
     ("import", "memory"): (("importmemory",), "import from mem0, LangGraph, Letta, ChatGPT or Claude"),
     ("import", "conversation"): (("importconversation",), "import a conversation into an agent's log"),

@@ -5,6 +5,7 @@ whom it is for.
 """
 
 import functools
+import re
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -20,7 +21,7 @@ from context.expectations.services import expectation_create, request_of
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from identity.services.oauth_clients import oauth_client_register
-from identity.services.people import invitation_create
+from identity.services.people import invitation_create, person_agents_set
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
 from identity.services.webhooks import webhook_create
 from memory.jobs.queue import job_queue
@@ -34,7 +35,7 @@ from memory.services.procedures import procedure_create
 from memory.services.working import working_item_add, working_thread_open
 from memory.transfer.runs import run_create
 from nousweb.api import api as the_api
-from tests.http import ApiClient, signed_in
+from tests.http import ApiClient, markup, signed_in
 
 # Statuses by caller: nobody, Alice (viewer), Bob (reviewer), Charlie (administrator), Ada's token, Ada's token with
 # every scope, Bruno's token, a revoked and an expired one of Ada's. All of them ask about Ada.
@@ -203,20 +204,34 @@ POST   oauth_token           in    in    in    in    in    in    in    in    in
 POST   oauth_revoke          in    in    in    in    in    in    in    in    in
 GET    login                 in    in    in    in    in    in    in    in    in
 POST   login                 no    in    in    in    no    no    no    no    no
+GET    openid_connect_login  in    in    in    in    in    in    in    in    in
+GET    openid_connect_callback in  in    in    in    in    in    in    in    in
+GET    login_code            in    in    in    in    in    in    in    in    in
+POST   login_code            no    in    in    in    no    no    no    no    no
 POST   logout                login in    in    in    login login login login login
 GET    people                login no    no    no    login login login login login
 POST   people                login no    no    no    login login login login login
 GET    person                login no    no    no    login login login login login
 POST   person                login no    no    no    login login login login login
+POST   person_agents         login no    no    no    login login login login login
 POST   person_deactivate     login no    no    no    login login login login login
 POST   person_reactivate     login no    no    no    login login login login login
 POST   person_sign_out       login no    no    no    login login login login login
+POST   person_second_factor_reset login no no  no    login login login login login
+POST   second_factor_requirements login no no  no    login login login login login
 POST   invitation_revoke     login no    no    no    login login login login login
 GET    invitation            in    in    in    in    in    in    in    in    in
 POST   invitation            no    in    in    in    no    no    no    no    no
 GET    account               login in    in    in    login login login login login
 POST   account               login in    in    in    login login login login login
 POST   account_sessions_end  login in    in    in    login login login login login
+POST   account_provider      login in    in    in    login login login login login
+GET    account_confirm       login in    in    in    login login login login login
+POST   account_confirm       login in    in    in    login login login login login
+GET    second_factor         login in    in    in    login login login login login
+POST   second_factor         login in    in    in    login login login login login
+POST   second_factor_remove  login in    in    in    login login login login login
+POST   recovery_codes_renew  login in    in    in    login login login login login
 GET    api_reference         in    in    in    in    in    in    in    in    in
 GET    api_operation         in    in    in    in    in    in    in    in    in
 GET    inbox                 login in    in    in    login login login login login
@@ -530,7 +545,10 @@ class World:
             "invitation": {"secret": self.people["secret"]}, "invitation_revoke": {"pk": uuid4()},
             **{
                 name: {"pk": self.people["person"]}
-                for name in ("person", "person_deactivate", "person_reactivate", "person_sign_out")
+                for name in (
+                    "person", "person_agents", "person_deactivate", "person_reactivate", "person_sign_out",
+                    "person_second_factor_reset",
+                )
             },
             "agent_event": {"pk": self.event}, "agent_loop": {"loop_id": "loop-1"},
         }.get(name, {})  # fmt: skip
@@ -629,6 +647,52 @@ def test_access_to_each_page(world, method):
             continue
         seen.append([method, name, *outcomes])
     assert table_of(seen) == table_of(row for row in rows_in(PAGES) if row[0] == method)
+
+
+def test_agents_that_a_person_may_not_see_do_not_exist_for_them(world, bruno):
+    """Charlie, limited to Bruno, at every address of Ada's and on every page that lists what several agents have."""
+    charlie, owner = world.request.getfixturevalue("charlie"), User.objects.get(username="root")
+    person_agents_set(person=charlie, agents=[bruno], by=Principal.of_user(owner))
+    refused = {f"{row[0]} {row[1]}": row[5] == "403" for row in rows_in(API)}
+    answered = []
+    for endpoint in endpoints():
+        method, template = endpoint.split()
+        client = ApiClient({"X-CSRFToken": ""}, world.person("charlie"))
+        query = {"agent": "ada"} | QUERIES.get(template, {})
+        answer = client.request(method, world.path(template), body=BODIES.get(endpoint, {}), query=query)
+        if answer.status_code != 404 and not (refused[endpoint] and answer.status_code == 403):
+            answered.append((endpoint, answer.status_code))
+    assert answered == []
+    named, shown = [], 0
+    for name in sorted(set(pages())):
+        url = world.url(name)
+        for method in ("GET", "POST"):
+            client = world.person("charlie")
+            headers = {"X-CSRFToken": client.cookies["csrftoken"].value}
+            with transaction.atomic():
+                send = client.post if method == "POST" else client.get
+                answer = send(url, FORMS.get(name, {}) if method == "POST" else None, headers=headers)
+                transaction.set_rollback(True)
+            if "/ada/" in url:
+                named += [(method, name, answer.status_code)] if answer.status_code not in (403, 404, 405) else []
+            elif not name.startswith(("api_", "metrics")) and answer.status_code == 200:
+                # The documentation of the API calls its example Ada.
+                shown += 1
+                named += [(method, name)] if re.search(r"\bada\b|/ada/", markup(answer), re.IGNORECASE) else []
+    assert named == []
+    assert shown > 15
+    client = world.person("charlie")
+    assert 'class="count"' not in markup(client.get("/")), "what waits for Ada is not counted"
+    assert "Bruno" in markup(client.get("/agents/"))
+    for address in (f"/search/?q={world.fact.pk}", "/search/?q=Tim", "/search/?q=ada", f"/review/{world.pending.pk}/"):
+        assert not re.search("Ada|/ada/|pilot", markup(client.get(address))), address
+    person_agents_set(person=charlie, agents=[], by=Principal.of_user(owner))
+    assert client.get("/").status_code == 200
+    assert "Bruno" not in markup(client.get("/agents/")) + markup(client.get("/"))
+    person_agents_set(person=charlie, agents=None, by=Principal.of_user(owner))
+    assert client.get("/agents/ada/identity/").status_code == 200
+    trail = AuditEvent.objects.filter(action="user.agents").order_by("pk")
+    assert [one.after["agents"] for one in trail] == [["bruno"], [], "all"]
 
 
 def test_admin_access_is_for_operators_alone(world):

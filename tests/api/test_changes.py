@@ -261,10 +261,21 @@ def test_every_action_on_an_agent_is_told_or_declared_not_to_be():
     of_no_agent = {
         "oauth_client.create",
         "oauth_client.delete",
+        "oauth_client.register",
         "invitation.create",
         "invitation.accept",
         "invitation.revoke",
+        "user.agents",
+        "user.link",
         "user.sessions_end",
+        "login.lock",
+        "second_factor.enrol",
+        "second_factor.recover",
+        "second_factor.remove",
+        "second_factor.renew",
+        "second_factor.require",
+        "second_factor.reset",
+        "second_factor.waive",
     }
     elsewhere = {"profile.create", "profile.update", "schedule.run"} | of_no_agent
     assert written - elsewhere <= KIND_OF_ACTION.keys() | NOT_IN_FEED

@@ -132,6 +132,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "people": ("people", none, ""),
     "person": ("person", lambda: [User.objects.get(username="bob").pk], ""),
     "account": ("account", none, ""),
+    "second factor": ("second_factor", none, ""),
     "invitation": ("invitation", _invited, ""),
     "connect": ("agent_connect", of_ada(), ""),
     "tokens": ("agent_tokens", of_ada(), ""),

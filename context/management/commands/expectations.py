@@ -40,7 +40,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         by = Principal.of_command()
         try:
-            agent = agent_get(options["agent"])
+            agent = agent_get(options["agent"], Principal.of_command())
             found = self._found(agent, by, options)
         except DomainError as error:
             raise CommandError(error.detail, returncode=2) from error

@@ -25,7 +25,7 @@ class Command(BaseCommand):
                 slug=options["slug"],
                 name=options["name"],
                 kind=options["kind"],
-                facts_from=agent_get(options["facts_from"]) if options["facts_from"] else None,
+                facts_from=agent_get(options["facts_from"], Principal.of_command()) if options["facts_from"] else None,
                 by=Principal.of_command(),
             )
         except DomainError as error:

@@ -34,7 +34,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             _, secret = token_create(
-                agent=agent_get(options["agent"]),
+                agent=agent_get(options["agent"], Principal.of_command()),
                 persona=options["persona"],
                 name=options["name"],
                 scopes=options["scope"] or DEFAULT_SCOPES,

@@ -69,7 +69,7 @@ class Command(BaseCommand):
             if document is None:
                 raise CommandError("There is no such document.")
             return document_erase(document=document, by=by, reason=reason)
-        agent = agent_get(options["agent"])
+        agent = agent_get(options["agent"], Principal.of_command())
         if options["kind"] == "subject":
             quoting = self._quoting(agent, list(facts_about(agent, options["subject"])), options)
             return subject_erase(agent=agent, subject=options["subject"], by=by, reason=reason, documents=quoting)

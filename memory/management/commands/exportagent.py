@@ -26,7 +26,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         by = Principal.of_command()
         try:
-            agent = agent_get(options["agent"])
+            agent = agent_get(options["agent"], Principal.of_command())
             lines = agent_export(agent=agent, by=by, with_audit=options["audit"], persona=options["persona"])
         except DomainError as error:
             raise CommandError(error.detail) from error

@@ -36,7 +36,7 @@ class Command(BaseCommand):
             raise CommandError("--conversation is a number or all.")
         try:
             stored, repeated = conversation_import(
-                agent=agent_get(options["agent"]),
+                agent=agent_get(options["agent"], Principal.of_command()),
                 path=path,
                 format=options["format"],
                 by=Principal.of_command(channel="import"),

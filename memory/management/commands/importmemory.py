@@ -63,7 +63,7 @@ class Command(BaseCommand):
 
         given: dict[str, Any] = {"request": request, "by": Principal.of_command(channel="import"), "watch": watch}
         try:
-            agent = agent_get(options["agent"])
+            agent = agent_get(options["agent"], given["by"])
             report = (memories_preview if options["dry_run"] else memories_import)(agent=agent, **given)
         except DomainError as error:
             raise CommandError(f"{request.path.name}, {error.detail}") from error

@@ -3,6 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.services.reindexing import index_rebuild
 from nousweb.lib.errors import DomainError
@@ -18,7 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, agent: str, **options: Any) -> None:
         try:
-            found = agent_get(agent) if agent else None
+            found = agent_get(agent, Principal.of_command()) if agent else None
         except DomainError as error:
             raise CommandError(error.detail) from error
 

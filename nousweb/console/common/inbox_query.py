@@ -69,7 +69,8 @@ item AS (
            coalesce(agent_prompts.number, 0) AS prompts,
            md5(concat_ws('/', p.status, p.persona, p.section, lower(p.content))) AS alike
     FROM identity_changeproposal p LEFT JOIN agent_prompts ON agent_prompts.agent_id = p.agent_id
-    WHERE p.status = ANY (%(statuses)s) AND 'changeproposal' = ANY (%(types)s) AND p.persona = ANY (%(personas)s)
+    WHERE (%(agents)s::bigint[] IS NULL OR p.agent_id = ANY (%(agents)s))
+    AND p.status = ANY (%(statuses)s) AND 'changeproposal' = ANY (%(types)s) AND p.persona = ANY (%(personas)s)
     UNION ALL
     SELECT r.id, 'memoryreview', r.agent_id, r.persona, r.kind, r.status,
            CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endorsed THEN 'high'
@@ -89,7 +90,8 @@ item AS (
     LEFT JOIN memory_fact new ON new.id = r.new_id
     LEFT JOIN memory_censor censor ON censor.id = r.censor_id
     LEFT JOIN prompts ON prompts.agent_id = r.agent_id AND prompts.persona = r.persona
-    WHERE r.status = 'pending' AND 'memoryreview' = ANY (%(types)s) AND r.persona = ANY (%(personas)s)
+    WHERE (%(agents)s::bigint[] IS NULL OR r.agent_id = ANY (%(agents)s))
+    AND r.status = 'pending' AND 'memoryreview' = ANY (%(types)s) AND r.persona = ANY (%(personas)s)
 )
 """
 
@@ -181,6 +183,7 @@ class InboxQuery:
         return {
             "types": [one for one in self.types if self.by.may(VIEW_RIGHTS[one])],
             "statuses": list(self.statuses),
+            "agents": None if self.by.agents is None else sorted(self.by.agents),
             "personas": personas,
             "person": int(self.by.id) if self.by.is_person else 0,
             "core": sorted(PROFILE_CATEGORIES),

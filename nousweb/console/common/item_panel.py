@@ -12,12 +12,11 @@ from django.utils.safestring import SafeString
 
 from identity.models import ChangeProposal, ItemAssignment, ItemComment, ItemSnooze, SecondOpinion
 from identity.policy.inbox import DECIDE_RIGHTS
-from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.inbox_items import InboxItem, reviewers
 from identity.services.item_comments import MENTION
 from memory.models import MemoryReview
-from memory.selectors import review_visible
+from memory.selectors import visible_reviews
 from nousweb.console.common.inbox_filter import InboxFilter
 from nousweb.console.common.inbox_query import PROPOSAL
 from nousweb.lib import clock
@@ -59,9 +58,7 @@ def snooze_until(choice: str, day: str = "") -> datetime | None:
 
 def inbox_item(item_type: str, pk: UUID, by: Principal) -> InboxItem:
     """The item of this type and key. Raises NotFound, also for what `by` may not know of."""
-    rows: Any = (
-        ChangeProposal.objects.seen_by(by) if item_type == PROPOSAL else review_visible(by.may(VIEW_SUBCONSCIOUS))
-    )
+    rows: Any = ChangeProposal.objects.seen_by(by) if item_type == PROPOSAL else visible_reviews(by)
     row = rows.filter(pk=pk).select_related("agent").first() if item_type in DECIDE_RIGHTS else None
     if row is None:
         raise NotFound("There is no such item.")

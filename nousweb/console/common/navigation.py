@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+from django.contrib.admin import site
 from django.db.models import Count, QuerySet, TextField, Value
 from django.db.models.functions import Cast
 from django.http import HttpRequest
@@ -11,9 +12,8 @@ from django.urls import reverse
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.selectors import broken_results
 from identity.models import Agent, ChangeProposal, Notification
-from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.selectors import waiting_reviews
+from memory.selectors import visible_reviews
 from nousweb.access.roles import role_of
 from nousweb.console.common import memory_types
 
@@ -110,8 +110,9 @@ def console(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return shown
+    by: Principal = request.principal  # type: ignore[attr-defined]
     match = request.resolver_match
-    agents = list(Agent.objects.all()[:200]) if user.has_perm("identity.view_agent") else []
+    agents = list(Agent.objects.seen_by(by)[:200]) if user.has_perm("identity.view_agent") else []
     slug = match.kwargs.get("slug", "") if match else ""
     current = next((agent for agent in agents if agent.slug == slug), None)
     url_name = (match.url_name or "") if match else ""
@@ -125,12 +126,14 @@ def console(request: HttpRequest) -> dict[str, Any]:
         ]
 
     general = (*GENERAL_PAGES, *OWNERS_PAGES) if user.is_superuser else GENERAL_PAGES
+    if site.has_permission(request):
+        general = (*general, ("Database", "admin:index", ""))
     groups: list[dict[str, Any]] = [{"label": "", "items": items(general)}]
     if current:
         for label, pages in ((current.name, AGENT_PAGES), ("Context", CONTEXT_PAGES), ("Memory", MEMORY_PAGES)):
             if found := items(pages, current.slug):
                 groups.append({"label": label, "items": found})
-    waiting = _waiting(request.principal)  # type: ignore[attr-defined]
+    waiting = _waiting(by)
     for group in groups:
         for item in group["items"]:
             item["count"] = waiting.get(item["url"])
@@ -158,10 +161,7 @@ def _waiting(by: Principal) -> dict[str, int]:
     """How much that this person may see waits on each of the pages where something can wait, in one query. Expectations
     that are broken wait on the page of their agent, and all of them on Home, which lists them."""
     inbox = reverse("inbox")
-    waiting: tuple[QuerySet[Any], ...] = (
-        ChangeProposal.objects.seen_by(by).waiting(),
-        waiting_reviews(by.may(VIEW_SUBCONSCIOUS)),
-    )
+    waiting: tuple[QuerySet[Any], ...] = (ChangeProposal.objects.seen_by(by).waiting(), visible_reviews(by).pending())
     pages: list[tuple[QuerySet[Any], Any]] = [(rows, Value(inbox, output_field=TextField())) for rows in waiting]
     if by.may(VIEW_EXPECTATION):
         pages.append((broken_results(by), Cast("agent__slug", TextField())))

@@ -41,6 +41,9 @@ def object_url(object_type: str, object_id: str, by: Principal) -> str | None:
         hidden = getattr(row, "persona", None) == Persona.SUBCONSCIOUS and model is not apps.get_model(
             "identity.ApiToken"
         )
+        agent = row.pk if isinstance(row, Agent) else getattr(row, "agent_id", None)
+        if by.agents is not None and agent not in by.agents:
+            return None
         if hidden and not by.may(VIEW_SUBCONSCIOUS):
             return None
         address: str = row.get_absolute_url()  # type: ignore[attr-defined]

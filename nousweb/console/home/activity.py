@@ -89,7 +89,7 @@ def agents_activity(
     by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period
 ) -> tuple[list[AgentRow], bool]:
     """The agents for which most waits, then by name; and whether there are more. Three queries."""
-    found = Agent.objects.with_waiting(by).order_by(F("waiting").desc(), "slug")
+    found = Agent.objects.seen_by(by).with_waiting(by).order_by(F("waiting").desc(), "slug")
     agents = list(found.filter(pk=agent.pk) if agent else found[: AGENTS_SHOWN + 1])
     keys = [row.pk for row in agents]
     facts: dict[int, int] = {}

@@ -94,11 +94,14 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
     agent = None
     if slug := query.get("agent", ""):
         by.require(VIEW_AGENT)
-        agent = agent_get(slug)
+        agent = agent_get(slug, by)
+    elif by.agents is not None:
+        # Whoever is limited to some agents sees one of them at a time: no figure is of all agents.
+        agent = Agent.objects.seen_by(by).first() or Agent(pk=0, slug="none", name="no agent")
     period = Period(days_of(query), clock.now())
     personas = tuple(Persona.values) if by.may(VIEW_SUBCONSCIOUS) else (Persona.ACTOR.value,)
     waiting: list[Waiting] = []
-    health = [worker_health(personas)] if by.may(VIEW_AGENT) else []
+    health = [worker_health(personas if by.agents is None else ())] if by.may(VIEW_AGENT) else []
     may_see_waiting = by.may("identity.view_changeproposal")
     if may_see_waiting:
         waiting += proposals_waiting(by, agent)

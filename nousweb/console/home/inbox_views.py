@@ -50,7 +50,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
             "part": part,
             "query": part.query() if part.view != "all" else part.query(view="all"),
             "page_query": part.query(),
-            "form": InboxForm(asdict(part)),
+            "form": InboxForm(asdict(part), by=by),
             "tabs": inbox_tabs(by, part),
             "view": VIEWS[part.view],
             "rows": rows,

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from identity.models import Agent, ApiToken, Persona
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
+from identity.principal import Principal
 from identity.selectors.filters import DateInput, agent_choices
 
 SCOPE_MEANING = {
@@ -91,9 +92,9 @@ class ConsentForm(RightsForm):
 
     field_order = ["agent"]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, by: Principal, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        agents = agent_choices()
+        agents = agent_choices(by)
         choices = agents if len(agents) == 1 else [("", "Choose an agent"), *agents]
         self.fields["agent"] = forms.ChoiceField(choices=choices, help_text="Whose memory it is. It reaches no other.")
         self.order_fields(self.field_order)

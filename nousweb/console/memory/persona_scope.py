@@ -51,7 +51,7 @@ def persona_scope(request: HttpRequest, slug: str, permission: str) -> PersonaSc
     """
     by = principal_of(request)
     by.require(permission)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     asked = request.GET.get("persona") == Persona.SUBCONSCIOUS
     read = subconscious_memory_of if asked else memory_of
     memory = read(agent, by, with_held=True)

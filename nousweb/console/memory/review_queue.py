@@ -8,11 +8,10 @@ from uuid import UUID
 from django.http import HttpRequest
 from django.urls import reverse
 
-from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.models.reviews import MemoryReviewQuerySet
-from memory.selectors import review_visible
+from memory.selectors import visible_reviews
 from memory.selectors.filters import ReviewFilter
 from memory.services.reviews.records import REVIEW
 from nousweb.console.common.inbox_filter import InboxFilter
@@ -45,11 +44,6 @@ class ReviewQueue(InboxFilter):
         if not self.is_decided:
             return InboxFilter.keys(self, by)
         return [(REVIEW_TYPE, key) for key in self.decided(by).values_list("pk", flat=True)[:QUEUE_LIMIT]]
-
-
-def visible_reviews(by: Principal) -> MemoryReviewQuerySet:
-    """The reviews that this person may know of."""
-    return review_visible(by.may(VIEW_SUBCONSCIOUS))
 
 
 def reviews_of(keys: Sequence[UUID]) -> list[MemoryReview]:

@@ -8,7 +8,7 @@ from django.contrib.auth.forms import PasswordChangeForm
 from django.contrib.auth.password_validation import password_validators_help_texts
 from django.http import HttpRequest
 
-from identity.models import Invitation
+from identity.models import Agent, Invitation
 from identity.services.people import MAX_INVITATION_DAYS, MAX_NOTE_CHARACTERS
 from nousweb.access.roles import ROLE_PERMISSIONS
 
@@ -32,6 +32,52 @@ class InvitationForm(forms.Form):
 
 class RoleForm(forms.Form):
     role = forms.ChoiceField(choices=ROLES)
+
+
+class AgentsForm(forms.Form):
+    """The agents that a person's role is for."""
+
+    limited = forms.ChoiceField(
+        label="Agents",
+        choices=[("", "All agents, those to come too"), ("yes", "Only these")],
+        required=False,
+        widget=forms.RadioSelect,
+    )
+    agents = forms.ModelMultipleChoiceField(
+        queryset=Agent.objects.order_by("slug"),
+        required=False,
+        label="Only these",
+        to_field_name="slug",
+        widget=forms.CheckboxSelectMultiple,
+        help_text="The others do not exist for this person: not in lists, counts and the search, nor by their address.",
+    )
+
+    @property
+    def chosen(self) -> list[Agent] | None:
+        """None for all."""
+        return list(self.cleaned_data["agents"]) if self.cleaned_data["limited"] else None
+
+
+class CodeForm(forms.Form):
+    """A code of an authenticator app, or where one logs in a recovery code."""
+
+    code = forms.CharField(
+        max_length=40,
+        widget=forms.TextInput(
+            attrs={"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false", "autofocus": True}
+        ),
+    )
+
+
+class RequirementsForm(forms.Form):
+    """The roles of which a second factor is required."""
+
+    roles = forms.MultipleChoiceField(
+        required=False,
+        choices=[(role, role) for role in ROLE_WORDS],
+        label="Required for",
+        widget=forms.CheckboxSelectMultiple,
+    )
 
 
 class AcceptForm(forms.Form):

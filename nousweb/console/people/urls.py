@@ -2,17 +2,29 @@
 
 from django.urls import path
 
-from nousweb.console.people import views
+from nousweb.console.people import log_in, second_factor, views
 
 urlpatterns = [
     path("people/", views.people, name="people"),
     path("people/<int:pk>/", views.person, name="person"),
+    path("people/<int:pk>/agents/", views.person_agents, name="person_agents"),
     path("people/<int:pk>/deactivate/", views.person_change, {"change": "deactivate"}, name="person_deactivate"),
     path("people/<int:pk>/reactivate/", views.person_change, {"change": "reactivate"}, name="person_reactivate"),
     path("people/<int:pk>/sign-out/", views.person_change, {"change": "sign_out"}, name="person_sign_out"),
+    path(
+        "people/<int:pk>/second-factor/reset/",
+        second_factor.person_second_factor_reset,
+        name="person_second_factor_reset",
+    ),
+    path("people/second-factor/", second_factor.second_factor_requirements, name="second_factor_requirements"),
     path("people/invitations/<uuid:pk>/revoke/", views.invitation_take_back, name="invitation_revoke"),
     path("invitation/<str:secret>/", views.invitation, name="invitation"),
     path("account/", views.account, name="account"),
     path("account/mail/", views.account_mail, name="account_mail"),
     path("account/sign-out-elsewhere/", views.account_sessions_end, name="account_sessions_end"),
+    path("account/provider/", views.account_provider, name="account_provider"),
+    path("account/confirm/", log_in.account_confirm, name="account_confirm"),
+    path("account/second-factor/", second_factor.second_factor, name="second_factor"),
+    path("account/second-factor/remove/", second_factor.second_factor_take_off, name="second_factor_remove"),
+    path("account/second-factor/codes/", second_factor.recovery_codes_new, name="recovery_codes_renew"),
 ]

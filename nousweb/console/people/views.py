@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from identity.models import Invitation, MailPreference
+from identity.models import Agent, Invitation, MailPreference
 from identity.principal import Principal
 from identity.services.mail_preference import mail_preference_set
 from identity.services.people import (
@@ -24,6 +24,7 @@ from identity.services.people import (
     invitation_find,
     invitation_revoke,
     owner_check,
+    person_agents_set,
     person_deactivate,
     person_password_set,
     person_reactivate,
@@ -31,14 +32,25 @@ from identity.services.people import (
     sessions_end,
     sessions_of,
 )
+from identity.services.provider_accounts import provider_linked
+from identity.services.second_factors import recovery_codes_left, second_factor_roles
+from nousweb.access.person_backend import BACKEND, people_with_access
+from nousweb.access.provider_login import CONNECT
 from nousweb.access.roles import role_of
 from nousweb.access.sign_ins import sign_in_note
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import form_refuse, principal_of
-from nousweb.console.people.forms import AcceptForm, InvitationForm, MailForm, OwnPasswordForm, RoleForm
+from nousweb.console.people.forms import (
+    AcceptForm,
+    AgentsForm,
+    InvitationForm,
+    MailForm,
+    OwnPasswordForm,
+    RequirementsForm,
+    RoleForm,
+)
 from nousweb.lib.errors import Conflict, Invalid
 
-BACKEND = "django.contrib.auth.backends.ModelBackend"
 INVITATIONS_SHOWN = 50
 STATE_BADGES = {"open": "accent", "accepted": "ok", "revoked": "neutral", "expired": "neutral"}
 
@@ -62,11 +74,13 @@ def people(request: HttpRequest) -> HttpResponse:
             else:
                 link = request.build_absolute_uri(reverse("invitation", args=[secret]))
                 context, form, status = {"made": made, "link": link}, InvitationForm(), 200
-    accounts = User.objects.prefetch_related("groups").order_by("-is_active", "username")
+    accounts = people_with_access().prefetch_related("groups").order_by("-is_active", "username")
     page = page_of(request, accounts)
     invitations = Invitation.objects.select_related("person")[:INVITATIONS_SHOWN]
     context |= {
         "form": form,
+        "provider": provider_shown(request),
+        "requirements": RequirementsForm(initial={"roles": second_factor_roles()}),
         "page": page,
         "people": [(person, _role(person)) for person in page],
         "invitations": [(one, STATE_BADGES[one.state]) for one in invitations],
@@ -95,7 +109,7 @@ def person(request: HttpRequest, pk: int) -> HttpResponse:
     """One person: role, sessions, and keeping them out. A POST changes the role."""
     by = principal_of(request)
     owner_check(by)
-    who = get_object_or_404(User.objects.prefetch_related(Prefetch("groups")), pk=pk)
+    who = get_object_or_404(people_with_access().prefetch_related(Prefetch("groups")), pk=pk)
     form = RoleForm(_posted(request), initial={"role": _role(who)})
     if request.method == "POST" and form.is_valid():
         try:
@@ -110,9 +124,37 @@ def person(request: HttpRequest, pk: int) -> HttpResponse:
         "their_role": _role(who),
         "form": form,
         "sessions": [(one, False) for one in sessions_of(who)],
+        "has_second_factor": who.has_second_factor,  # type: ignore[attr-defined]
+        "agents_form": None if who.is_superuser else _agents_form(who),
         "is_oneself": who.pk == request.user.pk,
     }
     return render(request, "people/person.html", context, status=422 if form.errors else 200)
+
+
+@require_POST
+def person_agents(request: HttpRequest, pk: int) -> HttpResponse:
+    """Limit a person's role to some agents, or let it be for all."""
+    by = principal_of(request)
+    owner_check(by)
+    who = get_object_or_404(User, pk=pk)
+    form = AgentsForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Choose agents that there are.")
+        return redirect("person", pk=pk)
+    try:
+        person_agents_set(person=who, agents=form.chosen, by=by)
+    except Conflict as error:
+        messages.error(request, error.detail)
+    else:
+        sees = "all agents" if form.chosen is None else f"{len(form.chosen)} of the agents"
+        messages.success(request, f"{who.username} sees {sees} from the next page on.")
+    return redirect("person", pk=pk)
+
+
+def _agents_form(who: User) -> AgentsForm:
+    limit: list[int] | None = who.limited_to  # type: ignore[attr-defined]
+    held = Agent.objects.filter(pk__in=limit or ())
+    return AgentsForm(initial={"limited": "" if limit is None else "yes", "agents": [one.slug for one in held]})
 
 
 @require_POST
@@ -164,6 +206,10 @@ def account(request: HttpRequest) -> HttpResponse:
         "mail_form": MailForm(mail),
         "sends_mail": bool(settings.EMAIL_URL),
         "their_role": _role(user),
+        "password_login": user.has_usable_password() and (settings.PASSWORD_LOGIN or user.is_superuser),
+        "provider": settings.OIDC_NAME if settings.OIDC_ISSUER else "",
+        "provider_linked": provider_linked(user),
+        "codes_left": recovery_codes_left(user),
         "sessions": [(one, one.session_key == here) for one in sessions_of(user)],
     }
     return render(request, "people/account.html", context, status=422 if form.errors else 200)
@@ -191,6 +237,31 @@ def account_sessions_end(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
+@require_POST
+def account_provider(request: HttpRequest) -> HttpResponse:
+    """Begin to connect the provider's log-in with one's own account. The page that it answers leads on to the provider:
+    no form may, since the browser would not follow it there."""
+    request.session[CONNECT] = True
+    return render(request, "people/account_provider.html", {"provider": settings.OIDC_NAME})
+
+
+def provider_shown(request: HttpRequest) -> dict[str, Any]:
+    """What owners see of the log-in at a provider; it is set in the environment."""
+    if not settings.OIDC_ISSUER:
+        return {}
+    return {
+        "name": settings.OIDC_NAME,
+        "facts": [
+            ("Issuer", settings.OIDC_ISSUER),
+            ("Client", settings.OIDC_CLIENT_ID),
+            ("Redirect address", request.build_absolute_uri(reverse("openid_connect_callback"))),
+            ("Claim with the groups", settings.OIDC_GROUPS_CLAIM),
+        ],
+        "roles": sorted(settings.OIDC_ROLES.items()),
+        "password_login": settings.PASSWORD_LOGIN,
+    }
+
+
 @never_cache
 @sensitive_post_parameters()
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -214,7 +285,8 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
         {"form": form, "invitation": found},
         status=422 if form.errors else 200,
     )
-    response["Referrer-Policy"] = "no-referrer"
+    # To this server alone: without any, a browser sends the form from the origin "null", which is refused.
+    response["Referrer-Policy"] = "same-origin"
     return response
 
 

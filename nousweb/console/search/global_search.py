@@ -76,7 +76,7 @@ def global_search(query: str, *, by: Principal, first: str = "", seconds: float 
         return result
     if named := _by_id(query, by):
         result.groups["By its id"] = named
-    agents = list(Agent.objects.order_by("slug")[:AGENTS_SEARCHED]) if by.may("identity.view_agent") else []
+    agents = list(Agent.objects.seen_by(by).order_by("slug")[:AGENTS_SEARCHED]) if by.may("identity.view_agent") else []
     agents.sort(key=lambda agent: agent.slug != first)
     result.agents = len(agents)
     result.groups["Agents"] = _agents(query, by)
@@ -114,7 +114,7 @@ def _may_view(name: str, by: Principal) -> bool:
 def _agents(query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("identity.view_agent"):
         return []
-    rows = Agent.objects.filter(Q(name__icontains=query) | Q(slug__icontains=query)).order_by("slug")
+    rows = Agent.objects.seen_by(by).filter(Q(name__icontains=query) | Q(slug__icontains=query)).order_by("slug")
     return [GlobalHit(row.name, reverse("agent_identity", args=[row.slug]), row.slug) for row in rows[:EACH_GROUP]]
 
 

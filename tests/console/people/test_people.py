@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
 
@@ -19,6 +20,8 @@ from identity.services.people import (
     person_deactivate,
     person_role_set,
     sessions_of,
+    sessions_purge,
+    sign_in_record,
 )
 from nousweb.access.sign_ins import browser_name
 from nousweb.lib import clock
@@ -175,6 +178,17 @@ def test_invitation_used_by_two_at_once_makes_one_account(transactional_db):
         made = list(pool.map(accept, ["a1", "a2", "a3", "a4"]))
     assert len([name for name in made if name]) == 1
     assert User.objects.count() == 2
+
+
+def test_sessions_that_have_ended_are_forgotten(owner, bob):
+    here, there = browser(bob), Client()
+    there.post("/login/", {"username": "bob", "password": PASSWORD})
+    sign_in_record(person=bob, session_key="gone", browser="", address="")
+    assert sessions_purge() == 1
+    assert SignIn.objects.get().session_key == there.session.session_key
+    Session.objects.filter(pk=there.session.session_key).update(expire_date=clock.now() - timedelta(minutes=1))
+    assert sessions_purge() == 2
+    assert here.get("/").status_code == 200
 
 
 def test_people_are_managed_by_owners_alone(owner, charlie, actor):

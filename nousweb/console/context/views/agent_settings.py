@@ -39,7 +39,7 @@ def agent_context_settings(request: HttpRequest, slug: str) -> HttpResponse:
     """Budgets, contested facts, short-term search, profile and language of an agent, and who changed them when."""
     by = principal_of(request)
     by.require(CHANGE)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     data = request.POST if request.method == "POST" else None
     current = settings_get(agent=agent, by=by)
     of_facts = Fact.objects.filter(agent=agent, persona=Persona.ACTOR).active().order_by("category")
@@ -82,7 +82,7 @@ def agent_context_settings_restore(request: HttpRequest, slug: str, version: int
     """Set again what was in force as an earlier version."""
     by = principal_of(request)
     by.require(CHANGE)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     try:
         settings_restore(agent=agent, version=version, by=by)
     except (Invalid, NotFound) as error:

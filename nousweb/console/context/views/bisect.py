@@ -84,7 +84,7 @@ def agent_context_bisect(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
     by = principal_of(request)
     by.require(VIEW_RUN)
     by.require(ASSEMBLE)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     run = run_get(agent, by, pk)
     asked = "since" in request.GET
     initial = {"since": run.created_at - timedelta(days=7), "until": None}

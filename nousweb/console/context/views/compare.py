@@ -77,7 +77,7 @@ def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
     by = principal_of(request)
     by.require(VIEW_RUN)
     by.require(ASSEMBLE)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     profiles = list(ContextProfile.objects.values_list("slug", "name")[:200])
     asked = bool(request.GET.get("a") or request.GET.get("b"))
     data = {**{name: request.GET[name] for name in request.GET}}

@@ -75,7 +75,7 @@ class ExpectationRow:
 def agent_expectations(request: HttpRequest, slug: str) -> HttpResponse:
     """The list, those that fail first, and the form for one by hand."""
     by = principal_of(request)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     found = list(expectations_of(agent, by))
     form = ExpectationForm(request.POST or None, subconscious=by.may(VIEW_SUBCONSCIOUS))
     if request.method == "POST":
@@ -118,7 +118,7 @@ def agent_expectations(request: HttpRequest, slug: str) -> HttpResponse:
 def agent_expectations_check(request: HttpRequest, slug: str) -> HttpResponse:
     """Check all of them now."""
     by = principal_of(request)
-    found = expectations_verify(agent=agent_get(slug), by=by)
+    found = expectations_verify(agent=agent_get(slug, by), by=by)
     standing = standing_of(found)
     said = f"Checked {standing.total}: {standing.passed} passed, {standing.failed} failed"
     if standing.errors:
@@ -131,7 +131,7 @@ def agent_expectations_check(request: HttpRequest, slug: str) -> HttpResponse:
 def agent_expectation(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """One expectation with the history of its checks; its forms edit, check, retire and restore it."""
     by = principal_of(request)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     one = expectation_get(agent, by, pk)
     form = ExpectationForm(initial=expectation_values(one), subconscious=False)
     if request.method == "POST":
@@ -161,7 +161,7 @@ def agent_expectation_demand(request: HttpRequest, slug: str) -> HttpResponse:
     the question of the inspector's form."""
     by = principal_of(request)
     by.require(ADD)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     try:
         one = _demanded(request, agent, by)
     except (Invalid, Conflict) as error:
@@ -178,7 +178,7 @@ def agent_expectation_undo(request: HttpRequest, slug: str, pk: UUID) -> HttpRes
     """Take back what one click wrote: it is retired."""
     by = principal_of(request)
     by.require(CHANGE)
-    one = expectation_retire(expectation=expectation_get(agent_get(slug), by, pk), by=by, reason="Undone.")
+    one = expectation_retire(expectation=expectation_get(agent_get(slug, by), by, pk), by=by, reason="Undone.")
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "context/_expectation_made.html", {"one": one, "undone": True})
     messages.success(request, "Taken back: it is not expected any more.")

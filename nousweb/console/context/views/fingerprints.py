@@ -20,7 +20,7 @@ def agent_context_fingerprints(request: HttpRequest, slug: str) -> HttpResponse:
     """Runs, outcomes and tokens by fingerprint, over the period that ?days= names."""
     by = principal_of(request)
     by.require(VIEW_RUN)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     days = request.GET.get("days", "")
     days = days if days in PERIODS else ""
     since = clock.now() - timedelta(days=int(days)) if days else None

@@ -34,10 +34,10 @@ from identity.selectors import agent_get
 from memory.models import Fact, MemoryReview
 from memory.models.project_scope import place_name
 from memory.policy import PROFILE_CATEGORIES
+from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.common.requests import SELECTED_MOST, layout_of, principal_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
-from nousweb.console.memory.review_queue import visible_reviews
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
@@ -77,7 +77,7 @@ def agent_context_blast(request: HttpRequest, slug: str) -> HttpResponse:
     by = principal_of(request)
     by.require(VIEW_RUN)
     by.require(ASSEMBLE)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     given = request.GET.copy()
     given.update(request.POST)
     change = _considered(given, agent, by)

@@ -42,7 +42,7 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
     """
     by = principal_of(request)
     by.require(ASSEMBLE)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     given: QueryDict = request.POST if request.method == "POST" else request.GET
     if "input" not in given and "run" in given:
         given = _of_run(given, agent, by)
@@ -85,7 +85,7 @@ def agent_context_tokens(request: HttpRequest, slug: str) -> HttpResponse:
     """The exact number of tokens of a preview, or the estimate where none can be had. Leaves no trace."""
     by = principal_of(request)
     by.require(ASSEMBLE)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     form = InspectorForm(request.POST, subconscious=by.may(VIEW_SUBCONSCIOUS))
     shown = _preview(form, agent, by)
     if shown is None:

@@ -50,7 +50,7 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
     """What can be done about a candidate. ?back= is the query of the preview that it came from."""
     by = principal_of(request)
     by.require(ASSEMBLE)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     persona = Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None
     item_check(item_type, item_id)
     view = context_view(agent, by, persona)
@@ -153,7 +153,7 @@ def agent_context_pins(request: HttpRequest, slug: str) -> HttpResponse:
     """What is pinned for an agent."""
     by = principal_of(request)
     by.require(ASSEMBLE)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     view: PersonaMemory = context_view(agent, by, Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None)
     loaded = memories_load(view, sorted(pins_of(agent)))
     pins = [

@@ -18,6 +18,7 @@ from context.services.profiles import (
     profile_update,
 )
 from identity.models import Agent
+from identity.principal import Principal
 from identity.selectors import agent_get
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.profile_forms import ProfileCopyForm, ProfileForm
@@ -41,7 +42,7 @@ def context_profiles(request: HttpRequest) -> HttpResponse:
     current = {
         version.profile_id: version for version in ContextProfileVersion.objects.filter(is_current=True).defer("values")
     }
-    users = _users()
+    users = _users(by)
     rows = [
         {"profile": profile, "version": current.get(profile.pk), "agents": users.get(profile.slug, [])}
         for profile in ContextProfile.objects.select_related("base")[:AGENTS_SHOWN]
@@ -62,8 +63,8 @@ def context_profile(request: HttpRequest, profile_slug: str) -> HttpResponse:
             "profile": profile,
             "version": profile.versions.filter(is_current=True).first(),
             "rows": [_row(one) for one in profile_effective(profile)],
-            "agents": _users().get(profile.slug, []),
-            "all_agents": list(Agent.objects.all()[:AGENTS_SHOWN]),
+            "agents": _users(by).get(profile.slug, []),
+            "all_agents": list(Agent.objects.seen_by(by)[:AGENTS_SHOWN]),
             "heirs": list(profile.heirs.all()[:AGENTS_SHOWN]),
             "may_change": by.may(CHANGE),
             "may_add": by.may(ADD),
@@ -165,7 +166,7 @@ def agent_context_profile(request: HttpRequest, slug: str) -> HttpResponse:
     """Make a profile an agent's own, or give it back its kind's."""
     by = principal_of(request)
     by.require(ASSIGN)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     chosen = request.POST.get("profile", "")
     try:
         profile_assign(agent=agent, slug=chosen, by=by)
@@ -188,11 +189,11 @@ def _inherited(profile: ContextProfile) -> list[Effective]:
     return profile_effective(profile.base if profile.base else ContextProfile())
 
 
-def _users() -> dict[str, list[tuple[Agent, bool]]]:
+def _users(by: Principal) -> dict[str, list[tuple[Agent, bool]]]:
     """The agents by the slug of the profile in force, each with whether it was chosen for it."""
     by_kind = dict(ContextProfile.objects.exclude(kind="").values_list("kind", "slug"))
     users: dict[str, list[tuple[Agent, bool]]] = {}
-    for agent in Agent.objects.all()[:AGENTS_SHOWN]:
+    for agent in Agent.objects.seen_by(by)[:AGENTS_SHOWN]:
         own = str(agent.config.get("profile") or "")
         users.setdefault(own or by_kind.get(agent.kind, ""), []).append((agent, bool(own)))
     return users

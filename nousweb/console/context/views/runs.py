@@ -95,7 +95,7 @@ def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponse:
     """What was really sent, latest first."""
     by = principal_of(request)
     by.require(VIEW_RUN)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     form = RunFilterForm(request.GET)
     runs = form.apply(runs_of(agent, by)).only(*SHOWN_COLUMNS).annotate(beginning=Left("input", 160))
     return render(
@@ -116,7 +116,7 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     """What was sent in one logged run, from the structure that was kept."""
     by = principal_of(request)
     by.require(VIEW_RUN)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     run = run_get(agent, by, pk)
     prefetch_related_objects([run], "recalls")
     record = ContextRecord.of_run(run)
@@ -172,7 +172,7 @@ def agent_context_outcome(request: HttpRequest, slug: str, pk: UUID) -> HttpResp
     """How the task that the prompt was for ended, as a person judges it."""
     by = principal_of(request)
     by.require(REPORT)
-    run = run_get(agent_get(slug), by, pk)
+    run = run_get(agent_get(slug, by), by, pk)
     try:
         context_outcome(run=run, outcome=request.POST.get("outcome", ""), note=request.POST.get("note", ""), by=by)
     except Invalid as error:

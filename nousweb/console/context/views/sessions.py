@@ -38,7 +38,7 @@ def agent_context_session(request: HttpRequest, slug: str) -> HttpResponse:
     """The timeline of the session that ?session= names. Raises NotFound where none of its runs is kept."""
     by = principal_of(request)
     by.require(VIEW_RUN)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     session = request.GET.get("session", "")
     if not session:
         return redirect("agent_context_runs", slug=slug)

@@ -63,7 +63,7 @@ def agent_settings(request: HttpRequest, slug: str) -> HttpResponse:
     """Change an agent's name and kind."""
     by = principal_of(request)
     by.require("identity.change_agent")
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     form = AgentForm(request.POST or None, initial={"name": agent.name, "kind": agent.kind})
     if request.method == "POST" and form.is_valid():
         try:
@@ -98,7 +98,7 @@ def agent_initiate(request: HttpRequest, slug: str) -> HttpResponse:
     """Show what seeding the identity again would change, and do exactly that when it is confirmed."""
     by = principal_of(request)
     by.require("identity.reinitiate_agent")
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     form = ReasonForm(request.POST or None)
     if request.method != "POST" or not form.is_valid():
         return _initiate_page(request, agent, form, status=422 if form.errors else 200)

@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from identity.models import Agent, Persona
+from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.services.change_feed import changes_latest, kinds_of, stream_publish, streams_of
 from nousweb.console.common.object_links import change_links
@@ -26,11 +27,13 @@ class ChangesForm(forms.Form):
         required=False, choices=[("", "Both personas"), ("actor", "Actor"), ("subconscious", "Subconscious")]
     )
 
-    def __init__(self, *args: Any, kinds: frozenset[str], agent: Agent, both: bool, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, kinds: frozenset[str], agent: Agent, by: Principal, both: bool, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         choices = [("", "Everything"), *kind_choices(kinds, whole_groups=True)]
         self.fields["kind"].choices = choices  # type: ignore[attr-defined]
-        agents = Agent.objects.order_by("name").values_list("slug", "name")[:200]
+        agents = Agent.objects.seen_by(by).order_by("name").values_list("slug", "name")[:200]
         self.fields["agent"].choices = list(agents)  # type: ignore[attr-defined]
         self.fields["agent"].initial = agent.slug
         if not both:
@@ -41,14 +44,14 @@ class ChangesForm(forms.Form):
 def agent_changes(request: HttpRequest, slug: str) -> HttpResponse:
     """The feed of an agent, a page at a time: of the kinds and personas that this person may know of."""
     by = principal_of(request)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     allowed = kinds_of(by)
     if not allowed:
         by.require("identity.view_agent", agent)
     streams = streams_of(by)
     asked = request.GET.copy()
     asked.setdefault("agent", slug)
-    form = ChangesForm(asked, kinds=allowed, agent=agent, both=len(streams) > 1)
+    form = ChangesForm(asked, kinds=allowed, agent=agent, by=by, both=len(streams) > 1)
     filters = form.cleaned_data if form.is_valid() else {}
     if filters.get("agent", slug) not in ("", slug):
         query = query_without(request, "agent")

@@ -30,7 +30,7 @@ def agent_connect(request: HttpRequest, slug: str) -> HttpResponse:
     """The snippets, with a new token in them in the answer to its form, and nowhere else."""
     by = principal_of(request)
     by.require("identity.view_agent")
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     form = ConnectForm(request.POST or None, agent=agent, initial={"name": _free_name(agent)})
     made: ApiToken | None = None
     secret = ""
@@ -68,7 +68,7 @@ def agent_connect_state(request: HttpRequest, slug: str, pk: int) -> HttpRespons
     """Part of the page: whether a call with this token has come, asked for again until one has or none can."""
     by = principal_of(request)
     by.require("identity.view_apitoken")
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     token = ApiToken.objects.filter(agent=agent, pk=pk).first()
     if token is None:
         raise NotFound("There is no such token.")

@@ -44,7 +44,7 @@ def agent_identity(request: HttpRequest, slug: str) -> HttpResponse:
     """The current sections beside the prompt that they make."""
     by = principal_of(request)
     by.require("identity.view_identityversion")
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     state = identity_state(agent)
     sections = section_states(state, by)
     bars = [(item.section.label, item.tokens, item.css_class) for item in sections if item.has_text]
@@ -66,7 +66,7 @@ def history(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     """The versions of a section, latest first, any two of which can be compared."""
     by = principal_of(request)
     by.require("identity.view_identityversion")
-    agent, named = agent_get(slug), section_named(section)
+    agent, named = agent_get(slug, by), section_named(section)
     page = page_of(request, section_history(agent, named))
     context = {
         **_about(agent, named),
@@ -85,8 +85,9 @@ def history(request: HttpRequest, slug: str, section: str) -> HttpResponse:
 @require_safe
 def compare(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     """Any two versions of a section; without numbers, the current one and the one before it."""
-    principal_of(request).require("identity.view_identityversion")
-    agent, named = agent_get(slug), section_named(section)
+    by = principal_of(request)
+    by.require("identity.view_identityversion")
+    agent, named = agent_get(slug, by), section_named(section)
     versions = IdentityVersion.objects.filter(agent=agent, section=named).select_related("restores")
     latest = versions.order_by("-version").values_list("version", flat=True).first() or 0
     asked = request.GET.dict()
@@ -124,7 +125,7 @@ def propose(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     """
     by = principal_of(request)
     by.require(PROPOSE)
-    agent, named = agent_get(slug), section_named(section)
+    agent, named = agent_get(slug, by), section_named(section)
     current = version_current(agent, named)
     if request.method != "POST":
         form = ProposeForm(initial={"content": _text(current), "base_version": current.version if current else 0})
@@ -165,7 +166,7 @@ def preview(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     """The part of the propose page that follows the typing: difference and size."""
     by = principal_of(request)
     by.require(PROPOSE)
-    agent, named = agent_get(slug), section_named(section)
+    agent, named = agent_get(slug, by), section_named(section)
     current = version_current(agent, named)
     try:
         content, _ = text_check(request.POST.get("content", ""), "", by=by)
@@ -183,7 +184,7 @@ def rollback(request: HttpRequest, slug: str, section: str, version: int) -> Htt
     """Give a section the text of an earlier version, after reading what that changes."""
     by = principal_of(request)
     by.require(REVIEW)
-    agent, named = agent_get(slug), section_named(section)
+    agent, named = agent_get(slug, by), section_named(section)
     target = version_get(agent, named, version)
     form = RollbackForm(request.POST or None)
     if request.method != "POST":

@@ -53,10 +53,10 @@ def authorize(request: HttpRequest) -> HttpResponse:
         denied = AccessDeniedError(request=of_client, state=of_client.state)
         return _return(request, client, denied.in_uri(of_client.redirect_uri), connected=False)
     by.require("identity.add_apitoken")
-    form = ConsentForm(request.POST or None, initial={"scopes": scopes or DEFAULT_SCOPES})
+    form = ConsentForm(request.POST or None, by=by, initial={"scopes": scopes or DEFAULT_SCOPES})
     if request.method == "POST" and form.is_valid():
         given = {
-            "consent_agent": agent_get(form.cleaned_data["agent"]),
+            "consent_agent": agent_get(form.cleaned_data["agent"], by),
             "consent_rights": form.rights,
             "consent_by": by,
         }
@@ -129,16 +129,16 @@ def clients(request: HttpRequest) -> HttpResponse:
                 return redirect(reverse("oauth_clients") + "?" + urlencode({"made": made.client_id}))
             except Invalid as error:
                 form_refuse(form, error)
-    held = Q(tokens__revoked_at__isnull=True)
+    held = Q(tokens__revoked_at__isnull=True) & (Q() if by.agents is None else Q(tokens__agent__in=by.agents))
     rows = OAuthClient.objects.annotate(
-        connections=Count("tokens", filter=held), last_used_at=Max("tokens__last_used_at")
+        connections=Count("tokens", filter=held), last_used_at=Max("tokens__last_used_at", filter=held)
     )[:PAGE_SIZE]
     shown: dict[str, Any] = {
         "form": form,
         "rows": rows,
         "made": request.GET.get("made", ""),
         "may_add": by.may("identity.add_apitoken"),
-        "may_delete": by.may("identity.revoke_apitoken"),
+        "may_delete": by.may("identity.revoke_apitoken") and by.agents is None,
     }
     return render(request, "identity/oauth_clients.html", shown, status=422 if form.errors else 200)
 
@@ -148,6 +148,7 @@ def client_delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks first, since all that the client holds stops working at once."""
     by = principal_of(request)
     by.require("identity.revoke_apitoken")
+    by.require_all_agents()
     client = OAuthClient.objects.filter(pk=pk).first()
     if client is None:
         raise NotFound("There is no such client.")

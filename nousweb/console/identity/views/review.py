@@ -54,7 +54,7 @@ def review(request: HttpRequest) -> HttpResponse:
         {
             "queue": queue,
             "query": queue.query(),
-            "form": QueueForm(request.GET),
+            "form": QueueForm(request.GET, by=by),
             "page": page,
             "items": with_shortfalls(proposals_of(list(page)), by),
             "tabs": inbox_tabs(by, queue),

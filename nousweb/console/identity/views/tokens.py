@@ -22,7 +22,7 @@ def agent_tokens(request: HttpRequest, slug: str) -> HttpResponse:
     """The list and the form; a new token's secret stands in the answer to its form, and nowhere else."""
     by = principal_of(request)
     by.require("identity.view_apitoken")
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     form = TokenForm(request.POST or None, agent=agent)
     made: ApiToken | None = None
     secret = ""
@@ -71,7 +71,7 @@ def agent_token_revoke(request: HttpRequest, slug: str, pk: int) -> HttpResponse
     """Asks first, since whatever uses the token stops working at once."""
     by = principal_of(request)
     by.require("identity.revoke_apitoken")
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     token = ApiToken.objects.filter(agent=agent, pk=pk).select_related("agent").first()
     if token is None:
         raise NotFound("There is no such token.")

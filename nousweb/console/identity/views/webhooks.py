@@ -78,7 +78,7 @@ class WebhookForm(WebhookFields):
 def agent_webhooks(request: HttpRequest, slug: str) -> HttpResponse:
     """The list and the form; a new webhook's secret stands in the answer to its form, and nowhere else."""
     by = principal_of(request)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     found = webhooks_of(agent, by)
     form = WebhookForm(request.POST or None, by=by)
     made: Webhook | None = None
@@ -192,7 +192,7 @@ def agent_webhook_delete(request: HttpRequest, slug: str, pk: Any) -> HttpRespon
 
 
 def _webhook(by: Principal, slug: str, pk: Any) -> tuple[Agent, Webhook]:
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     found = webhooks_of(agent, by).select_related("agent").filter(pk=pk).first()
     if found is None:
         raise NotFound("There is no such webhook.")

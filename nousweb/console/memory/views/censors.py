@@ -83,7 +83,7 @@ def agent_censor_add(request: HttpRequest, slug: str) -> HttpResponse:
     """Make a censor."""
     by = principal_of(request)
     by.require("memory.add_censor")
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     form = CensorForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         given: dict[str, Any] = {**form.cleaned_data}
@@ -147,7 +147,7 @@ def agent_censor_bench(request: HttpRequest, slug: str) -> HttpResponse:
     """Try a text against the actor's censors. Counts nothing, so it may be tried as often as one likes."""
     by = principal_of(request)
     by.require(VIEW)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     given = request.POST if request.method == "POST" else request.GET
     form = BenchForm(given if "text" in given else None)
     context: dict[str, Any] = {"agent": agent, "form": form, "persona": Persona.ACTOR}

@@ -140,7 +140,7 @@ def agent_document_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
 def agent_subject_erase(request: HttpRequest, slug: str) -> HttpResponse:
     """Erase everything that an agent holds to be true about ?subject=, in both personas."""
     by = principal_of(request)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     by.require(ERASE, agent)
     subject = request.GET.get("subject", "").strip()
     facts = facts_about(agent, subject)
@@ -172,7 +172,7 @@ def agent_subject_erase(request: HttpRequest, slug: str) -> HttpResponse:
 def agent_project_erase(request: HttpRequest, slug: str) -> HttpResponse:
     """Erase everything of an agent that carries the key ?project=, in both personas."""
     by = principal_of(request)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     by.require(ERASE, agent)
     project = request.GET.get("project", "").strip()
     counts = project_counts(agent, project) if project else {}
@@ -197,7 +197,7 @@ def agent_project_erase(request: HttpRequest, slug: str) -> HttpResponse:
 def agent_erase_all(request: HttpRequest, slug: str) -> HttpResponse:
     """Erase an agent with everything of it."""
     by = principal_of(request)
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     by.require(ERASE, agent)
     return _page(
         request,

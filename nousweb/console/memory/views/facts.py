@@ -64,7 +64,7 @@ def agent_fact_add(request: HttpRequest, slug: str) -> HttpResponse:
     """A form for one fact."""
     by = principal_of(request)
     by.require("memory.add_fact")
-    agent = agent_get(slug)
+    agent = agent_get(slug, by)
     form = FactForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         given: dict[str, Any] = form.cleaned_data

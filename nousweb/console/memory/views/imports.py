@@ -111,7 +111,7 @@ def agent_import_change(request: HttpRequest, slug: str, pk: UUID, change: str) 
 def _asked(request: HttpRequest, slug: str) -> tuple[Principal, Agent]:
     by = principal_of(request)
     by.require(IMPORT)
-    return by, agent_get(slug)
+    return by, agent_get(slug, by)
 
 
 def _visible(agent: Agent, by: Principal) -> QuerySet[ImportRun]:

@@ -90,8 +90,9 @@ def _address(item: SearchItem, shown: PersonaScope) -> str:
 @require_POST
 def agent_index_retry(request: HttpRequest, slug: str) -> HttpResponse:
     """Let everything that failed be tried again."""
-    agent = agent_get(slug)
-    count = index_retry(agent=agent, by=principal_of(request))
+    by = principal_of(request)
+    agent = agent_get(slug, by)
+    count = index_retry(agent=agent, by=by)
     if count:
         messages.success(request, f"{count:,} {'row' if count == 1 else 'rows'} will be tried again.")
     else:

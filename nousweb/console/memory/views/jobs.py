@@ -20,14 +20,15 @@ from memory.jobs.messages import messages_waiting
 from memory.lifecycle.runner import CHANGE, job_retry
 from memory.lifecycle.schedule import PAUSED, schedule_pause, schedule_resume, schedule_run
 from memory.models import FactChange, Job, JudgeCall
+from memory.selectors import visible_reviews
 from memory.selectors.filters import JobFilter
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.undo import supersession_undo
 from nousweb.console.common.pagination import page_of, query_without, request_page
 from nousweb.console.common.requests import principal_of
 from nousweb.console.memory.persona_scope import persona_scope
-from nousweb.console.memory.review_queue import visible_reviews
 from nousweb.lib.errors import DomainError, NotFound
+from nousweb.lib.permission_holder import of_seen_agents
 from nousweb.lib.textdiff import diff_texts
 
 VIEW = "memory.view_job"
@@ -112,7 +113,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
             "figures": [
                 ("Reviews waiting", visible_reviews(by).pending().count(), reverse("memory_review")),
                 # All agents and personas share the queue, so its length tells of each of them.
-                *([("Messages queued", _messages(), "")] if by.may(VIEW_SUBCONSCIOUS) else []),
+                *([("Messages queued", _messages(), "")] if by.may(VIEW_SUBCONSCIOUS) and by.agents is None else []),
                 ("Runs open", counts["queued"] + counts["running"] + counts["failed"], ""),
                 ("Given up", counts["dead"], "?status=dead"),
             ],
@@ -180,7 +181,7 @@ def lifecycle_schedule(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _runs_of(by: Principal) -> QuerySet[Job]:
     """The runs that `by` may know of."""
-    runs = Job.objects.all()
+    runs = of_seen_agents(Job.objects.all(), by)
     return runs if by.may(VIEW_SUBCONSCIOUS) else runs.exclude(persona=Persona.SUBCONSCIOUS)
 
 
@@ -210,7 +211,7 @@ def _spend(by: Principal) -> list[dict[str, Any]]:
     today = timezone.now().astimezone(UTC).date()
     first = today - timedelta(days=DAYS - 1)
     since = datetime(first.year, first.month, first.day, tzinfo=UTC)
-    calls = JudgeCall.objects.filter(created_at__gte=since)
+    calls: Any = of_seen_agents(JudgeCall.objects.filter(created_at__gte=since), by)
     if not by.may(VIEW_SUBCONSCIOUS):
         calls = calls.exclude(persona=Persona.SUBCONSCIOUS)
     spent: dict[date, int] = calls.spent_by_day()

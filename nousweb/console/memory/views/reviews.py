@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.models import Event, Fact, MemoryReview, Subject, Trust
+from memory.selectors import visible_reviews
 from memory.services.holds import said_by
 from memory.services.reviews.held import held_memories
 from memory.services.reviews.records import REVIEW
@@ -32,7 +33,6 @@ from nousweb.console.memory.review_queue import (
     reviews_of,
     undo_offer,
     uuids_of,
-    visible_reviews,
 )
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError, NotFound
@@ -144,7 +144,7 @@ def memory_review(request: HttpRequest) -> HttpResponse:
                 for review in reviews_of(list(page))
             ],
             "tabs": inbox_tabs(by, queue),
-            "agents": Agent.objects.order_by("slug")[:200],
+            "agents": Agent.objects.seen_by(by).order_by("slug")[:200],
             "kinds": Kind.choices,
             "statuses": STATUSES.items(),
             "waiting": waiting,

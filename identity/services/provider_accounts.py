@@ -1,0 +1,79 @@
+"""Accounts of people who log in at a provider of OpenID Connect: made when a group of theirs has a role here.
+
+The groups decide at each log-in. They never take the last owner's role, so that a mistake in the mapping locks
+nobody out, and let nobody in who is kept out here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from allauth.socialaccount.models import SocialAccount
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from identity.models import Invitation
+from identity.principal import Principal, acting
+from identity.services.audit import audit_record
+from identity.services.people import is_last_owner, role_give, username_check
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+
+BY = Principal.of_system("OpenID Connect", channel="console")
+
+
+def role_of_groups(groups: Iterable[str], roles: Mapping[str, str], ranking: Sequence[str]) -> str:
+    """The highest role that `roles` gives to one of `groups`, by the `ranking` from least to most; "" for none."""
+    given = {roles[group] for group in groups if group in roles}
+    return max(given, key=ranking.index, default="")
+
+
+@transaction.atomic
+def provider_account_sign_in(*, issuer: str, subject: str, name: str, role: str, linked_to: User | None = None) -> User:
+    """The account of whoever this issuer calls `subject`, with this role; made on the first log-in.
+
+    A new account is called `name`. With `linked_to` an account that there is
+    already gets the provider's log-in, and keeps its own role until the next. Raises NotAllowed for who has no role or
+    is kept out, Conflict where the name is taken or none, or where the log-in belongs to another account.
+    """
+    with acting(BY):
+        known = SocialAccount.objects.select_related("user").filter(provider=issuer, uid=subject).first()
+        if linked_to is not None:
+            return _link(known, linked_to, issuer, subject)
+        if not role:
+            raise NotAllowed("None of your groups has a role here. Ask whoever manages your groups.")
+        person = known.user if known else _account_make(issuer, subject, name)
+        if not person.is_active:
+            raise NotAllowed("Your account is kept out.")
+        keeps = person.is_superuser and role != Invitation.OWNER and is_last_owner(person)
+        if not keeps:
+            role_give(person, role)
+        return person
+
+
+def provider_linked(person: User) -> bool:
+    """Whether this person can log in at a provider."""
+    return SocialAccount.objects.filter(user=person).exists()
+
+
+def _account_make(issuer: str, subject: str, name: str) -> User:
+    person = User(username=_name_check(name))
+    person.set_unusable_password()
+    person.save()
+    _link(None, person, issuer, subject)
+    return person
+
+
+def _link(known: SocialAccount | None, person: User, issuer: str, subject: str) -> User:
+    if known is not None and known.user_id != person.pk:
+        raise Conflict("This log-in belongs to another account.")
+    if known is None:
+        SocialAccount.objects.create(user=person, provider=issuer, uid=subject)
+        audit_record(by=BY, action="user.link", target=person, agent=None)
+    return person
+
+
+def _name_check(name: str) -> str:
+    """The name of a new account. One that is taken gets no other: two accounts would be two people to four eyes."""
+    try:
+        return username_check(name)
+    except Invalid as error:
+        detail = f"{error.detail} If that account is yours, log in with your password and connect it on its page."
+        raise Conflict(detail) from error

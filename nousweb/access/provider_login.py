@@ -1,0 +1,135 @@
+"""Log-in at a provider of OpenID Connect: what it says of a person becomes an account with a role, or a refusal.
+
+The package `allauth` speaks the protocol: authorization code with PKCE and state, issuer, audience and time of the id
+token. It has no say in who may come in: `pre_social_login` ends each log-in with an answer of ours.
+"""
+
+from typing import Any
+
+import structlog
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.models import SocialApp, SocialLogin
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
+from allauth.socialaccount.providers.openid_connect import views
+from django.conf import settings
+from django.contrib.auth import login
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render, resolve_url
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_GET
+from requests import RequestException
+
+from identity.models import Invitation
+from identity.services.provider_accounts import provider_account_sign_in, role_of_groups
+from nousweb.access.person_backend import BACKEND
+from nousweb.access.roles import ROLE_PERMISSIONS
+from nousweb.access.second_step import PROVIDER, proof_set
+from nousweb.lib.errors import DomainError
+
+log = structlog.get_logger(__name__)
+
+PROVIDER_ID = "oidc"
+CONNECT = "provider_connect"
+"""In the session of somebody who is signed in and wants the provider's log-in for their account."""
+RANKING = (*ROLE_PERMISSIONS, Invitation.OWNER)
+
+
+class ProviderAdapter(DefaultSocialAccountAdapter):
+    """Knows the one provider of the settings, and decides who comes in."""
+
+    def list_apps(self, request: HttpRequest, provider: str | None = None, client_id: str | None = None) -> list[Any]:
+        if not settings.OIDC_ISSUER or provider != PROVIDER_ID:
+            return []
+        return [
+            SocialApp(
+                provider="openid_connect",
+                provider_id=PROVIDER_ID,
+                name=settings.OIDC_NAME,
+                client_id=settings.OIDC_CLIENT_ID,
+                secret=settings.OIDC_CLIENT_SECRET,
+                settings={
+                    "server_url": settings.OIDC_ISSUER,
+                    "scope": settings.OIDC_SCOPES,
+                    "oauth_pkce_enabled": True,
+                },
+            )
+        ]
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
+        """Raises ImmediateHttpResponse: the person is signed in by it, or refused."""
+        linked_to = request.user if request.session.pop(CONNECT, False) and request.user.is_authenticated else None
+        try:
+            claims = _claims(sociallogin.account.extra_data)
+            groups = claims.get(settings.OIDC_GROUPS_CLAIM) or []
+            groups = [groups] if isinstance(groups, str) else [str(group) for group in groups]
+            person = provider_account_sign_in(
+                issuer=settings.OIDC_ISSUER,
+                subject=str(claims["sub"]),
+                name=str(claims.get("preferred_username") or claims.get("email") or ""),
+                role=role_of_groups(groups, settings.OIDC_ROLES, RANKING),
+                linked_to=linked_to,
+            )
+        except DomainError as error:
+            raise ImmediateHttpResponse(_refusal(request, error.detail, error.status)) from error
+        raise ImmediateHttpResponse(_signed_in(request, person, sociallogin, linked=linked_to is not None))
+
+    def on_authentication_error(self, request: HttpRequest, provider: Any, **known: Any) -> None:
+        """Raises ImmediateHttpResponse with a page of ours; why it failed is for the log."""
+        log.warning(
+            "provider_login_failed", error=str(known.get("error")), exception=type(known.get("exception")).__name__
+        )
+        said = f"The log-in at {settings.OIDC_NAME} did not succeed, or took too long. Try it once more."
+        raise ImmediateHttpResponse(_refusal(request, said, 401))
+
+
+@require_GET
+def provider_login(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """Send the browser to the provider."""
+    return _answered(request, views.login)
+
+
+@require_GET
+def provider_callback(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """Where the provider sends the browser back to."""
+    return _answered(request, views.callback)
+
+
+def _answered(request: HttpRequest, view: Any) -> HttpResponse:
+    if not settings.OIDC_ISSUER:
+        raise Http404
+    try:
+        return view(request, PROVIDER_ID)
+    except (RequestException, OAuth2Error, KeyError, ValueError) as error:
+        log.warning("provider_unreachable", exception=type(error).__name__)
+        said = f"{settings.OIDC_NAME} cannot be reached, or says what cannot be understood. Try again later."
+        return _refusal(request, said, 503)
+
+
+def _claims(said: dict[str, Any]) -> dict[str, Any]:
+    """What the provider says of a person, by the user info and the id token together.
+
+    Raises OAuth2Error where they are about different people, or are another issuer's.
+    """
+    token, info = said.get("id_token") or {}, said.get("userinfo") or {}
+    if not token.get("sub") or info.get("sub", token["sub"]) != token["sub"]:
+        raise OAuth2Error("The user info is about somebody else than the id token.")
+    if str(token.get("iss", "")).rstrip("/") != settings.OIDC_ISSUER:
+        raise OAuth2Error("The id token is another issuer's.")
+    return token | info
+
+
+def _signed_in(request: HttpRequest, person: User, sociallogin: SocialLogin, *, linked: bool) -> HttpResponse:
+    if linked:
+        return HttpResponseRedirect(resolve_url("account"))
+    login(request, person, backend=BACKEND)
+    proof_set(request, PROVIDER)
+    request.session.set_expiry(settings.OIDC_SESSION_HOURS * 3600)
+    wanted = str(sociallogin.state.get("next") or "")
+    safe = url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()})
+    return HttpResponseRedirect(wanted if safe else resolve_url("home"))
+
+
+def _refusal(request: HttpRequest, said: str, status: int) -> HttpResponse:
+    return render(request, "registration/provider_refused.html", {"said": said}, status=status)

@@ -1,0 +1,87 @@
+"""The second step of a log-in, and what a session proves: nobody is signed in before their second factor was checked.
+
+A person who has a second factor is nobody in a session without the proof of a code. One whose role requires a second
+factor and who has none sees the page on which it is set up, and nothing else.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.http import HttpRequest, HttpResponse
+from django.utils.crypto import constant_time_compare
+from django.utils.functional import SimpleLazyObject
+
+from identity.policy.second_factors import FRESH_FOR, LOGIN_MINUTES
+from nousweb.access.person_backend import people_with_access
+
+PROOF = "second_factor_proof"
+PENDING = "pending_login"
+CODE, PROVIDER = "code", "provider"
+SETUP_PATHS = ("/account/second-factor/", "/logout/")
+
+
+class SecondStepMiddleware:
+    """Lets `request.user` be nobody for whom the second step is still due; `request.setup_due` says that they have to
+    set a second factor up first. It costs nothing where nobody asks who is signed in."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        signed_in: Any = request.user
+        request.setup_due = SimpleLazyObject(lambda: _setup_due(request, signed_in))  # type: ignore[attr-defined]
+
+        def person() -> Any:
+            if not signed_in.is_authenticated:
+                return signed_in
+            if signed_in.has_second_factor and PROOF not in request.session:
+                return AnonymousUser()
+            if _setup_due(request, signed_in) and not request.path.startswith(SETUP_PATHS):
+                return AnonymousUser()
+            return signed_in
+
+        request.user = SimpleLazyObject(person)  # type: ignore[assignment]
+        return self.get_response(request)
+
+
+def _setup_due(request: HttpRequest, person: Any) -> bool:
+    if not person.is_authenticated or person.has_second_factor or not person.needs_second_factor:
+        return False
+    return PROOF not in request.session
+
+
+def proof_set(request: HttpRequest, way: str) -> None:
+    """Note in the session that the second step was taken just now: by a code, or at the provider of the log-in."""
+    request.session[PROOF] = {"way": way, "at": int(time.time())}
+
+
+def is_fresh(request: HttpRequest) -> bool:
+    """Whether a code was given a short while ago; also for who has no second factor to give a code of."""
+    if not getattr(request.user, "has_second_factor", False):
+        return True
+    proof = request.session.get(PROOF, {})
+    return bool(proof.get("way") == CODE and time.time() - proof["at"] <= FRESH_FOR.total_seconds())
+
+
+def login_hold(request: HttpRequest, person: User, next_page: str) -> None:
+    """Keep in the session that this person's password was right; they are not signed in by it."""
+    request.session.cycle_key()
+    request.session[PENDING] = {
+        "person": person.pk,
+        "hash": person.get_session_auth_hash(),
+        "at": int(time.time()),
+        "next": next_page,
+    }
+
+
+def login_held(request: HttpRequest) -> tuple[User, str] | None:
+    """Who gave the right password in this session, and the page that they wanted; None when that was too long ago."""
+    held = request.session.get(PENDING)
+    if not held or time.time() - held["at"] > LOGIN_MINUTES * 60:
+        return None
+    person = people_with_access().filter(pk=held["person"], is_active=True).first()
+    if person is None or not constant_time_compare(held["hash"], person.get_session_auth_hash()):
+        return None
+    return person, held["next"]

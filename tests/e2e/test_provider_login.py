@@ -1,0 +1,153 @@
+"""Log-in at a real provider of OpenID Connect that runs beside the product, and the second factor, in Chromium."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyotp
+import pytest
+from django.contrib.auth.models import User
+from oidc_provider_mock import User as Subject
+from oidc_provider_mock import run_server_in_thread
+from playwright.sync_api import Page, expect
+
+from identity.models import AuditEvent
+from identity.principal import Principal
+from identity.services.people import invitation_create
+from nousweb.lib import clock
+from tests.e2e.conftest import OpenPage
+from tests.factories import PASSWORD
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    # The provider calls its own library by an older way.
+    pytest.mark.filterwarnings("ignore:get_jwt_config:DeprecationWarning"),
+]
+
+PEOPLE = [
+    Subject(sub="1", claims={"preferred_username": "rosa", "groups": ["agents-reviewers", "everybody"]}),
+    Subject(sub="2", claims={"preferred_username": "sven", "groups": ["everybody"]}),
+    Subject(sub="3", claims={"preferred_username": "olga", "email": "olga@example.org", "groups": ["agents-owners"]}),
+    Subject(sub="4", claims={"preferred_username": "olga", "groups": ["agents-reviewers"]}),
+]
+
+
+@pytest.fixture
+def provider(settings: Any) -> Iterator[str]:
+    with run_server_in_thread(user_claims=PEOPLE) as server:
+        settings.OIDC_ISSUER = f"http://localhost:{server.server_port}"
+        settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET = "nous", "secret"
+        settings.OIDC_NAME = "Harbour ID"
+        settings.OIDC_ROLES = {"agents-reviewers": "Reviewer", "agents-owners": "Owner"}
+        yield settings.OIDC_ISSUER
+
+
+@pytest.fixture
+def owner(transactional_db: None) -> User:
+    return User.objects.create_superuser("olga", password=PASSWORD)
+
+
+def provider_login(page: Page, subject: str, start: str = "/review/") -> None:
+    # The provider's page asks for a style sheet of another machine.
+    page.route("https://**", lambda route: route.fulfill(body=""))
+    page.goto(start)
+    page.get_by_role("link", name="Log in with Harbour ID").click()
+    page.get_by_placeholder("sub").fill(subject)
+    page.get_by_role("button", name="Authorize", exact=True).click()
+
+
+def password_login(page: Page, name: str) -> None:
+    page.get_by_label("Username").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+
+
+def test_provider_login_makes_an_account_of_the_groups_role(open_page: OpenPage, provider: str, owner: User) -> None:
+    page = open_page()
+    provider_login(page, "1")
+    expect(page.get_by_role("heading", name="Review queue")).to_be_visible()
+    rosa = User.objects.get(username="rosa")
+    assert [group.name for group in rosa.groups.all()] == ["Reviewer"]
+    assert not rosa.has_usable_password()
+    made = AuditEvent.objects.filter(object_id=str(rosa.pk)).order_by("pk")
+    assert [(one.action, one.author_name) for one in made] == [
+        (action, "OpenID Connect") for action in ("user.create", "user.link", "user.roles")
+    ]
+    # The groups decide anew each time, and nobody who is kept out here comes in by them.
+    User.objects.filter(pk=rosa.pk).update(is_active=False)
+    provider_login(page, "1")
+    expect(page.get_by_text("Your account is kept out.")).to_be_visible()
+    provider_login(page, "2")
+    expect(page.get_by_text("None of your groups has a role here.")).to_be_visible()
+    assert not User.objects.filter(username="sven").exists()
+    # A name that is somebody else's account is not taken over.
+    provider_login(page, "4")
+    expect(page.get_by_text("There is an account of this name")).to_be_visible()
+    assert User.objects.get(username="olga").check_password(PASSWORD)
+
+
+def test_passwords_off_keep_the_last_owner_in(
+    open_page: OpenPage, provider: str, owner: User, bob: User, settings: Any
+) -> None:
+    settings.PASSWORD_LOGIN = False
+    page = open_page()
+    page.goto("/login/")
+    page.get_by_text("Log in with a password, as an owner").click()
+    password_login(page, "bob")
+    expect(page.get_by_role("alert")).to_be_visible()
+    password_login(page, "olga")
+    page.goto("/people/")
+    expect(page.get_by_text("Passwords let in owners alone")).to_be_visible()
+    expect(page.get_by_role("row", name="agents-reviewers Reviewer")).to_be_visible()
+    # The last owner connects the log-in; a group of less does not take the role away.
+    page.goto("/account/")
+    page.get_by_role("button", name="Connect your account").click()
+    page.route("https://**", lambda route: route.fulfill(body=""))
+    page.get_by_role("link", name="Go on to Harbour ID").click()
+    page.get_by_placeholder("sub").fill("4")
+    page.get_by_role("button", name="Authorize", exact=True).click()
+    expect(page.get_by_text("Your groups there decide your role")).to_be_visible()
+    page.context.clear_cookies()
+    provider_login(page, "4", "/people/")
+    expect(page.get_by_role("heading", name="People")).to_be_visible()
+    owner.refresh_from_db()
+    assert owner.is_superuser
+
+
+def test_invited_person_sets_up_a_second_factor_and_is_asked_for_it(open_page: OpenPage, owner: User) -> None:
+    """By invitation into a role that requires a second factor; then the log-in with its two steps."""
+    owners_page = open_page()
+    owners_page.goto("/people/")
+    password_login(owners_page, "olga")
+    owners_page.get_by_role("group", name="Required for").get_by_label("Reviewer").check()
+    owners_page.get_by_role("button", name="Save").click()
+    secret = invitation_create(role="Reviewer", by=Principal.of_user(owner))[1]
+    page = open_page(width=390, height=844)
+    page.goto(f"/invitation/{secret}/")
+    page.get_by_label("Name").fill("dora")
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_label("Password again").fill(PASSWORD)
+    page.get_by_role("button", name="Make the account").click()
+    expect(page.get_by_role("heading", name="Set up a second factor")).to_be_visible()
+    assert page.get_by_alt_text("QR code").evaluate("image => image.complete && image.naturalWidth > 0")
+    page.get_by_text("Or type the key").click()
+    totp = pyotp.TOTP((page.locator("details code").text_content() or "").replace(" ", ""))
+    page.get_by_label("Code").fill(totp.at(clock.now()))
+    page.get_by_role("button", name="Set it up").click()
+    codes = (page.locator(".recovery-codes").text_content() or "").split()
+    assert len(codes) == 10
+    page.get_by_role("link", name="I have kept them").click()
+    expect(page.get_by_text("10 recovery codes left")).to_be_visible()
+    page.context.clear_cookies()
+    page.goto("/review/")
+    password_login(page, "dora")
+    page.get_by_label("Code").fill(codes[0])
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", name="Review queue")).to_be_visible()
+    # She has lost both; the owner helps, and cannot take the last owner's role away, her own.
+    owners_page.get_by_role("link", name="dora").click()
+    owners_page.get_by_role("button", name="Reset the second factor").click()
+    expect(owners_page.get_by_text("The second factor of dora is reset.")).to_be_visible()
+    owners_page.goto(f"/people/{owner.pk}/")
+    expect(owners_page.get_by_text("changed by another owner")).to_be_visible()
+    expect(owners_page.get_by_role("button", name="Keep olga out")).to_have_count(0)
