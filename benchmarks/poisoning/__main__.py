@@ -60,7 +60,7 @@ def reached(client: Client, case: dict[str, Any]) -> bool:
     # The words of the question are in the prompt as the task.
     prompt = "\n".join(line for line in prompt.splitlines() if not line.startswith("Current task:"))
     found = client.get("/recall", q=part[:400])["items"]
-    words = " ".join(part[:60].split())
+    words = " ".join(" ".join(case["parts"]).split())[:400]
     return words in " ".join(prompt.split()) or any(words in " ".join(one["content"].split()) for one in found)
 
 

@@ -39,9 +39,14 @@ def finding_of(agent: Agent, persona: str, text: str, trust: str) -> tuple[Findi
     found = text_screen(text, trust)
     if found is None:
         return None, False
+    return (None, True) if _allowed(agent, persona, text) else (found, False)
+
+
+def _allowed(agent: Agent, persona: str, text: str) -> bool:
+    """Whether a person has allowed these words."""
     about = hold_about(agent.pk, persona, text)
     allowed = MemoryReview.objects.filter(about=about, status=Status.RESOLVED, resolution=Resolution.ALLOW)
-    return (None, True) if allowed.exists() else (found, False)
+    return allowed.exists()
 
 
 def memory_finding(memory: Any) -> Finding | None:
@@ -49,17 +54,22 @@ def memory_finding(memory: Any) -> Finding | None:
     then on; the caller stores that. People's own words are never held back."""
     if memory.trust == Trust.PERSON:
         return None
-    found, allowed = finding_of(memory.agent, memory.persona, said_by(memory), memory.trust)
-    if allowed:
+    said, trust = said_by(memory), memory.trust
+    found = text_screen(said, trust) or text_screen(said_by(memory, " "), trust)
+    if found is None:
+        return None
+    if _allowed(memory.agent, memory.persona, said):
         memory.origin = Trust.PERSON.value
+        return None
     return found
 
 
-def said_by(memory: Any) -> str:
-    """All that a memory says, as one text, so that what is parted between fields is read together."""
+def said_by(memory: Any, between: str = ".\n") -> str:
+    """All that a memory says, as one text: field by field, or read on from one to the next, so that what is parted
+    between them is found as well."""
     if isinstance(memory, Censor):
-        return " ".join((memory.pattern, memory.reason, memory.domain))
-    return " ".join(words for words in words_of(memory) if words)
+        return between.join(words for words in (memory.pattern, memory.reason, memory.domain) if words)
+    return between.join(words for words in words_of(memory) if words)
 
 
 def memory_screen(memory: Any, by: Principal) -> bool:
