@@ -24,8 +24,8 @@ from nousweb.lib.env import (
     words,
 )
 from nousweb.lib.installation import RESOURCES, default_data_folder
+from nousweb.lib.otel_variables import signals_exported, signals_wanted
 from nousweb.lib.secret import KeptSecret
-from nousweb.telemetry.configuration import signals_exported, signals_wanted
 
 try:
     PRODUCTION = read("NOUS_PRODUCTION", flag, False)
@@ -194,7 +194,7 @@ MIDDLEWARE = [
 
 TELEMETRY = signals_wanted()
 if "traces" in signals_exported():
-    MIDDLEWARE.insert(0, "nousweb.telemetry.requests.TraceMiddleware")
+    MIDDLEWARE.insert(0, "nousweb.monitoring.telemetry.requests.TraceMiddleware")
 
 ROOT_URLCONF = "nousweb.urls"
 WSGI_APPLICATION = "nousweb.wsgi.application"

@@ -16,9 +16,4 @@ settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
 # Threads that requests start are no command, which may take as long as it wants.
 work_usual("form")
 django.setup(set_prefix=False)
-if settings.TELEMETRY:
-    # Here and not in the server itself: a process that forks would share its threads.
-    from nousweb.telemetry.exporting import telemetry_start
-
-    telemetry_start()
 application = Handler()

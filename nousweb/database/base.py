@@ -20,7 +20,7 @@ from nousweb.database.limits import LIMITS, work_at_hand
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """PostgreSQL with time limits. `cursor_type` sends statements; nousweb.telemetry sets one that makes spans."""
+    """PostgreSQL with time limits. `cursor_type` sends statements; telemetry sets one that makes spans."""
 
     cursor_type: type[CursorWrapper] = CursorWrapper
 

@@ -59,7 +59,7 @@ class PreparedCursor:
 
 
 cursor_type: type[PreparedCursor] = PreparedCursor
-"""What sends prepared statements; nousweb.telemetry sets one that makes a span of each."""
+"""What sends prepared statements; telemetry sets one that makes a span of each."""
 
 Kind = Literal["text", "binary", "arrays"]
 """How rows are sent: as text, in binary, or in binary with arrays of numbers as numpy's."""

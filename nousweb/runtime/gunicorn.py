@@ -47,9 +47,17 @@ def post_fork(server: Any, worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Load what the first requests would otherwise wait a second for: all views here, the local model beside them."""
+    """Load what the first requests would otherwise wait a second for: all views here, the local model beside them.
+
+    Traces and metrics begin here and not in the server: its threads would not outlive the fork.
+    """
+    from django.conf import settings
     from django.urls import get_resolver
 
+    if settings.TELEMETRY:
+        from nousweb.monitoring.telemetry.exporting import telemetry_start
+
+        telemetry_start()
     get_resolver().url_patterns  # noqa: B018
     # What was imported stays, and needs not be looked through again and again.
     gc.freeze()
@@ -76,7 +84,7 @@ def worker_exit(server: Any, worker: Any) -> None:
     from django.conf import settings
 
     if settings.TELEMETRY:
-        from nousweb.telemetry.exporting import telemetry_stop
+        from nousweb.monitoring.telemetry.exporting import telemetry_stop
 
         telemetry_stop()
 

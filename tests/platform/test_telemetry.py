@@ -23,9 +23,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from context.models import ContextRun
 from memory.tasks import embed_pending, lifecycle_run
 from nousweb.lib import tracing
-from nousweb.telemetry.configuration import obstacle, signals_exported, signals_wanted
-from nousweb.telemetry.exporting import telemetry_start, telemetry_stop
-from nousweb.telemetry.statements import described
+from nousweb.lib.otel_variables import obstacle, signals_exported, signals_wanted
+from nousweb.monitoring.telemetry.exporting import telemetry_start, telemetry_stop
+from nousweb.monitoring.telemetry.statements import described
 from tests.factories import make_fact, make_token
 from tests.judge_server import JudgeServer, Reply
 
@@ -108,7 +108,7 @@ def exporting(monkeypatch, settings):
         collectors.append(Collector(**collector))
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collectors[-1].url)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
-        settings.MIDDLEWARE = ["nousweb.telemetry.requests.TraceMiddleware", *settings.MIDDLEWARE]
+        settings.MIDDLEWARE = ["nousweb.monitoring.telemetry.requests.TraceMiddleware", *settings.MIDDLEWARE]
         telemetry_start(gauges=gauges)
         return collectors[-1]
 

@@ -17,9 +17,9 @@ from memory.embedding.registry import configured_name, embedder_named
 from nousweb import __version__
 from nousweb.database.roles import product_role_weakness
 from nousweb.lib.installation import CLONED
+from nousweb.lib.otel_variables import obstacle, signals_wanted
 from nousweb.monitoring.disk_space import ELSEWHERE, OK, disks_checked
 from nousweb.monitoring.health import unapplied_migrations, worker_state
-from nousweb.telemetry.configuration import obstacle, signals_wanted
 
 NOUS = "manage.py" if CLONED else "nous"
 
@@ -135,7 +135,7 @@ def _telemetry() -> Iterator[Finding]:
     elif problem := obstacle():
         yield Finding("OpenTelemetry", "off", problem)
     else:
-        from nousweb.telemetry.reachability import endpoint_answers
+        from nousweb.monitoring.telemetry.reachability import endpoint_answers
 
         for signal in sorted(wanted):
             answers, endpoint = endpoint_answers(signal)

@@ -22,13 +22,13 @@ class Command(qcluster.Command):
         for module in sorted(modules):
             import_module(module)
         if settings.TELEMETRY:
-            post_spawn.connect(_telemetry_of_worker, dispatch_uid="nousweb.telemetry.worker")
+            post_spawn.connect(_telemetry_of_worker, dispatch_uid="nousweb.monitoring.telemetry.worker")
         super().handle(*args, **options)
 
 
 def _telemetry_of_worker(**signal: Any) -> None:
     """Called in each process that runs tasks: threads do not outlive the fork that made it."""
-    from nousweb.telemetry.exporting import telemetry_start, telemetry_stop
+    from nousweb.monitoring.telemetry.exporting import telemetry_start, telemetry_stop
 
     telemetry_start(gauges=True)
     Finalize(None, telemetry_stop, exitpriority=10)

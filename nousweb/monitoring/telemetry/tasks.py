@@ -7,7 +7,7 @@ from django_q.signals import post_execute_in_worker, pre_enqueue, pre_execute
 from opentelemetry import propagate
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from nousweb.telemetry.tracer import OtelTracer, Within, ids_of
+from nousweb.monitoring.telemetry.tracer import OtelTracer, Within, ids_of
 
 CARRIER = "traceparent"
 """What a task carries beside its function and arguments; a worker without telemetry does not look at it."""
@@ -20,9 +20,9 @@ def tasks_trace(tracer: OtelTracer) -> None:
     """Let each task that this process queues carry its trace, and each that it runs be a span."""
     global _tracer
     _tracer = tracer
-    pre_enqueue.connect(_queued, dispatch_uid="nousweb.telemetry")
-    pre_execute.connect(_begun, dispatch_uid="nousweb.telemetry")
-    post_execute_in_worker.connect(_ended, dispatch_uid="nousweb.telemetry")
+    pre_enqueue.connect(_queued, dispatch_uid="nousweb.monitoring.telemetry")
+    pre_execute.connect(_begun, dispatch_uid="nousweb.monitoring.telemetry")
+    post_execute_in_worker.connect(_ended, dispatch_uid="nousweb.monitoring.telemetry")
 
 
 def tasks_untrace() -> None:
@@ -30,7 +30,7 @@ def tasks_untrace() -> None:
     global _tracer
     _tracer = None
     for signal in (pre_enqueue, pre_execute, post_execute_in_worker):
-        signal.disconnect(dispatch_uid="nousweb.telemetry")
+        signal.disconnect(dispatch_uid="nousweb.monitoring.telemetry")
 
 
 def _queued(*, task: dict[str, Any], **signal: Any) -> None:

@@ -12,7 +12,7 @@ from nousweb.database.base import DatabaseWrapper
 from nousweb.lib import prepared_statements
 from nousweb.lib.prepared_statements import PreparedCursor
 from nousweb.lib.tracing import NOTHING, Span
-from nousweb.telemetry.tracer import OtelTracer
+from nousweb.monitoring.telemetry.tracer import OtelTracer
 
 MAX_CHARACTERS = 4_000
 LITERALS = re.compile(

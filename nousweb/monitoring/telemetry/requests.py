@@ -8,7 +8,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from nousweb.lib.tracing import tracer_in_force
 from nousweb.monitoring.metrics import METHODS
-from nousweb.telemetry.tracer import OtelTracer, Within, ids_of
+from nousweb.monitoring.telemetry.tracer import OtelTracer, Within, ids_of
 
 NOT_TRACED = ("/static/", "/healthz", "/readyz", "/metrics", "/favicon.ico")
 """Probes and files, of which there are many and which say nothing."""

@@ -15,8 +15,8 @@ import structlog
 from django.conf import settings
 
 from nousweb import __version__
+from nousweb.lib.otel_variables import obstacle, signals_exported
 from nousweb.lib.tracing import tracer_set
-from nousweb.telemetry.configuration import obstacle, signals_exported
 
 log = structlog.get_logger(__name__)
 
@@ -74,9 +74,9 @@ def _traces_start(resource: Any) -> None:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    from nousweb.telemetry.statements import statements_trace, statements_untrace
-    from nousweb.telemetry.tasks import tasks_trace, tasks_untrace
-    from nousweb.telemetry.tracer import OtelTracer
+    from nousweb.monitoring.telemetry.statements import statements_trace, statements_untrace
+    from nousweb.monitoring.telemetry.tasks import tasks_trace, tasks_untrace
+    from nousweb.monitoring.telemetry.tracer import OtelTracer
 
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
@@ -99,7 +99,7 @@ def _metrics_start(resource: Any, gauges: bool) -> None:
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
-    from nousweb.telemetry.meters import gauges_observe, measures_record
+    from nousweb.monitoring.telemetry.meters import gauges_observe, measures_record
 
     reader = PeriodicExportingMetricReader(OTLPMetricExporter())
     provider = MeterProvider(metric_readers=[reader], resource=resource, shutdown_on_exit=False)
