@@ -1,27 +1,14 @@
-"""Letting search read less of old episodes; their summaries are kept whole. Source: seed "Agentic Memory System"."""
+"""Letting search read less of old episodes."""
 
 from typing import Any
 
-from identity.models import Persona
 from memory.lifecycle.handler import Handler
-from memory.models import Episode, Job
-from memory.search.index_writer import index_put
-from memory.types import entry_of
-from memory.types.episodes import COMPACT_EPISODES
-from nousweb.lib import clock
-
-BATCH = 2_000
+from memory.models import Job
+from memory.services.episode_compaction import episodes_compact
 
 
 def _apply(job: Job, prepared: None) -> dict[str, Any]:
-    youngest = min(age for age, _ in COMPACT_EPISODES)
-    old = Episode.objects.closed().filter(agent=job.agent, ended_at__lt=clock.now() - youngest).order_by("-ended_at")
-    # So many of each persona, whatever the other has.
-    closed = [episode for persona in Persona.values for episode in old.filter(persona=persona)[:BATCH]]
-    entries = [entry for entry in map(entry_of, closed) if entry.text]
-    # Rows whose text is the same keep their vectors.
-    index_put(entries)
-    return {"looked_at": len(entries)}
+    return {"looked_at": episodes_compact(agent=job.agent)}
 
 
 EPISODE_COMPACT = Handler(apply=_apply, activity="dream")
