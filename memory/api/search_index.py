@@ -9,7 +9,7 @@ from identity.selectors import agent_for
 from memory.api.common import REFUSALS, principal
 from memory.persona import memory_of
 from memory.schemas.recall import IndexOut
-from memory.search.index_writer import index_counts
+from memory.selectors.search_index import index_counts
 from memory.services.languages import language_used
 from nousweb.lib.constrained_types import AgentSlug
 

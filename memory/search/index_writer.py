@@ -1,13 +1,12 @@
 """Writing the search index. Called inside the transaction of the primary write; embeddings follow later."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import fields
 
 from django.db import connection
 
 from memory.jobs.messages import message_send
-from memory.search.index_tables import PERSONA_OF_TABLE
 from memory.search.languages import dictionary_sql
 from memory.types import IndexEntry
 from memory.types.index_entry import KEPT_ELSEWHERE
@@ -81,21 +80,3 @@ def index_remove(persona: str, item_type: str, item_ids: Iterable[str]) -> None:
             "DELETE FROM memory_searchitem WHERE persona = %s AND item_type = %s AND item_id = ANY(%s)",
             [persona, item_type, list(item_ids)],
         )
-
-
-def index_counts(agent_id: int, personas: Collection[str]) -> dict[str, int]:
-    """Rows of an agent's index by status: ready, pending, failed."""
-    # Each persona's table by itself: all are counted in one index, and what is not ready, mostly nothing, in another.
-    parts = []
-    for table, persona in PERSONA_OF_TABLE.items():
-        if persona in personas:
-            mine = f"FROM {table} WHERE agent_id = {int(agent_id)}"
-            parts.append(f"SELECT 'ready', count(*) {mine}")
-            parts.append(f"SELECT status, count(*) {mine} AND status <> 'ready' GROUP BY status")
-    counts = {"ready": 0, "pending": 0, "failed": 0}
-    with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(parts))
-        for status, number in cursor.fetchall():
-            counts[status] += number
-    counts["ready"] -= counts["pending"] + counts["failed"]
-    return counts
