@@ -3,16 +3,13 @@
 from identity.principal import Principal
 from memory.lifecycle import runner, schedule
 from memory.lifecycle.activities import activities_heal
-from memory.search.index_statistics import statistics_refresh
-from memory.services.indexing import embeddings_make, index_retry, requeue_stale_embeddings
-from memory.services.languages import languages_detect, words_reread
+from memory.services.index_upkeep import collections_refresh, new_rows_embed
+from memory.services.indexing import index_retry
+from memory.services.languages import words_reread
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.reembedding import reembed_continue
 from memory.services.reviews.expiry import reviews_expire
 from memory.transfer.runs import runs_expire
-
-MANY_EMBEDDED = 1_000
-"""After so many a collection may have grown large, and is counted at once: until then each search counts it."""
 
 
 def derive_from_events(loop_ids: list[int]) -> int:
@@ -28,12 +25,7 @@ def close_idle_loops() -> int:
 
 def embed_pending() -> int:
     """Give pending rows of the search index their vectors; returns how many got one."""
-    made = embeddings_make()
-    if made:
-        languages_detect()
-    if made >= MANY_EMBEDDED:
-        statistics_refresh()
-    return made
+    return new_rows_embed()
 
 
 def reread_words() -> int:
@@ -53,8 +45,7 @@ def continue_reembedding() -> bool:
 
 def refresh_search_statistics() -> int:
     """Renew the counts and the vector indexes of large collections; returns how many changed."""
-    requeue_stale_embeddings()
-    return statistics_refresh()
+    return collections_refresh()
 
 
 def lifecycle_run(run_id: int) -> str:
