@@ -9,7 +9,6 @@ from memory.services.languages import words_reread
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.reembedding import reembed_continue
 from memory.services.reviews.expiry import reviews_expire
-from memory.transfer.runs import runs_expire
 
 
 def derive_from_events(loop_ids: list[int]) -> int:
@@ -80,4 +79,4 @@ def expire_reviews() -> int:
 
 def purge_runs() -> int:
     """Delete the records of runs that were done long ago, and files of imports that wait no more; returns how many."""
-    return runner.done_jobs_purge() + runs_expire()
+    return schedule.done_work_purge()

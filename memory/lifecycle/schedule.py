@@ -15,8 +15,9 @@ from memory.jobs.queue import job_queue
 from memory.judge import JudgeFailed, judge_in_force
 from memory.judge.budget import budget_check
 from memory.lifecycle.handlers import DREAM
-from memory.lifecycle.runner import CHANGE, job_rerun
+from memory.lifecycle.runner import CHANGE, done_jobs_purge, job_rerun
 from memory.models import Job, MemoryReview
+from memory.transfer.runs import runs_expire
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
 
@@ -64,6 +65,11 @@ def judgements_retry() -> int:
     for job in _by_persona(episodes.order_by("finished_at")):
         queued += job_rerun(job)
     return queued
+
+
+def done_work_purge() -> int:
+    """Delete the rows of jobs that were done long ago, and files of imports that wait no more; returns how many."""
+    return done_jobs_purge() + runs_expire()
 
 
 def _by_persona(rows: QuerySet[Row]) -> list[Row]:
