@@ -8,7 +8,6 @@ from identity.models import Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.management.progress import ProgressBar
-from memory.policy import DEFAULT_CATEGORY
 from memory.transfer.import_memory import ImportReport, Progress, memories_import, memories_preview
 from memory.transfer.import_survey import ImportRequest
 from memory.transfer.readers import FORMATS
@@ -35,7 +34,7 @@ class Command(BaseCommand):
         parser.add_argument("--persona", choices=Persona.values, default=Persona.ACTOR.value)
         parser.add_argument("--project", default="", help="key of the project that the memories belong to")
         parser.add_argument("--task", default="", help="key of the task that the memories belong to")
-        parser.add_argument("--category", default=DEFAULT_CATEGORY, help="of facts that name none")
+        parser.add_argument("--category", help="of facts that name none")
         parser.add_argument("--only", default="", help="only of this user, namespace, agent or conversation")
         parser.add_argument(
             "--section", action="append", default=[], metavar="BLOCK=SECTION",
@@ -50,6 +49,7 @@ class Command(BaseCommand):
             **{
                 name: options[name]
                 for name in ("format", "persona", "project", "task", "category", "only", "skip_refused")
+                if options[name] is not None
             },
         )
         bar = ProgressBar(self.stderr)
