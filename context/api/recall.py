@@ -15,9 +15,9 @@ from identity.selectors import agent_for
 from memory.api.common import CHANGE_REFUSALS, principal
 from memory.models.project_scope import ProjectScope, scope_check
 from memory.persona import memory_of
-from memory.policy import MAX_PROJECTS, MAX_SEARCH_LIMIT
+from memory.policy import MAX_SEARCH_LIMIT
 from memory.schemas.recall import ExpansionOut, RecallItem, RecallOut
-from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, ItemTypeName, ScopeName
+from memory.schemas.types import INCLUDE_PROJECT, AllProjects, ItemTypeName, ScopeName
 from memory.search import SearchRequest, search
 from memory.selectors.expansion import memory_expand
 from memory.types import MEMORY_TYPES
@@ -54,7 +54,7 @@ def recall_get(
     min_importance: UnitInterval = 0.0,
     project: ProjectKey = "",
     task: TaskKey = "",
-    include_project: list[ProjectKey] = Query([], max_length=MAX_PROJECTS, description=INCLUDED_PROJECTS),
+    include_project: list[ProjectKey] = INCLUDE_PROJECT,
     all_projects: AllProjects = False,
     context: ContextId = None,
 ) -> Any:

@@ -7,8 +7,13 @@ from django.http import HttpRequest
 from ninja import Query, Router
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.policy import MAX_DOCUMENT_KEY_CHARACTERS, MAX_NAMESPACE_LABELS
 from memory.schemas.documents import (
+    DEPTH,
+    KEY,
+    KEY_START,
+    LABEL_PATTERNS,
+    LABELS,
+    NAMESPACE_START,
     DocumentIn,
     DocumentOut,
     DocumentPage,
@@ -43,9 +48,6 @@ from nousweb.lib.constrained_types import (
 
 router = Router()
 
-LABELS = Query(..., min_length=1, max_length=MAX_NAMESPACE_LABELS, description="One for each label of the namespace")
-PREFIX = Query([], max_length=MAX_NAMESPACE_LABELS, description="One for each label; * stands for any")
-KEY = Query(..., min_length=1, max_length=MAX_DOCUMENT_KEY_CHARACTERS)
 ANY_VERSION = Query(None, ge=0, le=2**31 - 1, description="Only where this is the version")
 
 
@@ -60,8 +62,8 @@ def documents_put(request: HttpRequest, payload: DocumentIn, agent: AgentSlug = 
 def documents_get(
     request: HttpRequest,
     agent: AgentSlug = "",
-    namespace: list[Label] = Query([], max_length=MAX_NAMESPACE_LABELS, description="Those whose namespace begins so"),
-    key_prefix: str = Query("", max_length=MAX_DOCUMENT_KEY_CHARACTERS, description="Those whose key begins so"),
+    namespace: list[Label] = NAMESPACE_START,
+    key_prefix: str = KEY_START,
     q: str = Query("", max_length=200, description="Words in the key or the text"),
     tag: str = "",
     state: str = Query("active", pattern="^(active|retired|superseded|all)$"),
@@ -134,9 +136,9 @@ def documents_search(request: HttpRequest, payload: DocumentSearchIn, agent: Age
 def document_namespaces_get(
     request: HttpRequest,
     agent: AgentSlug = "",
-    prefix: list[Label] = PREFIX,
-    suffix: list[Label] = PREFIX,
-    max_depth: int | None = Query(None, ge=1, le=MAX_NAMESPACE_LABELS, description="Cuts them after so many labels"),
+    prefix: list[Label] = LABEL_PATTERNS,
+    suffix: list[Label] = LABEL_PATTERNS,
+    max_depth: int | None = DEPTH,
     project: ProjectKey = "",
     task: TaskKey = "",
     limit: int = Query(100, ge=1, le=MAX_PAGE),

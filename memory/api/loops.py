@@ -16,9 +16,8 @@ from memory.layers.short_term_scoring import StmConfig
 from memory.layers.short_term_search import stm_search
 from memory.models import LoopSummary
 from memory.models.project_scope import ProjectScope, scope_check
-from memory.policy import MAX_PROJECTS
 from memory.schemas.loops import LoopOut, LoopPage, LoopWithEvents, StmOut
-from memory.schemas.types import INCLUDED_PROJECTS, AllProjects, AnyPersona
+from memory.schemas.types import INCLUDE_PROJECT, AllProjects, AnyPersona
 from memory.services.loops import loop_close
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, ProjectKey, TaskKey
@@ -96,7 +95,7 @@ def stm_get(
     persona: AnyPersona = "",
     project: ProjectKey = "",
     task: TaskKey = "",
-    include_project: list[ProjectKey] = Query([], max_length=MAX_PROJECTS, description=INCLUDED_PROJECTS),
+    include_project: list[ProjectKey] = INCLUDE_PROJECT,
     all_projects: AllProjects = False,
     min_score: float = Query(0.0, ge=0.0, le=1_000.0, allow_inf_nan=False),
     limit: int = Query(10, ge=1, le=MAX_STM_WINDOW),

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from ninja import Schema
+from ninja import Query, Schema
 from pydantic import Field
 
 from memory.policy import (
@@ -29,6 +29,14 @@ Label = Annotated[str, entry(MAX_NAMESPACE_CHARACTERS)]
 Namespace = Annotated[list[Label], Field(min_length=1, max_length=MAX_NAMESPACE_LABELS)]
 NamespacePart = Annotated[list[Label], Field(max_length=MAX_NAMESPACE_LABELS)]
 DocumentKey = Annotated[str, Field(min_length=1, max_length=MAX_DOCUMENT_KEY_CHARACTERS)]
+
+LABELS = Query(..., min_length=1, max_length=MAX_NAMESPACE_LABELS, description="One for each label of the namespace")
+NAMESPACE_START = Query([], max_length=MAX_NAMESPACE_LABELS, description="Those whose namespace begins so")
+LABEL_PATTERNS = Query([], max_length=MAX_NAMESPACE_LABELS, description="One for each label; * stands for any")
+DEPTH = Query(None, ge=1, le=MAX_NAMESPACE_LABELS, description="Cuts them after so many labels")
+KEY = Query(..., min_length=1, max_length=MAX_DOCUMENT_KEY_CHARACTERS)
+KEY_START = Query("", max_length=MAX_DOCUMENT_KEY_CHARACTERS, description="Those whose key begins so")
+
 BaseVersion = Annotated[
     int | None,
     Field(

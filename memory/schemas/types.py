@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from ninja import Query
 from pydantic import Field
 
 from identity.models import Persona
@@ -30,6 +31,7 @@ Held = Annotated[bool, Field(description="Held back from prompts and searches un
 
 # What a search shows of others' projects.
 INCLUDED_PROJECTS = "Other projects whose memory is wanted too, not that of their tasks"
+INCLUDE_PROJECT = Query([], max_length=MAX_PROJECTS, description=INCLUDED_PROJECTS)
 IncludedProjects = Annotated[list[ProjectKey], Field(max_length=MAX_PROJECTS, description=INCLUDED_PROJECTS)]
 AllProjects = Annotated[bool, Field(description="Memory of every project and task")]
 
