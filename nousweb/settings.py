@@ -188,7 +188,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "nousweb.middleware.DomainErrorMiddleware",
-    "nousweb.middleware.FreshCodeMiddleware",
+    "nousweb.access.second_step.FreshCodeMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 

@@ -7,14 +7,18 @@ factor and who has none sees the page on which it is set up, and nothing else.
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.crypto import constant_time_compare
 from django.utils.functional import SimpleLazyObject
 
-from identity.policy.second_factors import FRESH_FOR, LOGIN_MINUTES
+from identity.policy.second_factors import FRESH_FOR, FRESH_PAGES, LOGIN_MINUTES
 from nousweb.access.person_backend import people_with_access
+from nousweb.lib.page_addresses import page_sending
 
 PROOF = "second_factor_proof"
 PENDING = "pending_login"
@@ -63,6 +67,27 @@ def is_fresh(request: HttpRequest) -> bool:
         return True
     proof = request.session.get(PROOF, {})
     return bool(proof.get("way") == CODE and time.time() - proof["at"] <= FRESH_FOR.total_seconds())
+
+
+class FreshCodeMiddleware:
+    """What cannot be undone asks whoever has a second factor for a code of the last minutes; the form stays typed."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, *view: object) -> HttpResponse | None:
+        match = request.resolver_match
+        if request.method != "POST" or match is None or match.url_name not in FRESH_PAGES:
+            return None
+        if not request.user.is_authenticated or is_fresh(request):
+            return None
+        address = f"{settings.CONFIRM_URL}?{urlencode({'next': page_sending(request)})}"
+        if request.headers.get("HX-Request"):
+            return HttpResponse(status=401, headers={"HX-Redirect": address})
+        return redirect(address)
 
 
 def login_hold(request: HttpRequest, person: User, next_page: str) -> None:

@@ -5,7 +5,6 @@ import time
 import uuid
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlencode
 
 import structlog
 from django.conf import settings
@@ -14,9 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect, render
 from django.utils.functional import SimpleLazyObject
 
-from identity.policy.second_factors import FRESH_PAGES
 from identity.principal import Principal, acting
-from nousweb.access.second_step import is_fresh
 from nousweb.database.outages import outage_of, outage_page
 from nousweb.lib.errors import DomainError, Unavailable
 from nousweb.lib.page_addresses import page_above, page_sending
@@ -104,27 +101,6 @@ class ConsoleLoginMiddleware:
             # A fragment must not be replaced by a login form.
             return HttpResponse(status=401, headers={"HX-Redirect": login["Location"]})
         return login
-
-
-class FreshCodeMiddleware:
-    """What cannot be undone asks whoever has a second factor for a code of the last minutes; the form stays typed."""
-
-    def __init__(self, get_response: Handler) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
-
-    def process_view(self, request: HttpRequest, *view: object) -> HttpResponse | None:
-        match = request.resolver_match
-        if request.method != "POST" or match is None or match.url_name not in FRESH_PAGES:
-            return None
-        if not request.user.is_authenticated or is_fresh(request):
-            return None
-        address = f"{settings.CONFIRM_URL}?{urlencode({'next': page_sending(request)})}"
-        if request.headers.get("HX-Request"):
-            return HttpResponse(status=401, headers={"HX-Redirect": address})
-        return redirect(address)
 
 
 class PrincipalMiddleware:
