@@ -10,8 +10,8 @@ from context.engine.retrieval.candidates import kinds_of
 from context.engine.retrieval.censors import censor_line
 from context.engine.retrieval.fixed_sections import IDENTITY_PRIORITY, profile_rank
 from identity.models import Persona
+from identity.policy.prompt import assemble_prompt
 from identity.policy.sections import Section
-from identity.prompt import assemble_prompt
 from memory.models.project_scope import GLOBAL, ProjectScope
 from memory.policy import PROFILE_CATEGORIES
 

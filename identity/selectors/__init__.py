@@ -9,9 +9,9 @@ from django.db.models import Count, Prefetch, Q, QuerySet, Window
 from django.db.models.functions import Length, RowNumber
 
 from identity.models import Agent, AgentKind, AuditEvent, ChangeProposal, IdentityVersion
+from identity.policy.prompt import assemble_prompt
 from identity.policy.sections import SECTION_POLICY, Section, SectionPolicy
 from identity.principal import Principal
-from identity.prompt import assemble_prompt
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.token_estimate import estimate_tokens
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from identity.policy.prompt import assemble_prompt
 from identity.policy.sections import Section
-from identity.prompt import assemble_prompt
 from nousweb.lib.errors import Invalid
 
 

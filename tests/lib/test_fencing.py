@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from identity.policy.prompt import assemble_prompt
 from identity.policy.sections import Section
-from identity.prompt import assemble_prompt
 from nousweb.lib.characters import hidden_indices, plain_text
 from nousweb.lib.chatmarks import chat_mark_indices
 from nousweb.lib.fencing import fence_block, fence_label, fence_line, truncate_block

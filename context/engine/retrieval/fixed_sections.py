@@ -26,9 +26,9 @@ from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.retrieval.censors import NOT_LOADED, CensorInForce, censor_section
 from context.engine.retrieval.pins import Pins
 from identity.models import Agent, IdentityVersion
+from identity.policy.prompt import assemble_prompt
 from identity.policy.sections import SECTION_NAMES
 from identity.policy.sections import Section as IdentitySection
-from identity.prompt import assemble_prompt
 from memory.models import FactChange, Trust
 from memory.models.facts import FactQuerySet
 from memory.models.project_scope import STAND_INS, ProjectScope

@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from context.what_if.identity_delivery import IdentityShortfall
 from identity.models import ChangeProposal, ChangeProposalQuerySet, IdentityVersion
+from identity.policy.prompt import assemble_prompt
 from identity.policy.sections import Risk
 from identity.principal import Principal
-from identity.prompt import assemble_prompt
 from nousweb.console.common.inbox_filter import InboxFilter
 from nousweb.console.common.inbox_query import PROPOSAL, QUEUE_LIMIT
 from nousweb.console.common.review_pace import LATELY
