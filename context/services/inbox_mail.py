@@ -6,6 +6,7 @@ transaction of its own: a worker that dies between the two loses a mail, and non
 
 from datetime import datetime, time, timedelta
 from smtplib import SMTPException
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -22,6 +23,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.selectors import visible_reviews
 from nousweb.lib import clock
+from nousweb.lib.permission_holder import of_seen_agents
 
 logger = structlog.get_logger(__name__)
 
@@ -67,6 +69,9 @@ def _urgent() -> QuerySet[Notification]:
 def _urgent_send(notification: Notification, server: BaseEmailBackend, by: Principal) -> bool:
     if not Notification.objects.filter(pk=notification.pk, mailed_at=None).update(mailed_at=clock.now()):
         return False
+    # Who was limited to other agents since they were notified is not told of this one.
+    if not Notification.objects.filter(pk=notification.pk).seen_by(Principal.of_user(notification.person)).exists():
+        return False
     name = notification.agent.name
     link = settings.PUBLIC_URL + reverse(ITEM_PAGES[notification.item_type], args=[notification.item_id])
     text = f"Something of high risk about the agent {name} waits for a decision:\n\n{link}\n\n{FOOT}\n"
@@ -109,19 +114,15 @@ def _digest_lines(person: User) -> list[str]:
         waiting += visible_reviews(reader).pending().count()
     parts = (
         (waiting, "waits in the inbox", "wait in the inbox"),
-        (ItemAssignment.objects.filter(person=person).count(), "is assigned to you", "are assigned to you"),
-        (
-            SecondOpinion.objects.filter(person=person, answered_at=None).count(),
-            "wants your opinion",
-            "want your opinion",
-        ),
-        (
-            Notification.objects.filter(person=person).unread().count(),
-            "notification is unread",
-            "notifications are unread",
-        ),
+        (_rows(ItemAssignment.objects.all(), reader), "is assigned to you", "are assigned to you"),
+        (_rows(SecondOpinion.objects.filter(answered_at=None), reader), "wants your opinion", "want your opinion"),
+        (_rows(Notification.objects.unread(), reader), "notification is unread", "notifications are unread"),
     )
     return [f"{number} {one if number == 1 else many}" for number, one, many in parts if number]
+
+
+def _rows(rows: QuerySet[Any], reader: Principal) -> int:
+    return of_seen_agents(rows.filter(person_id=int(reader.id)), reader).count()
 
 
 def _send(person: User, subject: str, text: str, server: BaseEmailBackend, by: Principal) -> bool:

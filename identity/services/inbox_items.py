@@ -15,6 +15,8 @@ from identity.principal import Principal
 from nousweb.lib.errors import Conflict, NotAllowed, NotFound
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
+UNLIMITED = Q(agent_limit__isnull=True) | Q(is_superuser=True)
+"""People whose role is not limited to some agents."""
 OPEN = ("pending", "applied")
 """Statuses of proposals and reviews that wait for a person."""
 
@@ -59,13 +61,14 @@ class InboxItem:
         people = User.objects.with_perm(rights[self.type], backend=BACKEND).filter(is_active=True)
         if self.persona == Persona.SUBCONSCIOUS:
             people = people.filter(pk__in=User.objects.with_perm(VIEW_SUBCONSCIOUS, backend=BACKEND).values("pk"))
-        unlimited = Q(agent_limit__isnull=True) | Q(is_superuser=True)
-        return people.filter(unlimited | Q(agent_limit__agents__contains=[self.agent.pk])).order_by("username")
+        return people.filter(UNLIMITED | Q(agent_limit__agents__contains=[self.agent.pk])).order_by("username")
 
 
 def reviewers(by: Principal) -> QuerySet[User]:
-    """Everybody else who may decide changes of identities."""
+    """Everybody else who may decide changes of the identity of an agent that `by` may know of."""
     people = User.objects.with_perm(DECIDE_RIGHTS["changeproposal"], backend=BACKEND).filter(is_active=True)
+    if by.agents is not None:
+        people = people.filter(UNLIMITED | Q(agent_limit__agents__overlap=sorted(by.agents)))
     return people.exclude(pk=by.id).order_by("username")
 
 

@@ -1,9 +1,11 @@
 """Log-in at a provider of OpenID Connect: what it says of a person becomes an account with a role, or a refusal.
 
 The package `allauth` speaks the protocol: authorization code with PKCE and state, issuer, audience and time of the id
-token. It has no say in who may come in: `pre_social_login` ends each log-in with an answer of ours.
+token; the nonce, which it knows nothing of, is sent and compared here. It has no say in who may come in:
+`pre_social_login` ends each log-in with an answer of ours.
 """
 
+import secrets
 from typing import Any
 
 import structlog
@@ -17,6 +19,7 @@ from django.contrib.auth import login
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render, resolve_url
+from django.utils.crypto import constant_time_compare
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET
 from requests import RequestException
@@ -33,6 +36,9 @@ log = structlog.get_logger(__name__)
 PROVIDER_ID = "oidc"
 CONNECT = "provider_connect"
 """In the session of somebody who is signed in and wants the provider's log-in for their account."""
+NONCE = "provider_nonce"
+"""In the session: what the id token has to carry, so that one of another browser's log-in is of no use in this one."""
+NONCE_BYTES = 16
 RANKING = (*ROLE_PERMISSIONS, Invitation.OWNER)
 
 
@@ -53,6 +59,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
                     "server_url": settings.OIDC_ISSUER,
                     "scope": settings.OIDC_SCOPES,
                     "oauth_pkce_enabled": True,
+                    "auth_params": {"nonce": request.session.get(NONCE, "")},
                 },
             )
         ]
@@ -61,7 +68,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
         """Raises ImmediateHttpResponse: the person is signed in by it, or refused."""
         linked_to = request.user if request.session.pop(CONNECT, False) and request.user.is_authenticated else None
         try:
-            claims = _claims(sociallogin.account.extra_data)
+            claims = _claims(sociallogin.account.extra_data, str(request.session.pop(NONCE, "")))
             groups = claims.get(settings.OIDC_GROUPS_CLAIM) or []
             groups = [groups] if isinstance(groups, str) else [str(group) for group in groups]
             person = provider_account_sign_in(
@@ -87,6 +94,8 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
 @require_GET
 def provider_login(request: HttpRequest, provider_id: str) -> HttpResponse:
     """Send the browser to the provider."""
+    # Kept until it is used: a second tab that goes there takes nothing from the first.
+    request.session.setdefault(NONCE, secrets.token_urlsafe(NONCE_BYTES))
     return _answered(request, views.login)
 
 
@@ -107,16 +116,18 @@ def _answered(request: HttpRequest, view: Any) -> HttpResponse:
         return _refusal(request, said, 503)
 
 
-def _claims(said: dict[str, Any]) -> dict[str, Any]:
+def _claims(said: dict[str, Any], nonce: str) -> dict[str, Any]:
     """What the provider says of a person, by the user info and the id token together.
 
-    Raises OAuth2Error where they are about different people, or are another issuer's.
+    Raises OAuth2Error where they are about different people, or are another issuer's or another log-in's.
     """
     token, info = said.get("id_token") or {}, said.get("userinfo") or {}
     if not token.get("sub") or info.get("sub", token["sub"]) != token["sub"]:
         raise OAuth2Error("The user info is about somebody else than the id token.")
     if str(token.get("iss", "")).rstrip("/") != settings.OIDC_ISSUER:
         raise OAuth2Error("The id token is another issuer's.")
+    if not nonce or not constant_time_compare(str(token.get("nonce", "")), nonce):
+        raise OAuth2Error("The id token is of another log-in.")
     return token | info
 
 

@@ -76,9 +76,13 @@ def roles_sync() -> None:
         Group.objects.get_or_create(name=role)[0].permissions.set(granted)
 
 
+OWNER = "Owner"
+"""Who manages people: a superuser."""
+
+
 def role_of(user: object) -> str:
     """The highest role of a person, in a word, for the console."""
     if getattr(user, "is_superuser", False):
-        return "Administrator"
+        return OWNER
     names = {group.name for group in user.groups.all()}  # type: ignore[attr-defined]
     return next((role for role in reversed(ROLE_PERMISSIONS) if role in names), "No role")

@@ -166,7 +166,8 @@ def _waiting(by: Principal) -> dict[str, int]:
     if by.may(VIEW_EXPECTATION):
         pages.append((broken_results(by), Cast("agent__slug", TextField())))
     told = reverse("notifications")
-    pages.append((Notification.objects.filter(person_id=int(by.id)).unread(), Value(told, output_field=TextField())))
+    mine = Notification.objects.filter(person_id=int(by.id)).seen_by(by)
+    pages.append((mine.unread(), Value(told, output_field=TextField())))
     parts = [
         rows.order_by().annotate(page=page).values("page").annotate(rows=Count("pk")).values_list("page", "rows")
         for rows, page in pages

@@ -114,7 +114,8 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
     if by.may("memory.view_searchitem"):
         backlog = index_backlog(personas, agent)
         waiting += backlog.lines
-        health += [index_health(backlog, agent), embedder_health(), judge_health(personas, agent, period)]
+        judge = judge_health(personas, agent, period, limited=by.agents is not None)
+        health += [index_health(backlog, agent), embedder_health(), judge]
     agents, more = agents_activity(by, personas, agent, period) if by.may(VIEW_AGENT) else (None, False)
     return Dashboard(
         period=period,

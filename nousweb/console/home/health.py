@@ -99,8 +99,11 @@ def embedder_health() -> Health:
     return Health("Embedding model", "ok", "in use", detail)
 
 
-def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period) -> Health:
-    """What the judge spent today of the day's budget, which all agents share, and its errors in the period."""
+def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period, *, limited: bool) -> Health:
+    """What the judge spent today of the day's budget, which all agents share, and its errors in the period.
+
+    For whom `limited` is true, only what it spent for `agent` is told.
+    """
     today = today_start()
     calls = JudgeCall.objects.filter(created_at__gte=min(today, period.earlier)).order_by()
     spent = F("tokens_in") + F("tokens_out")
@@ -108,7 +111,7 @@ def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period)
     mine = seen & (Q(agent=agent) if agent else Q())
     now, before = period.within("created_at") & mine, period.within_before("created_at") & mine
     found = calls.aggregate(
-        today=Sum(spent, filter=Q(created_at__gte=today) & seen),
+        today=Sum(spent, filter=Q(created_at__gte=today) & (mine if limited else seen)),
         all_today=Sum(spent, filter=Q(created_at__gte=today)),
         now=Sum(spent, filter=now),
         before=Sum(spent, filter=before),

@@ -38,15 +38,15 @@ class AgentsForm(forms.Form):
     """The agents that a person's role is for."""
 
     limited = forms.ChoiceField(
-        label="Agents",
-        choices=[("", "All agents, those to come too"), ("yes", "Only these")],
+        label="The role is for",
+        choices=[("", "All agents, those to come too"), ("yes", "Only the agents below")],
         required=False,
         widget=forms.RadioSelect,
     )
     agents = forms.ModelMultipleChoiceField(
         queryset=Agent.objects.order_by("slug"),
         required=False,
-        label="Only these",
+        label="Agents",
         to_field_name="slug",
         widget=forms.CheckboxSelectMultiple,
         help_text="The others do not exist for this person: not in lists, counts and the search, nor by their address.",

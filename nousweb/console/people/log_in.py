@@ -37,7 +37,10 @@ class LogIn(LoginView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         provider = settings.OIDC_NAME if settings.OIDC_ISSUER else ""
-        return super().get_context_data(provider=provider, password_login=settings.PASSWORD_LOGIN, **kwargs)
+        # Where there is a provider, its button is the first to press.
+        kind = "" if provider else "btn-primary"
+        shown = {"provider": provider, "password_login": settings.PASSWORD_LOGIN, "kind": kind}
+        return super().get_context_data(**shown, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponseRedirect:
         person = form.get_user()

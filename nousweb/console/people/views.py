@@ -82,7 +82,7 @@ def people(request: HttpRequest) -> HttpResponse:
         "provider": provider_shown(request),
         "requirements": RequirementsForm(initial={"roles": second_factor_roles()}),
         "page": page,
-        "people": [(person, _role(person)) for person in page],
+        "people": [(person, role_of(person)) for person in page],
         "invitations": [(one, STATE_BADGES[one.state]) for one in invitations],
     }
     response = render(request, "people/people.html", context, status=status)
@@ -110,7 +110,7 @@ def person(request: HttpRequest, pk: int) -> HttpResponse:
     by = principal_of(request)
     owner_check(by)
     who = get_object_or_404(people_with_access().prefetch_related(Prefetch("groups")), pk=pk)
-    form = RoleForm(_posted(request), initial={"role": _role(who)})
+    form = RoleForm(_posted(request), initial={"role": role_of(who)})
     if request.method == "POST" and form.is_valid():
         try:
             person_role_set(person=who, role=form.cleaned_data["role"], by=by)
@@ -121,7 +121,7 @@ def person(request: HttpRequest, pk: int) -> HttpResponse:
             return redirect("person", pk=pk)
     context = {
         "person": who,
-        "their_role": _role(who),
+        "their_role": role_of(who),
         "form": form,
         "sessions": [(one, False) for one in sessions_of(who)],
         "has_second_factor": who.has_second_factor,  # type: ignore[attr-defined]
@@ -205,7 +205,7 @@ def account(request: HttpRequest) -> HttpResponse:
         "form": form,
         "mail_form": MailForm(mail),
         "sends_mail": bool(settings.EMAIL_URL),
-        "their_role": _role(user),
+        "their_role": role_of(user),
         "password_login": user.has_usable_password() and (settings.PASSWORD_LOGIN or user.is_superuser),
         "provider": settings.OIDC_NAME if settings.OIDC_ISSUER else "",
         "provider_linked": provider_linked(user),
@@ -293,7 +293,3 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
 def _posted(request: HttpRequest) -> Any:
     """What was sent, also where it is nothing; None for a page that is only looked at."""
     return request.POST if request.method == "POST" else None
-
-
-def _role(person: User) -> str:
-    return Invitation.OWNER if person.is_superuser else role_of(person)

@@ -13,6 +13,7 @@ from context.models import ContextRun
 from context.tasks import notify_people
 from identity.models import Agent, AuditEvent, ChangeProposal, ItemComment, ItemSnooze, Notification, SavedFilter
 from identity.principal import Principal
+from identity.services.people import person_agents_set
 from memory.models import MemoryReview
 from memory.services.erasure.facts import fact_erase
 from tests.factories import make_copies, make_person, make_principal, make_proposal, make_review, make_run
@@ -188,6 +189,28 @@ def test_assignment_is_for_who_may_decide_and_tells_them(
     assert keys(inbox(bob, view="mine")) == []
 
 
+def test_limit_to_an_agent_holds_for_what_one_was_told_before(
+    ada: Agent, bruno: Agent, proposal: ChangeProposal, bob: User, charlie: User
+) -> None:
+    other = make_proposal(bruno, make_principal(bruno))
+    for person in (bob, make_person("dora", "Reviewer")):
+        change(charlie, proposal, "assign", person=str(person.pk))
+    change(charlie, proposal, "ask", person=str(bob.pk))
+    owner = Principal.of_user(User.objects.create_superuser("olga"))
+    for name, agent in (("bob", bruno), ("dora", ada)):
+        person_agents_set(person=User.objects.get(username=name), agents=[agent], by=owner)
+    bob = User.objects.get(pk=bob.pk)
+    shown = inbox(bob)
+    assert keys(shown) == [other.pk]
+    assert [str(person) for person in shown.context["people"]] == ["charlie", "olga"], (
+        "who sees Ada alone is no colleague"
+    )
+    assert [keys(inbox(bob, view=view)) for view in ("mine", "opinions")] == [[], []]
+    told = browser(bob).get(reverse("notifications"))
+    assert (told.context["rows"], told.context["unread"], told.context["nav"]["unread"]) == ([], 0, 0)
+    assert "Ada" not in markup(told) + markup(shown)
+
+
 def test_comment_tells_whom_it_mentions_and_who_may_see_the_item(
     ada: Agent, bob: User, alice: User, charlie: User
 ) -> None:
@@ -279,6 +302,17 @@ class TestMail:
         notify_people()
         settings.EMAIL_URL = ""
         make_person("erin", "Reviewer")
+        notify_people()
+        assert mail.outbox == []
+
+    def test_nothing_is_sent_of_an_agent_that_one_may_not_see_any_more(
+        self, proposal: ChangeProposal, bob: User, settings: Any
+    ) -> None:
+        settings.EMAIL_URL = ""
+        notify_people()
+        assert Notification.objects.filter(person=bob, kind="high_risk").exists()
+        person_agents_set(person=bob, agents=[], by=Principal.of_user(User.objects.create_superuser("olga")))
+        settings.EMAIL_URL = "smtp://mail.example.org"
         notify_people()
         assert mail.outbox == []
 

@@ -1,0 +1,25 @@
+"""A real provider of OpenID Connect beside the product, and the people whom it knows."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from oidc_provider_mock import User as Subject
+from oidc_provider_mock import run_server_in_thread
+
+PEOPLE = [
+    Subject(sub="1", claims={"preferred_username": "rosa", "groups": ["agents-reviewers", "everybody"]}),
+    Subject(sub="2", claims={"preferred_username": "sven", "groups": ["everybody"]}),
+    Subject(sub="4", claims={"preferred_username": "olga", "groups": ["agents-reviewers"]}),
+]
+
+
+@pytest.fixture
+def provider(settings: Any) -> Iterator[str]:
+    """Its address, with the settings that let people log in there."""
+    with run_server_in_thread(user_claims=PEOPLE) as server:
+        settings.OIDC_ISSUER = f"http://localhost:{server.server_port}"
+        settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET = "nous", "secret"
+        settings.OIDC_NAME = "Harbour ID"
+        settings.OIDC_ROLES = {"agents-reviewers": "Reviewer", "agents-owners": "Owner"}
+        yield settings.OIDC_ISSUER
