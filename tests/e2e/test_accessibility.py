@@ -7,14 +7,17 @@ from urllib.parse import urlencode
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
+from django.test import Client
 from django.urls import get_resolver, reverse
 from playwright.sync_api import Page, ViewportSize
+from pytest_django.live_server_helper import LiveServer
 
 from context.engine.analysis.request import ContextRequest
 from context.expectations.services import expectation_create, expectations_verify, request_of
 from context.models import ContextRun, Expectation
 from context.services.context import context_assemble
-from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, OAuthClient, Webhook
+from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, OAuthClient, SecondFactor, Webhook
 from identity.principal import Principal
 from identity.services.oauth_clients import oauth_client_register
 from identity.services.people import invitation_create
@@ -45,6 +48,7 @@ from memory.services.procedures import procedure_create
 from memory.services.reviews.opening import escalation_announce
 from memory.services.working import working_item_add, working_thread_open
 from memory.transfer.runs import run_create, run_receive, run_work
+from nousweb.access.second_step import CODE, PROOF
 from tests.e2e.conftest import assert_accessible
 from tests.factories import PASSWORD
 
@@ -100,6 +104,7 @@ def question(**fields: Any) -> Arguments:
 
 PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "login": ("login", none, ""),
+    "login, code": ("login_code", none, ""),
     "home": ("home", none, ""),
     "API": ("api_reference", none, ""),
     "API, nothing found": ("api_reference", none, "?q=nothing+of+the+kind"),
@@ -132,6 +137,8 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "people": ("people", none, ""),
     "person": ("person", lambda: [User.objects.get(username="bob").pk], ""),
     "account": ("account", none, ""),
+    "account, second factor": ("second_factor", none, ""),
+    "account, fresh code": ("account_confirm", none, ""),
     "second factor": ("second_factor", none, ""),
     "invitation": ("invitation", _invited, ""),
     "connect": ("agent_connect", of_ada(), ""),
@@ -250,9 +257,17 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "refused": ("proposal", lambda: ["00000000-0000-4000-8000-000000000000"], ""),
 }
 NO_PAGES = {
+    "account_provider",
+    "openid_connect_callback",
+    "openid_connect_login",
+    "person_agents",
     "person_deactivate",
     "person_reactivate",
+    "person_second_factor_reset",
     "person_sign_out",
+    "recovery_codes_renew",
+    "second_factor_remove",
+    "second_factor_requirements",
     "invitation_revoke",
     "account_mail",
     "account_sessions_end",
@@ -368,22 +383,38 @@ def remember(ada: Agent, actor: Principal, by: Principal) -> None:
     SearchItem.objects.filter(pk=first.pk).update(status="failed", error="The text is too long.", attempts=8)
 
 
+def half_logged_in(stranger: Page, manager: Page, owner: User, live_server: LiveServer) -> None:
+    """Give the owner a second factor; the stranger typed their password, the manager's code is an old one."""
+    SecondFactor.objects.create(person=owner, secret="of no app")
+    client = Client()
+    client.post(reverse("login"), {"username": "owner", "password": PASSWORD})
+    cookie = client.cookies["sessionid"].value
+    stranger.context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
+    session = SessionStore(next(one["value"] for one in manager.context.cookies() if one["name"] == "sessionid"))
+    session[PROOF] = {"way": CODE, "at": 0}
+    session.save()
+
+
 def test_accessibility_has_no_serious_violation(
     story: None,
     open_page: Callable[..., Page],
     log_in: Callable[..., Page],
     complaints: list[str],
     charlie: User,
+    live_server: LiveServer,
     subtests: pytest.Subtests,
 ) -> None:
     """Each page is loaded once and shown in both themes; reading what there is to say once does not change it."""
     owner = User.objects.create_superuser("owner", password=PASSWORD)
     stranger, visitor, manager = open_page(), log_in(charlie), log_in(owner)
+    half_logged_in(stranger, manager, owner, live_server)
+    browsers = dict.fromkeys(("login", "login_code", "invitation"), stranger)
+    browsers |= dict.fromkeys(("people", "person", "account", "account_confirm"), manager)
     for page in (stranger, visitor, manager):
         # Sent once; otherwise its half a megabyte goes to each page through three processes.
         page.add_init_script(AXE_SCRIPT)
     for name, (url_name, arguments, query) in PAGES.items():
-        page = {"login": stranger, "invitation": stranger, "people": manager, "person": manager}.get(url_name, visitor)
+        page = browsers.get(url_name, visitor)
         before = len(complaints)
         with subtests.test(name):
             page.goto(reverse(url_name, args=arguments()) + (query if isinstance(query, str) else query()))

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from identity.principal import Principal
 from identity.services.people import invitation_create
 from nousweb.lib import clock
-from tests.e2e.conftest import OpenPage
+from tests.e2e.conftest import OpenPage, assert_accessible
 from tests.factories import PASSWORD
 from tests.provider import provider
 
@@ -74,6 +74,7 @@ def test_passwords_off_keep_the_last_owner_in(
     page.goto("/account/")
     page.get_by_role("button", name="Connect your account").click()
     page.context.route(ELSEWHERE, lambda route: route.fulfill(body="", content_type="text/css"))
+    assert_accessible(page)
     page.get_by_role("link", name="Go on to Harbour ID").click()
     provider_page(page, "4")
     expect(page.get_by_text("Your groups there decide your role")).to_be_visible()
@@ -106,6 +107,7 @@ def test_invited_person_sets_up_a_second_factor_and_is_asked_for_it(open_page: O
     page.get_by_role("button", name="Set it up").click()
     codes = (page.locator(".recovery-codes").text_content() or "").split()
     assert len(codes) == 10
+    assert_accessible(page)
     page.get_by_role("link", name="I have kept them").click()
     expect(page.get_by_text("10 recovery codes left")).to_be_visible()
     page.context.clear_cookies()
@@ -116,7 +118,7 @@ def test_invited_person_sets_up_a_second_factor_and_is_asked_for_it(open_page: O
     page.wait_for_url("**/review/")
     # She has lost both; the owner helps, and cannot take the last owner's role away, her own.
     owners_page.goto("/people/")
-    owners_page.get_by_role("link", name="dora").click()
+    owners_page.get_by_role("link", name="dora").first.click()
     owners_page.get_by_role("button", name="Reset the second factor").click()
     expect(owners_page.get_by_text("The second factor of dora is reset.")).to_be_visible()
     owners_page.goto(f"/people/{owner.pk}/")
