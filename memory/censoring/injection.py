@@ -46,9 +46,8 @@ _TAGGED = re.compile("[\U000e0020-\U000e007e]{4,}")
 _SPACED = re.compile(r"(?:\b\w[^\w\n]{1,6}){6,}\w\b")
 _INTRA = re.compile(r"\b(?:\w[._*|-]){1,}\w\b")
 _MANY_INTRA = re.compile(r"\b(?:\w[._*|-]){3,}\w\b")
-_LEET = re.compile(r"[a-z][0-9$@]+[a-z]|\b[0-9$@][a-z]{2,}|[a-z]{2,}[0-9$@]\b", re.I)
-_LEET_WORD = re.compile(r"[a-z0-9$@]*[a-z][a-z0-9$@]*")
-_LEET_ALL = re.compile(r"[a-z0-9$@]+")
+_LEET = re.compile(r"[a-z][0-9$@]+[a-z]|\b[0-9$@][a-z]{2,}|[a-z]{2}[0-9$@]\b", re.I)
+_LEET_WORD = re.compile(r"[a-z0-9$@]+")
 _LEET_LETTERS = str.maketrans("4310$7@5", "aeiostas")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 _HEX = re.compile(r"\b(?:[0-9a-f]{2}[ :]?){16,}\b", re.I)
@@ -205,8 +204,7 @@ def _readings(text: str) -> Iterator[tuple[str, bool]]:
     if _MANY_INTRA.search(shown) or _SPACED.search(shown):
         yield _unspaced(shown), True
     if (words := len(_LEET.findall(shown))) >= 3:
-        pattern = _LEET_ALL if words >= MANY_LEET else _LEET_WORD
-        yield pattern.sub(lambda found: found.group().translate(_LEET_LETTERS), shown), True
+        yield _leet_read(shown, with_numbers=words >= MANY_LEET), True
     for decoded in _decoded(text):
         yield folded(decoded), True
 
@@ -219,6 +217,16 @@ def _disguised(text: str, shown: str) -> bool:
     if changed > 8:
         return True
     return sum(1 for one, other in zip(text, shown, strict=False) if one != other) > 8 and changed == 0
+
+
+def _leet_read(text: str, *, with_numbers: bool) -> str:
+    """Words spelled with digits as they are meant; `with_numbers`: words of digits alone, too."""
+
+    def read(found: re.Match[str]) -> str:
+        word = found.group()
+        return word.translate(_LEET_LETTERS) if with_numbers or any(map(str.isalpha, word)) else word
+
+    return _LEET_WORD.sub(read, text)
 
 
 def _unspaced(text: str) -> str:

@@ -4,6 +4,7 @@ import pytest
 from django.urls import reverse
 
 from identity.policy.permissions import SCOPE_PERMISSIONS
+from memory.censoring.injection import MAX_CHARACTERS, text_screen
 from memory.lifecycle.runner import job_run
 from memory.models import Event, Fact, Job, LoopSummary, MemoryReview, SearchItem
 from memory.services.facts import fact_learn
@@ -186,3 +187,11 @@ def test_a_person_decides_by_one_key_and_undoes_it(caller, bob):
     assert caller.get(path).status_code == 200
     browser(bob).post(reverse("memory_review_undo", args=[review.pk]), follow=True)
     assert caller.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "part", ["x", "1", "aa:" * 20 + "ag ", "x1", "h3ll0 w0rld ", "a.b.", "pr\u0438v ", "://a", "a\u200bb"]
+)
+def test_long_texts_are_screened_in_linear_time(part):
+    """A pattern whose time grew with the square of the text would take minutes for each of these."""
+    assert text_screen(part * (MAX_CHARACTERS // len(part)), "tool") is None
