@@ -8,11 +8,12 @@ class MemoryConfig(AppConfig):
     def ready(self) -> None:
         from django_q.signals import post_spawn
 
+        from identity.policy.changes import changes_declare
         from identity.policy.permissions import scope_extend
         from identity.services.change_bodies import bodies
         from identity.services.seeding import profile_sources
         from memory.lifecycle.reaper import reaper_start
-        from memory.schemas.change_bodies import MEMORY_BODIES
+        from memory.schemas.change_bodies import memory_bodies
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
         from memory.services.import_erasure import imports_erase
@@ -20,9 +21,11 @@ class MemoryConfig(AppConfig):
         from memory.types import MEMORY_TYPES
 
         for one in MEMORY_TYPES.values():
-            scope_extend("memory:read", {one.permission(action) for action in one.tokens_may if action == "view"})
-            scope_extend("memory:write", {one.permission(action) for action in one.tokens_may if action != "view"})
-        bodies.update(MEMORY_BODIES)
+            for action in one.tokens_may:
+                scope = "memory:read" if action == "view" else "memory:write"
+                scope_extend(scope, {one.permission(action)}, in_projects=one.has_project)
+            changes_declare(one.name, one.permission("view"), one.audit_verbs)
+        bodies.update(memory_bodies(one.model for one in MEMORY_TYPES.values() if one.key_type == "uuid"))
         profile_sources.append(profile_texts)
         erasers.extend([questions_erase, imports_erase])
         post_spawn.connect(reaper_start, dispatch_uid="memory.lifecycle.reaper")

@@ -32,3 +32,43 @@ def erasure_blanks(name: str) -> migrations.RunSQL:
         _REPLACE.replace("{before}", _LIST).replace("{after}", longer),
         _REPLACE.replace("{before}", longer).replace("{after}", _LIST),
     )
+
+
+_DELETE = """
+DO $$
+DECLARE
+    source text := pg_get_functiondef('nous_erase_project(bigint, text, jsonb)'::regprocedure);
+BEGIN
+    IF strpos(source, $text${delete}$text$) = 0 OR strpos(source, $text${listed}$text$) = 0 THEN
+        RAISE EXCEPTION 'nous_erase_project no longer says what it deletes';
+    END IF;
+    source := replace(source, $text${delete}$text$, $text${delete_after}$text$);
+    EXECUTE replace(source, $text${listed}$text$, $text${listed_after}$text$);
+END $$;
+"""
+_PROCEDURES = """
+    WITH erased AS (DELETE FROM memory_procedure p"""
+_ROWS = """
+    WITH erased AS (DELETE FROM memory_{name} d WHERE d.agent_id = agent AND d.project = named RETURNING d.id)
+    SELECT gone || coalesce(array_agg(erased.id::text), '{{}}'), count(*) INTO gone, count FROM erased;
+    done := done || jsonb_build_object('{name}', count);"""
+_LISTED = "a.object_type IN ('decision', "
+
+
+def project_erasure_deletes(name: str) -> migrations.RunSQL:
+    """Let the erasure of a project delete the rows of the model `name`, and blank the audit records about them.
+
+    For every new model of memory that derives from `ProjectKeyFields`, after the table is made.
+    """
+    both, longer = _ROWS.format(name=name) + _PROCEDURES, f"{_LISTED}'{name}', "
+    return migrations.RunSQL(
+        _delete_sql(delete=_PROCEDURES, delete_after=both, listed=_LISTED, listed_after=longer),
+        _delete_sql(delete=both, delete_after=_PROCEDURES, listed=longer, listed_after=_LISTED),
+    )
+
+
+def _delete_sql(**parts: str) -> str:
+    text = _DELETE
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part)
+    return text

@@ -30,11 +30,9 @@ from nousweb.lib import clock
 
 RETIREMENTS: Mapping[str, frozenset[str]] = {
     "fact": frozenset({"fact.superseded", "fact.merged", "fact.invalidated", "fact.erased"}),
-    "episode": frozenset({"episode.updated"}),
-    "decision": frozenset({"decision.updated"}),
-    "procedure": frozenset({"procedure.updated"}),
     "document": frozenset({"document.superseded", "document.retired"}),
 }
+"""Kinds of change that take a memory out of use, of types that do not just update or retire it."""
 RETIRED_CODES = frozenset({"superseded", "retired", "invalidated", "gone"})
 """Failures that the change of the demanded memory itself explains."""
 
@@ -176,7 +174,8 @@ def _retirement(expectation: Expectation, outcome: Outcome, events: Sequence[Eve
     """What took the demanded memory out of use, where that is why it is missing."""
     if outcome.code not in RETIRED_CODES:
         return None
-    kinds = RETIREMENTS.get(expectation.item_type, frozenset())
+    name = expectation.item_type
+    kinds = RETIREMENTS.get(name, {f"{name}.updated", f"{name}.retired"})
     own = [
         event
         for event in events

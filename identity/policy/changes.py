@@ -3,6 +3,7 @@
 An event is known to whoever may read what it is about: a token by its scopes, a person by their rights.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -96,6 +97,23 @@ CHANGE_KINDS: dict[str, ChangeKind] = {
 """By name: what it is about, a dot, and what happened to it."""
 
 KIND_OF_ACTION = {action: kind for kind, declared in CHANGE_KINDS.items() for action in declared.actions}
+
+KIND_OF_VERB = {"create": "created", "update": "updated", "retire": "retired", "restore": "restored"}
+"""What the feed calls the plain actions on an object."""
+
+
+def changes_declare(name: str, permission: str, verbs: Iterable[str]) -> None:
+    """Let the feed tell of plain actions (`KIND_OF_VERB`) on objects called `name`: once, while the apps are set up.
+
+    Raises ValueError for a kind that is declared already.
+    """
+    for verb in verbs:
+        kind, action = f"{name}.{KIND_OF_VERB[verb]}", f"{name}.{verb}"
+        if kind in CHANGE_KINDS:
+            raise ValueError(f"{kind} is declared already.")
+        CHANGE_KINDS[kind] = ChangeKind(permission, (action,))
+        KIND_OF_ACTION[action] = kind
+
 
 NOT_IN_FEED = frozenset(
     {

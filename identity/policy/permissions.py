@@ -33,12 +33,17 @@ Each type of memory adds what tokens may do with it (`tokens_may` in `memory/typ
 """
 
 
-def scope_extend(scope: str, permissions: Iterable[str]) -> None:
-    """Let tokens with `scope` do more: once, while the apps are set up. Raises ValueError for what only people may."""
+def scope_extend(scope: str, permissions: Iterable[str], *, in_projects: bool = False) -> None:
+    """Let tokens with `scope` do more: once, while the apps are set up; `in_projects` those limited to projects, too.
+
+    Raises ValueError for what only people may.
+    """
     added = frozenset(permissions)
     if kept := added & PEOPLE_ONLY_PERMISSIONS:
         raise ValueError(f"Only people may hold {', '.join(sorted(kept))}.")
     SCOPE_PERMISSIONS[scope] |= added
+    if in_projects:
+        PROJECT_TOKEN_PERMISSIONS.update(added)
 
 
 DEFAULT_SCOPES = ("identity:read", "identity:propose", "memory:read", "memory:write", "context:read")
@@ -74,21 +79,16 @@ PEOPLE_ONLY_PERMISSIONS = frozenset(
 )
 """Rights that only a signed-in person can hold, whatever a token's scopes say."""
 
-PROJECT_TOKEN_PERMISSIONS = frozenset(
-    {
-        "identity.view_agent", "identity.view_identityversion", "identity.view_changeproposal",
-        "memory.view_event", "memory.add_event", "memory.view_fact", "memory.add_fact", "memory.add_rule_fact",
-        "memory.view_episode", "memory.add_episode", "memory.change_episode",
-        "memory.view_decision", "memory.add_decision", "memory.change_decision",
-        "memory.view_document", "memory.add_document",
-        "memory.view_procedure", "memory.add_procedure", "memory.change_procedure",
-        "memory.view_censor", "memory.trigger_censor", "memory.view_searchitem",
-        "memory.view_workingmemory", "memory.change_workingmemory",
-        "context.assemble_context", "context.report_context",
-    }
-)  # fmt: skip
+PROJECT_TOKEN_PERMISSIONS = {
+    "identity.view_agent", "identity.view_identityversion", "identity.view_changeproposal",
+    "memory.add_rule_fact", "memory.view_censor", "memory.trigger_censor", "memory.view_searchitem",
+    "memory.view_workingmemory", "memory.change_workingmemory",
+    "context.assemble_context", "context.report_context",
+}  # fmt: skip
 """All that a token limited to projects can hold, whatever its scopes say: what is read and written with the keys of
-projects, or holds everywhere. What tells of all projects together is not among it."""
+projects, or holds everywhere. What tells of all projects together is not among it.
+
+Types of memory that carry the key of a project add what tokens may do with them by `scope_extend`."""
 
 ALL_AGENTS_PERMISSIONS = frozenset(
     {"identity.add_agent", "context.add_contextprofile", "context.change_contextprofile"}

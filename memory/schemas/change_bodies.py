@@ -1,19 +1,15 @@
 """What changes of memory are about, for readers of the change feed that ask for bodies."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
+from django.utils.module_loading import import_string
 from ninja import Schema
 
 from identity.models import Agent
 from identity.services.change_bodies import Bodies, BodyLoader
-from memory.models import Censor, Decision, Document, Episode, Fact, MemoryReview, OriginFields, Procedure
+from memory.models import Censor, MemoryReview, OriginFields
 from memory.schemas.censors import CensorOut
-from memory.schemas.decisions import DecisionOut
-from memory.schemas.documents import DocumentOut
-from memory.schemas.episodes import EpisodeOut
-from memory.schemas.facts import FactOut
-from memory.schemas.procedures import ProcedureOut
 from memory.schemas.reviews import ReviewOut
 
 
@@ -27,13 +23,21 @@ def _loader(rows: Callable[[], QuerySet], schema: type[Schema]) -> BodyLoader:
     return load
 
 
-MEMORY_BODIES: dict[str, BodyLoader] = {
-    "fact": _loader(Fact.objects.all, FactOut),
-    "episode": _loader(Episode.objects.all, EpisodeOut),
-    "decision": _loader(Decision.objects.all, DecisionOut),
-    "document": _loader(Document.objects.all, DocumentOut),
-    "procedure": _loader(Procedure.objects.all, ProcedureOut),
-    "censor": _loader(Censor.objects.all, CensorOut),
-    "memoryreview": _loader(lambda: MemoryReview.objects.select_related("agent", "old", "new", "censor"), ReviewOut),
-}
-"""By type of object. Events, working memories and contexts have none: their own addresses give them page by page."""
+def memory_bodies(models: Iterable[type[Model]]) -> dict[str, BodyLoader]:
+    """The loaders by type of object: of these models, of censors and of reviews.
+
+    What `memory.models.notes.Note` shows of itself is `memory.schemas.notes.NoteOut`. Raises ImportError where a model
+    has no such schema.
+    """
+    return {model._meta.model_name or "": _loader(model._default_manager.all, _schema(model)) for model in models} | {
+        "censor": _loader(Censor.objects.all, CensorOut),
+        "memoryreview": _loader(
+            lambda: MemoryReview.objects.select_related("agent", "old", "new", "censor"), ReviewOut
+        ),
+    }
+
+
+def _schema(model: type[Model]) -> type[Schema]:
+    module = model.__module__.rpartition(".")[2]
+    schema: type[Schema] = import_string(f"memory.schemas.{module}.{model.__name__}Out")
+    return schema

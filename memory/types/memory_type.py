@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import DateTimeField, Model, QuerySet, UUIDField
 
 from memory.models import ItemType, Memory
+from memory.models.base import ProjectKeyFields
 from memory.types.index_entry import IndexEntry
 
 Values = Mapping[str, Any]
@@ -37,6 +38,10 @@ class MemoryType:
 
     `tables` are further models of its own that an erasure looks into. `tokens_may` with the scopes memory:read (view)
     and memory:write (the others), and `reviewers_may` name actions of Django's permissions; all people may view.
+
+    `audit_verbs` are those of "create", "update", "retire" and "restore" that its services write into the audit trail,
+    as "note.create"; the change feed and the console know what to say of them. An action called otherwise has a row
+    in `identity/policy/changes.py` and a phrase in `nousweb/console/common/audit_phrases.py`.
     """
 
     key: ItemType
@@ -58,6 +63,7 @@ class MemoryType:
     tables: tuple[type[Model], ...] = ()
     tokens_may: tuple[str, ...] = ("view", "add", "change")
     reviewers_may: tuple[str, ...] = ("add", "change")
+    audit_verbs: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -73,6 +79,11 @@ class MemoryType:
     def retires(self) -> bool:
         """Whether its rows can be out of use."""
         return any(column.name == "active" for column in self.model._meta.concrete_fields)
+
+    @property
+    def has_project(self) -> bool:
+        """Whether its rows carry the key of a project."""
+        return issubclass(self.model, ProjectKeyFields)
 
     @property
     def table(self) -> str:

@@ -1,6 +1,14 @@
 """What the audit trail's actions say to people: who did it stands before each phrase, on what after it."""
 
+from memory.types import MEMORY_TYPES
+
+PLAIN_PHRASES = {"create": "added", "update": "changed", "retire": "retired", "restore": "restored"}
 AUDIT_PHRASES = {
+    **{
+        f"{one.name}.{verb}": f"{PLAIN_PHRASES[verb]} the {one.model._meta.verbose_name}"
+        for one in MEMORY_TYPES.values()
+        for verb in one.audit_verbs
+    },
     "agent.configure": "changed the prompt settings of",
     "agent.create": "created the agent",
     "agent.erase": "erased the agent",

@@ -56,7 +56,7 @@ class TypePages:
         return f"agent_{self.key.value}s"
 
 
-TYPE_PAGES: Mapping[str, TypePages] = MappingProxyType(
+_OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
     {
         one.key.value: one
         for one in (
@@ -121,7 +121,13 @@ TYPE_PAGES: Mapping[str, TypePages] = MappingProxyType(
         )
     }
 )
-"""By key, in the order in which people see them."""
+TYPE_PAGES: Mapping[str, TypePages] = MappingProxyType(
+    {
+        **_OWN_PAGES,
+        **{key: TypePages(one.key, f"{one.key.label}s") for key, one in MEMORY_TYPES.items() if key not in _OWN_PAGES},
+    }
+)
+"""By key, in the order in which people see them; last those that need no more than their label."""
 
 NAVIGATION: tuple[Page, ...] = tuple(
     page for one in TYPE_PAGES.values() for page in ((one.label, one.list_page, one.permission), *one.more_pages)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from context.engine.memory_sections import MEMORY_SECTIONS
 from context.expectations.policy import IDENTITY_PARTS
 from nousweb.console.context.profile_settings import SETTINGS, setting_words
 
@@ -33,13 +34,7 @@ PROMPT_SECTIONS: Mapping[str, str] = {
     "frame": "Current Frame",
     "working_memory": "Working Memory",
     "conversation": "Recent Conversation",
-    "decisions": "Related Decisions",
-    "facts": "Relevant Facts",
-    "procedures": "Known Procedures",
-    "episodes": "Past Episodes",
-    "documents": "Documents",
-    "long_term": "Long-term Memory",
-    "short_term": "Recent Loops",
+    **{one.key: one.label for one in MEMORY_SECTIONS.values()},
 }
 """As prompts head them."""
 

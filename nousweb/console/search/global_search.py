@@ -28,11 +28,7 @@ OBJECTS = (
     ("contextrun", "Prompt sent"),
     ("changeproposal", "Proposal"),
     ("memoryreview", "Memory review"),
-    ("fact", "Fact"),
-    ("episode", "Episode"),
-    ("procedure", "Procedure"),
-    ("decision", "Decision"),
-    ("document", "Document"),
+    *((one.name, str(one.key.label)) for one in MEMORY_TYPES.values() if one.key_type == "uuid"),
     ("subject", "Subject"),
 )
 """What an id may name, and what it is called."""

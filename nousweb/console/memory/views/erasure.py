@@ -40,12 +40,8 @@ from nousweb.lib.errors import Invalid, NotFound
 
 Goes = list[tuple[int, str]]
 NOUNS = {
-    "fact": "facts",
-    "event": "events",
+    **{one.model._meta.model_name: one.label.lower() for one in TYPE_PAGES.values()},
     "loopsummary": "loops",
-    "episode": "episodes",
-    "decision": "decisions",
-    "procedure": "procedures",
     "workingmemory": "sessions of working memory",
 }
 
