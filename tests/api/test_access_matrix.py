@@ -300,6 +300,9 @@ GET    agent_censors         login in    in    in    login login login login log
 GET    agent_censor          login in    in    in    login login login login login
 GET    agent_censor_bench    login in    in    in    login login login login login
 GET    agent_working         login in    in    in    login login login login login
+GET    agent_health          login in    in    in    login login login login login
+GET    agent_health_list     login in    in    in    login login login login login
+GET    agent_health_ledger   login in    in    in    login login login login login
 GET    agent_index           login in    in    in    login login login login login
 POST   agent_censor_bench    login in    in    in    login login login login login
 POST   agent_decision        login no    in    in    login login login login login
@@ -537,6 +540,7 @@ class World:
             "agent_context_run": {"pk": self.run}, "agent_context_bisect": {"pk": self.run},
             "proposal_undo": {"pk": self.decided.pk},
             "inbox_filter_delete": {"pk": 1},
+            "agent_health_list": {"finding": "stale"},
             "agent_subject": {"subject": "Tim"}, "agent_subject_thing": {"pk": self.keys["subject_id"]},
             "agent_subject_change": {"pk": self.keys["subject_id"], "change": "edit"},
             "lifecycle_retry": {"pk": self.retried.pk},

@@ -28,6 +28,7 @@ AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
 
 MEMORY_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Search", "agent_search", "memory.view_searchitem"),
+    ("Health", "agent_health", "memory.view_fact"),
     *memory_types.NAVIGATION,
     ("Censors", "agent_censors", "memory.view_censor"),
     ("Working memory", "agent_working", "memory.view_workingmemory"),
@@ -92,6 +93,8 @@ PARENT_PAGES = {
     "agent_context_bisect": "agent_context_runs",
     "agent_context_session": "agent_context_runs",
     "agent_context_blast": "agent_context",
+    "agent_health_list": "agent_health",
+    "agent_health_ledger": "agent_health",
     "agent_context_item": "agent_context",
     "agent_context_pins": "agent_context",
     "agent_context_settings": "agent_identity",

@@ -1,0 +1,186 @@
+"""What can be wrong with a fact: each a list with its weight, its remedy and its statement.
+
+Facts are compared by a hash of their words or along questions that are open, never each with each.
+"""
+
+# ruff: noqa: S608 - the statements are made of constants alone, and values are bound.
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from context.models import ContextRun, MemoryUsage
+from memory.lifecycle.policy import STALE_AFTER
+from memory.models import EpisodeEvent, Event, Fact, ItemType, MemoryReview, SearchItem
+
+UNUSED_AFTER = timedelta(days=30)
+"""A fact that has been known for so long and was in no prompt is never shown."""
+OFTEN_SHOWN = 5
+"""So many times in prompts with a reported answer, without a reference, count as never referenced."""
+NEAR_LENGTH = 0.8
+"""One text in another repeats it when it is at least so much of its length."""
+
+_FACT, _REVIEW = Fact._meta.db_table, MemoryReview._meta.db_table
+_USAGE, _INDEX, _RUN = (model._meta.db_table for model in (MemoryUsage, SearchItem, ContextRun))
+_OWN = "{0}.agent_id = %(agent)s AND {0}.persona = ANY(%(personas)s)"
+ACTIVE = f"{_OWN.format('fact')} AND fact.active"
+_OPEN = (
+    f"{_OWN.format('review')} AND review.status IN ('{MemoryReview.Status.PENDING}', '{MemoryReview.Status.EXPIRED}')"
+)
+_WORDS = "rtrim(lower({0} COLLATE \"C\"), ' .!')"
+"""A text without what its end and the capitals A to Z make of it: cheap, since it is made for each fact."""
+
+PARTS: Mapping[str, str] = {
+    # The usage log, once for all that is asked of it.
+    "shown": f"""
+        SELECT item_type, item_id, min(at) AS first_at, max(at) AS last_at, count(*) AS times,
+               bool_or(referenced) AS referenced
+        FROM {_USAGE} AS usage WHERE {_OWN.format("usage")} GROUP BY item_type, item_id""",
+    "facts_shown": f"""
+        SELECT item_id::uuid AS id, last_at, times, referenced FROM shown WHERE item_type = '{ItemType.FACT}'""",
+    "keyed": f"""
+        SELECT id, persona, project, task, endorsed, recorded_at,
+               hashtextextended({_WORDS.format("content")}, 0) AS words
+        FROM {_FACT} AS fact WHERE {ACTIVE}""",
+    # What prompts have told, but for the log itself, which is where facts come from.
+    "told": f"""
+        SELECT shown.item_id, shown.first_at, hashtextextended({_WORDS.format("item.text")}, 0) AS words, item.text
+        FROM shown JOIN {_INDEX} AS item ON item.item_type = shown.item_type AND item.item_id = shown.item_id
+             AND {_OWN.format("item")}
+        WHERE shown.item_type <> '{ItemType.EVENT}'""",
+    # The sessions that an episode's facts were taken from, with when they were.
+    "taken": f"""
+        SELECT DISTINCT fact.id, fact.content, event.loop_id, fact.recorded_at
+        FROM {_FACT} AS fact
+        JOIN {EpisodeEvent._meta.db_table} AS place ON place.episode_id = fact.source_episode_id
+        JOIN {Event._meta.db_table} AS event ON event.id = place.event_id
+        WHERE {ACTIVE} AND fact.source_episode_id IS NOT NULL AND fact.recorded_at >= %(unused)s""",
+}
+
+EACH = f"{_FACT} AS fact LEFT JOIN facts_shown AS shown USING (id) WHERE {ACTIVE}"
+"""The facts in use, with what the usage log says of each."""
+EACH_READS = ("shown", "facts_shown")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One list of facts. `weight` is what part of a fact counts as lost for each that is listed, 0 to 1.
+
+    `condition` is what holds for a fact of `EACH`: one pass counts all that have one. Otherwise `statement` selects the
+    ids of the facts, each once. `reads` names the parts of `PARTS` that the list needs.
+    """
+
+    key: str
+    label: str
+    weight: float
+    meaning: str
+    remedy: str
+    statement: str = ""
+    condition: str = ""
+    reads: tuple[str, ...] = ()
+
+
+FINDINGS: Mapping[str, Finding] = {
+    one.key: one
+    for one in (
+        Finding(
+            "held",
+            "Held back",
+            1.0,
+            "Facts that read like an instruction or hold a secret. No prompt shows them.",
+            "Answer the question: allow the text, or keep it back.",
+            f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review CROSS JOIN LATERAL unnest(review.facts) AS named (id)
+                JOIN {_FACT} AS fact ON fact.id = named.id AND fact.held
+                WHERE {_OPEN} AND review.kind = '{MemoryReview.Kind.HELD}'""",
+        ),
+        Finding(
+            "loops",
+            "Feedback loops",
+            1.0,
+            "Facts that repeat what an earlier prompt told: the agent has learned its own memory again.",
+            "Mark the repetition as wrong, or confirm it where it comes from somewhere else.",
+            f"""SELECT keyed.id FROM keyed JOIN told ON told.words = keyed.words
+                WHERE told.item_id <> keyed.id::text AND told.first_at < keyed.recorded_at
+                UNION
+                SELECT taken.id FROM taken JOIN {_RUN} AS run ON run.session_id = taken.loop_id
+                     AND {_OWN.format("run")} AND run.created_at < taken.recorded_at
+                JOIN {_USAGE} AS usage ON usage.run_id = run.id AND usage.item_id <> taken.id::text
+                JOIN told ON told.item_id = usage.item_id
+                WHERE (strpos({_WORDS.format("told.text")}, {_WORDS.format("taken.content")}) > 0
+                       OR strpos({_WORDS.format("taken.content")}, {_WORDS.format("told.text")}) > 0)
+                  AND least(length(told.text), length(taken.content))
+                      >= {NEAR_LENGTH} * greatest(length(told.text), length(taken.content))""",
+            reads=("shown", "keyed", "told", "taken"),
+        ),
+        Finding(
+            "span",
+            "Expired or in the future",
+            1.0,
+            "Facts in use whose time in the world has ended or has not begun.",
+            "Supersede what has ended; correct a span that is wrong.",
+            condition="(fact.valid_until <= %(now)s OR fact.valid_from > %(now)s)",
+            reads=EACH_READS,
+        ),
+        Finding(
+            "contested",
+            "Contested",
+            0.5,
+            "Facts about which a question is open, other than whether they are the same.",
+            "Answer the question.",
+            f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review
+                CROSS JOIN LATERAL (VALUES (review.old_id), (review.new_id)) AS side (id)
+                JOIN {_FACT} AS fact ON fact.id = side.id AND fact.active
+                WHERE {_OPEN} AND review.kind NOT IN ('{MemoryReview.Kind.DUPLICATE}', '{MemoryReview.Kind.HELD}')""",
+        ),
+        Finding(
+            "duplicates",
+            "Duplicates",
+            0.5,
+            "Facts in the words of another of the same project and task, or those that a question takes for the same.",
+            "Mark the copy as wrong, or answer the question with “same”.",
+            f"""SELECT copy.id FROM (
+                    SELECT id, row_number() OVER (
+                        PARTITION BY persona, project, task, words ORDER BY endorsed DESC, recorded_at, id
+                    ) AS place
+                    FROM keyed JOIN (
+                        SELECT persona, project, task, words FROM keyed GROUP BY 1, 2, 3, 4 HAVING count(*) > 1
+                    ) AS repeated USING (persona, project, task, words)
+                ) AS copy WHERE copy.place > 1
+                UNION
+                SELECT fact.id FROM {_REVIEW} AS review JOIN {_FACT} AS fact ON fact.id = review.new_id AND fact.active
+                WHERE {_OPEN} AND review.kind = '{MemoryReview.Kind.DUPLICATE}'""",
+            reads=("keyed",),
+        ),
+        Finding(
+            "stale",
+            "Stale",
+            0.25,
+            f"Facts that nobody has confirmed and no prompt has shown for {STALE_AFTER.days} days.",
+            "Confirm what is still true, mark as wrong what is not.",
+            condition="""fact.recorded_at < %(stale)s AND fact.category <> ALL(%(ageless)s)
+                  AND (fact.last_confirmed_at IS NULL OR fact.last_confirmed_at < %(stale)s)
+                  AND (shown.last_at IS NULL OR shown.last_at < %(stale)s)""",
+            reads=EACH_READS,
+        ),
+        Finding(
+            "unreferenced",
+            "Never referenced",
+            0.25,
+            f"Facts shown at least {OFTEN_SHOWN} times that no answer has referred to.",
+            "Give them a category or a scope that is asked for, or mark them as wrong.",
+            condition=f"shown.times >= {OFTEN_SHOWN} AND NOT shown.referenced",
+            reads=EACH_READS,
+        ),
+        Finding(
+            "unshown",
+            "Never shown",
+            0.1,
+            f"Facts known for {UNUSED_AFTER.days} days that were in no prompt with a reported answer.",
+            "Look whether anybody asks for them; they cost nothing until a prompt shows them.",
+            condition="""fact.recorded_at < %(unused)s AND fact.category <> ALL(%(always)s)
+                  AND shown.times IS NULL AND EXISTS (SELECT 1 FROM shown)""",
+            reads=EACH_READS,
+        ),
+    )
+}
+"""By key, those that weigh most first."""

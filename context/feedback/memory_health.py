@@ -1,0 +1,97 @@
+"""The health of an agent's facts: how many are in each list of findings, and one score over them."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
+
+from context.feedback.health_findings import EACH, FINDINGS, PARTS, UNUSED_AFTER, Finding
+from memory.lifecycle.policy import NEVER_STALE, STALE_AFTER
+from memory.models import Fact
+from memory.persona import PersonaMemory
+from memory.policy import PROFILE_CATEGORIES
+
+
+@dataclass(frozen=True, slots=True)
+class FindingCount:
+    """How many facts a list holds, and what it takes from the score, in points."""
+
+    finding: Finding
+    number: int
+    total: int
+
+    @property
+    def percent(self) -> float:
+        """The share of the facts that are listed."""
+        return 100 * self.number / self.total if self.total else 0.0
+
+    @property
+    def points(self) -> float:
+        return self.finding.weight * self.percent
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHealth:
+    """The facts in use, with those held back that wait for an answer, and what is wrong with how many of them."""
+
+    facts: int
+    counts: tuple[FindingCount, ...]
+
+    @property
+    def score(self) -> int | None:
+        """0 to 100: 100 × max(0, 1 − Σ weight × listed / facts), rounded down; None without facts.
+
+        A fact in two lists counts in both. The weights are a convention of this product (docs/lifecycle.md): what no
+        prompt should show counts whole, what a person has to decide half, what may still be of use a quarter or less.
+        """
+        if not self.facts:
+            return None
+        return int(max(0.0, 100 - sum(count.points for count in self.counts)))
+
+
+def memory_health(view: PersonaMemory, now: datetime) -> MemoryHealth:
+    """The health of the facts that `view` shows. One statement."""
+    listed = [one for one in FINDINGS.values() if one.statement]
+    each = [one for one in FINDINGS.values() if one.condition]
+    # Only constants of this product make the statement; values are bound.
+    numbers = ", ".join(
+        [f"(SELECT count(*) FROM ({one.statement}) AS found)" for one in listed]  # noqa: S608
+        + [f"count(*) FILTER (WHERE {one.condition})" for one in each]
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(f"WITH {_with(PARTS)} SELECT count(*), {numbers} FROM {EACH}", _values(view, now))  # noqa: S608
+        total, *found = cursor.fetchone()
+    counts = {one.key: number for one, number in zip((*listed, *each), found, strict=True)}
+    total += counts["held"]
+    return MemoryHealth(total, tuple(FindingCount(one, counts[key], total) for key, one in FINDINGS.items()))
+
+
+def facts_found(view: PersonaMemory, finding: Finding, now: datetime) -> QuerySet[Fact]:
+    """The facts of one list."""
+    own = finding.statement or f"SELECT fact.id FROM {EACH} AND ({finding.condition})"  # noqa: S608
+    parts = f"WITH {_with(finding.reads)} " if finding.reads else ""
+    values = _values(view, now)
+    named = re.compile(r"%\((\w+)\)s")
+    placed = [values[name] for name in named.findall(parts + own)]
+    return view.facts.filter(pk__in=RawSQL(named.sub("%s", parts + own), placed))  # noqa: S611
+
+
+def _with(names: Iterable[str]) -> str:
+    return ", ".join(f"{name} AS MATERIALIZED ({PARTS[name]})" for name in names)
+
+
+def _values(view: PersonaMemory, now: datetime) -> dict[str, Any]:
+    return {
+        "agent": view.agent.pk,
+        "personas": list(view.personas),
+        "now": now,
+        "stale": now - STALE_AFTER,
+        "unused": now - UNUSED_AFTER,
+        "ageless": list(NEVER_STALE),
+        "always": list(PROFILE_CATEGORIES),
+    }

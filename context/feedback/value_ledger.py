@@ -1,0 +1,92 @@
+"""What the memories shown to an agent cost in tokens, and what share of these was referred to."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count, F, FloatField, Max, Q, QuerySet, Sum
+from django.db.models.functions import Cast, Coalesce
+
+from context.models import MemoryUsage
+from memory.models import ItemType, SearchItem
+from memory.persona import PersonaMemory
+
+SORTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "wasted": ("Tokens without use", ("-wasted", "-told")),
+    "told": ("Tokens told", ("-told",)),
+    "times": ("Times shown", ("-times", "-told")),
+    "least": ("Least referenced", ("share", "-told")),
+    "most": ("Most referenced", ("-share", "-told")),
+}
+"""Label and columns of each order; the first is the page's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """One memory in a period: times and tokens shown, tokens of the prompts whose answers referred to it.
+
+    `text` is "" where it is gone or held back. `wasted` is the tokens without a reference.
+    """
+
+    type: str
+    id: str
+    text: str
+    persona: str
+    times: int
+    referenced: int
+    told: int
+    wasted: int
+    last: datetime
+
+    @property
+    def percent(self) -> int:
+        """The share of its tokens that was referred to."""
+        return round(100 * (self.told - self.wasted) / self.told) if self.told else 0
+
+
+def ledger(view: PersonaMemory, since: datetime, sort: str) -> QuerySet[Any]:
+    """A row for each memory that prompts with a reported answer showed since a moment, in an order of `SORTS`."""
+    rows = MemoryUsage.objects.filter(
+        agent=view.agent, persona__in=view.personas, at__gte=since, item_type__in=ItemType.values
+    )
+    return (
+        rows.order_by()
+        .values("item_type", "item_id")
+        .annotate(
+            times=Count("pk"),
+            references=Count("pk", filter=Q(referenced=True)),
+            told=Coalesce(Sum("tokens"), 0),
+            wasted=Coalesce(Sum("tokens", filter=Q(referenced=False)), 0),
+            last=Max("at"),
+        )
+        .annotate(share=Cast(F("references"), FloatField()) / F("times"))
+        .order_by(*SORTS[sort][1], "item_type", "item_id")
+    )
+
+
+def ledger_rows(view: PersonaMemory, counted: Iterable[Mapping[str, Any]]) -> list[LedgerRow]:
+    """The rows of one page with what the memories say. One statement."""
+    counted = list(counted)
+    items = SearchItem.objects.filter(
+        agent=view.agent,
+        persona__in=view.personas,
+        item_type__in={row["item_type"] for row in counted},
+        item_id__in={row["item_id"] for row in counted},
+    )
+    said = {(kind, key): (text, persona) for kind, key, text, persona in items.values_list(
+        "item_type", "item_id", "text", "persona"
+    )}  # fmt: skip
+    return [
+        LedgerRow(
+            row["item_type"],
+            row["item_id"],
+            *said.get((row["item_type"], row["item_id"]), ("", "")),
+            row["times"],
+            row["references"],
+            row["told"],
+            row["wasted"],
+            row["last"],
+        )
+        for row in counted
+    ]

@@ -1,0 +1,122 @@
+"""The health of an agent's memory: the score, the facts behind each number, and what memories cost in prompts."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from context.feedback.health_findings import FINDINGS
+from context.feedback.memory_health import facts_found, memory_health
+from context.feedback.value_ledger import SORTS, ledger, ledger_rows
+from context.selectors import VIEW_RUN
+from memory.models import Fact, MemoryReview
+from nousweb.console.common.memory_types import TYPE_PAGES, memory_url
+from nousweb.console.common.pagination import BoundedPaginator, query_without, request_page
+from nousweb.console.memory.page_context import base_context
+from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
+from nousweb.lib import clock
+from nousweb.lib.errors import NotFound
+
+PAGE_SIZE = 50
+PERIODS = {"7": "7 days", "30": "30 days", "90": "90 days"}
+DEFAULT_DAYS = "30"
+
+
+def _scope(request: HttpRequest, slug: str) -> PersonaScope:
+    """Whose memory is shown, to those who may see both facts and what prompts showed."""
+    shown = persona_scope(request, slug, "memory.view_fact")
+    shown.by.require(VIEW_RUN)
+    return shown
+
+
+@require_safe
+def agent_health(request: HttpRequest, slug: str) -> HttpResponse:
+    """The score, and how many facts each finding lists."""
+    shown = _scope(request, slug)
+    health = memory_health(shown.memory, clock.now())
+    return render(request, "context/health.html", base_context(request, shown, health=health))
+
+
+@require_safe
+def agent_health_list(request: HttpRequest, slug: str, finding: str) -> HttpResponse:
+    """The facts of one finding, the latest first, with what can be done about each."""
+    shown = _scope(request, slug)
+    if finding not in FINDINGS:
+        raise NotFound("There is no such list.")
+    about = FINDINGS[finding]
+    found = facts_found(shown.memory, about, clock.now()).select_related("agent")
+    page = request_page(request, found, "recorded_at", size=PAGE_SIZE)
+    questions = _questions(shown, page.rows) if shown.by.may("memory.view_memoryreview") else {}
+    context = base_context(
+        request,
+        shown,
+        about=about,
+        page=page,
+        rows=[_row(shown, fact, questions.get(fact.pk)) for fact in page.rows],
+        query=query_without(request),
+        may_change=shown.by.may("memory.change_fact"),
+        may_confirm=shown.by.may("memory.add_fact"),
+    )
+    return render(request, "context/health_list.html", context)
+
+
+def _questions(shown: PersonaScope, facts: Iterable[Fact]) -> dict[UUID, str]:
+    """By fact the page of an open question about it. One statement."""
+    keys = [fact.pk for fact in facts]
+    if not keys:
+        return {}
+    about = Q(old__in=keys) | Q(new__in=keys) | Q(facts__overlap=keys)
+    reviews = shown.memory.reviews.filter(about, status__in=MemoryReview.UNANSWERED).order_by("-created_at", "-id")
+    found: dict[UUID, str] = {}
+    for pk, old, new, named in reviews.values_list("pk", "old", "new", "facts"):
+        found |= dict.fromkeys([key for key in (old, new, *named) if key], reverse("memory_review_detail", args=[pk]))
+    return found
+
+
+def _row(shown: PersonaScope, fact: Fact, question: str | None) -> dict[str, Any]:
+    slug = shown.agent.slug
+    blast = {"fact": str(fact.pk)} | ({"persona": "subconscious"} if shown.both else {})
+    same = {"q": fact.content[:200]} | ({"persona": "subconscious"} if shown.both else {})
+    return {
+        "fact": fact,
+        "question": question,
+        "same": f"{reverse('agent_facts', args=[slug])}?{urlencode(same)}",
+        "blast": f"{reverse('agent_context_blast', args=[slug])}?{urlencode(blast)}",
+    }
+
+
+@require_safe
+def agent_health_ledger(request: HttpRequest, slug: str) -> HttpResponse:
+    """What each memory cost in prompts over a period, and what share of it answers referred to."""
+    shown = _scope(request, slug)
+    days = request.GET.get("days", "")
+    days = days if days in PERIODS else DEFAULT_DAYS
+    sort = request.GET.get("sort", "")
+    sort = sort if sort in SORTS else next(iter(SORTS))
+    counted = ledger(shown.memory, clock.now() - timedelta(days=int(days)), sort)
+    paginator = BoundedPaginator(counted, PAGE_SIZE)
+    page = paginator.get_page(request.GET.get("page"))
+    rows = [
+        {"use": row, "label": TYPE_PAGES[row.type].label, "url": memory_url(slug, row.type, row.id) if row.text else ""}
+        for row in ledger_rows(shown.memory, page.object_list)
+    ]
+    context = base_context(
+        request,
+        shown,
+        page=page,
+        full=paginator.is_full,
+        rows=rows,
+        query=query_without(request),
+        days=days,
+        periods=PERIODS.items(),
+        sort=sort,
+        sorts=[(key, label) for key, (label, _) in SORTS.items()],
+    )
+    return render(request, "context/health_ledger.html", context)

@@ -1,0 +1,170 @@
+"""The health of a memory: each finding lists its facts, the score follows, and nobody sees the other persona's."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from context.feedback.health_findings import FINDINGS
+from context.models import MemoryUsage
+from memory.models import Episode, EpisodeEvent, Fact
+from nousweb.lib import clock
+from tests.factories import make_events, make_facts, make_principal, make_review, make_run
+from tests.http import browser
+
+PAGE = "/agents/ada/health/"
+LONG_AGO = timedelta(days=200)
+
+
+def listed(person, finding, query=""):
+    return [row["fact"].content for row in person.get(f"{PAGE}{finding}/{query}").context["rows"]]
+
+
+def numbers(person, query=""):
+    health = person.get(f"{PAGE}{query}").context["health"]
+    return health, {count.finding.key: count.number for count in health.counts if count.number}
+
+
+def show(run, fact, times=1, **more):
+    """Note `fact` as shown in so many prompts like `run`."""
+    for _ in range(times):
+        run.pk = None if _ else run.pk
+        if run.pk is None:
+            run._state.adding = True
+            run.pk = run._meta.pk.get_default()
+            run.save()
+        MemoryUsage.objects.create(
+            run=run, agent=run.agent, persona=run.persona, item_type="fact", item_id=str(fact.pk),
+            **{"referenced": False, "overlap": 0.0, "tokens": 10, **more},
+        )  # fmt: skip
+
+
+def test_each_finding_lists_its_facts(ada, actor, system, bob):
+    person, now = browser(bob), clock.now()
+    assert person.get(PAGE).context["health"].score is None
+    old = {"recorded_at": now - LONG_AGO}
+    sound, fading = make_facts(ada, ["The harbour has a crane.", "The dock has rust."], system, **old)
+    make_facts(ada, ["Tea is at four."], system, recorded_at=now - timedelta(days=1))
+    make_facts(ada, ["tea is at four"], system)
+    make_facts(ada, ["The fair has ended."], system, valid_until=now - timedelta(days=1))
+    make_facts(ada, ["The fair will begin."], system, valid_from=now + timedelta(days=1))
+    (often,) = make_facts(ada, ["Rope is sold by the metre."], system)
+    run = make_run(ada, actor)
+    show(run, often, 5)
+    show(run, sound, referenced=True)
+    review = make_review(ada, system, "The pier closes at nine.", "The pier closes at ten.", subject="pier")
+    (gone,) = make_facts(ada, ["Mira keeps bees."], system, active=False, retired_at=now, recorded_at=now - LONG_AGO)
+    show(make_run(ada, actor), gone)
+    (again,) = make_facts(ada, ["Mira keeps bees!"], system)
+    expected = {
+        "duplicates": ["tea is at four"],
+        "span": ["The fair will begin.", "The fair has ended."],
+        "stale": ["The dock has rust."],
+        "unshown": ["The dock has rust."],
+        "unreferenced": ["Rope is sold by the metre."],
+        "contested": [review.new.content, review.old.content],
+        "loops": [again.content],
+    }
+    for finding in FINDINGS:
+        assert listed(person, finding) == expected.get(finding, []), finding
+    health, found = numbers(person)
+    assert found == {key: len(facts) for key, facts in expected.items()}
+    total = Fact.objects.active().filter(agent=ada).count()
+    lost = sum(FINDINGS[key].weight * number for key, number in found.items())
+    assert (health.facts, health.score) == (total, int(100 - 100 * lost / total))
+    page = person.get(f"{PAGE}contested/").content.decode()
+    assert review.get_absolute_url() in page
+    assert f"/facts/{fading.pk}/confirm/" in person.get(f"{PAGE}stale/").content.decode()
+
+
+def test_near_repetition_of_what_the_session_was_told_is_a_loop(ada, actor, system, bob):
+    told, other = make_facts(
+        ada, ["Mira keeps forty bees behind the old boathouse.", "Rope is sold by the metre."], system
+    )
+    run = make_run(ada, actor, session="bees")
+    show(run, told)
+    show(run, other)
+    (event,) = make_events(ada, actor, "We spoke of Mira.", loop_id="bees")
+    episode = Episode.objects.create(agent=ada, title="Bees")
+    EpisodeEvent.objects.create(episode=episode, event=event)
+    make_facts(
+        ada,
+        ["mira keeps forty bees behind the old boathouse, too", "Rope is sold."],
+        system,
+        source_episode=episode,
+    )
+    assert listed(browser(bob), "loops") == ["mira keeps forty bees behind the old boathouse, too"]
+
+
+def test_held_fact_is_listed_with_its_question(ada, actor, bob, api, actor_token):
+    told = {"content": "The password of the harbour master is hunter2hunter2, key AKIAIOSFODNN7EXAMPLE."}
+    answer = api.as_token(actor_token).post("/facts", told)
+    assert answer.status_code < 300, answer.content
+    person = browser(bob)
+    assert len(listed(person, "held")) == 1
+    assert "Open question" in person.get(f"{PAGE}held/").content.decode()
+    health, found = numbers(person)
+    assert (found, health.score) == ({"held": 1}, 0)
+
+
+def test_ledger_puts_tokens_without_use_first(ada, actor, system, bob):
+    cheap, useful, costly = make_facts(ada, ["Cheap.", "Useful.", "Costly."], system)
+    run = make_run(ada, actor)
+    show(run, cheap)
+    show(run, useful, tokens=900, referenced=True)
+    show(run, costly, 2, tokens=400)
+    person = browser(bob)
+
+    def rows(query=""):
+        return [
+            (row["use"].text, row["use"].told, row["use"].percent)
+            for row in person.get(f"{PAGE}tokens/{query}").context["rows"]
+        ]
+
+    assert rows() == [("Costly.", 800, 0), ("Cheap.", 10, 0), ("Useful.", 900, 100)]
+    assert [text for text, *_ in rows("?sort=told")] == ["Useful.", "Costly.", "Cheap."]
+    assert [text for text, *_ in rows("?sort=most&days=7")] == ["Useful.", "Costly.", "Cheap."]
+    MemoryUsage.objects.update(at=clock.now() - timedelta(days=8))
+    assert rows("?days=7") == []
+
+
+def test_other_persona_is_for_those_with_the_right(ada, actor, system, bob, charlie):
+    dreamer = make_principal(ada, "subconscious")
+    make_facts(ada, ["A dream of the sea.", "a dream of the sea"], system, persona="subconscious")
+    secret = make_run(ada, dreamer)
+    show(secret, Fact.objects.get(content="A dream of the sea."))
+    person = browser(bob)
+    assert numbers(person)[0].score is None
+    assert person.get(f"{PAGE}tokens/").context["rows"] == []
+    assert person.get(f"{PAGE}?persona=subconscious").status_code == 403
+    owner = browser(charlie)
+    assert listed(owner, "duplicates") == []
+    assert listed(owner, "duplicates", "?persona=subconscious") == ["a dream of the sea"]
+    assert len(owner.get(f"{PAGE}tokens/?persona=subconscious").context["rows"]) == 1
+
+
+@pytest.mark.parametrize("page", ["", "duplicates/", "loops/", "tokens/"])
+def test_number_of_statements_stays_and_lists_are_paged(ada, actor, system, bob, page):
+    person = browser(bob)
+
+    def counted():
+        with CaptureQueriesContext(connection) as asked:
+            answer = person.get(f"{PAGE}{page}")
+        assert answer.status_code == 200
+        return len(asked), answer
+
+    run = make_run(ada, actor)
+    show(run, make_facts(ada, ["Number one"], system)[0])
+    make_facts(ada, ["number one.", "Number one!"], system)
+    counted()
+    before, _ = counted()
+    show(run, make_facts(ada, ["Number one"] * 60, system)[0])
+    after, answer = counted()
+    assert after == before
+    if page in ("duplicates/", "loops/"):
+        first = answer.context["page"]
+        second = person.get(f"{PAGE}{page}?after={first.next}").context["page"]
+        assert len(first.rows) == 50
+        assert second.rows
+        assert not {fact.pk for fact in first.rows} & {fact.pk for fact in second.rows}
