@@ -1,4 +1,4 @@
-"""What can be wrong with a fact: each a list with its weight, its remedy and its statement.
+"""What can be wrong with a fact: each a list with a weight, advice and a statement.
 
 Facts are compared by a hash of their words or along questions that are open, never each with each.
 """
@@ -39,8 +39,7 @@ PARTS: Mapping[str, str] = {
     "facts_shown": f"""
         SELECT item_id::uuid AS id, last_at, times, referenced FROM shown WHERE item_type = '{ItemType.FACT}'""",
     "keyed": f"""
-        SELECT id, persona, project, task, endorsed, recorded_at,
-               hashtextextended({_WORDS.format("content")}, 0) AS words
+        SELECT id, hashtextextended({_WORDS.format("content")}, 0) AS words
         FROM {_FACT} AS fact WHERE {ACTIVE}""",
     # What prompts have told, but for the log itself, which is where facts come from.
     "told": f"""
@@ -74,7 +73,7 @@ class Finding:
     label: str
     weight: float
     meaning: str
-    remedy: str
+    advice: str
     statement: str = ""
     condition: str = ""
     reads: tuple[str, ...] = ()
@@ -99,8 +98,8 @@ FINDINGS: Mapping[str, Finding] = {
             1.0,
             "Facts that repeat what an earlier prompt told: the agent has learned its own memory again.",
             "Mark the repetition as wrong, or confirm it where it comes from somewhere else.",
-            f"""SELECT keyed.id FROM keyed JOIN told ON told.words = keyed.words
-                WHERE told.item_id <> keyed.id::text AND told.first_at < keyed.recorded_at
+            f"""SELECT fact.id FROM keyed JOIN told USING (words) JOIN {_FACT} AS fact ON fact.id = keyed.id
+                WHERE told.item_id <> fact.id::text AND told.first_at < fact.recorded_at
                 UNION
                 SELECT taken.id FROM taken JOIN {_RUN} AS run ON run.session_id = taken.loop_id
                      AND {_OWN.format("run")} AND run.created_at < taken.recorded_at
@@ -139,12 +138,13 @@ FINDINGS: Mapping[str, Finding] = {
             "Facts in the words of another of the same project and task, or those that a question takes for the same.",
             "Mark the copy as wrong, or answer the question with “same”.",
             f"""SELECT copy.id FROM (
-                    SELECT id, row_number() OVER (
-                        PARTITION BY persona, project, task, words ORDER BY endorsed DESC, recorded_at, id
+                    SELECT fact.id, row_number() OVER (
+                        PARTITION BY fact.persona, fact.project, fact.task, words
+                        ORDER BY fact.endorsed DESC, fact.recorded_at, fact.id
                     ) AS place
-                    FROM keyed JOIN (
-                        SELECT persona, project, task, words FROM keyed GROUP BY 1, 2, 3, 4 HAVING count(*) > 1
-                    ) AS repeated USING (persona, project, task, words)
+                    FROM keyed JOIN (SELECT words FROM keyed GROUP BY words HAVING count(*) > 1) AS repeated
+                         USING (words)
+                    JOIN {_FACT} AS fact ON fact.id = keyed.id
                 ) AS copy WHERE copy.place > 1
                 UNION
                 SELECT fact.id FROM {_REVIEW} AS review JOIN {_FACT} AS fact ON fact.id = review.new_id AND fact.active
