@@ -127,7 +127,7 @@ NOT_IN_FEED = frozenset(
         "webhook.create", "webhook.update", "webhook.delete", "webhook.disable", "delivery.replay",
         "item.assign", "item.snooze", "item.unsnooze", "item.skip", "item.return", "item.comment", "item.ask_opinion",
         "item.give_opinion", "notification.read", "notification.mail", "saved_filter.save", "saved_filter.delete",
-        "mail_preference.set",
+        "mail_preference.set", "list.export",
     }
 )  # fmt: skip
 """Actions on agents that are told otherwise (a version says `identity.changed`) or are no domain event."""

@@ -70,6 +70,7 @@ AUDIT_PHRASES = {
     "item.snooze": "snoozed",
     "item.unsnooze": "ended the snooze of",
     "lifecycle.retry": "had the job run again",
+    "list.export": "exported the list",
     "login.lock": "locked the log-in of",
     "loop.close": "closed the loop",
     "mail_preference.set": "chose what comes by e-mail,",

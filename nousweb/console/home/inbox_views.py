@@ -4,22 +4,25 @@ from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from identity.models import SavedFilter
 from identity.policy.inbox import VIEW_RIGHTS
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors.filters import InboxForm
 from identity.services.proposal_records import REVIEW as REVIEW_IDENTITY
 from nousweb.console.common.inbox_filter import VIEWS, InboxFilter, inbox_tabs
-from nousweb.console.common.inbox_query import PROPOSAL, InboxEntry
+from nousweb.console.common.inbox_query import PROPOSAL, QUEUE_LIMIT, InboxEntry
 from nousweb.console.common.item_panel import bulk_context
+from nousweb.console.common.list_export import export_format, key_rows, list_export
 from nousweb.console.common.pagination import PAGE_SIZE
 from nousweb.console.common.requests import principal_of
 from nousweb.console.common.review_pace import minutes_left
+from nousweb.console.home.inbox_export import INBOX, inbox_items
 from nousweb.console.home.inbox_rows import decisions_lately, inbox_rows
 from nousweb.console.identity.review_decisions import undo_offer as proposal_undo_offer
 from nousweb.console.memory.review_queue import ReviewQueue
@@ -30,12 +33,15 @@ from nousweb.lib.errors import Invalid
 
 
 @require_safe
-def inbox(request: HttpRequest) -> HttpResponse:
+def inbox(request: HttpRequest) -> HttpResponseBase:
     """What waits for a person, groups of near-identical items as one row, by risk and prompts first."""
     by = principal_of(request)
     seen_require(by)
     part = InboxFilter.of(request.GET)
     search = part.search(by)
+    if export_format(request):
+        items = key_rows(search.entries(), inbox_items, QUEUE_LIMIT)
+        return list_export(request, INBOX, items, both=by.may(VIEW_SUBCONSCIOUS))
     after = request.GET.get("after", "")
     entries = search.groups(size=PAGE_SIZE + 1, after=_entry_of(after) if after else None)
     moments = decisions_lately(by)

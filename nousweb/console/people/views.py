@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
 from django.contrib.auth.models import User
 from django.db.models import Prefetch
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -38,6 +38,7 @@ from nousweb.access.person_backend import BACKEND, people_with_access
 from nousweb.access.provider_login import CONNECT
 from nousweb.access.roles import role_of
 from nousweb.access.sign_ins import sign_in_note
+from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.people.forms import (
@@ -52,11 +53,12 @@ from nousweb.console.people.forms import (
 from nousweb.lib.errors import Conflict, Invalid
 
 INVITATIONS_SHOWN = 50
+PEOPLE = ListExport("People", ("id", "username", ("role", role_of), "is_active", "last_login", "date_joined"))
 STATE_BADGES = {"open": "accent", "accepted": "ok", "revoked": "neutral", "expired": "neutral"}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def people(request: HttpRequest) -> HttpResponse:
+def people(request: HttpRequest) -> HttpResponseBase:
     """Everybody with an account, and the invitations; a POST makes one and shows its link this once."""
     by = principal_of(request)
     owner_check(by)
@@ -75,6 +77,8 @@ def people(request: HttpRequest) -> HttpResponse:
                 link = request.build_absolute_uri(reverse("invitation", args=[secret]))
                 context, form, status = {"made": made, "link": link}, InvitationForm(), 200
     accounts = people_with_access().prefetch_related("groups").order_by("-is_active", "username")
+    if export_format(request):
+        return list_export(request, PEOPLE, keyset_rows(accounts, "date_joined"))
     page = page_of(request, accounts)
     invitations = Invitation.objects.select_related("person")[:INVITATIONS_SHOWN]
     context |= {

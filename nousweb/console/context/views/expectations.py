@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
@@ -32,6 +32,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.persona import VIEWS
+from nousweb.console.common.list_export import ListExport, export_format, key_rows, list_export
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
@@ -41,6 +42,27 @@ from nousweb.lib.errors import Conflict, Invalid, NotFound
 A_PAGE = 50
 STATES = {"": "Active", "failed": "Failed", "error": "Could not run", "passed": "Passed", "retired": "Retired"}
 WORST_FIRST = {"failed": 0, "error": 1, "": 2, "passed": 3}
+EXPECTATIONS = ListExport(
+    "Expectations",
+    (
+        "id",
+        "persona",
+        "input",
+        "requirement",
+        "target",
+        "item_type",
+        "item_id",
+        "text",
+        "section",
+        "reason",
+        "active",
+        ("state", state_of),
+        ("checked_at", lambda one: result.checked_at if (result := result_of(one)) else None),
+        "author_name",
+        "created_at",
+        "updated_at",
+    ),
+)
 FIELDS = {"item_type": "item", "item_id": "item", "session_id": "session", "files": "paths"}
 """Fields of the service by those of the form, where they differ."""
 
@@ -72,7 +94,7 @@ class ExpectationRow:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def agent_expectations(request: HttpRequest, slug: str) -> HttpResponse:
+def agent_expectations(request: HttpRequest, slug: str) -> HttpResponseBase:
     """The list, those that fail first, and the form for one by hand."""
     by = principal_of(request)
     agent = agent_get(slug, by)
@@ -87,6 +109,9 @@ def agent_expectations(request: HttpRequest, slug: str) -> HttpResponse:
     if state in ExpectationResult.State.values:
         wanted = [one for one in wanted if state_of(one) == state]
     wanted.sort(key=lambda one: WORST_FIRST[state_of(one)])
+    if export_format(request):
+        rows = key_rows(wanted, list)
+        return list_export(request, EXPECTATIONS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))
     page = Paginator(wanted, A_PAGE).get_page(request.GET.get("page"))
     standing = standing_of(found)
     counts = {

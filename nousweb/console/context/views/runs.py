@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import QuerySet, prefetch_related_objects
 from django.db.models.functions import Left
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -23,8 +23,10 @@ from context.history.session_runs import prompt_step, session_place
 from context.models import ContextProfile, ContextRun
 from context.selectors import VIEW_RUN, run_get, runs_of
 from context.services.response import context_outcome, memories_shown
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors import agent_get
 from identity.selectors.filters import DateInput
+from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.common.requests import principal_of
 from nousweb.console.context.answer_marks import answer_pieces
@@ -42,6 +44,7 @@ SHOWN_COLUMNS = (
     "profile", "outcome", "as_of", "responded_at", "duration_ms", "principal_name", "fingerprint_id", "created_at",
     "failed_sections", "censors",
 )  # fmt: skip
+RUNS = ListExport("Runs", tuple(name for name in (*SHOWN_COLUMNS, "input") if name != "agent_id"))
 
 
 class RunFilterForm(forms.Form):
@@ -91,13 +94,17 @@ class RunFilterForm(forms.Form):
 
 
 @require_safe
-def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponse:
+def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponseBase:
     """What was really sent, latest first."""
     by = principal_of(request)
     by.require(VIEW_RUN)
     agent = agent_get(slug, by)
     form = RunFilterForm(request.GET)
-    runs = form.apply(runs_of(agent, by)).only(*SHOWN_COLUMNS).annotate(beginning=Left("input", 160))
+    found = form.apply(runs_of(agent, by)).only(*SHOWN_COLUMNS)
+    if export_format(request) and form.is_valid():
+        rows = keyset_rows(found.only(*SHOWN_COLUMNS, "input"), "created_at")
+        return list_export(request, RUNS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))
+    runs = found.annotate(beginning=Left("input", 160))
     return render(
         request,
         "context/runs.html",

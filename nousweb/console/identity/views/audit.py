@@ -4,15 +4,18 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from identity.models import AuditEvent
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors.filters import AuditFilter
 from nousweb.console.common.audit_phrases import audit_phrase
+from nousweb.console.common.list_export import export_format, keyset_rows, list_export
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.requests import principal_of
+from nousweb.console.identity.list_exports import AUDIT
 from nousweb.lib.errors import NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
@@ -21,13 +24,15 @@ PAGE_SIZE = 50
 
 
 @require_safe
-def audit(request: HttpRequest) -> HttpResponse:
+def audit(request: HttpRequest) -> HttpResponseBase:
     """The trail, newest first, a page at a time from any row on."""
     by = principal_of(request)
     by.require(VIEW)
     found = AuditFilter(request.GET, queryset=AuditEvent.objects.seen_by(by).defer("before", "after"), by=by)
     actions = found.form.fields["action"]
     actions.choices = [(name, audit_phrase(name).rstrip(":") if name else label) for name, label in actions.choices]
+    if export_format(request) and found.form.is_valid():
+        return list_export(request, AUDIT, keyset_rows(found.qs, "at"), both=by.may(VIEW_SUBCONSCIOUS))
     rows, newer, older = _page(found.qs, request) if found.form.is_valid() else ([], None, None)
     query = request.GET.copy()
     for name in ("before", "after"):

@@ -5,11 +5,12 @@ from dataclasses import replace
 from uuid import UUID, uuid4
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from identity.models import ChangeProposal, IdentityVersion
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.sections import Risk
 from identity.selectors.filters import QueueForm
 from identity.services.proposal_records import REVIEW
@@ -20,10 +21,13 @@ from identity.services.proposals import (
 from identity.services.versions import StaleBase
 from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.inbox_filter import inbox_tabs
+from nousweb.console.common.inbox_query import QUEUE_LIMIT
 from nousweb.console.common.item_panel import bulk_context
+from nousweb.console.common.list_export import export_format, key_rows, list_export
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import SELECTED_MOST, principal_of
 from nousweb.console.common.review_pace import minutes_left
+from nousweb.console.identity.list_exports import PROPOSALS
 from nousweb.console.identity.review_decisions import (
     ANOTHER_MUST_APPROVE,
     proposal_decide,
@@ -40,13 +44,17 @@ VIEW = "identity.view_changeproposal"
 
 
 @require_safe
-def review(request: HttpRequest) -> HttpResponse:
+def review(request: HttpRequest) -> HttpResponseBase:
     """The queue: what waits for a person, riskiest first."""
     by = principal_of(request)
     by.require(VIEW)
     queue = replace(QueueFilter.of(request.GET), view="identity")
+    keys = [key for _, key in queue.keys(by)]
+    if export_format(request):
+        rows = key_rows(keys, proposals_of, QUEUE_LIMIT)
+        return list_export(request, PROPOSALS, rows, both=by.may(VIEW_SUBCONSCIOUS))
     counts = queue.counts(by)
-    page = page_of(request, [key for _, key in queue.keys(by)])
+    page = page_of(request, keys)
     waiting = page.paginator.count if not queue.is_decided else 0
     return render(
         request,

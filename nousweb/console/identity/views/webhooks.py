@@ -6,7 +6,7 @@ from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Count, F, Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
@@ -25,8 +25,10 @@ from identity.services.webhooks import (
     webhook_update,
     webhooks_of,
 )
+from nousweb.console.common.list_export import export_format, keyset_rows, list_export
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.identity.change_kinds import kind_choices
+from nousweb.console.identity.list_exports import DELIVERIES
 from nousweb.console.identity.token_forms import SCOPE_MEANING
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -100,7 +102,7 @@ def agent_webhooks(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
+def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponseBase:
     """One webhook and what was sent to it; its buttons pause it, let it go on, and send again."""
     by = principal_of(request)
     agent, webhook = _webhook(by, slug, pk)
@@ -112,6 +114,9 @@ def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
         found = found.filter(status=status)
     else:
         status = ""
+    if export_format(request):
+        both = webhook.persona == Persona.SUBCONSCIOUS
+        return list_export(request, DELIVERIES, keyset_rows(found, "created_at"), agent=agent, both=both)
     waiting = webhook.messages.filter(status="waiting", attempts__gt=0).exists()
     page = Paginator(found, DELIVERIES_A_PAGE).get_page(request.GET.get("page"))
     tabs = [
@@ -127,6 +132,7 @@ def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
             "state_kind": STATE_KINDS[webhook.state],
             "tabs": tabs,
             "status": status,
+            "query": f"status={status}" if status else "",
             "page": page,
             "rows": [(delivery, *_state(delivery)) for delivery in page],
             "next_try": webhook.due_at if waiting and webhook.state == Webhook.State.ACTIVE else None,

@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -20,6 +20,7 @@ from memory.services.censors import censor_check, censor_create, censor_false_po
 from nousweb.console.common.pagination import BoundedPaginator
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.memory.forms import BenchForm, CensorEditForm, CensorForm, RemarkForm
+from nousweb.console.memory.list_exports import CENSORS, memory_export
 from nousweb.console.memory.page_context import base_context, list_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
@@ -37,10 +38,12 @@ MAX_ADDRESS_CHARACTERS = 2_000
 
 
 @require_safe
-def agent_censors(request: HttpRequest, slug: str) -> HttpResponse:
+def agent_censors(request: HttpRequest, slug: str) -> HttpResponseBase:
     """The censors, strictest first."""
     shown = persona_scope(request, slug, VIEW)
     found = CensorFilter(request.GET, queryset=shown.memory.censors)
+    if file := memory_export(request, shown, found, CENSORS, "created_at"):
+        return file
     paginator = BoundedPaginator(found.results.strictest_first(), PAGE_SIZE)
     context = list_context(
         request,

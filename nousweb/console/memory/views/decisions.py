@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
@@ -14,6 +14,7 @@ from memory.services.decisions import decision_review
 from nousweb.console.common.pagination import request_page
 from nousweb.console.common.requests import form_refuse
 from nousweb.console.memory.forms import DecisionReviewForm
+from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
 from nousweb.console.memory.page_context import OUTCOME_KINDS, base_context, index_state, list_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Invalid
@@ -22,10 +23,12 @@ STAKES_KINDS = {"high": "warn", "critical": "block"}
 
 
 @require_safe
-def agent_decisions(request: HttpRequest, slug: str) -> HttpResponse:
+def agent_decisions(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Choices with their stakes and what came of them, latest first."""
     shown = persona_scope(request, slug, "memory.view_decision")
     found = DecisionFilter(request.GET, queryset=shown.memory.decisions)
+    if file := memory_export(request, shown, found, TYPE_EXPORTS["decision"], "created_at"):
+        return file
     context = list_context(
         request,
         shown,

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -14,6 +14,7 @@ from memory.models import Document, ItemType
 from memory.selectors.filters import DocumentFilter
 from memory.services.documents import document_release, document_restore, document_retire
 from nousweb.console.common.pagination import request_page
+from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
 from nousweb.console.memory.page_context import base_context, index_state, list_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Conflict, NotFound
@@ -28,10 +29,12 @@ STATE_KINDS = {"active": "ok", "superseded": "neutral", "retired": "removed"}
 
 
 @require_safe
-def agent_documents(request: HttpRequest, slug: str) -> HttpResponse:
+def agent_documents(request: HttpRequest, slug: str) -> HttpResponseBase:
     """What is kept under keys, latest first."""
     shown = persona_scope(request, slug, "memory.view_document")
     found = DocumentFilter(request.GET, queryset=shown.memory.documents)
+    if file := memory_export(request, shown, found, TYPE_EXPORTS["document"], "created_at"):
+        return file
     page = request_page(request, found.results, "created_at")
     return render(request, "memory/documents.html", list_context(request, shown, found, page, state_kinds=STATE_KINDS))
 

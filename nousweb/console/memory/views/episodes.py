@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -11,6 +11,7 @@ from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_close, episode_update
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.memory.forms import EpisodeCloseForm, EpisodeForm
+from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
 from nousweb.console.memory.page_context import (
     OUTCOME_KINDS,
     base_context,
@@ -28,10 +29,12 @@ SUMMARY_KINDS = {"extractive": "neutral", "judge": "accent", "given": "ok", "non
 
 
 @require_safe
-def agent_episodes(request: HttpRequest, slug: str) -> HttpResponse:
+def agent_episodes(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Stretches of work, latest first."""
     shown = persona_scope(request, slug, "memory.view_episode")
     found = EpisodeFilter(request.GET, queryset=shown.memory.episodes.defer("detail"))
+    if file := memory_export(request, shown, found, TYPE_EXPORTS["episode"], "started_at"):
+        return file
     context = list_context(
         request,
         shown,

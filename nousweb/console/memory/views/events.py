@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import Count, Exists, OuterRef
 from django.db.models.functions import Left, Length
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -14,7 +14,9 @@ from memory.models import Event, EventKind, ItemType, LongTermEntry, LoopSummary
 from memory.models.events import EventQuerySet
 from memory.persona import PersonaMemory
 from memory.selectors.filters import EventFilter
+from nousweb.console.common.list_export import export_format, keyset_rows, list_export
 from nousweb.console.common.pagination import query_without, request_page
+from nousweb.console.memory.list_exports import LOOPS, TYPE_EXPORTS, memory_export
 from nousweb.console.memory.page_context import base_context, index_state
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import NotFound
@@ -29,11 +31,22 @@ MONO_KINDS = frozenset({EventKind.TOOL_CALL, *OUTPUT_KINDS})
 
 
 @require_safe
-def agent_events(request: HttpRequest, slug: str) -> HttpResponse:
+def agent_events(request: HttpRequest, slug: str) -> HttpResponseBase:
     """The loops with the latest event first, or with ?view=events each event by itself."""
     shown = persona_scope(request, slug, VIEW)
     found = EventFilter(request.GET, queryset=shown.memory.events)
     flat = request.GET.get("view") == "events"
+    if flat and (file := memory_export(request, shown, found, TYPE_EXPORTS["event"], "ts")):
+        return file
+    loops = shown.memory.loops.defer("long_term_ids")
+    if found.form.errors:
+        loops = loops.none()
+    elif found.is_filtered:
+        of_loop = {name: OuterRef(name) for name in ("agent", "persona", "loop_id")}
+        loops = loops.filter(Exists(found.qs.filter(**of_loop)))
+    if export_format(request) and not found.form.errors:
+        rows_of_file = keyset_rows(loops, "last_event_at")
+        return list_export(request, LOOPS, rows_of_file, agent=shown.agent, both=shown.both)
     context = base_context(
         request,
         shown,
@@ -46,13 +59,7 @@ def agent_events(request: HttpRequest, slug: str) -> HttpResponse:
     if flat:
         page = request_page(request, previews(found.results), "ts")
         return render(request, "memory/events.html", {**context, "page": page, "mono_kinds": MONO_KINDS})
-    loops = shown.memory.loops
-    if found.form.errors:
-        loops = loops.none()
-    elif found.is_filtered:
-        of_loop = {name: OuterRef(name) for name in ("agent", "persona", "loop_id")}
-        loops = loops.filter(Exists(found.qs.filter(**of_loop)))
-    loop_page = request_page(request, loops.defer("long_term_ids"), "last_event_at", size=LOOPS_A_PAGE)
+    loop_page = request_page(request, loops, "last_event_at", size=LOOPS_A_PAGE)
     counts = _kind_counts(shown.memory, loop_page.rows)
     rows = [(loop, counts.get((loop.persona, loop.loop_id), [])) for loop in loop_page.rows]
     return render(request, "memory/events.html", {**context, "page": loop_page, "rows": rows})

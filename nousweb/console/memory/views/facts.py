@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -18,6 +18,7 @@ from nousweb.console.common.pagination import BoundedPaginator, query_without
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.memory.bitemporal_chart import bitemporal_spans
 from nousweb.console.memory.forms import FactForm
+from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
 from nousweb.console.memory.page_context import base_context, index_state
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Invalid
@@ -35,13 +36,15 @@ CHANGE_KINDS = {
 
 
 @require_safe
-def agent_facts(request: HttpRequest, slug: str) -> HttpResponse:
+def agent_facts(request: HttpRequest, slug: str) -> HttpResponseBase:
     """What the actor believes; with the right to it, what the subconscious does too."""
     shown = persona_scope(request, slug, VIEW)
     given = request.GET.get("category", "")
     # Agents may use categories of their own; a link may name one that the list does not offer.
     categories = list(dict.fromkeys([*KNOWN_CATEGORIES, *([given] if given.isidentifier() else [])]))
     found = FactFilter(request.GET, categories=categories, queryset=shown.memory.facts)
+    if file := memory_export(request, shown, found, TYPE_EXPORTS["fact"], "recorded_at"):
+        return file
     paginator = BoundedPaginator(found.results, PAGE_SIZE)
     page = paginator.get_page(request.GET.get("page"))
     context = base_context(

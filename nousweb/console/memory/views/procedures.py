@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -13,6 +13,7 @@ from memory.selectors.filters import ProcedureFilter
 from memory.services.procedures import procedure_update
 from nousweb.console.common.pagination import BoundedPaginator
 from nousweb.console.memory.forms import ProcedureForm
+from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
 from nousweb.console.memory.page_context import base_context, edit_page, index_state, list_context
 from nousweb.console.memory.persona_scope import persona_scope
 
@@ -20,10 +21,12 @@ PAGE_SIZE = 50
 
 
 @require_safe
-def agent_procedures(request: HttpRequest, slug: str) -> HttpResponse:
+def agent_procedures(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Ways of doing things, by name."""
     shown = persona_scope(request, slug, "memory.view_procedure")
     found = ProcedureFilter(request.GET, queryset=shown.memory.procedures)
+    if file := memory_export(request, shown, found, TYPE_EXPORTS["procedure"], "created_at"):
+        return file
     paginator = BoundedPaginator(found.results, PAGE_SIZE)
     context = list_context(
         request,

@@ -5,13 +5,14 @@ from datetime import datetime
 from uuid import UUID, uuid4
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import Event, Fact, MemoryReview, Subject, Trust
 from memory.selectors import visible_reviews
@@ -22,10 +23,13 @@ from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, revie
 from memory.services.reviews.undo import review_undo
 from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.inbox_filter import inbox_tabs
+from nousweb.console.common.inbox_query import QUEUE_LIMIT
 from nousweb.console.common.item_panel import bulk_context, item_panel
+from nousweb.console.common.list_export import export_format, key_rows, list_export
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import SELECTED_MOST, principal_of
 from nousweb.console.common.review_pace import LATELY, READ, minutes_left
+from nousweb.console.memory.list_exports import QUESTIONS
 from nousweb.console.memory.review_queue import (
     STATUSES,
     ReviewQueue,
@@ -119,12 +123,16 @@ BUTTONS_OF_KIND = {
 
 
 @require_safe
-def memory_review(request: HttpRequest) -> HttpResponse:
+def memory_review(request: HttpRequest) -> HttpResponseBase:
     """What waits for a person, the longest waiting first."""
     by = principal_of(request)
     by.require(VIEW)
     queue = replace(ReviewQueue.of(request.GET), view="questions")
-    page = page_of(request, [key for _, key in queue.keys(by)])
+    keys = [key for _, key in queue.keys(by)]
+    if export_format(request):
+        rows = key_rows(keys, reviews_of, QUEUE_LIMIT)
+        return list_export(request, QUESTIONS, rows, both=by.may(VIEW_SUBCONSCIOUS))
+    page = page_of(request, keys)
     today = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
     waiting = page.paginator.count if not queue.is_decided else 0
     done = (

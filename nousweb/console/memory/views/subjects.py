@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -24,6 +24,7 @@ from memory.services.subjects.registry import alias_find
 from memory.services.subjects.split import subject_split
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.console.common.pagination import request_page
+from nousweb.console.memory.list_exports import SUBJECTS, memory_export
 from nousweb.console.memory.page_context import base_context, list_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 from nousweb.console.memory.review_queue import uuids_of
@@ -36,10 +37,12 @@ CHANGES_SHOWN = 50
 
 
 @require_safe
-def agent_subjects(request: HttpRequest, slug: str) -> HttpResponse:
+def agent_subjects(request: HttpRequest, slug: str) -> HttpResponseBase:
     """What the actor's facts are about; with the right to it, what the subconscious' are too."""
     shown = persona_scope(request, slug, VIEW)
     found = SubjectFilter(request.GET, queryset=subjects_shown(shown.memory))
+    if file := memory_export(request, shown, found, SUBJECTS, "created_at"):
+        return file
     page = request_page(request, found.results, "created_at")
     context = list_context(
         request, shown, found, page, rows=page.rows, may_change=shown.by.may(CHANGE), kinds=Subject.Kind.choices

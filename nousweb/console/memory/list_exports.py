@@ -1,0 +1,61 @@
+"""The columns of memory's lists as files; those of the types of memory are the columns of their tables."""
+
+from django.http import HttpRequest, HttpResponseBase
+
+from memory.models import Censor, LoopSummary
+from memory.selectors.filters import MemoryFilter
+from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export, model_columns
+from nousweb.console.common.memory_types import TYPE_PAGES
+from nousweb.console.memory.persona_scope import PersonaScope
+from nousweb.console.memory.review_queue import review_title
+
+TYPE_EXPORTS = {key: ListExport(one.label, model_columns(one.model)) for key, one in TYPE_PAGES.items()}
+"""By type of memory."""
+LOOPS = ListExport("Loops", model_columns(LoopSummary, "long_term_ids"))
+CENSORS = ListExport("Censors", model_columns(Censor))
+SUBJECTS = ListExport(
+    "Subjects",
+    (
+        "id",
+        "persona",
+        "name",
+        "kind",
+        "is_user",
+        ("names", lambda subject: [alias.spelling for alias in subject.aliases.all()]),
+        "facts",
+        "created_at",
+    ),
+)
+QUESTIONS = ListExport(
+    "Questions",
+    (
+        "id",
+        ("agent", lambda review: review.agent.slug),
+        "persona",
+        "kind",
+        "status",
+        ("title", review_title),
+        "subject",
+        ("old", lambda review: review.old.content if review.old else ""),
+        ("new", lambda review: review.new.content if review.new else ""),
+        "score",
+        "resolution",
+        "comment",
+        "resolver_name",
+        "created_at",
+        "resolved_at",
+        "expires_at",
+    ),
+)
+
+
+def memory_export(
+    request: HttpRequest, shown: PersonaScope, found: MemoryFilter, export: ListExport, moment: str
+) -> HttpResponseBase | None:
+    """What a filter `found` as a file, latest first by `moment`; None where the page is asked for or has to say which
+    filter cannot be read."""
+    if not export_format(request) or not found.form.is_valid():
+        return None
+    # Pages leave out columns that they do not show.
+    rows = found.results.defer(None)
+    return list_export(request, export, keyset_rows(rows, moment), agent=shown.agent, both=shown.both)
