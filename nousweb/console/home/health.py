@@ -102,7 +102,7 @@ def embedder_health() -> Health:
 def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period, *, limited: bool) -> Health:
     """What the judge spent today of the day's budget, which all agents share, and its errors in the period.
 
-    For whom `limited` is true, only what it spent for `agent` is told.
+    Whoever is `limited` to some agents sees only what it spent for `agent`.
     """
     today = today_start()
     calls = JudgeCall.objects.filter(created_at__gte=min(today, period.earlier)).order_by()
