@@ -1,9 +1,12 @@
 """A type of memory is declared in each layer, or in none."""
 
+import pytest
 from django.urls import get_resolver
 
 from context.engine.memory_sections import MEMORY_SECTIONS
-from identity.policy.permissions import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
+from identity.policy import changes
+from identity.policy.permissions import PEOPLE_ONLY_PERMISSIONS, PROJECT_TOKEN_PERMISSIONS, SCOPE_PERMISSIONS
+from identity.services.change_bodies import bodies
 from memory.models import ItemType, SearchItem
 from memory.transfer.export_tables import TABLES
 from memory.types import MEMORY_TYPES
@@ -32,7 +35,22 @@ def test_memory_types_decide_the_permissions():
         given = {one.permission(action) for action in one.tokens_may}
         assert given <= SCOPE_PERMISSIONS["memory:read"] | SCOPE_PERMISSIONS["memory:write"]
         assert not given & PEOPLE_ONLY_PERMISSIONS
+        assert given <= PROJECT_TOKEN_PERMISSIONS
 
 
 def test_memory_type_keys_fit_the_index():
     assert max(map(len, ItemType.values)) <= SearchItem._meta.get_field("item_type").max_length
+
+
+def test_memory_types_show_themselves_in_the_feed():
+    assert {one.name for one in MEMORY_TYPES.values()} - bodies.keys() == {"event"}
+
+
+def test_plain_actions_are_kinds_of_change(monkeypatch):
+    monkeypatch.setattr(changes, "CHANGE_KINDS", dict(changes.CHANGE_KINDS))
+    monkeypatch.setattr(changes, "KIND_OF_ACTION", dict(changes.KIND_OF_ACTION))
+    changes.changes_declare("note", "memory.view_note", ["create", "retire"])
+    assert changes.KIND_OF_ACTION["note.create"] == "note.created"
+    assert changes.CHANGE_KINDS["note.retired"] == changes.ChangeKind("memory.view_note", ("note.retire",))
+    with pytest.raises(ValueError, match="declared already"):
+        changes.changes_declare("note", "memory.view_note", ["create"])
