@@ -209,6 +209,10 @@ def test_limit_to_an_agent_holds_for_what_one_was_told_before(
     told = browser(bob).get(reverse("notifications"))
     assert (told.context["rows"], told.context["unread"], told.context["nav"]["unread"]) == ([], 0, 0)
     assert "Ada" not in markup(told) + markup(shown)
+    for name in ("inbox", "review", "memory_review", "audit"):
+        exported = browser(bob).get(reverse(name), {"export": "csv"}).getvalue().decode()
+        assert str(proposal.pk) not in exported
+        assert (str(other.pk) in exported) == (name != "memory_review")
 
 
 def test_comment_tells_whom_it_mentions_and_who_may_see_the_item(
