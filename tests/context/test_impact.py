@@ -258,7 +258,7 @@ def test_impact_of_a_recategorised_fact_equals_what_happens(ada, actor, system, 
     fact = make_fact(ada, "The ledger export failed because the replica lagged.", system, category=was, confidence=0.7)
     for number, confidence in enumerate((0.9, 0.8, 0.7, 0.6)):
         make_fact(ada, f"Rule {number} of the house.", system, category="rule", confidence=confidence)
-    make_fact(ada, "Ask the night shift about an export of the ledger.", system)
+    make_fact(ada, "The night shift knows how an export of the ledger works.", system)
     if pinned:
         context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     for text in ("hello", "Why did the ledger export fail?", "What is the weather like?"):

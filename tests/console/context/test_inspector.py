@@ -217,7 +217,7 @@ def test_inspector_number_of_queries_is_constant(ada, system, actor, alice, djan
         for place in range(number):
             make_fact(ada, f"The ledger export failed {place} times.", system)
         # Of so many some contest each other, whose reviews are one statement.
-        with django_assert_num_queries(20 if number else 19):
+        with django_assert_num_queries(19 if number else 18):
             client.get(URL, {"input": EXPORT})
 
 
