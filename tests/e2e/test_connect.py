@@ -19,7 +19,7 @@ def test_connect_makes_a_token_once_and_sees_its_first_call(log_in, live_server,
     page.get_by_role("button", name="Make token").click()
     secret = page.locator("#secret").inner_text()
     assert secret in page.locator("#connect-mcp pre").inner_text()
-    expect(page.get_by_role("status")).to_contain_text("Waiting for the first call")
+    expect(page.locator("#connect-state")).to_contain_text("Waiting for the first call")
     made = ApiToken.objects.get(name="Ada 2")
     assert AuditEvent.objects.get(action="token.create", object_id=str(made.pk)).author_name == "charlie"
     page.locator("#connect-python summary").click()
@@ -32,7 +32,7 @@ def test_connect_makes_a_token_once_and_sees_its_first_call(log_in, live_server,
         json={"session_id": "first", "input": "Hello"},
         timeout=60,
     )
-    expect(page.get_by_role("status")).to_contain_text("First call received")
+    expect(page.locator("#connect-state")).to_contain_text("First call received")
     page.get_by_role("link", name="See the prompt it was sent").click()
     assert page.url.endswith(reverse("agent_context_run", args=["ada", asked.json()["id"]]))
     page.goto(reverse("agent_connect", args=["ada"]))
