@@ -62,7 +62,8 @@ def test_an_upload_is_cancelled_and_a_run_stopped(
     held: list[Route] = []
     page.route("**/part/**", lambda route: held.append(route))
     page.get_by_label("File", exact=True).set_input_files(file)
-    page.get_by_role("button", name="Upload and check").click()
+    with page.expect_request("**/part/**"):
+        page.get_by_role("button", name="Upload and check").click()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("The upload was cancelled.")).to_be_visible()
     assert ImportRun.objects.get().status == "uploading"
