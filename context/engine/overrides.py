@@ -14,6 +14,7 @@ from identity.policy.prompt import assemble_prompt
 from identity.policy.sections import Section
 from memory.models.project_scope import GLOBAL, ProjectScope
 from memory.policy import PROFILE_CATEGORIES
+from memory.search.found_wrong import FoundWrong
 
 SEVERITIES = ("absolute", "block", "warn")
 """In the order in which a prompt shows censors."""
@@ -90,7 +91,8 @@ class Overrides:
     that would be stored again about another subject, by the id of the fact that holds them already: what finds the one
     finds the other. `merged` are subjects, each with the one that it would be merged into: which facts are found by
     which names only the registry tells, so the material after the change is loaded while it is so
-    (`memory.services.subjects.merge.subjects_merged_on_trial`).
+    (`memory.services.subjects.merge.subjects_merged_on_trial`). `found_wrong` is what people would have found wrong:
+    whatever says it again is left out too.
     """
 
     identity: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -103,6 +105,7 @@ class Overrides:
     endorsed: frozenset[str] = frozenset()
     added: Mapping[str, "RepeatedFact"] = field(default_factory=lambda: MappingProxyType({}))
     merged: tuple[tuple[UUID, UUID], ...] = ()
+    found_wrong: tuple[FoundWrong, ...] = ()
 
     @classmethod
     def together(cls, parts: Iterable["Overrides"]) -> "Overrides":
@@ -120,6 +123,7 @@ class Overrides:
             endorsed=frozenset(key for part in every for key in part.endorsed),
             added={key: fact for part in first for key, fact in part.added.items()},
             merged=tuple(dict.fromkeys(pair for part in every for pair in part.merged)),
+            found_wrong=tuple(dict.fromkeys(one for part in every for one in part.found_wrong)),
         )
 
     def seen_by(self, personas: Collection[str]) -> "Overrides":

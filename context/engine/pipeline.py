@@ -12,7 +12,12 @@ from context.engine.assembly import Candidate, ContestedCandidate, FixedSection,
 from context.engine.assembly.fingerprint import fingerprint_of
 from context.engine.overrides import Overrides
 from context.engine.record import ContextRecord
-from context.engine.retrieval.candidates import NOTHING_SEARCHED, candidates_find, searched_sections
+from context.engine.retrieval.candidates import (
+    NOTHING_SEARCHED,
+    candidates_find,
+    found_wrong_noted,
+    searched_sections,
+)
 from context.engine.retrieval.censors import CensorInForce, censors_in_force, text_check, text_unchecked
 from context.engine.retrieval.contested_facts import contested_load
 from context.engine.retrieval.fixed_sections import fixed_sections
@@ -105,6 +110,21 @@ def material_load(
             candidates = with_retired(view, candidates, result.query)
     timings = watch.milliseconds
     return ContextMaterial(view.persona, resolved, fixed, candidates, result, censors, failed, timings, contested)
+
+
+def material_after(
+    view: PersonaMemory, material: ContextMaterial, overrides: Overrides, others: Sequence[str] = ()
+) -> ContextMaterial:
+    """What a prompt would be assembled from after a change. Only what the material does not hold is read again: facts
+    that only a search of their own can judge, what merged subjects find, and what repeats a fact found wrong.
+
+    Merged subjects must be merged on trial meanwhile.
+    """
+    if overrides.newly_searched or overrides.merged:
+        material = material_load(view, material.resolved, force_include=overrides.newly_searched, others=others)
+    if overrides.found_wrong:
+        material = replace(material, candidates=found_wrong_noted(view, material.candidates, overrides.found_wrong))
+    return material
 
 
 def record_of(material: ContextMaterial, overrides: Overrides | None = None) -> ContextRecord:

@@ -13,7 +13,7 @@ import structlog
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest, request_resolve
 from context.engine.overrides import PROPOSED, Overrides
-from context.engine.pipeline import ContextMaterial, material_load, record_of
+from context.engine.pipeline import ContextMaterial, material_after, material_load, record_of
 from context.engine.record import ContextRecord
 from context.expectations.policy import LOOKED_AHEAD
 from context.expectations.requirements import Outcome, Surroundings, error_outcome, facts_in, outcome_of
@@ -192,10 +192,7 @@ def _record_after(
     view: PersonaMemory, material: ContextMaterial, overrides: Overrides, others: Sequence[str]
 ) -> ContextRecord | Outcome:
     try:
-        if overrides.newly_searched or overrides.merged:
-            force_include = overrides.newly_searched
-            material = material_load(view, material.resolved, force_include=force_include, others=others)
-        return record_of(material, overrides)
+        return record_of(material_after(view, material, overrides, others), overrides)
     except Exception as error:
         return error_outcome(_said(error))
 

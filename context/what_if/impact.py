@@ -8,7 +8,7 @@ from uuid import UUID
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import request_resolve
 from context.engine.overrides import PROPOSED, Overrides
-from context.engine.pipeline import material_load, record_of
+from context.engine.pipeline import material_after, material_load, record_of
 from context.engine.record import ContextRecord
 from context.models import ContextRun
 from context.selectors import runs_of
@@ -135,9 +135,7 @@ def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> 
     material = material_load(view, resolved, others=others)
     before = record_of(material)
     with subjects_merged_on_trial(agent, overrides.merged):
-        if overrides.newly_searched or overrides.merged:
-            material = material_load(view, resolved, force_include=overrides.newly_searched, others=others)
-        after = record_of(material, overrides)
+        after = record_of(material_after(view, material, overrides, others), overrides)
     shown_before, shown_after = _pieces(before), _pieces(after)
     return BlastRow(
         run,

@@ -9,8 +9,10 @@ from identity.models import ChangeProposal
 from identity.principal import Principal
 from identity.services.four_eyes import approval_barred
 from memory.models import Censor, Fact, MemoryReview
+from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import keys_changed, tier_of
 from memory.policy import DEFAULT_CATEGORY, ESCALATES_TO
+from memory.search.found_wrong import FoundWrong
 from memory.services.facts.repeated_facts import fields_of
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.services.subjects.registry import alias_find
@@ -34,6 +36,17 @@ def fact_overrides(fact: Fact, content: str | None) -> Overrides:
     if content is not None and (reason := unstorable_reason(content)):
         raise Invalid(reason, field="content")
     return Overrides(facts={str(fact.pk): content}, subjects={str(fact.pk): _subject_name(fact)})
+
+
+def invalidation_overrides(fact: Fact) -> Overrides:
+    """A memory in which people have found a fact wrong: it is gone, and so is what says it again elsewhere, unless
+    another fact in force has the same words."""
+    overrides = fact_overrides(fact, None)
+    same_words = SAME_WORDS.format("content"), SAME_WORDS.format("%s::text")
+    again = Fact.objects.active().filter(agent=fact.agent_id, persona=fact.persona).exclude(pk=fact.pk)
+    if again.extra(where=[f"{same_words[0]} = {same_words[1]}"], params=[fact.content]).exists():  # noqa: S610
+        return overrides
+    return replace(overrides, found_wrong=(FoundWrong(fact.content, fact.project, fact.task),))
 
 
 def metadata_overrides(
@@ -159,7 +172,8 @@ def question_overrides(review: MemoryReview, answer: str, content: str = "") -> 
     stays = [one for one in (review.old, review.new) if one is not None and one is not gone.get(answer)]
     endorsed = frozenset(str(one.pk) for one in stays)
     if fact := gone.get(answer):
-        return replace(fact_overrides(fact, None), endorsed=endorsed)
+        wrong = answer in (Resolution.OLD_WRONG, Resolution.NEW_WRONG)
+        return replace(invalidation_overrides(fact) if wrong else fact_overrides(fact, None), endorsed=endorsed)
     if answer == "reverse" and review.censor is not None:
         was = next((low for low, high in ESCALATES_TO.items() if high == review.censor.severity), "")
         return censor_overrides(review.censor, severity=was) if was else Overrides()

@@ -3,12 +3,15 @@
 import pytest
 
 from context.services.pins import context_pin
+from context.what_if.impact import blast_radius
+from context.what_if.scenarios import invalidation_overrides
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.principal import Principal
-from memory.models import Decision, Fact
+from memory.models import Decision, Fact, MemoryReview
 from memory.services.decisions import decision_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_restore
 from memory.services.indexing import embeddings_make
+from memory.services.reviews.resolve import review_resolve
 from nousweb.lib import clock
 from tests.factories import make_fact, make_token
 
@@ -65,6 +68,20 @@ def test_what_was_found_wrong_comes_back_as_nothing_else(caller, wrong, profile)
     refused = [one for one in found["candidates"] if one["verdict"] == "found_wrong"]
     assert {"decision", "procedure", "document"} <= {one["type"] for one in refused}
     assert "people found wrong" in refused[0]["reason"]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
+def test_the_blast_radius_foresees_what_goes_with_a_fact_found_wrong(caller, ada, reviewer, again):
+    fact = fact_learn(agent=ada, content=WRONG, subject="billing database", by=reviewer).fact
+    if again:
+        review = fact_learn(agent=ada, content=WRONG, subject="accounts", by=reviewer).review
+        review_resolve(review=MemoryReview.objects.get(pk=review), resolution="both", by=reviewer)
+    keep_everywhere(caller, WRONG)
+    asked(caller)
+    (row,) = blast_radius(agent=ada, overrides=invalidation_overrides(fact), by=reviewer).changed
+    fact_invalidate(fact=fact, by=reviewer, reason="It never did.")
+    assert ("MySQL 8" in row.after) is again
+    assert sorted(asked(caller)["system_prompt"].splitlines()) == sorted(row.after.splitlines())
 
 
 def test_what_was_kept_before_it_was_found_wrong_goes_too(caller, ada, reviewer):

@@ -116,19 +116,19 @@ def candidates_find(
     said |= dict.fromkeys(repeated_by_input(texts, request.input), THE_INPUT)
     if pins or stats or said:
         found = [_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found)]
-    candidates = _without_found_wrong(view, resolved, found)
+    rows, as_of = resolved.rows, request.as_of
+    wrong = rows.found_wrong if rows is not None else list(found_wrong_facts(view, as_of))
+    candidates = found_wrong_noted(view, found, [FoundWrong(*row) for row in wrong])
     pinned = _pinned(view, request, pins, candidates, force_include)
     return (*candidates, *pinned), result
 
 
-def _without_found_wrong(
-    view: PersonaMemory, resolved: ResolvedRequest, found: Sequence[Candidate]
+def found_wrong_noted(
+    view: PersonaMemory, found: Sequence[Candidate], wrong: Sequence[FoundWrong]
 ) -> tuple[Candidate, ...]:
     """`found`, with what people found wrong noted where a memory says it again."""
-    as_of, rows = resolved.request.as_of, resolved.rows
-    wrong = rows.found_wrong if rows is not None else list(found_wrong_facts(view, as_of))
     likely = [one.hit for one in found if one.by_time or one.hit.score >= one.threshold] if wrong else []
-    again = repeating_found_wrong(view, likely, [FoundWrong(*row) for row in wrong])
+    again = repeating_found_wrong(view, likely, wrong)
     return tuple(replace(one, found_wrong=again[one.key]) if one.key in again else one for one in found)
 
 

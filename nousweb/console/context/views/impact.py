@@ -21,6 +21,7 @@ from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, blast_ra
 from context.what_if.scenarios import (
     censor_overrides,
     fact_overrides,
+    invalidation_overrides,
     metadata_overrides,
     proposal_overrides,
     proposals_overrides,
@@ -199,7 +200,7 @@ def _considered(given: QueryDict, agent: Agent, by: Principal) -> Considered:
             return _with_metadata(fact, given)
         content = given.get("content", "").strip()
         if not content:
-            return Considered(f"Without the fact “{fact}”", fact_overrides(fact, None))
+            return Considered(f"The fact “{fact}” found wrong", invalidation_overrides(fact))
         return Considered(
             f"“{content[:80]}” in place of “{fact}”",
             fact_overrides(fact, content),
