@@ -23,7 +23,7 @@ urlpatterns = [
     path("api/docs/<str:method>/<path:path>", api_operation, name="api_operation"),
     path("api/", api.urls),
     path("mcp", mcp),
-    path("", include("nousweb.oauth.urls")),
+    path("", include("nousweb.access.oauth.urls")),
     # The admin's own page would let guess the old password without end, and lose sight of the session.
     path("admin/password_change/", RedirectView.as_view(pattern_name="account")),
     # Its own log-in would ask for no second factor.

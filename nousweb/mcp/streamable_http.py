@@ -14,11 +14,11 @@ from pydantic_core import from_json
 
 from identity.principal import acting
 from nousweb.access.auth import TokenAuth
+from nousweb.access.oauth.metadata import challenge, resource_of
 from nousweb.lib.problem_documents import problem
 from nousweb.mcp.errors import HeaderMismatch, InvalidParams, NotJson, ProtocolError, UnsupportedVersion
 from nousweb.mcp.header_values import decoded
 from nousweb.mcp.protocol import answer, envelope, error_message, result_message, unexpected_error
-from nousweb.oauth.metadata import challenge, resource_of
 
 logger = structlog.get_logger(__name__)
 

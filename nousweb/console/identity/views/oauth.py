@@ -18,12 +18,12 @@ from identity.models import OAuthClient
 from identity.policy.permissions import DEFAULT_SCOPES
 from identity.selectors import agent_get
 from identity.services.oauth_clients import oauth_client_create, oauth_client_delete
+from nousweb.access.oauth.metadata import issuer_of, resource_of
+from nousweb.access.oauth.server import OAuthServer
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.identity.token_forms import ConsentForm
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.redirect_uris import redirect_place
-from nousweb.oauth.metadata import issuer_of, resource_of
-from nousweb.oauth.server import OAuthServer
 
 PAGE_SIZE = 200
 

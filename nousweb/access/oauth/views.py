@@ -6,10 +6,10 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 from oauthlib.oauth2.rfc6749.errors import OAuth2Error
 
+from nousweb.access.oauth.metadata import resource_of
+from nousweb.access.oauth.registration import oauth_error
+from nousweb.access.oauth.server import OAuthServer
 from nousweb.lib.errors import DomainError
-from nousweb.oauth.metadata import resource_of
-from nousweb.oauth.registration import oauth_error
-from nousweb.oauth.server import OAuthServer
 
 MAX_BODY = 16 * 1024
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from nousweb.oauth import metadata, registration, views
+from nousweb.access.oauth import metadata, registration, views
 
 urlpatterns = [
     path(".well-known/oauth-protected-resource", metadata.protected_resource, name="oauth_resource"),
