@@ -14,7 +14,7 @@ from memory.layers.event_policy import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAUL
 from memory.models.events import EventKind
 from memory.policy import KNOWN_CATEGORIES
 from memory.search.languages import LANGUAGES
-from nousweb.console.context.labels import PROMPT_SECTIONS
+from nousweb.console.common.section_labels import PROMPT_SECTIONS
 from nousweb.lib.errors import Invalid
 
 SECTION_LABELS: Mapping[str, str] = {TOTAL: "The whole prompt", **PROMPT_SECTIONS}

@@ -17,7 +17,8 @@ from context.expectations import policy
 from context.models import ContextProfile, ContextRun, Expectation
 from identity.models import Persona
 from memory.models import ItemType
-from nousweb.console.context.labels import VERDICTS, section_words
+from nousweb.console.common.section_labels import section_label
+from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.presentation import SORTS
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
@@ -198,7 +199,7 @@ class ExpectationForm(InspectorForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._choose("section", [("", "None"), *((name, section_words(name)) for name in policy.SECTIONS)])
+        self._choose("section", [("", "None"), *((name, section_label(name)) for name in policy.SECTIONS)])
         for name in ("verdict", "sort"):
             del self.fields[name]
         if not self.initial.get("profile_override"):

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from context.engine.memory_sections import MEMORY_SECTIONS
-from context.expectations.policy import IDENTITY_PARTS
 from nousweb.console.context.profile_settings import SETTINGS, setting_words
 
 VERDICTS: Mapping[str, tuple[str, str]] = {
@@ -27,17 +25,6 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
 }
 """Kind of badge and word by verdict, in the order of the page."""
 
-PROMPT_SECTIONS: Mapping[str, str] = {
-    "identity": "Identity",
-    "user_profile": "User Profile",
-    "censors": "Active Censors",
-    "frame": "Current Frame",
-    "working_memory": "Working Memory",
-    "conversation": "Recent Conversation",
-    **{one.key: one.label for one in MEMORY_SECTIONS.values()},
-}
-"""As prompts head them."""
-
 SCOPES = ("task", "project", "global")
 """In the order of the page; JSON of the log does not keep one."""
 STAGES: Mapping[str, str] = {
@@ -57,12 +44,6 @@ STAGES: Mapping[str, str] = {
     "censors": "Censors",
 }
 """What time was spent on, by the name that is logged, in the order of the page; “·” is a part."""
-
-
-def section_words(name: str) -> str:
-    """The label of a section of the prompt, or of one of the identity ("identity.values")."""
-    own = IDENTITY_PARTS.get(name)
-    return f"Identity: {own}" if own else PROMPT_SECTIONS.get(name, name)
 
 
 def stage_words(timings: Mapping[str, float]) -> Iterator[tuple[str, float]]:

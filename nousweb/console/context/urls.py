@@ -11,14 +11,12 @@ from nousweb.console.context.views import (
     impact,
     inspector,
     memories,
-    memory_health,
     profiles,
     runs,
     sessions,
 )
 
 AGENT = "agents/<slug:slug>/context/"
-HEALTH = "agents/<slug:slug>/health/"
 PROFILES = "context/profiles/"
 
 urlpatterns = [
@@ -52,9 +50,6 @@ urlpatterns = [
     path(
         "context/blast/questions/", impact.context_blast_selected, {"of": "questions"}, name="context_blast_questions"
     ),
-    path(HEALTH, memory_health.agent_health, name="agent_health"),
-    path(f"{HEALTH}tokens/", memory_health.agent_health_ledger, name="agent_health_ledger"),
-    path(f"{HEALTH}<slug:finding>/", memory_health.agent_health_list, name="agent_health_list"),
     path(PROFILES, profiles.context_profiles, name="context_profiles"),
     path(f"{PROFILES}<str:profile_slug>/", profiles.context_profile, name="context_profile"),
     path(f"{PROFILES}<str:profile_slug>/edit/", profiles.context_profile_edit, name="context_profile_edit"),

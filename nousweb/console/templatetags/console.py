@@ -16,11 +16,12 @@ from django.utils.safestring import SafeString, mark_safe
 
 from memory.models import Fact
 from nousweb.console.common.audit_phrases import audit_phrase
+from nousweb.console.common.section_labels import section_label
 from nousweb.console.common.shortcut_keys import SHORTCUTS, keys_by_name, meanings_by_key
-from nousweb.console.context.labels import section_words
-from nousweb.console.memory.source_quotes import SourceQuote, source_quote
+from nousweb.console.common.source_quotes import SourceQuote, source_quote
 
 register = template.Library()
+register.filter(section_label)
 
 _AGES = (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60))
 
@@ -36,12 +37,6 @@ def ago(value: dt_module.datetime | None) -> str:
             amount = f"{int(abs(seconds) // length)} {unit}"
             return f"{amount} ago" if seconds > 0 else f"in {amount}"
     return "just now" if seconds >= 0 else "in a moment"
-
-
-@register.filter
-def section_label(name: str) -> str:
-    """The label of a section that an expectation names."""
-    return section_words(name)
 
 
 @register.filter

@@ -22,11 +22,11 @@ from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.services.change_feed import kinds_of
+from nousweb.console.common.change_kinds import kind_title
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.forms import DateTimeInput
 from nousweb.console.context.links import memory_url
-from nousweb.console.identity.change_kinds import kind_title
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.textdiff import TextDiff, diff_texts

@@ -12,10 +12,10 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.services.change_feed import changes_latest, kinds_of, stream_publish, streams_of
+from nousweb.console.common.change_kinds import change_details, kind_choices, kind_title
 from nousweb.console.common.object_links import change_links
 from nousweb.console.common.pagination import PAGE_SIZE, query_without
 from nousweb.console.common.requests import principal_of
-from nousweb.console.identity.change_kinds import change_details, kind_choices, kind_title
 
 MAX_DIGITS = 18
 

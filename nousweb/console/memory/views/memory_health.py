@@ -41,7 +41,7 @@ def agent_health(request: HttpRequest, slug: str) -> HttpResponse:
     """The score, and how many facts each finding lists."""
     shown = _scope(request, slug)
     health = memory_health(shown.memory, clock.now())
-    return render(request, "context/health.html", base_context(request, shown, health=health))
+    return render(request, "memory/health.html", base_context(request, shown, health=health))
 
 
 @require_safe
@@ -64,7 +64,7 @@ def agent_health_list(request: HttpRequest, slug: str, finding: str) -> HttpResp
         may_change=shown.by.may("memory.change_fact"),
         may_confirm=shown.by.may("memory.add_fact"),
     )
-    return render(request, "context/health_list.html", context)
+    return render(request, "memory/health_list.html", context)
 
 
 def _questions(shown: PersonaScope, facts: Iterable[Fact]) -> dict[UUID, str]:
@@ -119,4 +119,4 @@ def agent_health_ledger(request: HttpRequest, slug: str) -> HttpResponse:
         sort=sort,
         sorts=[(key, label) for key, (label, _) in SORTS.items()],
     )
-    return render(request, "context/health_ledger.html", context)
+    return render(request, "memory/health_ledger.html", context)
