@@ -4,6 +4,7 @@ from django.urls import include, path
 
 from nousweb.console.home import item_views, notification_views
 from nousweb.console.home.inbox_views import inbox
+from nousweb.console.home.search_views import console_search
 from nousweb.console.home.views import home
 
 urlpatterns = [
@@ -15,7 +16,7 @@ urlpatterns = [
     path("inbox/<slug:item_type>/<uuid:pk>/<slug:change>/", item_views.item_change, name="item_change"),
     path("notifications/", notification_views.notifications, name="notifications"),
     path("notifications/read/", notification_views.notifications_mark, name="notifications_mark"),
-    path("", include("nousweb.console.search.urls")),
+    path("search/", console_search, name="search"),
     path("", include("nousweb.console.context.urls")),
     path("", include("nousweb.console.memory.urls")),
     path("", include("nousweb.console.identity.urls")),

@@ -5,7 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from nousweb.console.common.requests import principal_of
-from nousweb.console.search.global_search import global_search
+from nousweb.console.home.global_search import global_search
 
 VIEW = "identity.view_agent"
 TYPING_SECONDS = 0.3
@@ -20,6 +20,6 @@ def console_search(request: HttpRequest) -> HttpResponse:
     query, first = request.GET.get("q", ""), request.GET.get("agent", "")
     if request.htmx:  # type: ignore[attr-defined]
         result = global_search(query, by=by, first=first, seconds=TYPING_SECONDS)
-        return render(request, "search/_results.html", {"result": result, "asked": query.strip(), "in_palette": True})
+        return render(request, "home/_search_results.html", {"result": result, "asked": query.strip(), "in_palette": True})
     result = global_search(query, by=by, first=first)
-    return render(request, "search/search.html", {"result": result, "asked": query.strip()})
+    return render(request, "home/search.html", {"result": result, "asked": query.strip()})
