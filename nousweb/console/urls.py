@@ -21,4 +21,5 @@ urlpatterns = [
     path("", include("nousweb.console.memory.urls")),
     path("", include("nousweb.console.identity.urls")),
     path("", include("nousweb.console.people.urls")),
+    path("", include("nousweb.console.api_reference.urls")),
 ]

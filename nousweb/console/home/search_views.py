@@ -20,6 +20,8 @@ def console_search(request: HttpRequest) -> HttpResponse:
     query, first = request.GET.get("q", ""), request.GET.get("agent", "")
     if request.htmx:  # type: ignore[attr-defined]
         result = global_search(query, by=by, first=first, seconds=TYPING_SECONDS)
-        return render(request, "home/_search_results.html", {"result": result, "asked": query.strip(), "in_palette": True})
+        return render(
+            request, "home/_search_results.html", {"result": result, "asked": query.strip(), "in_palette": True}
+        )
     result = global_search(query, by=by, first=first)
     return render(request, "home/search.html", {"result": result, "asked": query.strip()})

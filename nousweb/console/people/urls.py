@@ -1,10 +1,22 @@
-"""Addresses of people, their invitations and one's own account."""
+"""Addresses of people, their invitations, one's own account and the log-in."""
 
+from django.contrib.auth.views import LogoutView
 from django.urls import path
+from django.views.generic import RedirectView
 
+from nousweb.access.provider_login import PROVIDER_ID, provider_callback, provider_login
 from nousweb.console.people import log_in, second_factor, views
 
 urlpatterns = [
+    path("login/", log_in.LogIn.as_view(), name="login"),
+    path("login/code/", log_in.login_code, name="login_code"),
+    path("login/oidc/", provider_login, {"provider_id": PROVIDER_ID}, name="openid_connect_login"),
+    path("login/oidc/callback/", provider_callback, {"provider_id": PROVIDER_ID}, name="openid_connect_callback"),
+    path("logout/", LogoutView.as_view(), name="logout"),
+    # The stock admin's own log-in would ask for no second factor.
+    path("admin/login/", log_in.LogIn.as_view()),
+    # Its own page would let guess the old password without end, and lose sight of the session.
+    path("admin/password_change/", RedirectView.as_view(pattern_name="account")),
     path("people/", views.people, name="people"),
     path("people/<int:pk>/", views.person, name="person"),
     path("people/<int:pk>/agents/", views.person_agents, name="person_agents"),
