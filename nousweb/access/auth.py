@@ -7,8 +7,8 @@ from ninja.utils import check_csrf
 
 from identity.principal import Principal
 from identity.services.tokens import token_authenticate
+from nousweb.lib.callers import caller_accepted, caller_refused
 from nousweb.lib.errors import NotAllowed
-from nousweb.runtime.web_worker.callers import caller_accepted, caller_refused
 
 AUTHENTICATED_CALLER = "authenticated_caller"
 """Attribute of a request that another channel, such as MCP, makes for a caller whom it has authenticated.

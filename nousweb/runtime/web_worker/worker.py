@@ -19,10 +19,10 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
+from nousweb.lib.callers import caller_of, network_of
 from nousweb.lib.stopping import stopping
 from nousweb.runtime.web_worker.admission import Admission
 from nousweb.runtime.web_worker.answers import health, refusal
-from nousweb.runtime.web_worker.callers import caller_of, network_of
 from nousweb.runtime.web_worker.connection import Connection, State
 from nousweb.runtime.web_worker.limits import Limits, limits_read
 from nousweb.runtime.web_worker.request_heads import Head, Refused, head_of

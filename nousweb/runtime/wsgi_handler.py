@@ -1,9 +1,11 @@
-"""Requests as the product reads them."""
+"""What hands requests to the middleware, and how they are read."""
 
 from typing import Any
 
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.utils.http import parse_header_parameters
+
+from nousweb.database.limits import work_usual
 
 
 class Request(WSGIRequest):
@@ -23,3 +25,8 @@ class Request(WSGIRequest):
 
 class Handler(WSGIHandler):
     request_class = Request
+
+    def __init__(self) -> None:
+        # Threads that requests start are no command, which may take as long as it wants.
+        work_usual("form")
+        super().__init__()
