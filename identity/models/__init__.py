@@ -5,6 +5,7 @@ from identity.models.agents import SLUG_PATTERN, Agent, AgentKind, AgentQuerySet
 from identity.models.audit import AuditEvent, AuditEventQuerySet
 from identity.models.author import AuthorFields
 from identity.models.changes import Change, ChangeStream
+from identity.models.demo_tour import DemoTour
 from identity.models.inbox import (
     ItemAssignment,
     ItemComment,
@@ -38,6 +39,7 @@ __all__ = [
     "ChangeProposal",
     "ChangeProposalQuerySet",
     "ChangeStream",
+    "DemoTour",
     "IdentityVersion",
     "IdentityVersionQuerySet",
     "Invitation",

@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from nousweb.console.home import item_views, notification_views
+from nousweb.console.home import demo_tour_views, item_views, notification_views
 from nousweb.console.home.inbox_views import inbox
 from nousweb.console.home.search_views import console_search
 from nousweb.console.home.views import home
@@ -14,6 +14,8 @@ urlpatterns = [
     path("inbox/filters/", notification_views.inbox_filter_save, name="inbox_filter_save"),
     path("inbox/filters/<int:pk>/delete/", notification_views.inbox_filter_delete, name="inbox_filter_delete"),
     path("inbox/<slug:item_type>/<uuid:pk>/<slug:change>/", item_views.item_change, name="item_change"),
+    path("demo-tour/leave/", demo_tour_views.demo_tour_leave_view, name="demo_tour_leave"),
+    path("demo-tour/resume/", demo_tour_views.demo_tour_resume_view, name="demo_tour_resume"),
     path("notifications/", notification_views.notifications, name="notifications"),
     path("notifications/read/", notification_views.notifications_mark, name="notifications_mark"),
     path("search/", console_search, name="search"),

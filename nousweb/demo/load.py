@@ -17,6 +17,7 @@ from django.utils import timezone
 from identity.models import Agent, AgentKind, Persona
 from identity.principal import Principal
 from identity.services.agents import agent_create
+from identity.services.demo_tour import demo_tour_begin
 from identity.services.proposals import (
     identity_propose,
     identity_rollback,
@@ -83,6 +84,8 @@ def demo_load() -> None:
     steps += memory_steps(start, Caller(secret), Caller(dreamer), people["admin"], agent)
     play(start, steps)
     memory_finish()
+    for person in people.values():
+        demo_tour_begin(agent=agent, by=person)
     demo_file().write_text(json.dumps({"passwords": passwords, "token": secret}))
     demo_file().chmod(0o600)
 

@@ -239,6 +239,8 @@ POST   inbox_bulk            login no    in    in    login login login login log
 POST   inbox_filter_save     login in    in    in    login login login login login
 POST   inbox_filter_delete   login in    in    in    login login login login login
 POST   item_change           login no    in    in    login login login login login
+POST   demo_tour_leave       login in    in    in    login login login login login
+POST   demo_tour_resume      login in    in    in    login login login login login
 GET    notifications         login in    in    in    login login login login login
 POST   notifications_mark    login in    in    in    login login login login login
 POST   account_mail          login in    in    in    login login login login login

@@ -297,6 +297,8 @@ NO_PAGES = {
     "agent_censor_false_positive",
     "agent_index_retry",
     "agent_import_state",
+    "demo_tour_leave",
+    "demo_tour_resume",
     "agent_import_part",
     "agent_import_change",
     "agent_procedure_use",

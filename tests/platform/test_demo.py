@@ -4,8 +4,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from context.models import ContextRun, MemoryUsage
-from identity.models import Agent, ChangeProposal, IdentityVersion
+from identity.models import Agent, ChangeProposal, DemoTour, IdentityVersion
+from identity.principal import Principal
 from memory.models import Censor, Decision, Episode, Event, Fact, LongTermEntry, LoopSummary, Procedure, SearchItem
+from nousweb.console.common.demo_tour import tour_panel
 from nousweb.demo.load import demo_info
 
 
@@ -29,5 +31,11 @@ def test_demo_has_a_history_of_every_store_and_both_personas(capsys):
     info = demo_info()
     assert info is not None
     assert agent.slug in info
+    # Its people are guided, and nothing of the story counts as theirs.
+    for tour in DemoTour.objects.select_related("person"):
+        shown = tour_panel(Principal.of_user(tour.person), [agent])
+        assert shown is not None
+        assert (shown.done, bool(shown.url)) == (0, True)
+    assert DemoTour.objects.count() == 3
     with pytest.raises(CommandError, match="not empty"):
         call_command("loaddemo")

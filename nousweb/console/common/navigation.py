@@ -4,18 +4,19 @@ from collections import Counter
 from typing import Any
 
 from django.contrib.admin import site
-from django.db.models import Count, QuerySet, TextField, Value
+from django.db.models import Case, Count, QuerySet, TextField, Value, When
 from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.urls import reverse
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.selectors import broken_results
-from identity.models import Agent, ChangeProposal, Notification
+from identity.models import Agent, ChangeProposal, DemoTour, Notification
 from identity.principal import Principal
 from memory.selectors import visible_reviews
 from nousweb.access.roles import role_of
 from nousweb.console.common import memory_types
+from nousweb.console.common.demo_tour import tour_panel
 
 AGENT_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Identity", "agent_identity", "identity.view_identityversion"),
@@ -105,9 +106,13 @@ PARENT_PAGES = {
 }
 """The page of the navigation that a page belongs to, where it is none itself."""
 
+TOUR_SHOWN, TOUR_LEFT = "tour shown", "tour left"
+"""What stands for a page where the count says whether this person is guided through the demo."""
+
 
 def console(request: HttpRequest) -> dict[str, Any]:
-    """Template variables of base.html: `nav`, `theme` and `role`. Two queries, whatever the page."""
+    """Template variables of base.html: `nav`, `theme`, `role` and `tour`. Two queries, whatever the page; who is guided
+    through the demo takes up to five more."""
     theme = request.COOKIES.get("theme", "")
     shown: dict[str, Any] = {"theme": theme if theme in ("light", "dark") else ""}
     user = getattr(request, "user", None)
@@ -143,6 +148,8 @@ def console(request: HttpRequest) -> dict[str, Any]:
     return {
         **shown,
         "role": role_of(user),
+        "tour": tour_panel(by, agents) if waiting.get(TOUR_SHOWN) else None,
+        "tour_left": bool(waiting.get(TOUR_LEFT)),
         "nav": {
             "agents": [
                 {
@@ -171,6 +178,8 @@ def _waiting(by: Principal) -> dict[str, int]:
     told = reverse("notifications")
     mine = Notification.objects.filter(person_id=int(by.id)).seen_by(by)
     pages.append((mine.unread(), Value(told, output_field=TextField())))
+    guided = Case(When(left_at=None, then=Value(TOUR_SHOWN)), default=Value(TOUR_LEFT), output_field=TextField())
+    pages.append((DemoTour.objects.filter(person_id=int(by.id)), guided))
     parts = [
         rows.order_by().annotate(page=page).values("page").annotate(rows=Count("pk")).values_list("page", "rows")
         for rows, page in pages
@@ -178,6 +187,6 @@ def _waiting(by: Principal) -> dict[str, int]:
     found = Counter({inbox: 0, told: 0})
     for page, number in parts[0].union(*parts[1:], all=True):
         found[page] += number
-    broken = {slug: found.pop(slug) for slug in found.keys() - {inbox, told}}
+    broken = {slug: found.pop(slug) for slug in found.keys() - {inbox, told, TOUR_SHOWN, TOUR_LEFT}}
     of_agents = {reverse("agent_expectations", args=[slug]): number for slug, number in broken.items()}
     return {**found, **of_agents, reverse("home"): sum(broken.values())}

@@ -469,7 +469,7 @@ def test_home_part_needs_the_permission_of_its_page(ada: Agent, actor: Principal
 def test_home_of_a_new_installation_shows_the_next_step(bob: User, charlie: User) -> None:
     assert reverse("agent_new") in browser(charlie).get(reverse("home")).content.decode()
     page = browser(bob).get(reverse("home")).content.decode()
-    assert "An administrator makes the first one" in page
+    assert "An administrator connects the first one" in page
     assert reverse("agent_new") not in page
 
 

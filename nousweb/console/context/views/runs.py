@@ -26,6 +26,7 @@ from context.services.response import context_outcome, memories_shown
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors import agent_get
 from identity.selectors.filters import DateInput
+from identity.services.demo_tour import demo_tour_look
 from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.common.requests import principal_of
@@ -137,6 +138,8 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     texts = {(item["type"], item["id"]): item["text"].removeprefix("- ") for _, item in memories_shown(run)}
     verdict = verdict if verdict in VERDICTS else ""
     candidates = shown.table(sort=sort, verdict=verdict, words=words)
+    if words and candidates:
+        demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
     for one in candidates:
         one["use"] = uses.get((one["type"], one["id"]))
     ranked = sorted(uses.values(), key=lambda use: (not use.referenced, -use.overlap, use.pk))

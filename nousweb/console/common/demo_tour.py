@@ -1,0 +1,142 @@
+"""The guided demo: its steps as data, how far a person is with them, and where the next one is done."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.urls import reverse
+
+from context.selectors import VIEW_RUN, runs_of
+from identity.models import Agent, AuditEvent, ChangeProposal, DemoTour
+from identity.principal import Principal
+from identity.services.demo_tour import tour_actions
+from memory.selectors import visible_reviews
+
+REVIEW_PROPOSAL, REVIEW_MEMORY = "identity.review_changeproposal", "memory.review_memory"
+
+
+@dataclass(frozen=True, slots=True)
+class TourStep:
+    """One step: what to do and look at, the right that it takes, and the actions of which any says that it is done.
+
+    `place` finds the address where it can be done now, "" where nothing is left to do it with; `nothing` says that.
+    """
+
+    title: str
+    look: str
+    right: str
+    done_by: tuple[str, ...]
+    place: Callable[[Principal, Agent], str]
+    action: str
+    nothing: str
+
+
+def _proposal_place(by: Principal, agent: Agent) -> str:
+    """The proposed change that has waited longest among those of the least risk."""
+    waiting = ChangeProposal.objects.seen_by(by).pending().filter(agent=agent).values_list("risk", "created_at", "pk")
+    found = sorted(waiting[:50], key=lambda row: (("low", "medium", "high").index(row[0]), row[1]))
+    return reverse("proposal", args=[found[0][2]]) if found else ""
+
+
+def _run_place(by: Principal, agent: Agent) -> str:
+    """The logged prompt for a question that several memories answer."""
+    found = runs_of(agent, by).filter(input__startswith="Checkout is slow").order_by("created_at")
+    key = found.values_list("pk", flat=True).first() or runs_of(agent, by).values_list("pk", flat=True).first()
+    return f"{reverse('agent_context_run', args=[agent.slug, key])}#candidates" if key else ""
+
+
+def _question_place(by: Principal, agent: Agent) -> str:
+    found = visible_reviews(by).pending().filter(agent=agent, old__isnull=False, new__isnull=False)
+    key = found.order_by("created_at").values_list("pk", flat=True).first()
+    return reverse("memory_review_detail", args=[key]) if key else ""
+
+
+def _decision_place(by: Principal, agent: Agent) -> str:
+    """What this person decided last: its page has the button to undo it."""
+    pages = {"proposal.approve": "proposal", "memory_review.resolve": "memory_review_detail"}
+    decided = AuditEvent.objects.filter(agent=agent, author_kind="person", author_id=by.id, action__in=pages)
+    last = decided.order_by("-id").values_list("action", "object_id").first()
+    return f"{reverse(pages[last[0]], args=[last[1]])}?status=decided" if last else ""
+
+
+TOUR_STEPS = (
+    TourStep(
+        "Approve a proposed change",
+        "The agent wishes to change who it is. Read what would change and its blast radius, then press Approve.",
+        REVIEW_PROPOSAL,
+        ("proposal.approve",),
+        _proposal_place,
+        "Open the change",
+        "No change waits. One can be proposed on the agent's identity page.",
+    ),
+    TourStep(
+        "Ask why something was in a prompt",
+        "This prompt was really sent. Under “Considered”, type Redis into “With the words”: each memory says why it "
+        "was in the prompt, or why it was left out.",
+        VIEW_RUN,
+        ("demo_tour.look",),
+        _run_place,
+        "Open the prompt",
+        "No prompt is logged any more.",
+    ),
+    TourStep(
+        "Resolve a question between two facts",
+        "Two facts seem to say otherwise. Compare them and where they come from, then choose an answer.",
+        REVIEW_MEMORY,
+        ("memory_review.resolve",),
+        _question_place,
+        "Open the question",
+        "No question waits. One that has an answer waits again when its answer is undone.",
+    ),
+    TourStep(
+        "Undo a decision",
+        "Every decision can be taken back. Open one of yours and press Undo: the history keeps both.",
+        REVIEW_PROPOSAL,
+        ("proposal.undo", "proposal.revert", "memory_review.undo"),
+        _decision_place,
+        "Open your last decision",
+        "Decide something first: approve a change, or answer a question.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """A step for one person: whether it is done, may be done by them, and, for the next one, where."""
+
+    number: int
+    step: TourStep
+    done: bool
+    allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TourPanel:
+    """What the panel of the guided demo shows; `next` is None when all is done that this person may do."""
+
+    steps: tuple[StepState, ...]
+    next: StepState | None
+    url: str
+
+    @property
+    def done(self) -> int:
+        return sum(state.done for state in self.steps)
+
+    @property
+    def barred(self) -> bool:
+        """Whether some steps are for another role."""
+        return any(not state.allowed for state in self.steps)
+
+
+def tour_panel(by: Principal, agents: list[Agent]) -> TourPanel | None:
+    """How far this person is, who is guided; None where the agent of the demo is not among those that they see."""
+    tour = DemoTour.objects.filter(person_id=int(by.id)).first()
+    agent = next((one for one in agents if tour and one.slug == tour.agent_slug), None)
+    if tour is None or agent is None:
+        return None
+    done = tour_actions(tour, [action for step in TOUR_STEPS for action in step.done_by])
+    states = tuple(
+        StepState(number, step, not done.isdisjoint(step.done_by), by.may(step.right))
+        for number, step in enumerate(TOUR_STEPS, 1)
+    )
+    following = next((state for state in states if state.allowed and not state.done), None)
+    return TourPanel(states, following, following.step.place(by, agent) if following else "")
