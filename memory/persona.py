@@ -171,6 +171,13 @@ def subconscious_memory_of(agent: Agent, by: Principal, *, with_held: bool = Fal
     return SubconsciousMemory(agent, shows_held=with_held and by.is_person)
 
 
+def persona_memory(agent: Agent, by: Principal, persona: str | None = None) -> PersonaMemory:
+    """The memory that a prompt for `by` is made of; people with the right may name the subconscious."""
+    if by.is_person and persona == Persona.SUBCONSCIOUS:
+        return subconscious_memory_of(agent, by)
+    return memory_of(agent, by)
+
+
 class Owned(Protocol):
     """Any row of memory: it belongs to one persona of one agent."""
 

@@ -14,9 +14,9 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from identity.services.tokens import token_create
 from memory.models import Event, Fact, MemoryReview
-from memory.search.index_writer import index_put
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
+from memory.services.index_writer import index_put
 from memory.types import entry_of
 from nousweb.lib import clock
 from tests.database import as_the_owner

@@ -24,8 +24,10 @@ from context.history.prompt_events import (
     event_with_author,
     events_between,
 )
+from context.models import ASSEMBLE, ContextRun
 from identity.models.changes import ChangeStream
-from memory.persona import PersonaMemory
+from identity.principal import Principal
+from memory.persona import PersonaMemory, persona_memory
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 
@@ -105,6 +107,17 @@ class _State:
 
     items: Mapping[Key, tuple[str, str]]
     failed: tuple[str, ...] = field(default=(), compare=False)
+
+
+def context_bisect(*, run: ContextRun, by: Principal, since: datetime, until: datetime) -> BehaviourBisect:
+    """Which changes between two moments made the answer to the logged request otherwise.
+
+    The persona is the run's own, and people see it only with the right to it. Raises Invalid, NotAllowed.
+    """
+    by.require("context.view_contextrun", run.agent)
+    by.require(ASSEMBLE, run.agent)
+    view = persona_memory(run.agent, by, run.persona)
+    return behaviour_bisect(view, ContextRequest.of_json(run.request), since=since, until=until)
 
 
 def behaviour_bisect(

@@ -4,9 +4,10 @@ from context.models.expectations import Expectation, ExpectationResult, Expectat
 from context.models.pins import ContextPin
 from context.models.profiles import ContextProfile, ContextProfileVersion
 from context.models.recalls import ContextRecall
-from context.models.runs import ContextRun, MemoryUsage
+from context.models.runs import ASSEMBLE, ContextRun, MemoryUsage
 
 __all__ = [
+    "ASSEMBLE",
     "ContextPin",
     "ContextProfile",
     "ContextProfileVersion",

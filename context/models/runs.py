@@ -9,6 +9,9 @@ from django.urls import reverse
 from identity.models import Agent, Persona
 from nousweb.lib import clock
 
+ASSEMBLE = "context.assemble_context"
+"""The right to ask for a context."""
+
 
 class ContextRunQuerySet(models.QuerySet["ContextRun"]):
     def older_than(self, moment: datetime) -> "ContextRunQuerySet":

@@ -14,14 +14,14 @@ from context.engine.assembly import RETIRED_VERDICTS, VerdictCode
 from context.engine.pipeline import context_build
 from context.engine.record import ContextRecord
 from context.engine.retrieval.censors import effective_triggers
-from context.models import ContextRun
+from context.models import ASSEMBLE, ContextRun
 from context.services.censoring import INPUT, counts, triggers_count
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_again, agent_held
 from identity.services.change_feed import change_draft
 from memory.models.project_scope import scope_check
-from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
+from memory.persona import persona_memory
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
 from nousweb.lib.measures import CONTEXT_MEMORIES, CONTEXT_SECONDS, CONTEXT_TOKENS
@@ -35,7 +35,6 @@ logger = structlog.get_logger(__name__)
 PURGE_BATCH = 5_000
 UNHELD_TRIES = 3
 """Times that a prompt is assembled without making an erasure wait for it."""
-ASSEMBLE = "context.assemble_context"
 
 
 def context_assemble(
@@ -60,16 +59,16 @@ def context_assemble(
 
 def _assembled(request: ContextRequest, agent: Agent, by: Principal, persona: str | None) -> ContextRecord:
     if request.dry_run:
-        return context_build(context_view(agent, by, persona), request)
+        return context_build(persona_memory(agent, by, persona), request)
     for _ in range(UNHELD_TRIES):
-        record = context_build(context_view(agent, by, persona), request)
+        record = context_build(persona_memory(agent, by, persona), request)
         if run_id := _log(agent, record, by):
             return replace(record, id=run_id)
         agent = agent_again(agent)
     # An erasure came in between each time; the next one waits.
     with transaction.atomic(), agent_held(agent.pk):
         agent = agent_again(agent)
-        record = context_build(context_view(agent, by, persona), request)
+        record = context_build(persona_memory(agent, by, persona), request)
         return replace(record, id=_log(agent, record, by))
 
 
@@ -101,13 +100,6 @@ def context_runs_purge() -> int:
         if not batch:
             return total
         total += ContextRun.objects.filter(pk__in=batch).delete()[0]
-
-
-def context_view(agent: Agent, by: Principal, persona: str | None = None) -> PersonaMemory:
-    """The memory that a prompt for `by` is made of; only people with the right may name the subconscious."""
-    if by.is_person and persona == "subconscious":
-        return subconscious_memory_of(agent, by)
-    return memory_of(agent, by)
 
 
 def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:

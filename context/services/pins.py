@@ -4,13 +4,13 @@ from typing import Any
 from uuid import UUID
 
 from context.models import ContextPin
-from context.services.context import context_view
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.versions import agent_lock
 from memory.models import ItemType, SearchItem
+from memory.persona import persona_memory
 from memory.search.memory_loader import memories_load
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -61,7 +61,7 @@ def context_unpin(*, agent: Agent, item_type: str, item_id: str, by: Principal) 
 def memory_check(*, agent: Agent, item_type: str, item_id: str, by: Principal, persona: str | None = None) -> str:
     """The text of an active memory that `by` may read. Raises Invalid and NotFound."""
     item_check(item_type, item_id)
-    found = memories_load(context_view(agent, by, persona), [(item_type, item_id)])
+    found = memories_load(persona_memory(agent, by, persona), [(item_type, item_id)])
     if (item_type, item_id) not in found:
         raise NotFound("There is no such memory, or it is retired.")
     return found[item_type, item_id][0]

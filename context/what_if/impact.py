@@ -10,12 +10,12 @@ from context.engine.analysis.resolved_request import request_resolve
 from context.engine.overrides import PROPOSED, Overrides
 from context.engine.pipeline import material_after, material_load, record_of
 from context.engine.record import ContextRecord
-from context.models import ContextRun
+from context.models import ASSEMBLE, ContextRun
 from context.selectors import runs_of
-from context.services.context import ASSEMBLE, context_view
 from context.what_if.expectations import NO_EXPECTATIONS, ExpectationImpact, expectation_impact
 from identity.models import Agent
 from identity.principal import Principal
+from memory.persona import persona_memory
 from memory.services.subjects.merge import subjects_merged_on_trial
 from nousweb.lib.errors import Invalid, NotFound
 
@@ -128,7 +128,7 @@ def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Princ
 
 
 def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> BlastRow:
-    view = context_view(agent, by, run.persona)
+    view = persona_memory(agent, by, run.persona)
     resolved = request_resolve(view, ContextRequest.of_json(run.request))
     overrides = overrides.seen_by(view.personas)
     others = list(overrides.metadata)

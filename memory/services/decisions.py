@@ -10,10 +10,10 @@ from memory.models import Decision, Episode, Scope
 from memory.models.project_scope import carried_keys, key_check, keys_changed, tier_of
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
-from memory.search.index_writer import index_put
 from memory.services.endorsement import memory_bind, memory_endorse
 from memory.services.field_changes import fields_change
 from memory.services.holds import memory_screen
+from memory.services.index_writer import index_put
 from memory.services.provenance import least_trusted, origin_of
 from memory.services.row_locks import row_lock
 from memory.types import entry_of

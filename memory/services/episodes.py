@@ -23,10 +23,11 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
     MAX_TITLE_CHARACTERS,
 )
-from memory.search.index_writer import index_put, index_remove
 from memory.services.endorsement import memory_bind, memory_endorse
+from memory.services.episode_texts import episode_words
 from memory.services.field_changes import fields_change
 from memory.services.holds import memory_screen
+from memory.services.index_writer import index_put, index_remove
 from memory.services.provenance import episode_origin, least_trusted, origin_of, writer_trust
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
@@ -35,7 +36,6 @@ from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.validation import choice_check, past_check, tags_check, text_check, texts_check, unit_check
 
 LARGEST_EVENT_ID = 2**63 - 1
-EVENTS_READ = 500
 SummaryKind = Episode.SummaryKind
 BY_ITSELF = Principal.of_system("lifecycle")
 
@@ -249,14 +249,6 @@ def episode_describe(*, episode: Episode, by: Principal, title: str, summary: st
         _index(episode)
         audit_record(by=by, action="episode.describe", target=episode, agent=episode.agent, before=before, after=after)
     return episode
-
-
-def episode_words(episode: Episode) -> str:
-    """What an episode's own sentences are taken from: its detail, or else what its events say."""
-    if episode.detail:
-        return episode.detail
-    events = VIEWS[episode.persona](episode.agent).transcript(episode)
-    return "\n".join(events.values_list("content", flat=True)[:EVENTS_READ])
 
 
 def _title_was_made(episode: Episode) -> bool:

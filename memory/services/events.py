@@ -20,9 +20,9 @@ from memory.layers.event_policy import CLOSING_KINDS, KIND_IMPORTANCE
 from memory.layers.event_validation import EventDraft, events_check
 from memory.layers.loops import loop_visibility
 from memory.models import Event, LongTermEntry, LoopSummary
-from memory.search.index_writer import index_put
 from memory.services.event_ids import event_ids_reserve
 from memory.services.holds import events_hold, hold_ask
+from memory.services.index_writer import index_put
 from memory.services.provenance import event_origin
 from memory.types import entry_of
 from nousweb.lib import clock

@@ -15,7 +15,7 @@ from identity.services.audit import audit_record
 from memory.censoring.injection import Finding, folded, text_screen
 from memory.models import Censor, Event, Fact, FactChange, LongTermEntry, MemoryReview, Trust
 from memory.policy import MAX_HELD_ITEMS_PER_REVIEW, MAX_WAITING_HOLDS
-from memory.search.index_writer import index_remove
+from memory.services.index_writer import index_remove
 from memory.services.reviews.opening import review_open
 from memory.services.reviews.records import review_reopen
 from memory.types import words_of

@@ -19,8 +19,8 @@ from memory.jobs.messages import message_send
 from memory.layers.event_policy import CLOSING_KINDS, OPENING_KINDS
 from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
 from memory.models import Event, EventKind, LongTermEntry, LoopSummary, Trust
-from memory.search.index_writer import index_put
 from memory.services.events import long_term_store
+from memory.services.index_writer import index_put
 from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound

@@ -7,7 +7,7 @@ from django.db import connection, transaction
 
 from identity.models import Agent
 from memory.jobs.messages import message_send
-from memory.search.index_writer import index_put
+from memory.services.index_writer import index_put
 from memory.services.indexing import requeue_stale_embeddings
 from memory.types import MEMORY_TYPES, entry_of
 

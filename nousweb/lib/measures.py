@@ -46,6 +46,7 @@ CONTEXT_MEMORIES = Measure(
     "nous_context_memories", "nous.context.memories", "histogram", "Memories shown in logged prompts", "{memory}",
     (0, 1, 2, 5, 10, 20, 50, 100, 200),
 )  # fmt: skip
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 MEASURES = (HTTP_REQUESTS, HTTP_SECONDS, CONTEXT_SECONDS, CONTEXT_TOKENS, CONTEXT_MEMORIES)
 
 Recorder = Callable[[Measure, float, Sequence[str]], None]
@@ -66,3 +67,14 @@ def record(measure: Measure, value: float, *labels: str) -> None:
     """A value was measured; `labels` in the order of the measure's."""
     for recorder in _recorders:
         recorder(measure, value, labels)
+
+
+def observe_request(method: str, route: str, status: int, seconds: float) -> None:
+    """Count an answered request.
+
+    `route` is the URL *pattern*, empty when none matched: a label for each address would let anybody
+    fill the memory, and so would a made-up method.
+    """
+    labels = (method if method in METHODS else "OTHER", route or "(none)", str(status))
+    record(HTTP_REQUESTS, 1, *labels)
+    record(HTTP_SECONDS, seconds, *labels)

@@ -16,9 +16,9 @@ from django.utils.functional import SimpleLazyObject
 from identity.principal import Principal, acting
 from nousweb.database.outages import outage_of, outage_page
 from nousweb.lib.errors import DomainError, Unavailable
+from nousweb.lib.measures import observe_request
 from nousweb.lib.page_addresses import page_above, page_sending
 from nousweb.lib.problem_documents import for_programs, problem, problem_of_status
-from nousweb.monitoring.metrics import observe_request
 
 Handler = Callable[[HttpRequest], HttpResponse]
 

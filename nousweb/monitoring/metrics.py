@@ -18,10 +18,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from nousweb.lib.measures import HTTP_REQUESTS, HTTP_SECONDS, MEASURES, Measure, record, recorder_add
+from nousweb.lib.measures import MEASURES, Measure, recorder_add
 from nousweb.monitoring.gauges import gauges_read
 
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 WEB_SERVER = "nous_http_"
 """What the figures of the web server begin with; the others tell of agents."""
 
@@ -47,17 +46,6 @@ def _recorded(measure: Measure, value: float, labels: Sequence[str]) -> None:
 
 
 recorder_add(_recorded)
-
-
-def observe_request(method: str, route: str, status: int, seconds: float) -> None:
-    """Count an answered request.
-
-    `route` is the URL *pattern*, empty when none matched: a label for each address would let anybody
-    fill the memory, and so would a made-up method.
-    """
-    labels = (method if method in METHODS else "OTHER", route or "(none)", str(status))
-    record(HTTP_REQUESTS, 1, *labels)
-    record(HTTP_SECONDS, seconds, *labels)
 
 
 @login_not_required

@@ -6,9 +6,8 @@ import pytest
 
 from context.engine.analysis.request import ContextRequest
 from context.history import behaviour_bisect as module
-from context.history.behaviour_bisect import behaviour_bisect
+from context.history.behaviour_bisect import behaviour_bisect, context_bisect
 from context.models import ContextRun
-from context.services.replay import context_bisect
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
 from memory.persona import ActorMemory

@@ -11,8 +11,8 @@ from context.services.replay import context_replay
 from context.what_if.impact import blast_radius
 from context.what_if.scenarios import metadata_overrides
 from memory.models import Fact, MemoryReview
-from memory.search.index_writer import index_put
 from memory.services.facts import fact_edit
+from memory.services.index_writer import index_put
 from memory.services.indexing import embeddings_make
 from memory.types import entry_of
 from nousweb.lib.token_estimate import estimate_tokens

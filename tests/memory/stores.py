@@ -3,8 +3,8 @@
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Decision, Episode, Fact, Procedure
-from memory.search.index_writer import index_put
 from memory.services.facts import fact_learn
+from memory.services.index_writer import index_put
 from memory.services.indexing import embeddings_make
 from memory.types import entry_of
 

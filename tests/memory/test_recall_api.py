@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from memory.models import EmbeddingModel, Fact, SearchItem
 from memory.schemas.recall import RecallOut
-from memory.search.index_writer import index_put
 from memory.services.facts import fact_learn
+from memory.services.index_writer import index_put
 from memory.services.indexing import embeddings_make
 from memory.types import entry_of
 from tests.api.problems import assert_problem

@@ -34,11 +34,11 @@ from memory.models import (
     SearchItem,
     WorkingMemory,
 )
-from memory.search.index_writer import index_put
 from memory.services.documents import document_put
 from memory.services.erasure import agent_erase
 from memory.services.events import events_record
 from memory.services.facts import fact_learn, fact_supersede
+from memory.services.index_writer import index_put
 from memory.services.loops import derived_backfill
 from memory.transfer.export_tables import AUDIT_TABLE, LEFT_OUT, TABLES, columns, rows_of
 from memory.transfer.exporting import agent_export

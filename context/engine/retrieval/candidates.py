@@ -17,7 +17,7 @@ from context.engine.assembly import THE_INPUT, Candidate, SearchedSection
 from context.engine.memory_sections import MEMORY_SECTIONS
 from context.engine.retrieval.dedup import duplicates_of, repeated_by_input
 from context.engine.retrieval.pins import Pins
-from context.feedback.usage import UsageStats, usage_stats
+from context.engine.retrieval.usage import UsageStats, usage_stats
 from memory.layers.short_term_search import StmHit, stm_search
 from memory.models import EventKind, Scope, SearchItem
 from memory.models.project_scope import tier_of

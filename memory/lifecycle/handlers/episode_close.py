@@ -16,10 +16,9 @@ from memory.layers.episode_extraction import extract_summary, extract_title
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import ASK_WITHIN_SECONDS, LOW_CONFIDENCE
 from memory.models import Episode, Fact, Job, MemoryReview
-from memory.persona import VIEWS
-from memory.policy import MAX_DETAIL_CHARACTERS
 from memory.services.decisions import decisions_link
-from memory.services.episodes import episode_describe, episode_words
+from memory.services.episode_texts import episode_transcript, episode_words
+from memory.services.episodes import episode_describe
 from memory.services.facts import Precheck, fact_learn, fact_precheck
 from memory.services.reviews.opening import review_open
 
@@ -40,24 +39,11 @@ class EpisodeSummary:
     skipped: bool = False
 
 
-def transcript_of(episode: Episode) -> str:
-    """What happened in an episode, as one text: its events in their order, then its free text."""
-    events = VIEWS[episode.persona](episode.agent).transcript(episode)
-    parts: list[str] = []
-    room = MAX_DETAIL_CHARACTERS * 2
-    for kind, content in events.values_list("kind", "content").iterator(chunk_size=500):
-        parts.append(f"{kind.replace('_', ' ')}: {content}" if kind else content)
-        room -= len(content)
-        if room < 0:
-            break
-    return "\n".join([*parts, episode.detail] if episode.detail else parts)
-
-
 def _prepare(job: Job) -> EpisodeSummary:
     episode = Episode.objects.select_related("agent").filter(pk=job.subject_id, ended_at__isnull=False).first()
     if episode is None:
         return EpisodeSummary(skipped=True)
-    text = transcript_of(episode)
+    text = episode_transcript(episode)
     plain = episode_words(episode)
     if not text.strip():
         return EpisodeSummary(skipped=True)

@@ -14,10 +14,10 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_erasing
 from identity.services.change_feed import change_draft, changes_record
 from memory.models import Document, Fact, ItemType
-from memory.search.index_writer import index_remove
 from memory.services.erasure.quoting import mind_forget, quoting_keys, rows_quoting, tables_look
 from memory.services.erasure.scope import Erasure, Receipt, erasure_of
 from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
+from memory.services.index_writer import index_remove
 from memory.services.owner_erasure import documents_delete, receipt_describe
 from nousweb.lib.errors import NotFound
 

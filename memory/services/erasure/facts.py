@@ -10,12 +10,12 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_erasing
 from identity.services.change_feed import change_draft, changes_record
 from memory.models import Document, Fact, ItemType, SubjectAlias
-from memory.search.index_writer import index_remove
 from memory.services.erasure.documents import documents_remove, versions_of
 from memory.services.erasure.quoting import mind_forget, quoting_keys, tables_look
 from memory.services.erasure.scope import Erasure, Looked, Receipt, erasure_of
 from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
 from memory.services.facts.locks import facts_lock
+from memory.services.index_writer import index_remove
 from memory.services.owner_erasure import facts_delete, receipt_describe
 from memory.services.subjects.registry import alias_find
 from nousweb.lib.errors import NotFound

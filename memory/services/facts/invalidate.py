@@ -6,8 +6,8 @@ from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
-from memory.search.index_writer import index_put
 from memory.services.facts.history import change_record, iso, retirement_time
+from memory.services.index_writer import index_put
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from nousweb.lib import clock

@@ -10,10 +10,10 @@ from memory.models import Fact, FactChange
 from memory.models.project_scope import covers
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
-from memory.search.index_writer import index_put
 from memory.services.facts.endorsement import retirement_check
 from memory.services.facts.history import change_record, iso, retirement_time
 from memory.services.facts.locks import pair_lock
+from memory.services.index_writer import index_put
 from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid

@@ -8,10 +8,10 @@ from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
-from memory.search.index_writer import index_put
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import change_record, iso
 from memory.services.facts.locks import pair_lock
+from memory.services.index_writer import index_put
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
 from nousweb.lib.errors import Conflict

@@ -9,9 +9,9 @@ from identity.services.audit import audit_record_many
 from memory.jobs.queue import job_queue
 from memory.models import Fact, FactChange, ItemType, SubjectAlias
 from memory.models.project_scope import carried_keys
-from memory.search.index_writer import index_put
 from memory.services.facts.comparison_candidates import Vector, search_table
 from memory.services.facts.history import change_draft
+from memory.services.index_writer import index_put
 from memory.services.subjects.registry import alias_enter
 from memory.subjects.spelling import key_of
 from memory.types import entry_of

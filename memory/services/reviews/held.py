@@ -21,9 +21,9 @@ from memory.models import (
     Trust,
     WorkingMemory,
 )
-from memory.search.index_writer import index_put, index_remove
 from memory.services.facts.history import change_record, iso
 from memory.services.holds import hold_set
+from memory.services.index_writer import index_put, index_remove
 from memory.services.subjects.registry import alias_enter
 from memory.services.working_holds import entry_hold, entry_release
 from memory.types import entry_of

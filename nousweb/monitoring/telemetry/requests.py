@@ -6,8 +6,8 @@ import structlog
 from django.http import HttpRequest, HttpResponse
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from nousweb.lib.measures import METHODS
 from nousweb.lib.tracing import tracer_in_force
-from nousweb.monitoring.metrics import METHODS
 from nousweb.monitoring.telemetry.tracer import OtelTracer, Within, ids_of
 
 NOT_TRACED = ("/static/", "/healthz", "/readyz", "/metrics", "/favicon.ico")

@@ -20,6 +20,7 @@ from typing import Any
 from gunicorn.workers.gthread import ThreadWorker
 
 from nousweb.lib.callers import caller_of, network_of
+from nousweb.lib.measures import observe_request
 from nousweb.lib.stopping import stopping
 from nousweb.runtime.web_worker.admission import Admission
 from nousweb.runtime.web_worker.answers import health, refusal
@@ -227,8 +228,6 @@ class FrontWorker(ThreadWorker):
 
     def _refuse(self, connection: Connection, status: int, *, retry_after: int = 0) -> None:
         """Answer without the application and close."""
-        from nousweb.monitoring.metrics import observe_request
-
         method = connection.head.method if connection.head else ""
         observe_request(method, "(refused)", status, 0.0)
         self._leave(connection)

@@ -19,12 +19,12 @@ from memory.models import (
     SearchStatistics,
     WorkingMemory,
 )
-from memory.search.index_writer import index_put
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
+from memory.services.index_writer import index_put
 from memory.services.indexing import embeddings_make
 from memory.services.procedures import procedure_create, procedure_report
 from memory.services.working import working_item_add, working_thread_open

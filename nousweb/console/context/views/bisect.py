@@ -13,11 +13,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from context.history.behaviour_bisect import BehaviourBisect, Difference, ItemDifference
+from context.history.behaviour_bisect import BehaviourBisect, Difference, ItemDifference, context_bisect
 from context.history.prompt_events import PROFILE_KIND, Event
+from context.models import ASSEMBLE
 from context.selectors import VIEW_RUN, run_get
-from context.services.context import ASSEMBLE
-from context.services.replay import context_bisect
 from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
 from identity.selectors import agent_get

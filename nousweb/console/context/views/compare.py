@@ -14,9 +14,8 @@ from django.views.decorators.http import require_safe
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.record import ContextRecord
-from context.models import ContextProfile, ContextRun
+from context.models import ASSEMBLE, ContextProfile, ContextRun
 from context.selectors import VIEW_RUN, run_get, runs_of
-from context.services.context import ASSEMBLE
 from context.services.replay import context_replay
 from identity.models import Agent
 from identity.principal import Principal

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_http_methods
 
 from context.engine.overrides import Overrides
 from context.expectations.checking import ImpactCheck
+from context.models import ASSEMBLE
 from context.selectors import VIEW_RUN
-from context.services.context import ASSEMBLE, context_view
 from context.what_if.expectations import impact_of_expectation
 from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, blast_radius, impact_of_run
 from context.what_if.scenarios import (
@@ -34,6 +34,7 @@ from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.models import Fact, MemoryReview
 from memory.models.project_scope import place_name
+from memory.persona import persona_memory
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
@@ -179,7 +180,7 @@ def _context(agent: Agent, change: Considered, query: str) -> dict[str, Any]:
 
 
 def _considered(given: QueryDict, agent: Agent, by: Principal) -> Considered:
-    view = context_view(agent, by, Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None)
+    view = persona_memory(agent, by, Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None)
     if "proposal" in given:
         by.require("identity.view_changeproposal", agent)
         keys = _uuids(given.getlist("proposal"), "proposal")

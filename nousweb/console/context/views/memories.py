@@ -13,14 +13,13 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from context.engine.retrieval.pins import pins_of
 from context.expectations.policy import ADD
-from context.models import ContextPin
-from context.services.context import ASSEMBLE, context_view
+from context.models import ASSEMBLE, ContextPin
 from context.services.pins import MAX_PINS, PIN, UNPIN, context_pin, context_unpin, item_check
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors import agent_get
 from memory.models import Fact, SearchItem
-from memory.persona import PersonaMemory
+from memory.persona import PersonaMemory, persona_memory
 from memory.policy import KNOWN_CATEGORIES
 from memory.search.memory_loader import memories_load
 from memory.services.facts import fact_edit, fact_invalidate
@@ -53,7 +52,7 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
     agent = agent_get(slug, by)
     persona = Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None
     item_check(item_type, item_id)
-    view = context_view(agent, by, persona)
+    view = persona_memory(agent, by, persona)
     fact = view.facts.filter(pk=item_id).first() if item_type == "fact" else None
     text = fact.content if fact else memories_load(view, [(item_type, item_id)]).get((item_type, item_id), ("",))[0]
     if not text:
@@ -154,7 +153,7 @@ def agent_context_pins(request: HttpRequest, slug: str) -> HttpResponse:
     by = principal_of(request)
     by.require(ASSEMBLE)
     agent = agent_get(slug, by)
-    view: PersonaMemory = context_view(agent, by, Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None)
+    view: PersonaMemory = persona_memory(agent, by, Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None)
     loaded = memories_load(view, sorted(pins_of(agent)))
     pins = [
         {

@@ -8,9 +8,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from context.history.session_runs import PromptStep, prompt_step, session_place
-from context.models import ContextRun
+from context.models import ASSEMBLE, ContextRun
 from context.selectors import VIEW_RUN, runs_of
-from context.services.context import ASSEMBLE
 from identity.selectors import agent_get
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.common.requests import principal_of
