@@ -4,20 +4,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from oidc_provider_mock import User as Subject
-from oidc_provider_mock import run_server_in_thread
+
+from tests.late import Late
+
+provider_mock = Late("oidc_provider_mock")
 
 PEOPLE = [
-    Subject(sub="1", claims={"preferred_username": "rosa", "groups": ["agents-reviewers", "everybody"]}),
-    Subject(sub="2", claims={"preferred_username": "sven", "groups": ["everybody"]}),
-    Subject(sub="4", claims={"preferred_username": "olga", "groups": ["agents-reviewers"]}),
+    {"sub": "1", "claims": {"preferred_username": "rosa", "groups": ["agents-reviewers", "everybody"]}},
+    {"sub": "2", "claims": {"preferred_username": "sven", "groups": ["everybody"]}},
+    {"sub": "4", "claims": {"preferred_username": "olga", "groups": ["agents-reviewers"]}},
 ]
 
 
 @pytest.fixture
 def provider(settings: Any) -> Iterator[str]:
     """Its address, with the settings that let people log in there."""
-    with run_server_in_thread(user_claims=PEOPLE) as server:
+    with provider_mock.run_server_in_thread(user_claims=[provider_mock.User(**each) for each in PEOPLE]) as server:
         settings.OIDC_ISSUER = f"http://localhost:{server.server_port}"
         settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET = "nous", "secret"
         settings.OIDC_NAME = "Harbour ID"

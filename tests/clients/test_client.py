@@ -4,7 +4,6 @@ import inspect
 import json
 from pathlib import Path
 
-import anthropic
 import pytest
 from nous_client import (
     AsyncNous,
@@ -24,7 +23,9 @@ from memory.models import Event, Fact
 from tests.event_loops import to_its_end
 from tests.factories import make_token
 from tests.judge_server import KEY, JudgeServer, Reply
+from tests.late import Late
 
+anthropic = Late("anthropic")
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

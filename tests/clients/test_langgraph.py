@@ -4,17 +4,18 @@ import random
 from datetime import datetime
 
 import pytest
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.runtime import Runtime
-from langgraph.store.base import InvalidNamespaceError, ListNamespacesOp, MatchCondition, PutOp, SearchItem
-from langgraph.store.memory import InMemoryStore
 from nous_client import AsyncNous, Conflict, Nous
-from nous_client.langgraph import NousStore
 
 from memory.models import Document
 from memory.services.indexing import embeddings_make
 from tests.event_loops import to_its_end
+from tests.late import Late
 
+graphs = Late("langgraph.graph")
+runtimes = Late("langgraph.runtime")
+stores = Late("langgraph.store.base")
+memory_stores = Late("langgraph.store.memory")
+adapter = Late("nous_client.langgraph")
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NAMESPACES = [("users", "tim"), ("users", "tom"), ("users", "tim", "notes"), ("docs", "v1"), ("docs",)]
@@ -27,13 +28,13 @@ FILTERS = [
 @pytest.fixture
 def store(live_server, other_token):
     with Nous(live_server.url, other_token, retries=0) as client:
-        yield NousStore(client)
+        yield adapter.NousStore(client)
 
 
 def test_store_answers_as_the_one_in_memory(store, bruno):
     """Any sequence of operations gives what LangGraph's own store gives, but for the order in which items are found."""
     rng = random.Random(14)
-    known = InMemoryStore()
+    known = memory_stores.InMemoryStore()
     asked = []
     for _ in range(60):
         namespace, key = rng.choice(NAMESPACES), rng.choice("abc")
@@ -100,7 +101,7 @@ def test_store_searches_by_meaning(store, bruno):
     store.put(("users", "tim"), "4", {"text": "Ships sail.", "more": "green tea"}, index=["text"])
     embeddings_make()
     found = store.search(("users",), query="what does Tim drink?", limit=2)
-    assert isinstance(found[0], SearchItem)
+    assert isinstance(found[0], stores.SearchItem)
     assert found[0].key == "1"
     assert 0.2 < found[0].score <= 1
     assert {item.key for item in store.search(("users",), query="ships", limit=10)} == {"1", "2", "3", "4"}
@@ -110,25 +111,27 @@ def test_store_searches_by_meaning(store, bruno):
 
 def test_store_refuses_what_langgraph_refuses(store):
     for bad in ((), ("",), ("a.b",), ("langgraph",), (1,)):
-        with pytest.raises(InvalidNamespaceError):
+        with pytest.raises(stores.InvalidNamespaceError):
             store.put(bad, "k", {"a": 1})
-    with pytest.raises(InvalidNamespaceError):
-        store.batch([PutOp(("a.b",), "k", {})])
+    with pytest.raises(stores.InvalidNamespaceError):
+        store.batch([stores.PutOp(("a.b",), "k", {})])
     assert not store.supports_ttl
     with pytest.raises(NotImplementedError):
         store.put(("a",), "k", {"a": 1}, ttl=5)
     with pytest.raises(NotImplementedError):
-        store.batch([PutOp(("a",), "k", {}, ttl=5)])
+        store.batch([stores.PutOp(("a",), "k", {}, ttl=5)])
     with pytest.raises(ValueError, match="Only one prefix"):
-        store.batch([ListNamespacesOp(match_conditions=(MatchCondition("prefix", ("a",)),) * 2)])
+        store.batch([stores.ListNamespacesOp(match_conditions=(stores.MatchCondition("prefix", ("a",)),) * 2)])
     assert not Document.objects.exists()
 
 
 def test_store_works_asynchronously_and_by_project(live_server, other_token, bruno):
     async def run(nous):
-        store = NousStore(nous, project="regatta")
+        store = adapter.NousStore(nous, project="regatta")
         await store.aput(("a",), "k", {"text": "Of the regatta."})
-        await store.abatch([PutOp(("a",), "k", {"n": 1}), PutOp(("a",), "k", {"n": 2}), PutOp(("a",), "x", {})])
+        await store.abatch(
+            [stores.PutOp(("a",), "k", {"n": 1}), stores.PutOp(("a",), "k", {"n": 2}), stores.PutOp(("a",), "x", {})]
+        )
         found = await store.asearch(("a",))
         names = await store.alist_namespaces()
         await store.adelete(("a",), "x")
@@ -142,7 +145,7 @@ def test_store_works_asynchronously_and_by_project(live_server, other_token, bru
     async def both():
         async with AsyncNous(live_server.url, other_token) as nous:
             with pytest.raises(TypeError, match="asynchronous"):
-                NousStore(nous).get(("a",), "k")
+                adapter.NousStore(nous).get(("a",), "k")
             first = await run(nous)
         with Nous(live_server.url, other_token) as nous:
             return first, await run(nous)
@@ -151,27 +154,27 @@ def test_store_works_asynchronously_and_by_project(live_server, other_token, bru
     assert first == second == ({"n": 2}, ["k", "x"], [("a",)], None)
     assert set(Document.objects.values_list("project", flat=True)) == {"regatta"}
     with Nous(live_server.url, other_token) as nous:
-        assert NousStore(nous).search(("a",)) == []
+        assert adapter.NousStore(nous).search(("a",)) == []
 
 
 def test_store_in_a_graph_makes_the_prompt_of_the_api(store, live_server, other_token, api, bruno):
     """A graph keeps what it hears, and its next prompt says it: the same prompt as the API's."""
 
-    def hear(state: MessagesState, runtime: Runtime):
+    def hear(state: graphs.MessagesState, runtime: runtimes.Runtime):
         runtime.store.put(("users", "tim"), "tea", {"text": state["messages"][-1].content})
         return {}
 
-    def think(state: MessagesState, runtime: Runtime):
+    def think(state: graphs.MessagesState, runtime: runtimes.Runtime):
         embeddings_make()
         question = "Which tea does Tim drink in the morning?"
         with Nous(live_server.url, other_token) as nous, nous.turn("s", question) as turn:
             turn.answer = "Green tea from Kyoto."
         return {"messages": [("assistant", turn.system_prompt)]}
 
-    graph = StateGraph(MessagesState)
+    graph = graphs.StateGraph(graphs.MessagesState)
     graph.add_node("hear", hear)
     graph.add_node("think", think)
-    graph.add_edge(START, "hear")
+    graph.add_edge(graphs.START, "hear")
     graph.add_edge("hear", "think")
     said = "Tim drinks green tea from Kyoto in the morning."
     prompt = graph.compile(store=store).invoke({"messages": [("user", said)]})["messages"][-1].content

@@ -3,18 +3,19 @@
 import random
 import re
 
-import anthropic
 import pytest
-from anthropic.lib.tools import ToolError
-from anthropic.lib.tools._beta_builtin_memory_tool import BetaLocalFilesystemMemoryTool
 from nous_client import AsyncNous, Nous
-from nous_client.anthropic import AsyncMemoryTool, MemoryTool
 
 from memory.models import Document
 from memory.services.indexing import embeddings_make
 from tests.event_loops import to_its_end
 from tests.judge_server import KEY, JudgeServer, Reply
+from tests.late import Late
 
+anthropic = Late("anthropic")
+sdk_tools = Late("anthropic.lib.tools")
+sdk_memory_tool = Late("anthropic.lib.tools._beta_builtin_memory_tool")
+adapter = Late("nous_client.anthropic")
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PATHS = [
@@ -43,7 +44,7 @@ def nous(live_server, other_token):
 
 @pytest.fixture
 def tool(nous):
-    return MemoryTool(nous)
+    return adapter.MemoryTool(nous)
 
 
 def said(tool, command):
@@ -51,7 +52,7 @@ def said(tool, command):
     out."""
     try:
         answer = tool.call(command)
-    except ToolError as error:
+    except sdk_tools.ToolError as error:
         answer = f"error: {error.content}"
     return re.sub(r"(?m)^\S+\t(/memories(?:/\S*/|/\S*(?=$)|$))", _size_of_file, answer)
 
@@ -91,7 +92,7 @@ def comparable(tool, command):
 
 def test_tool_answers_as_that_of_the_sdk(tool, bruno, tmp_path):
     rng = random.Random(7)
-    known = BetaLocalFilesystemMemoryTool(str(tmp_path))
+    known = sdk_memory_tool.BetaLocalFilesystemMemoryTool(str(tmp_path))
     done = 0
     for _ in range(90):
         command = any_command(rng)
@@ -127,7 +128,7 @@ def test_tool_keeps_versions_that_people_see_and_undo(tool, nous, bruno, api, ch
         {"command": "delete", "path": path},
         {"command": "delete", "path": "/memories/tea.md"},
     ):
-        with pytest.raises(ToolError, match="only people change it"):
+        with pytest.raises(sdk_tools.ToolError, match="only people change it"):
             tool.call(command)
     tool.call({"command": "delete", "path": "/memories/drinks.md"})
     # Nothing is lost: what was deleted is retired.
@@ -135,11 +136,11 @@ def test_tool_keeps_versions_that_people_see_and_undo(tool, nous, bruno, api, ch
     # A value that was written elsewhere is shown as JSON; too long a file is refused in a sentence.
     nous.put_document(["memories"], "/memories/x.json", {"a": 1})
     assert '"a": 1' in tool.call({"command": "view", "path": "/memories/x.json"})
-    with pytest.raises(ToolError, match="100,000 characters"):
+    with pytest.raises(sdk_tools.ToolError, match="100,000 characters"):
         tool.call({"command": "create", "path": "/memories/long.md", "file_text": "x" * 100_001})
-    with pytest.raises(ToolError, match="not a directory"):
+    with pytest.raises(sdk_tools.ToolError, match="not a directory"):
         tool.call({"command": "create", "path": f"{path}/more.md", "file_text": "x"})
-    with pytest.raises(ToolError, match="lies in"):
+    with pytest.raises(sdk_tools.ToolError, match="lies in"):
         tool.call({"command": "rename", "old_path": path, "new_path": f"{path}/x"})
 
 
@@ -186,7 +187,7 @@ def test_tool_finds_its_files_among_those_of_narrower_namespaces(tool, nous, bru
     assert tool.call({"command": "view", "path": "/memories/d"}).splitlines()[1:] == [
         "5B\t/memories/d", "5B\t/memories/d/own.md",
     ]  # fmt: skip
-    with pytest.raises(ToolError, match="already exists"):
+    with pytest.raises(sdk_tools.ToolError, match="already exists"):
         tool.call({"command": "create", "path": "/memories/d", "file_text": "x"})
 
 
@@ -206,7 +207,7 @@ def test_tool_in_a_run_of_the_sdk_and_in_the_next_prompt(nous, api, other_token,
                 max_tokens=200,
                 system=turn.system_prompt,
                 messages=[{"role": "user", "content": turn.input}],
-                tools=[MemoryTool(nous)],
+                tools=[adapter.MemoryTool(nous)],
             )
             turn.answer = runner.until_done().content[0].text
         assert server.requests[0]["tools"] == [{"type": "memory_20250818", "name": "memory"}]
@@ -223,7 +224,7 @@ def test_tool_in_a_run_of_the_sdk_and_in_the_next_prompt(nous, api, other_token,
 def test_tool_works_asynchronously_and_by_project(live_server, other_token, bruno):
     async def run():
         async with AsyncNous(live_server.url, other_token) as nous:
-            tool = AsyncMemoryTool(nous, project="regatta")
+            tool = adapter.AsyncMemoryTool(nous, project="regatta")
             answers = [
                 await tool.call(command)
                 for command in (

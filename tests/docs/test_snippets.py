@@ -9,10 +9,6 @@ from typing import Any
 import httpx2
 import pytest
 from django.core.management import get_commands, load_command_class
-from mcp import StdioServerParameters
-from mcp.client.client import Client
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
 
 from identity.services.webhook_delivery import signature_of
 from nousweb.runtime.nous_command import COMMANDS
@@ -20,6 +16,11 @@ from tests.docs.demo_server import DemoServer
 from tests.docs.interpreters import Interpreter, python, shell
 from tests.docs.snippets import DOCUMENTS, NOT_RUN, TEXT, Snippet, indented_blocks, snippets
 from tests.event_loops import to_its_end
+from tests.late import Late
+
+mcp_client = Late("mcp.client.client")
+mcp_http = Late("mcp.client.streamable_http")
+mcp_stdio = Late("mcp.client.stdio")
 
 WITH_SNIPPETS = [name for name in DOCUMENTS if any(snippet.language not in TEXT for snippet in snippets(name))]
 """The documents with something to run; one that holds formulas alone, as that of the inbox does, has nothing."""
@@ -180,11 +181,11 @@ async def recalls(server: dict[str, Any], demo: DemoServer) -> None:
     question = {"input": "Checkout is slow.", "session_id": "first"}
     if "url" in server:
         http = httpx2.AsyncClient(headers=server["headers"], timeout=60)
-        async with http, Client(streamable_http_client(server["url"], http_client=http)) as client:
+        async with http, mcp_client.Client(mcp_http.streamable_http_client(server["url"], http_client=http)) as client:
             answer = await client.call_tool("get_context", question)
     else:
         environment = demo.environment | server["env"]
-        local = StdioServerParameters(command=server["command"], args=server["args"], env=environment)
-        async with Client(stdio_client(local)) as client:
+        local = mcp_stdio.StdioServerParameters(command=server["command"], args=server["args"], env=environment)
+        async with mcp_client.Client(mcp_stdio.stdio_client(local)) as client:
             answer = await client.call_tool("get_context", question)
     assert "Marlow" in answer.structured_content["system_prompt"]

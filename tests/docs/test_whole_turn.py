@@ -12,12 +12,9 @@ from typing import Any
 
 import pytest
 from nous_client import Nous
-from nous_client.anthropic import MemoryTool
-from nous_client.langgraph import NousStore
-from nous_client.mem0 import Memory
 
 from tests.docs.demo_server import DemoServer
-from tests.doors.doors import ApiDoor, McpDoor, OlderMcpDoor, StdioDoor
+from tests.doors.doors import ApiDoor, McpDoor, OlderMcpDoor, StdioDoor, langgraph, mem0, memory_tool
 from tests.product import until
 
 INPUT = "Which colour has the spare buoy of the regatta?"
@@ -119,11 +116,11 @@ def test_memory_of_an_adapter_is_in_the_next_context(demo: DemoServer, adapter: 
     note = f"{NOTE} So says the {adapter}."
     with Nous(demo.address, demo.token, retries=0) as nous:
         if adapter == "memory tool":
-            MemoryTool(nous).call({"command": "create", "path": "/memories/buoys.md", "file_text": note})
+            memory_tool.MemoryTool(nous).call({"command": "create", "path": "/memories/buoys.md", "file_text": note})
         elif adapter == "LangGraph":
-            NousStore(nous).put(("buoys",), "keeper", {"text": note})
+            langgraph.NousStore(nous).put(("buoys",), "keeper", {"text": note})
         else:
-            Memory(nous).add(note, user_id="quillon", infer=False)
+            mem0.Memory(nous).add(note, user_id="quillon", infer=False)
         with nous.turn(f"turn {adapter}", "Who is the keeper of the regatta's buoys?") as turn:
             assert f"So says the {adapter}." in turn.system_prompt
             turn.answer = note

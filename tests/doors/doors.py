@@ -17,15 +17,17 @@ from typing import Any, ClassVar
 import httpx2
 from django.core.management import call_command
 from django.db import connection
-from mcp.client.client import Client
-from mcp.client.streamable_http import streamable_http_client
 from nous_client import Nous
-from nous_client.anthropic import MemoryTool
-from nous_client.langgraph import NousStore
-from nous_client.mem0 import Memory
 
 from tests.event_loops import to_its_end
+from tests.late import Late
 from tests.product import PROJECT
+
+mcp_client = Late("mcp.client.client")
+mcp_http = Late("mcp.client.streamable_http")
+memory_tool = Late("nous_client.anthropic")
+langgraph = Late("nous_client.langgraph")
+mem0 = Late("nous_client.mem0")
 
 
 class Refusal(Exception):
@@ -128,8 +130,8 @@ class McpDoor(Door):
         async def run() -> Any:
             headers = {"Authorization": f"Bearer {self.secret}"}
             async with httpx2.AsyncClient(headers=headers, timeout=60, verify=NO_TLS) as http:
-                transport = streamable_http_client(f"{self.url}/mcp", http_client=http)
-                async with Client(transport, mode=self.mode) as client:
+                transport = mcp_http.streamable_http_client(f"{self.url}/mcp", http_client=http)
+                async with mcp_client.Client(transport, mode=self.mode) as client:
                     return await client.call_tool(name, arguments)
 
         result = to_its_end(run())
@@ -255,7 +257,7 @@ class MemoryToolDoor(ClientDoor):
     path = "/memories/place.md"
 
     def run(self, **command: Any) -> str:
-        return str(MemoryTool(self.nous).call(command))
+        return str(memory_tool.MemoryTool(self.nous).call(command))
 
     def keep(self, text: str) -> None:
         try:
@@ -292,7 +294,7 @@ class LangGraphDoor(ClientDoor):
 
     def __init__(self, url: str, secret: str, folder: Path) -> None:
         super().__init__(url, secret, folder)
-        self.store = NousStore(self.nous)
+        self.store = langgraph.NousStore(self.nous)
 
     def keep(self, text: str) -> None:
         self.store.put(("doors",), "place", {"text": text})
@@ -326,7 +328,7 @@ class Mem0Door(ClientDoor):
 
     def __init__(self, url: str, secret: str, folder: Path) -> None:
         super().__init__(url, secret, folder)
-        self.memory = Memory(self.nous)
+        self.memory = mem0.Memory(self.nous)
         self.kept = ""
 
     def keep(self, text: str) -> None:

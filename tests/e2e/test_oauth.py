@@ -1,19 +1,17 @@
 """The official client connects by OAuth: a person consents in Chromium, and the client calls its first tool."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
 from django.contrib.auth.models import User
-from mcp.client.auth import OAuthClientProvider
-from mcp.client.client import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
@@ -23,6 +21,15 @@ from identity.services.oauth_clients import oauth_client_create
 from tests.e2e.conftest import OpenPage, assert_accessible
 from tests.event_loops import to_its_end
 from tests.factories import PASSWORD, make_fact
+from tests.late import Late
+
+if TYPE_CHECKING:
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
+
+mcp_auth = Late("mcp.client.auth")
+mcp_client = Late("mcp.client.client")
+mcp_http = Late("mcp.client.streamable_http")
+mcp_metadata = Late("mcp.shared.auth")
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -90,7 +97,7 @@ class Desk:
         self.server.shutdown()
         self.server.server_close()
 
-    def call(self, mode: str, name: str, **arguments: Any) -> "Future[Any]":
+    def call(self, mode: str, name: str, **arguments: Any) -> Future[Any]:
         """Call a tool, from a thread of its own, with whatever consent that takes."""
         result: Future[Any] = Future()
 
@@ -111,17 +118,19 @@ class Desk:
 
         async def wait_for_browser() -> AuthorizationCodeResult:
             back = await asyncio.wrap_future(self.came_back)
-            return AuthorizationCodeResult(code=back.get("code", ""), state=back.get("state"), iss=back.get("iss"))
+            return mcp_metadata.AuthorizationCodeResult(  # type: ignore[no-any-return]
+                code=back.get("code", ""), state=back.get("state"), iss=back.get("iss")
+            )
 
-        metadata = OAuthClientMetadata.model_validate(
+        metadata = mcp_metadata.OAuthClientMetadata.model_validate(
             {"client_name": "Desk", "redirect_uris": [f"http://127.0.0.1:{self.port}/callback"]}
         )
-        provider = OAuthClientProvider(
+        provider = mcp_auth.OAuthClientProvider(
             f"{self.url}/mcp", metadata, self.storage, redirect_handler=open_browser, callback_handler=wait_for_browser
         )
         async with httpx2.AsyncClient(auth=provider, timeout=60) as http:
-            transport = streamable_http_client(f"{self.url}/mcp", http_client=http)
-            async with Client(transport, mode=mode) as client:
+            transport = mcp_http.streamable_http_client(f"{self.url}/mcp", http_client=http)
+            async with mcp_client.Client(transport, mode=mode) as client:
                 assert "recall" in [tool.name for tool in (await client.list_tools()).tools]
                 return await client.call_tool(name, arguments)
 
@@ -199,7 +208,7 @@ def _renewed(desk: Desk, first: OAuthToken) -> OAuthToken:
         "resource": f"{desk.url}/mcp",
     }
     answer = httpx2.post(f"{desk.url}/oauth/token", data=form, timeout=60)
-    return OAuthToken.model_validate_json(answer.content)
+    return mcp_metadata.OAuthToken.model_validate_json(answer.content)  # type: ignore[no-any-return]
 
 
 def test_client_made_by_a_person_connects_without_registering(
@@ -207,7 +216,7 @@ def test_client_made_by_a_person_connects_without_registering(
 ) -> None:
     uri = f"http://127.0.0.1:{desk.port}/callback"
     made = oauth_client_create(name="Agent desk", redirect_uris=[uri], by=Principal.of_user(charlie))
-    desk.storage.client = OAuthClientInformationFull.model_validate(
+    desk.storage.client = mcp_metadata.OAuthClientInformationFull.model_validate(
         {"client_id": made.client_id, "redirect_uris": [uri], "token_endpoint_auth_method": "none"}
     )
     result = desk.call("auto", "learn_fact", content="Tea is hot.")

@@ -6,14 +6,15 @@ import sys
 import httpx2
 import pytest
 from django.db import connection
-from mcp import StdioServerParameters
-from mcp.client.client import Client
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.event_loops import to_its_end
 from tests.factories import make_token
+from tests.late import Late
 from tests.product import PROJECT
+
+mcp_client = Late("mcp.client.client")
+mcp_http = Late("mcp.client.streamable_http")
+mcp_stdio = Late("mcp.client.stdio")
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,8 +53,8 @@ def test_turn_over_http(live_server, other_token, mode, version):
     async def run():
         headers = {"Authorization": f"Bearer {other_token}"}
         async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-            transport = streamable_http_client(f"{live_server.url}/mcp", http_client=http)
-            async with Client(transport, mode=mode) as client:
+            transport = mcp_http.streamable_http_client(f"{live_server.url}/mcp", http_client=http)
+            async with mcp_client.Client(transport, mode=mode) as client:
                 return await a_turn(client)
 
     negotiated, prompt = to_its_end(run())
@@ -65,10 +66,12 @@ def test_turn_over_standard_input(bruno):
     parameters = connection.get_connection_params()
     address = f"postgresql://{parameters['user']}@/{parameters['dbname']}?host={parameters['host']}"
     environment = {**os.environ, "DATABASE_URL": address, "NOUS_TOKEN": make_token(bruno)}
-    server = StdioServerParameters(command=sys.executable, args=["manage.py", "mcp"], env=environment, cwd=str(PROJECT))
+    server = mcp_stdio.StdioServerParameters(
+        command=sys.executable, args=["manage.py", "mcp"], env=environment, cwd=str(PROJECT)
+    )
 
     async def run():
-        async with Client(stdio_client(server)) as client:
+        async with mcp_client.Client(mcp_stdio.stdio_client(server)) as client:
             return await a_turn(client)
 
     assert "Tim lives in Lisbon." in to_its_end(run())[1]
