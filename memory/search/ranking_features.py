@@ -19,6 +19,7 @@ from memory.search.scoring import (
     Recipe,
     Statistics,
     Values,
+    filled,
     loop_groups,
     rank,
 )
@@ -72,12 +73,14 @@ def query_of(text: str, lexemes: Sequence[str]) -> Query:
 
 def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statistics, recipe: Recipe = RECIPE) -> Matrix:
     """A column for each of NAMES, a row for each candidate; there must be at least one."""
-    passage = np.where(np.isnan(rows.passage), f.cosine, rows.passage)
-    second = np.where(np.isnan(rows.second), passage, rows.second)
-    close, closest, spread = f.closeness, f.closeness.max(), f.closeness.std()
+    passage = filled(rows.passage, f.cosine)
+    second = filled(rows.second, passage)
+    close, closest = f.closeness, f.closeness.max()
+    close_apart, spread = _apart(close)
     most_lexical = f.lexical.max()
-    before, after = _beside(rows, f.by_loop, close, close)
-    lexical_after = _beside(rows, f.by_loop, f.own, np.zeros(len(close)))[1]
+    earlier, later = _neighbours(rows, f.by_loop)
+    before, after, lexical_after = close.copy(), close.copy(), np.zeros(len(close))
+    before[later], after[earlier], lexical_after[earlier] = close[earlier], close[later], f.own[later]
     linear = rank(f, recipe)
     logs = np.log1p(np.arange(len(close)))
     loop_items, loop_place, in_loop = _loops(rows, f.by_loop, linear, logs)
@@ -88,7 +91,7 @@ def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statist
         second,
         close,
         close - closest,
-        (close - close.mean()) / (spread + 1e-6),
+        close_apart,
         _place(close, logs),
         f.lexical,
         f.lexical - most_lexical,
@@ -132,7 +135,7 @@ def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statist
         query.yes_or_no,
         passage - f.cosine,
         loop_items,
-        (linear - linear.mean()) / (linear.std() + 1e-6),
+        _apart(linear)[0],
         f.closest - f.closest.max(),
         in_loop,
         in_loop * query.wants_many,
@@ -182,11 +185,15 @@ def _early(rows: Candidates) -> Values:
     return early
 
 
-def _beside(rows: Candidates, order: Places, values: Values, missing: Values) -> tuple[Values, Values]:
-    """The values of the candidates before and after each in its loop, `missing` where there is none."""
+def _neighbours(rows: Candidates, order: Places) -> tuple[Places, Places]:
+    """The places of all candidates that have another after them in their loop, and the places of those others."""
     earlier, later = order[:-1], order[1:]
     joined = (rows.loop[earlier] == rows.loop[later]) & (rows.loop[earlier] >= 0)
-    before, after = missing.copy(), missing.copy()
-    before[later[joined]] = values[earlier[joined]]
-    after[earlier[joined]] = values[later[joined]]
-    return before, after
+    return earlier[joined], later[joined]
+
+
+def _apart(values: Values) -> tuple[Values, float]:
+    """How many standard deviations each lies from the mean, and how much one is."""
+    from_mean = values - np.add.reduce(values) / len(values)
+    spread = math.sqrt(np.add.reduce(from_mean * from_mean) / len(values))
+    return from_mean / (spread + 1e-6), spread

@@ -174,14 +174,13 @@ def features(query: Query, rows: Candidates, stats: Statistics, recipe: Recipe =
     idf = np.array([rarity(n, stats.items, recipe) for n in df])
     mass = float(idf.sum())
     coverage = rows.held @ idf / mass if mass else np.zeros(len(rows))
-    guess = recipe.blind_cosine + recipe.blind_coverage * coverage
-    cosine = np.where(np.isnan(rows.cosine), guess, rows.cosine)
+    cosine = filled(rows.cosine, recipe.blind_cosine + recipe.blind_coverage * coverage)
     relative = rows.length / max(stats.mean_length, 1.0)
     # A word that occurs again in an item changes nothing measurable, so only its presence is asked.
     saturation = 1 + recipe.k1 * (1 - recipe.b + recipe.b * relative)
     long = 1 + np.maximum(rows.length - recipe.long_words, 0) / recipe.long_words
     own = rows.held / (saturation * long)[:, None]
-    passage = np.where(np.isnan(rows.passage), cosine, rows.passage)
+    passage = filled(rows.passage, cosine)
     closeness = (cosine + passage) / 2
     by_loop = np.lexsort((rows.position, rows.loop))
     return Features(
@@ -202,19 +201,27 @@ def features(query: Query, rows: Candidates, stats: Statistics, recipe: Recipe =
     )
 
 
+def filled(values: Values, instead: Values) -> Values:
+    """`values` with those of `instead` where they are NaN."""
+    return np.where(np.isnan(values), instead, values)
+
+
 def _with_neighbours(rows: Candidates, order: Places, own: Values, recipe: Recipe) -> Values:
     """A term counts where it stands or, for a share, where a neighbour says it."""
-    said = own.copy()
+    alone = own[order]
+    together = alone.copy()
     joined = _joined(rows, order)
     for distance, share in recipe.window:
         apart = abs(distance)
         # The earlier of each pair that lies so far apart with no gap between.
-        linked = joined.copy() if apart == 1 else joined[:-1] & joined[1:]
-        earlier = np.flatnonzero(linked)
-        here, there = order[earlier + apart], order[earlier]
-        if distance > 0:
-            here, there = there, here
-        said[here] = np.maximum(said[here], share * own[there])
+        linked = joined if apart == 1 else joined[:-1] & joined[1:]
+        if distance < 0:
+            here, there = together[apart:], alone[:-apart]
+        else:
+            here, there = together[:-apart], alone[apart:]
+        np.maximum(here, (share * linked)[:, None] * there, out=here)
+    said = np.empty_like(own)
+    said[order] = together
     return said
 
 
@@ -253,6 +260,8 @@ def loop_groups(rows: Candidates, order: Places) -> tuple[Places, Places]:
 def _named(rows: Candidates) -> Values:
     """Whether the query names who said it or whom it is about; what is nobody's counts when it holds the name."""
     known = rows.named.any(axis=0)
+    if not known.any():
+        return np.zeros(len(rows))
     mine = np.where(rows.nameless[:, None], rows.held & known, rows.named)
     return mine.any(axis=1).astype(float)
 

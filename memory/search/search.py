@@ -115,6 +115,8 @@ def _embedded(counts: Counts, embedding: EmbeddingAhead) -> tuple[Vectors | None
 def calibrated(cosine: Values, thresholds: Thresholds) -> Values:
     """Cosines on the scale of the model that the recipe was fitted with."""
     fitted = thresholds_of(DEFAULT_MODEL)
+    if (thresholds.unrelated, thresholds.related) == (fitted.unrelated, fitted.related):
+        return cosine
     stretch = (fitted.related - fitted.unrelated) / (thresholds.related - thresholds.unrelated)
     return fitted.unrelated + (cosine - thresholds.unrelated) * stretch
 

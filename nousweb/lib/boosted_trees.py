@@ -21,26 +21,29 @@ class BoostedTrees:
     """Trees of depth DEPTH: node n goes on to 2n + 1, or to 2n + 2 where its condition holds.
 
     A condition is that a feature is above a threshold; `features` and `thresholds` have each condition once, however
-    many trees ask it. `nodes` has a row for each of the NODES with the place of its condition in each tree, `leaves` a
-    row of LEAVES for each tree.
+    many trees ask it. `nodes` has a row for each of the NODES with the place of its condition in each tree: the first
+    trees of all pairs, then the second. `pairs` has what the two trees of a pair say together, a row for each pair, a
+    column for each leaf of the first with each of the second.
     """
 
     features: NDArray[np.int64]
     thresholds: NDArray[np.float64]
     nodes: NDArray[np.int64]
-    leaves: NDArray[np.float64]
+    pairs: NDArray[np.float64]
 
     @classmethod
     def of(cls, trees: Sequence[Mapping[str, Any]]) -> "BoostedTrees":
         """The trees that a file holds, each with NODES `features` and `thresholds` and LEAVES `leaves`."""
-        asked = [list(zip(tree["features"], tree["thresholds"], strict=True)) for tree in trees]
+        even = [*trees, *([{**trees[0], "leaves": [0.0] * LEAVES}] if len(trees) % 2 else [])]
+        asked = [list(zip(tree["features"], tree["thresholds"], strict=True)) for tree in even]
         conditions = sorted({condition for tree in asked for condition in tree})
         place = {condition: number for number, condition in enumerate(conditions)}
+        first, second = np.array([tree["leaves"] for tree in even], float).reshape(2, -1, LEAVES)
         return cls(
             np.array([feature for feature, _ in conditions], np.int64),
             np.array([threshold for _, threshold in conditions], float),
             np.array([[place[tree[node]] for tree in asked] for node in range(NODES)], np.int64),
-            np.array([tree["leaves"] for tree in trees], float),
+            (first[:, :, None] + second[:, None, :]).reshape(-1, LEAVES * LEAVES),
         )
 
     def sums(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -49,11 +52,13 @@ class BoostedTrees:
             return np.concatenate([self.sums(matrix[begin : begin + ROWS]) for begin in range(0, len(matrix), ROWS)])
         holds = (matrix.T[self.features] > self.thresholds[:, None]).view(np.uint8)
         # All trees of all rows at once, by numbers of a byte: the three bits of a leaf are what its path answers.
-        n0, n1, n2, n3, n4, n5, n6 = holds[self.nodes]
+        n0, n1, n2, n3, n4, n5, n6 = holds.take(self.nodes, axis=0)
         low = _either(n0, _either(n2, n6, n5), _either(n1, n4, n3))
         leaf = n0 << 2 | _either(n0, n2, n1) << 1 | low
-        first = np.arange(len(self.leaves), dtype=np.intp) * LEAVES
-        return np.asarray(self.leaves.take(leaf.T + first).sum(axis=1))
+        # Half as many numbers are looked up and added when two trees are asked together.
+        first, second = leaf.reshape(2, len(self.pairs), -1)
+        begins = np.arange(len(self.pairs), dtype=np.intp)[:, None] * self.pairs.shape[1]
+        return np.asarray(self.pairs.take((first << DEPTH | second) + begins).sum(axis=0))
 
 
 def _either(condition: Bits, yes: Bits, no: Bits) -> Bits:
