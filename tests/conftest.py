@@ -52,6 +52,15 @@ def _cheap_passwords_and_static_folder() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _settings_are_taken_back() -> Iterator[None]:
+    """Of two overrides the one that came last is undone first: else one of them stays for all tests that follow."""
+    before = settings._wrapped
+    yield
+    after, settings._wrapped = settings._wrapped, before
+    assert after is before, "This test leaves settings behind: it undoes an override before one that came later."
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _static_files_are_listed_once() -> Iterator[None]:
     """Every test client has middleware of its own; listing 190 files for each takes ten times what a request does."""

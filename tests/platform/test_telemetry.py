@@ -160,13 +160,13 @@ def test_collector_gets_the_span_tree_of_a_context(exporting, ada, system):
 
 
 def test_trace_goes_on_in_the_task_and_in_the_judge(exporting, ada, system):
+    make_fact(ada, "Timotheus never sails at night.", subject="Timotheus", by=system)
+    embed_pending()
+    OrmQ.objects.all().delete()
+    collector = exporting()
     with JudgeServer() as judge, judge.in_force():
-        make_fact(ada, "Timotheus never sails at night.", subject="Timotheus", by=system)
-        embed_pending()
-        OrmQ.objects.all().delete()
         # Who waits is not kept waiting; the worker asks again.
         judge.fail(529).always(Reply(input={"relation": "update", "confidence": 0.95, "reason": "Changed."}))
-        collector = exporting()
         secret = make_token(ada)
         fact = {"content": "Timotheus sometimes sails at night.", "subject": "Timotheus"}
         answer = Client().post(
