@@ -3,34 +3,37 @@
 from collections.abc import Iterator
 from typing import Any
 
+from django.db.models import Model
+
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.jobs.messages import message_send
 from memory.jobs.queue import job_queue
 from memory.models import (
     Censor,
-    Decision,
-    Document,
-    Episode,
     Fact,
     FactChange,
     LongTermEntry,
     LoopSummary,
     MemoryReview,
-    Procedure,
+    OriginFields,
     Trust,
     WorkingMemory,
 )
 from memory.services.facts.history import change_record, iso
-from memory.services.holds import hold_set
+from memory.services.holds import hold_set, type_name
 from memory.services.index_writer import index_put, index_remove
 from memory.services.subjects.registry import alias_enter
 from memory.services.working_holds import entry_hold, entry_release
-from memory.types import entry_of
+from memory.types import MEMORY_TYPES, entry_of
 from nousweb.lib import clock
 
 Resolution = MemoryReview.Resolution
-STORES = {model._meta.model_name: model for model in (Fact, Episode, Decision, Procedure, Document, Censor)}
+STORES: dict[str, type[Model]] = {
+    **{one.name: one.model for one in MEMORY_TYPES.values() if issubclass(one.model, OriginFields)},
+    type_name(Censor): Censor,
+}
+"""What can be held back, by the name of its model, beside events and texts of working memory."""
 
 
 def held_resolve(
