@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from nousweb.lib.env import (
     BadSetting,
+    amount,
     broker,
     flag,
     http_url,
@@ -92,6 +93,9 @@ try:
     JUDGE_TIMEOUT_SECONDS = read("NOUS_JUDGE_TIMEOUT", whole(1, 60), 25)
     JUDGE_RETRIES = read("NOUS_JUDGE_RETRIES", whole(0, 5), 2)
     JUDGE_DAILY_TOKENS = read("NOUS_JUDGE_DAILY_TOKENS", whole(0, 10**9), 1_000_000)
+    CHAT_MODEL = read("NOUS_CHAT_MODEL", str, JUDGE_MODEL)
+    CHAT_PRICE_IN = read("NOUS_CHAT_PRICE_IN", amount, 0.0)
+    CHAT_PRICE_OUT = read("NOUS_CHAT_PRICE_OUT", amount, 0.0)
     COUNTER = read("NOUS_COUNTER", one_of("estimate", "anthropic"), "estimate")
     COUNTER_MODEL = read("NOUS_COUNTER_MODEL", str, JUDGE_MODEL)
     COUNTER_TIMEOUT_SECONDS = read("NOUS_COUNTER_TIMEOUT", whole(1, 30), 5)

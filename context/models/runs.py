@@ -72,6 +72,7 @@ class ContextRun(models.Model):
         permissions = [
             ("assemble_context", "Can ask for a context"),
             ("report_context", "Can report what became of a context"),
+            ("talk_to_agent", "Can talk to an agent in the playground"),
         ]
         indexes = [
             models.Index(fields=["agent", "-created_at", "-id"]),

@@ -129,6 +129,7 @@ NOT_IN_FEED = frozenset(
         "item.give_opinion", "notification.read", "notification.mail", "saved_filter.save", "saved_filter.delete",
         "mail_preference.set", "list.export",
         "demo_tour.begin", "demo_tour.leave", "demo_tour.resume", "demo_tour.look",
+        "playground.talk",
     }
 )  # fmt: skip
 """Actions on agents that are told otherwise (a version says `identity.changed`) or are no domain event."""

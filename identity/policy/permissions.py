@@ -75,6 +75,7 @@ PEOPLE_ONLY_PERMISSIONS = frozenset(
         "memory.import_memory",
         "context.add_expectation",
         "context.change_expectation",
+        "context.talk_to_agent",
     }
 )
 """Rights that only a signed-in person can hold, whatever a token's scopes say."""

@@ -15,6 +15,7 @@ class JudgeTask(models.TextChoices):
     SUMMARISE = "summarise", "Summary of an episode"
     EXTRACT_FACTS = "extract_facts", "Facts of an episode"
     MERGE = "merge", "Merging of facts"
+    CHAT = "chat", "Conversation in the playground"
 
 
 class JudgeCallQuerySet(models.QuerySet["JudgeCall"]):

@@ -35,6 +35,7 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
         "memory.review_memory",
         "memory.change_job",
         "context.report_context",
+        "context.talk_to_agent",
         "context.add_contextprofile",
         "context.change_contextprofile",
         "context.view_contextpin",

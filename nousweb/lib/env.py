@@ -57,6 +57,17 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
+def amount(raw: str) -> float:
+    """Parse an amount, such as a price: a number that is not negative."""
+    try:
+        number = float(raw)
+    except ValueError:
+        raise ValueError("expected a number") from None
+    if not 0 <= number < 1e9:
+        raise ValueError("expected a number that is not negative")
+    return number
+
+
 def words(raw: str) -> list[str]:
     """Parse a comma-separated list, without empty entries."""
     return [word.strip() for word in raw.split(",") if word.strip()]

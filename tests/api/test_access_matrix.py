@@ -248,6 +248,8 @@ GET    home                  login in    in    in    login login login login log
 GET    agent_context         login in    in    in    login login login login login
 POST   agent_context         login in    in    in    login login login login login
 POST   agent_context_tokens  login in    in    in    login login login login login
+GET    agent_playground      login no    in    in    login login login login login
+POST   agent_playground      login no    in    in    login login login login login
 GET    agent_context_run     login in    in    in    login login login login login
 GET    agent_context_runs    login in    in    in    login login login login login
 GET    agent_context_compare login in    in    in    login login login login login

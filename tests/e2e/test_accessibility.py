@@ -215,6 +215,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "health, tokens": ("agent_health_ledger", of_ada(), ""),
     "imports": ("agent_imports", of_ada(), ""),
     "import": ("agent_import", memory(ImportRun), ""),
+    "playground": ("agent_playground", of_ada(), ""),
     "context": ("agent_context", of_ada(), "?input=Hello"),
     "run": ("agent_context_run", lambda: ["ada", ContextRun.objects.latest("created_at").pk], ""),
     "context, empty": ("agent_context", of_ada(), ""),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nousweb.lib.env import BadSetting, flag, one_of, read, whole, words
+from nousweb.lib.env import BadSetting, amount, flag, one_of, read, whole, words
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -34,6 +34,9 @@ def test_env_unset_and_empty_give_the_default(monkeypatch: pytest.MonkeyPatch) -
     [
         ("maybe", flag, "expected one of true"),
         ("ten", whole(1, 9), "expected a whole number$"),
+        ("ten", amount, "expected a number$"),
+        ("-1", amount, "expected a number that is not negative$"),
+        ("nan", amount, "expected a number that is not negative$"),
         ("10", whole(1, 9), "from 1 to 9$"),
         ("xml", one_of("console", "json"), "expected one of console, json$"),
     ],

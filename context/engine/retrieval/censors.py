@@ -113,6 +113,11 @@ def text_check(text: str, censors: Sequence[CensorInForce] | None) -> dict[str, 
     return {"verdict": outcome.verdict, "reason": "", "triggers": _triggers(outcome, reasons)}
 
 
+def check_blocks(check: Mapping[str, Any]) -> bool:
+    """Whether a check as it is logged keeps the text back."""
+    return bool(check["verdict"] == BLOCK)
+
+
 def text_unchecked() -> dict[str, Any]:
     """What is logged of a text whose writer wants no check."""
     return {"verdict": UNCHECKED, "reason": "", "triggers": []}

@@ -94,6 +94,7 @@ AUDIT_PHRASES = {
     "oauth_client.create": "added the client",
     "oauth_client.delete": "deleted the client",
     "oauth_client.register": "registered the client",
+    "playground.talk": "talked in the playground to",
     "procedure.activate": "changed whether it is in use of the procedure",
     "procedure.create": "added the procedure",
     "procedure.report": "reported on the procedure",

@@ -40,6 +40,7 @@ MEMORY_PAGES: tuple[tuple[str, str, str], ...] = (
 
 CONTEXT_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Inspector", "agent_context", "context.assemble_context"),
+    ("Playground", "agent_playground", "context.talk_to_agent"),
     ("Log", "agent_context_runs", "context.view_contextrun"),
     ("Fingerprints", "agent_context_fingerprints", "context.view_contextrun"),
     ("Expectations", "agent_expectations", "context.view_expectation"),

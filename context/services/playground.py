@@ -1,0 +1,152 @@
+"""The playground: a person says something to an agent, and sees what its memory makes of it.
+
+A turn leaves no trace of what was said unless it is kept. It is assembled as a dry run, which has no way to the log,
+and only `_keep` writes memory: what the agent's own client would, in the name of the playground.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db import transaction
+
+from context.engine.analysis.request import ContextRequest
+from context.engine.record import ContextRecord
+from context.engine.retrieval.censors import censors_in_force, check_blocks, text_check
+from context.models import ContextRun
+from context.services.censoring import INPUT
+from context.services.context import context_assemble
+from context.services.response import context_respond
+from identity.models import Agent, Persona
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.models import Trust
+from memory.persona import persona_memory
+from memory.services.chat import ChatAnswer, ChatFailed, chat_ask, chat_model
+from memory.services.events import events_record
+from memory.services.holds import finding_of
+from nousweb.lib.errors import DomainError, NotFound
+
+TALK = "context.talk_to_agent"
+MAX_LOOP_CHARACTERS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PlaygroundTurn:
+    """What became of one message. `record` is the prompt with all that led to it, with the id of its run where it is
+    kept.
+
+    `answer` is None where no model was asked or it failed, which `failure` then says; it also says why an answer could
+    not be kept. `answer_check` is what the censors
+    say of the answer (`text_check`). `held` names what the screening would hold back, or has held back: "message",
+    "answer".
+    """
+
+    record: ContextRecord
+    kept: bool
+    answer: ChatAnswer | None = None
+    failure: str = ""
+    answer_check: Mapping[str, Any] | None = None
+    held: tuple[str, ...] = ()
+
+    @property
+    def blocked(self) -> str:
+        """The side that censors block: "input", "answer" or ""."""
+        if check_blocks(self.record.censors[INPUT]):
+            return "input"
+        return "answer" if self.answer_check is not None and check_blocks(self.answer_check) else ""
+
+
+def playground_model() -> str:
+    """The model that answers, "" where there is none and the prompt alone is shown."""
+    return chat_model()
+
+
+def playground_turn(*, agent: Agent, request: ContextRequest, keep: bool, by: Principal) -> PlaygroundTurn:
+    """Assemble the context of the actor for a message, and ask the model where the settings name one.
+
+    What censors block is not sent to the model. With `keep` the context, its answer and both as events are logged as
+    the agent's client would log them; otherwise nothing of it is written. The audit trail says that the model was asked
+    or that it was kept, without a word of it. Raises NotAllowed, NotFound, Invalid. Not to be called in a transaction:
+    it waits for the model.
+    """
+    by.require(TALK, agent)
+    writer = _writer(by)
+    wanted = replace(request, dry_run=not keep, explain=not keep)
+    record = context_assemble(agent=agent, request=wanted, by=writer if keep else by)
+    turn = PlaygroundTurn(record, keep)
+    if turn.blocked or not chat_model():
+        if keep:
+            _audit(agent, turn, by)
+        return turn
+    try:
+        turn = replace(turn, answer=_asked(agent, request, record))
+    except ChatFailed as failed:
+        turn = replace(turn, failure=str(failed))
+    if turn.answer is not None:
+        answer = turn.answer.text
+        held = [name for name, text in (("message", request.input), ("answer", answer)) if _is_held(agent, text)]
+        turn = replace(turn, answer_check=_checked(agent, answer, by), held=tuple(held))
+        try:
+            if keep:
+                turn = replace(turn, answer_check=_keep(agent, request, record, answer, writer))
+        except DomainError as refused:
+            turn = replace(turn, failure=f"The answer could not be kept. {refused.detail}")
+    _audit(agent, turn, by)
+    return turn
+
+
+def _writer(by: Principal) -> Principal:
+    """Who keeps a turn. No person: what was said is trusted as an agent's words, and so it is screened."""
+    return Principal("system", "playground", f"{by.name} in the playground", by.request_id, channel=by.channel)
+
+
+def _asked(agent: Agent, request: ContextRequest, record: ContextRecord) -> ChatAnswer:
+    messages = [*((one.role, one.content) for one in request.conversation), ("user", request.input)]
+    return chat_ask(agent=agent, persona=Persona.ACTOR, system=record.system_prompt, messages=messages)
+
+
+def _checked(agent: Agent, answer: str, by: Principal) -> Mapping[str, Any]:
+    """What the censors say of an answer that is not kept; counts nothing."""
+    return text_check(answer, censors_in_force(persona_memory(agent, by)))
+
+
+def _is_held(agent: Agent, text: str) -> bool:
+    """Whether words of this agent would be held back until a person has read them."""
+    return finding_of(agent, Persona.ACTOR, text, Trust.AGENT)[0] is not None
+
+
+def _keep(
+    agent: Agent, request: ContextRequest, record: ContextRecord, answer: str, writer: Principal
+) -> Mapping[str, Any]:
+    """Report the answer to the logged context and record both as events, as the agent's client does at the end of a
+    turn; returns what the censors say of the answer."""
+    run = ContextRun.objects.select_related("agent").filter(pk=record.id).first() if record.id else None
+    if run is None:
+        raise NotFound("The logged context was erased meanwhile.")
+    check = context_respond(run=run, response=answer, by=writer).check
+    shared = {"loop_id": request.session_id[:MAX_LOOP_CHARACTERS], "project": request.project}
+    shared = {name: value for name, value in shared.items() if value}
+    said = (("user_input", request.input, "input"), ("actor_output", answer, "answer"))
+    events = [{"kind": kind, "content": text, "key": f"{run.pk}:{side}", **shared} for kind, text, side in said]
+    events_record(agent=agent, events=events, by=writer)
+    return check
+
+
+@transaction.atomic
+def _audit(agent: Agent, turn: PlaygroundTurn, by: Principal) -> None:
+    answer = turn.answer
+    audit_record(
+        by=by,
+        action="playground.talk",
+        target=agent,
+        agent=agent,
+        after={
+            "model": answer.model if answer else chat_model(),
+            "tokens_in": answer.tokens_in if answer else 0,
+            "tokens_out": answer.tokens_out if answer else 0,
+            "blocked": turn.blocked,
+            "failed": bool(turn.failure),
+            "kept_as": str(turn.record.id or ""),
+        },
+    )

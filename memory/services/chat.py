@@ -1,0 +1,168 @@
+"""A conversation with the model of the settings, for people who try an agent: one try, and what it costs is noted.
+
+It shares the judge's key, address, timeout, daily tokens and record of calls. No transaction is open meanwhile.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+
+from identity.models import Agent
+from memory.judge.budget import budget_check, call_record
+from memory.judge.protocol import JudgeUnavailable
+from nousweb.lib.tracing import span
+
+if TYPE_CHECKING:
+    import anthropic
+    from anthropic.types import MessageParam
+
+MAX_ANSWER_TOKENS = 1_000
+MAX_ANSWER_CHARACTERS = 20_000
+"""What is longer did not keep to the tokens."""
+LONGEST_WAIT_SECONDS = 25
+"""A page waits 30 seconds for its answer, the assembly of the prompt included."""
+
+_making = threading.Lock()
+
+
+class ChatFailed(Exception):
+    """There is no answer; the message says why, for the person who waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """What the model said, and what it took; `cut` when it had more to say. The text is untrusted."""
+
+    text: str
+    model: str
+    tokens_in: int
+    tokens_out: int
+    cut: bool
+
+    @property
+    def dollars(self) -> float | None:
+        """What it cost, where the settings name the price of both directions."""
+        price_in, price_out = settings.CHAT_PRICE_IN, settings.CHAT_PRICE_OUT
+        if not price_in or not price_out:
+            return None
+        return float(self.tokens_in * price_in + self.tokens_out * price_out) / 1_000_000
+
+
+def chat_model() -> str:
+    """The model that answers, "" where the settings hold no key."""
+    return str(settings.CHAT_MODEL) if settings.ANTHROPIC_API_KEY else ""
+
+
+def chat_ask(*, agent: Agent, persona: str, system: str, messages: Sequence[tuple[str, str]]) -> ChatAnswer:
+    """Ask the model once, with a system prompt and messages as pairs of role and text.
+
+    No word of it is kept; a JudgeCall keeps the tokens. Raises ChatFailed.
+    """
+    try:
+        budget_check()
+    except JudgeUnavailable as spent:
+        raise ChatFailed("The tokens of today are spent (NOUS_JUDGE_DAILY_TOKENS).") from spent
+    began, counted, error = time.monotonic(), (0, 0), ""
+    try:
+        message = _sent(chat_model(), system, messages)
+        counted = _usage(message)
+        return _answer(message, counted)
+    except ChatFailed as failed:
+        error = str(failed)
+        raise
+    finally:
+        call_record(
+            agent=agent,
+            persona=persona,
+            task="chat",
+            model=chat_model()[:100],
+            attempts=1,
+            tokens_in=counted[0],
+            tokens_out=counted[1],
+            duration_ms=round((time.monotonic() - began) * 1000),
+            error=error,
+        )
+
+
+def _sent(model: str, system: str, messages: Sequence[tuple[str, str]]) -> Any:
+    # Imported here: the SDK takes long to import, and many an installation has no key.
+    import anthropic
+
+    timeout = min(settings.JUDGE_TIMEOUT_SECONDS, LONGEST_WAIT_SECONDS)
+    client = _client(os.getpid(), settings.ANTHROPIC_API_KEY, settings.JUDGE_BASE_URL, timeout)
+    about = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": model}
+    try:
+        with span(f"chat {model}", about, kind="client"):
+            return client.messages.create(
+                model=model,
+                max_tokens=MAX_ANSWER_TOKENS,
+                system=system or anthropic.omit,
+                messages=[_message(role, said) for role, said in messages],
+            )
+    except anthropic.APITimeoutError as error:
+        raise ChatFailed(f"The model did not answer within {timeout} seconds.") from error
+    except anthropic.APIConnectionError as error:
+        raise ChatFailed("The model cannot be reached.") from error
+    except anthropic.APIStatusError as error:
+        raise ChatFailed(_said_of_status(error.status_code)) from error
+    except (anthropic.APIError, ValueError) as error:
+        raise ChatFailed("The model answered with something else than a message.") from error
+
+
+def _message(role: str, said: str) -> "MessageParam":
+    if role == "user":
+        return {"role": "user", "content": said}
+    return {"role": "assistant", "content": said}
+
+
+def _said_of_status(status: int) -> str:
+    if status in (401, 403):
+        return f"The model refused the key (status {status}): check NOUS_ANTHROPIC_API_KEY."
+    if status == 404:
+        return "There is no such model or address (status 404): check NOUS_CHAT_MODEL and NOUS_JUDGE_BASE_URL."
+    if status in (400, 413):
+        return f"The model refused the conversation (status {status}); it may be too long."
+    return f"The model is busy or out of order (status {status}). Send it again in a moment."
+
+
+def _answer(message: Any, counted: tuple[int, int]) -> ChatAnswer:
+    # A server that is none of Anthropic's may answer anything; the SDK does not check it.
+    blocks = getattr(message, "content", None)
+    said = [getattr(block, "text", "") for block in blocks] if isinstance(blocks, list) else []
+    text = "".join(part for part in said if isinstance(part, str)).replace("\x00", "").strip()
+    # Half a character, which JSON can hold, can neither be stored nor shown.
+    text = text.encode("utf-8", "replace").decode()
+    stop = getattr(message, "stop_reason", "")
+    if stop == "refusal":
+        raise ChatFailed("The model refused to answer.")
+    if not text:
+        raise ChatFailed("The model answered without any text.")
+    cut = stop == "max_tokens" or len(text) > MAX_ANSWER_CHARACTERS
+    model = str(getattr(message, "model", "") or chat_model())[:100]
+    return ChatAnswer(text[:MAX_ANSWER_CHARACTERS], model, *counted, cut=cut)
+
+
+def _usage(message: Any) -> tuple[int, int]:
+    usage = getattr(message, "usage", None)
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    *taken, given = (value if isinstance(value := getattr(usage, name, 0), int) and value > 0 else 0 for name in names)
+    return sum(taken), given
+
+
+def _client(*made_of: object) -> "anthropic.Anthropic":
+    with _making:
+        return _made(*made_of)
+
+
+@lru_cache(maxsize=4)
+def _made(process: int, key: str, base_url: str, timeout: float) -> "anthropic.Anthropic":
+    # A connection inherited from a parent process belongs to both of them, so each process makes its own.
+    import anthropic
+
+    return anthropic.Anthropic(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)

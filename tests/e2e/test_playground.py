@@ -1,0 +1,53 @@
+"""The playground in a browser: an answer beside its memory, and a failure that loses nothing."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from context.models import ContextRun
+from identity.models import Agent
+from identity.principal import Principal
+from memory.models import Event
+from tests.e2e.conftest import assert_accessible
+from tests.factories import EXPORT, make_fact
+from tests.judge_server import JudgeServer, Reply
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+REPLICA = "The ledger export failed because the replica lagged."
+
+
+def test_a_conversation_beside_its_memory(log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User) -> None:
+    make_fact(ada, REPLICA, actor)
+    page = log_in(bob, width=390, height=844)
+    with JudgeServer() as model, model.in_force(CHAT_MODEL="claude-of-the-tests"):
+        model.queue(Reply(content=[{"type": "text", "text": "<i>The replica</i> lagged."}], stop_reason="end_turn"))
+        page.goto("/agents/ada/context/playground/")
+        message = page.get_by_label("Message")
+        message.fill(EXPORT)
+        page.get_by_role("button", name="Send").click()
+        talk = page.get_by_role("region", name="Conversation")
+        expect(talk).to_contain_text("<i>The replica</i> lagged.")
+        expect(page.get_by_role("region", name="In the prompt")).to_contain_text(REPLICA)
+        expect(message).to_have_value("")
+        expect(message).to_be_focused()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert_accessible(page)
+        assert not ContextRun.objects.exists()
+        assert not Event.objects.exists()
+
+        model.fail(529)
+        message.fill("Since when?")
+        page.get_by_label("Keep this conversation").check()
+        page.get_by_role("button", name="Send").click()
+        expect(talk).to_contain_text("The model is busy")
+        expect(message).to_have_value("Since when?")
+        model.queue(Reply(content=[{"type": "text", "text": "Since one."}], stop_reason="end_turn"))
+        page.get_by_role("button", name="Send").click()
+        expect(talk).to_contain_text("Since one.")
+        expect(talk).to_contain_text("<i>The replica</i> lagged.")
+        page.get_by_role("link", name="the logged context").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("What was sent")
+        assert Event.objects.count() == 2
