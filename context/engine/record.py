@@ -108,8 +108,11 @@ _LOGGED = tuple(one.name for one in fields(ContextRecord) if one.name != "id")
 
 def _candidate_for_log(candidate: Mapping[str, Any]) -> dict[str, Any]:
     """A candidate without what is `CANDIDATE_DEFAULTS`."""
-    common = CANDIDATE_DEFAULTS
-    return {name: value for name, value in candidate.items() if name not in common or value != common[name]}
+    logged = dict(candidate)
+    for name, common in CANDIDATE_DEFAULTS.items():
+        if logged.get(name) == common:
+            del logged[name]
+    return logged
 
 
 def _candidate_of_log(logged: Mapping[str, Any]) -> dict[str, Any]:

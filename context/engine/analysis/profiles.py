@@ -6,6 +6,7 @@ Source: seed "Context Profiles and Retrieval Policies", sections 2 to 4.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Any, get_type_hints
 
@@ -67,12 +68,17 @@ class Profile:
 
     def trusts(self, item_type: str, trust: str) -> bool:
         """Whether memories of this type and trust class may stand in prompts."""
-        place = TRUST_ORDER.index(trust)
-        return all(
-            place <= TRUST_ORDER.index(least)
-            for kind, _, least in (rule.partition(":") for rule in self.least_trust)
-            if kind in (ANY_TYPE, item_type)
-        )
+        return _is_trusted(tuple(self.least_trust), item_type, trust)
+
+
+@lru_cache(maxsize=1_024)
+def _is_trusted(rules: tuple[str, ...], item_type: str, trust: str) -> bool:
+    place = TRUST_ORDER.index(trust)
+    return all(
+        place <= TRUST_ORDER.index(least)
+        for kind, _, least in (rule.partition(":") for rule in rules)
+        if kind in (ANY_TYPE, item_type)
+    )
 
 
 NOT_IN_PROMPTS = frozenset({"description", "tags"})

@@ -51,28 +51,27 @@ def candidates_judge(candidates: Iterable[Candidate], resolved: ResolvedRequest)
     """
     scored = [Verdict(candidate, *score_of(candidate, resolved)) for candidate in candidates]
     # What is pinned comes first, so that of two that say the same it is the one that stays.
-    scored.sort(key=lambda entry: (not entry.candidate.pinned, -entry.score, *_age(entry), *entry.candidate.key))
-    places = {entry.candidate.key: place for place, entry in enumerate(scored)}
-    passed: list[Verdict] = []
-    refused: list[Verdict] = []
-    seen: dict[str, Candidate] = {}
+    keys = [(not one.candidate.pinned, -one.score, *_age(one.candidate), *one.candidate.key) for one in scored]
+    scored = [scored[place] for place in sorted(range(len(scored)), key=keys.__getitem__)]
     # Of a fact and anything else in the same words the fact stays: it says whether it is contested.
-    for entry in sorted(scored, key=lambda entry: (not entry.candidate.pinned, entry.candidate.hit.type != "fact")):
-        verdict = _refusal(entry, resolved, seen)
-        if verdict is None:
+    turns = [(not one.candidate.pinned, one.candidate.hit.type != "fact") for one in scored]
+    refusals: dict[int, Verdict] = {}
+    seen: dict[str, Candidate] = {}
+    for place in sorted(range(len(scored)), key=turns.__getitem__):
+        entry = scored[place]
+        refusal = _refusal(entry, resolved, seen)
+        if refusal is None:
             seen.setdefault(_normal(entry.candidate.hit.content), entry.candidate)
-            passed.append(entry)
         else:
-            refused.append(verdict)
-    for verdicts in (passed, refused):
-        verdicts.sort(key=lambda entry: places[entry.candidate.key])
-    return passed, refused
+            refusals[place] = refusal
+    passed = [entry for place, entry in enumerate(scored) if place not in refusals]
+    return passed, [refusals[place] for place in sorted(refusals)]
 
 
-def _age(entry: Verdict) -> tuple[float, int]:
-    hit = entry.candidate.hit
-    if not entry.candidate.by_time:
+def _age(candidate: Candidate) -> tuple[float, int]:
+    if not candidate.by_time:
         return 0.0, 0
+    hit = candidate.hit
     # Events of one call share a moment; their ids rise in the order in which they came.
     return -hit.happened_at.timestamp(), -int(hit.id) if hit.type == "event" else 0
 
