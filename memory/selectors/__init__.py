@@ -8,13 +8,12 @@ from django.db.models.functions import Coalesce
 
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
-from identity.principal import Principal
 from memory.models import Fact, MemoryReview, Subject
 from memory.models.project_scope import GLOBAL
 from memory.models.reviews import MemoryReviewQuerySet
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
-from nousweb.lib.permission_holder import of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
 
 PROFILE_SEED_LIMIT = 50
 
@@ -62,7 +61,7 @@ def fact_chain(memory: PersonaMemory, fact: Fact) -> list[Fact]:
     return list(memory.facts.filter(pk__in=[fact.pk, *others]).order_by("recorded_at", "id"))
 
 
-def visible_reviews(by: Principal) -> MemoryReviewQuerySet:
+def visible_reviews(by: PermissionHolder) -> MemoryReviewQuerySet:
     """The reviews of memories that `by`, a person, may know of."""
     reviews: MemoryReviewQuerySet = of_seen_agents(MemoryReview.objects.all(), by)  # type: ignore[assignment]
     return reviews if by.may(VIEW_SUBCONSCIOUS) else reviews.filter(persona=Persona.ACTOR)
