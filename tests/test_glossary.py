@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,9 +47,19 @@ FILES = (
 """Names of files, without what follows the dot."""
 
 
-def _files(*suffixes: str) -> Iterator[Path]:
+@cache
+def _tracked() -> list[str]:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in listed.splitlines():
+    return listed.splitlines()
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text()
+
+
+def _files(*suffixes: str) -> Iterator[Path]:
+    for name in _tracked():
         if name.endswith(suffixes) and "/migrations/" not in name and name != "tests/test_glossary.py":
             yield ROOT / name
 
@@ -60,7 +71,11 @@ def _lines_with(pattern: str, *suffixes: str, without: tuple[str, ...] = ()) -> 
         name = str(path.relative_to(ROOT))
         if name.startswith(without):
             continue
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+        text = _text(path)
+        # No pattern looks beyond its line, so that what a whole text does not hold, none of its lines does.
+        if not re.search(pattern, text):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
             if re.search(pattern, line):
                 found.append(f"{name}:{number}: {line.strip()[:100]}")
     return found
