@@ -9,6 +9,7 @@ from identity.models import Agent, AuditEvent, Persona
 from identity.policy.permissions import ACTIONS_OF_BOTH_PERSONAS
 from identity.principal import Principal
 from identity.services.change_feed import change_of_audit, changes_record
+from nousweb.lib.prepared_statements import instance_insert
 
 
 class AuditEntry(TypedDict, total=False):
@@ -29,13 +30,12 @@ class AuditEntry(TypedDict, total=False):
     persona: str
 
 
-def audit_record(**entry: Unpack[AuditEntry]) -> AuditEvent:
+def audit_record(**entry: Unpack[AuditEntry]) -> None:
     """Write `entry` to the audit trail, and to the change feed where it is a domain event."""
     record = audit_draft(**entry)
-    record.save(force_insert=True)
+    instance_insert(record)
     if change := change_of_audit(record, entry["agent"], entry["target"]):
         changes_record([change])
-    return record
 
 
 def audit_record_many(entries: Iterable[AuditEntry]) -> None:

@@ -21,7 +21,7 @@ def list_export_record(
     is_cut: bool,
     both: bool,
     by: Principal,
-) -> AuditEvent:
+) -> None:
     """Record that `by` exports the list called `title`, of an agent or of the console, before the first row is sent.
 
     `rows` is how many there were when it began. With `both` it may tell of the subconscious, and so may its filters,
@@ -29,7 +29,7 @@ def list_export_record(
     """
     person = person_of(by)
     given = {name: list(values) for name, values in filters.items()}
-    return audit_record(
+    audit_record(
         by=by,
         action="list.export",
         target=agent or person,

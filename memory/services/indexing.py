@@ -23,6 +23,7 @@ from memory.jobs.retry_policy import EMBEDDING_LEASE
 from memory.models import EmbeddingModel, IndexStatus, SearchItem
 from memory.search.passages import MOST_CHARACTERS, passages_of
 from nousweb.lib import clock
+from nousweb.lib.prepared_statements import CachedQuery, instance_of
 from nousweb.lib.retrying import transaction_retried
 
 log = structlog.get_logger(__name__)
@@ -74,11 +75,13 @@ def _make(persona: str, deadline: float) -> int:
     return made
 
 
+_ACTIVE = CachedQuery(lambda shape: EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).order_by("pk")[:1])
+
+
 def active_model() -> EmbeddingModel:
     """The model of the index, made from the settings by the first call. Raises EmbeddingFailed."""
-    active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).first()
-    if active is not None:
-        return active
+    for row in _ACTIVE.rows(None):
+        return instance_of(EmbeddingModel, row)
     embedder = embedder_named(configured_name())
     dimension = embedder.dimension
     active, _ = EmbeddingModel.objects.get_or_create(

@@ -27,6 +27,7 @@ from memory.policy import CATEGORY_PERMISSIONS
 from memory.search.languages import terms_sql
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
 from memory.subjects.mentions import KnownSubject, names_subject, subjects_clash
+from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 
 NEAREST = 8
 BY_WORDS = 12
@@ -192,12 +193,19 @@ def _begins_with(fact: FactSnapshot, about: FactSnapshot) -> bool:
     return names_subject(" ".join(fact.content.split()[: longest + 1]), about)
 
 
+_FACTS = f"""
+SELECT {columns_of(Fact, "fact")} FROM {Fact._meta.db_table} AS fact
+WHERE fact.active AND fact.agent_id = %(agent)s AND fact.persona = %(persona)s AND fact.id = ANY (%(keys)s::uuid[])
+ORDER BY fact.recorded_at, fact.id
+"""  # noqa: S608
+
+
 def facts_of(fact: Fact, keys: Collection[UUID]) -> list[Fact]:
     """The active facts of these keys that are of the same memory as `fact`, the oldest first."""
     if not keys:
         return []
-    found = Fact.objects.active().filter(agent=fact.agent_id, persona=fact.persona, pk__in=keys)
-    return list(found.order_by("recorded_at", "pk"))
+    asked = {"agent": fact.agent_id, "persona": fact.persona, "keys": [*keys]}
+    return [instance_of(Fact, row) for row in rows_prepared(_FACTS, asked)]
 
 
 def comparable_of(fact: Fact, olds: Sequence[Fact], *, same_words: bool) -> list[Fact]:

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.comparison.snapshot import FactSnapshot
-from memory.models import Fact, SubjectAlias
+from memory.models import Fact
 from memory.subjects.mentions import KnownSubject
+from nousweb.lib.prepared_statements import rows_prepared
 
 
 def pair_snapshots(old: Fact, new: Fact) -> tuple[FactSnapshot, FactSnapshot]:
@@ -24,16 +25,24 @@ def snapshot_of(
     return FactSnapshot.of(fact, known.get(fact.subject_alias_id) if fact.subject_alias_id else None, vector)
 
 
+_SPELLINGS = """
+SELECT alias.id, alias.subject_id, subject.name, alias.spelling
+FROM memory_subjectalias AS alias JOIN memory_subject AS subject ON subject.id = alias.subject_id
+WHERE alias.agent_id = %(agent)s AND alias.subject_id IN (
+    SELECT named.subject_id FROM memory_subjectalias AS named
+    WHERE named.agent_id = %(agent)s AND named.id = ANY (%(keys)s::uuid[]))
+ORDER BY alias.created_at, alias.id
+"""
+
+
 def known_subjects_of(agent_id: int, facts: Collection[Fact]) -> dict[UUID, KnownSubject]:
     """The subjects of these facts, by their spelling, for the comparison: one statement, none where none names one."""
     keys = {fact.subject_alias_id for fact in facts if fact.subject_alias_id}
     if not keys:
         return {}
-    subjects = SubjectAlias.objects.filter(agent=agent_id, pk__in=keys).values("subject")
-    rows = SubjectAlias.objects.filter(agent=agent_id, subject__in=subjects).order_by("created_at", "pk")
     spellings: dict[UUID, list[str]] = {}
     held = []
-    for pk, subject_id, name, spelling in rows.values_list("pk", "subject_id", "subject__name", "spelling"):
+    for pk, subject_id, name, spelling in rows_prepared(_SPELLINGS, {"agent": agent_id, "keys": [*keys]}):
         spellings.setdefault(subject_id, []).append(spelling)
         held.append((pk, subject_id, name))
     return {

@@ -6,8 +6,6 @@ spelling joins it by itself; what may, becomes a question to people.
 
 from collections.abc import Iterable, Mapping
 
-from django.db.models import Q
-
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Subject, SubjectAlias, SubjectChange
@@ -16,6 +14,7 @@ from memory.services.subjects.proposals import subject_questions_open
 from memory.services.subjects.records import subject_change_record
 from memory.subjects.likeness import blocks_offered
 from memory.subjects.spelling import is_users, key_of, meaning_of
+from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 
 Kind = Subject.Kind
 Origin = SubjectAlias.Origin
@@ -31,15 +30,33 @@ def alias_find(*, agent: Agent, persona: str, spelling: str) -> SubjectAlias | N
     return KnownSpellings(agent=agent, persona=persona, spellings=[spelling]).find(spelling)
 
 
+_KNOWN = f"""
+SELECT {columns_of(SubjectAlias, "alias")}, {columns_of(Subject, "subject")}
+FROM {SubjectAlias._meta.db_table} AS alias JOIN {Subject._meta.db_table} AS subject ON subject.id = alias.subject_id
+WHERE alias.agent_id = %(agent)s AND alias.persona = %(persona)s
+    AND (alias.key = ANY (%(keys)s::text[]) OR alias.meaning = ANY (%(meanings)s::text[]))
+ORDER BY alias.created_at, alias.id LIMIT %(most)s::int
+"""  # noqa: S608
+
+
+def _known(agent: Agent, persona: str, keys: Mapping[str, str]) -> list[SubjectAlias]:
+    """The entries of spellings of these keys and meanings, each with its subject. Learning a fact asks twice."""
+    asked = {"agent": agent.pk, "persona": persona, "keys": [*keys], "meanings": [*set(keys.values())]}
+    width = len(SubjectAlias._meta.concrete_fields)
+    found = []
+    for row in rows_prepared(_KNOWN, asked | {"most": MOST_ALIKE * len(keys)}):
+        alias = instance_of(SubjectAlias, row[:width])
+        alias.subject = instance_of(Subject, row[width:])
+        found.append(alias)
+    return found
+
+
 class KnownSpellings:
     """What is known of some spellings of one memory, read at once; what is entered later is added."""
 
     def __init__(self, *, agent: Agent, persona: str, spellings: Iterable[str]) -> None:
         keys = {key: meaning_of(spelling) for spelling in spellings if (key := key_of(spelling))}
-        known = SubjectAlias.objects.filter(
-            Q(key__in=list(keys)) | Q(meaning__in=list(set(keys.values()))), agent=agent, persona=persona
-        )
-        self.rows = list(known.select_related("subject")[: MOST_ALIKE * len(keys)]) if keys else []
+        self.rows = _known(agent, persona, keys) if keys else []
 
     def add(self, alias: SubjectAlias) -> None:
         if alias not in self.rows:
