@@ -12,6 +12,8 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.middleware.csrf import _get_new_csrf_string
 from django.test import Client
 
+from nousweb.database.limits import work_usual
+
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
     from django.http import HttpResponse
@@ -83,6 +85,18 @@ def _session_open(client: Client, user: User) -> None:
     session[HASH_SESSION_KEY] = user.get_session_auth_hash()
     session.save()
     client._set_login_cookies(SimpleNamespace(session=session))  # type: ignore[attr-defined]
+
+
+def wsgi_application() -> Any:
+    """The application as a WSGI server imports it.
+
+    That declares of the whole process that it answers requests, which give up waiting for a lock after 3 s: of threads
+    that learn at once on a busy machine, one would. The other tests of the process have the limits of commands again.
+    """
+    from nousweb.wsgi import application
+
+    work_usual("command")
+    return application
 
 
 def markup(response: HttpResponse) -> str:

@@ -20,7 +20,7 @@ from memory.models import Scope
 from memory.services.facts import fact_learn
 from nousweb.api import api as the_api
 from tests.factories import SYSTEM, make_person, make_principal, make_token
-from tests.http import signed_in
+from tests.http import signed_in, wsgi_application
 
 SNAPSHOT = Path(__file__).parents[2] / "docs" / "openapi.json"
 
@@ -87,10 +87,8 @@ def schema(django_db_setup, django_db_blocker):
     # Only the process that runs these tests needs them, and the first takes as long as all of the product.
     import schemathesis
 
-    from nousweb.wsgi import application
-
     with django_db_blocker.unblock():
-        return schemathesis.openapi.from_wsgi("/api/openapi.json", application)
+        return schemathesis.openapi.from_wsgi("/api/openapi.json", wsgi_application())
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from memory.services.facts import fact_learn, fact_merge
 from nousweb.runtime.wsgi_handler import Request
 from tests.api.problems import assert_problem
 from tests.factories import SYSTEM, make_person
-from tests.http import signed_in
+from tests.http import signed_in, wsgi_application
 
 pytestmark = pytest.mark.django_db
 
@@ -135,10 +135,7 @@ def test_content_length_that_is_no_number_is_refused(api, ada, actor_token, path
 )
 def test_content_type_does_not_decide_how_an_address_is_read(ada, charlie, monkeypatch, path, charset):
     """In UTF-7 “+300” is half of a surrogate pair, and by some codecs no text can be read at all."""
-    # With it all static files are compressed.
-    from nousweb.wsgi import application
-
-    assert application.request_class is Request
+    assert wsgi_application().request_class is Request
     monkeypatch.setattr("django.test.client.WSGIRequest", Request)
     client = signed_in(charlie)
     for kind in ("application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=a"):
