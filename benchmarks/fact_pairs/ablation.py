@@ -93,7 +93,9 @@ def _rules() -> Iterator[tuple[str, dict[str, str]]]:
     for name, value in vars(_rebuilt({})["lexicon"]).items():
         if name == "MONTHS":
             yield name, {"lexicon": 'MONTHS = {"-": ""}'}  # a pattern is made of its words, so it cannot be empty
-        elif name.isupper() and not name.startswith("_"):
+        elif name == "PRIVATIVES":
+            yield name, {"lexicon": "RESTRICTIONS -= PRIVATIVES - NEGATIONS - QUANTIFIERS - MODALS - CLAUSE_WORDS"}
+        elif name.isupper() and not name.startswith("_") and name != "ANTONYMS":  # of which OPPOSITES is made
             yield name, {"lexicon": f"{name} = type({name})()"}
         if name == "ATTRIBUTE_PHRASES":
             for phrase in value:

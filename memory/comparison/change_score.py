@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Prefix
 
 from memory.comparison import lexicon as w
-from memory.comparison.differences import is_beside, subject_of
+from memory.comparison.differences import subject_of
 from memory.comparison.snapshot import STEM, FactSnapshot
 from memory.comparison.tokenizer import base_form
 from memory.embedding.thresholds import Thresholds
@@ -112,7 +112,7 @@ def signs_of(
         "names": bool(names[0] - names[1] and names[1] - names[0]), "same name": bool(names[0] & names[1]),
         "length before": len(olds), "length": len(news), "state": not {"be", "be+pl"}.isdisjoint(olds),
         "shared": shared, "of old": shared / max(1, len(words[0])), "of new": shared / max(1, len(words[1])),
-        "many before": many[0], "many": many[1], "beside": is_beside(olds, news),
+        "many before": many[0], "many": many[1],
         "known": bool(old.subject.strip()), "named": named, "stems": common,
         "stems of old": common / max(1, len(old.stems)), "first": news[:1] == olds[:1],
         "loose": not (old.subject.strip() or named or common)
