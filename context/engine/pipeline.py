@@ -101,7 +101,7 @@ def material_load(
     contested: Sequence[ContestedCandidate] = ()
     with watch.stage("contested"):
         try:
-            contested = contested_load(view, request, fixed, candidates, others)
+            contested = contested_load(view, resolved, fixed, candidates, others)
         except DatabaseError:
             logger.exception("context.contested_failed")
             failed.append(("Contested facts", "Which facts are contested could not be read."))

@@ -12,10 +12,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import BooleanField, Q
+from django.db.models.expressions import RawSQL
 
 from identity.models import AuditEvent
 from memory.models import Fact, ItemType, MemoryReview, Subject, SubjectAlias
+from memory.models.facts import FactQuerySet
 from memory.models.project_scope import ProjectScope, tier_of
 from memory.models.relation import Relation
 from memory.persona import PersonaMemory
@@ -74,12 +76,29 @@ def is_opposed(kind: str, codes: Collection[str], relation: str = "") -> bool:
     return kind == Kind.CONTRADICTION and (REFINING_CODE not in codes or not OPPOSING_CODES.isdisjoint(codes))
 
 
-_OPEN = (
+_UNDECIDED = (
     f"review.kind IN ('{Kind.CONTRADICTION}', '{Kind.DUPLICATE}')"
     f" AND review.status IN ('{MemoryReview.Status.PENDING}', '{MemoryReview.Status.EXPIRED}')"
-    " AND review.agent_id = %(agent)s::bigint AND review.persona = ANY(%(personas)s::text[])"
 )
 """As the conditions of the indexes memory_review_old and memory_review_new have it."""
+_OPEN = f"{_UNDECIDED} AND review.agent_id = %(agent)s::bigint AND review.persona = ANY(%(personas)s::text[])"
+_SIDES = ("old_id", "new_id")
+
+
+def open_question_sql(key: str) -> str:
+    """Whether a question is open about the fact with this key; without one nothing contests it."""
+    # OFFSET 0 keeps a plan that is made once for all from reading the questions about all facts.
+    return " OR ".join(
+        f"EXISTS (SELECT 1 FROM {MemoryReview._meta.db_table} AS review"  # noqa: S608
+        f" WHERE review.{side} = {key} AND {_UNDECIDED} OFFSET 0)"
+        for side in _SIDES
+    )
+
+
+def with_open_question(facts: FactQuerySet) -> FactQuerySet:
+    """Each of the facts with `has_question`, as `open_question_sql` says it."""
+    sql = open_question_sql(f"{Fact._meta.db_table}.id")
+    return facts.annotate(has_question=RawSQL(sql, [], output_field=BooleanField()))  # noqa: S611  (of names only)
 
 
 def _pairs_of(key: str, columns: str) -> str:
@@ -87,7 +106,7 @@ def _pairs_of(key: str, columns: str) -> str:
     return " UNION ALL ".join(
         f"SELECT {columns.format(other=f'review.{other}')} FROM {MemoryReview._meta.db_table} AS review"  # noqa: S608
         f" WHERE review.{own} = {key} AND {_OPEN}"
-        for own, other in (("old_id", "new_id"), ("new_id", "old_id"))
+        for own, other in (_SIDES, _SIDES[::-1])
     )
 
 
@@ -102,9 +121,10 @@ _NAME = (
 )
 _READ = _FACT.replace("id,", f"{_NAME}, fact.id::text,", 1)
 # A plan that is made once for all expects thousands of rows to be reached and would read all facts: OFFSET 0 keeps it
-# to looking up the few.
+# to looking up the few. A plan for an array that it can see would look cheaper, and be made again each time: hence the
+# SELECT around it.
 _STATEMENT = (
-    "WITH RECURSIVE reached (id) AS (SELECT unnest(%(ids)s::uuid[]) UNION"  # noqa: S608
+    "WITH RECURSIVE reached (id) AS (SELECT unnest((SELECT %(ids)s::uuid[])) UNION"  # noqa: S608
     f" SELECT partner.id FROM reached CROSS JOIN LATERAL ({_pairs_of('reached.id', '{other} AS id')}) AS partner)"
     f" SELECT contest.pairs::text, {_READ} FROM reached"
     f" CROSS JOIN LATERAL (SELECT json_agg(pair) AS pairs FROM ({_pairs_of('reached.id', _ABOUT)}) AS each) AS contest"

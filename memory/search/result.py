@@ -36,6 +36,7 @@ class SearchHit:
     query's rare words that the item holds, in [0, 1]. `metadata` is of an event as it was posted, and of other types
     what describes them. `subject` is as it was written, `subject_name` what the registry calls the thing now. `excerpt`
     is the passage of a long text that is nearest to the query, empty for a short one. `trust` is the trust class.
+    `has_question` is whether a question is open now about a fact and another one, None where nobody has looked.
     """
 
     type: str
@@ -61,6 +62,7 @@ class SearchHit:
     subject_name: str = ""
     excerpt: str = ""
     trust: str = "agent"
+    has_question: bool | None = None
 
 
 HIT_COLUMNS = (

@@ -103,11 +103,11 @@ WRITES = {
     "PUT /identity/values": 12,
     "POST /facts": 18,
     "PUT /documents": 14,
-    "POST /context": 9,
+    "POST /context": 8,
 }
 """Of a context for a knight two are about what tools answered last: in its session, and within a day."""
-CORE_MEMORY_READ_WHOLE = 1
-"""Where core memory has more than what is read at first."""
+CORE_MEMORY_READ_WHOLE = 2
+"""Where core memory has more than what is read at first: the rest of it, and what contests that."""
 BODIES = {
     "PUT /identity/values": {"content": "Truth.", "mode": "propose"},
     "POST /facts": {"content": "Tim rows."},

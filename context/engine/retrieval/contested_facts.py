@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from context.engine.analysis.request import ContextRequest
+from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection
 from context.engine.retrieval.candidates import candidate_of
 from context.engine.retrieval.fixed_sections import profile_rank
@@ -12,18 +12,24 @@ from memory.search.contested_facts import ContestedFact, contested_facts
 
 def contested_load(
     view: PersonaMemory,
-    request: ContextRequest,
+    resolved: ResolvedRequest,
     fixed: Sequence[FixedSection],
     candidates: Sequence[Candidate],
     others: Sequence[str] = (),
 ) -> tuple[ContestedCandidate, ...]:
     """The contested ones among the facts that a prompt may show, with all that contest them.
 
-    `others` are ids of facts that it would show if something were otherwise.
+    `others` are ids of facts that it would show if something were otherwise. Nothing is asked where those who read the
+    facts have seen that no question is open about any.
     """
-    keys = [item.id for section in fixed for item in section.items if item.type == "fact"]
-    keys += [one.hit.id for one in candidates if one.hit.type == "fact" and one.hit.retirement is None]
-    return tuple(_candidate(one) for one in contested_facts(view, request.scope, [*keys, *others], request.as_of))
+    request, rows = resolved.request, resolved.rows
+    core = {item.id for section in fixed for item in section.items if item.type == "fact"}
+    found = [one.hit for one in candidates if one.hit.type == "fact" and one.hit.retirement is None]
+    if request.as_of is None:
+        core -= rows.settled if rows else set()
+        found = [hit for hit in found if hit.has_question is not False]
+    keys = [*core, *(hit.id for hit in found), *others]
+    return tuple(_candidate(one) for one in contested_facts(view, request.scope, keys, request.as_of))
 
 
 def _candidate(one: ContestedFact) -> ContestedCandidate:
