@@ -34,7 +34,7 @@ def test_connect_makes_a_token_once_and_sees_its_first_call(log_in, live_server,
     )
     expect(page.locator("#connect-state")).to_contain_text("First call received")
     page.get_by_role("link", name="See the prompt it was sent").click()
-    assert page.url.endswith(reverse("agent_context_run", args=["ada", asked.json()["id"]]))
+    page.wait_for_url("**" + reverse("agent_context_run", args=["ada", asked.json()["id"]]))
     page.goto(reverse("agent_connect", args=["ada"]))
     assert secret not in page.content()
 

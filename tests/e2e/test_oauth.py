@@ -245,9 +245,9 @@ def test_consent_in_a_frame_is_not_shown(log_in: LogIn, desk: Desk, ada: Agent, 
     address = desk.asked.result(WAIT)
     stranger = page.context.new_page()
     stranger.goto(f"http://localhost:{desk.port}/done")
-    stranger.evaluate(
-        "url => { const f = document.createElement('iframe'); f.src = url; document.body.append(f); }", address
-    )
-    stranger.wait_for_timeout(1500)
-    frame = stranger.frames[-1]
+    with stranger.expect_event("framenavigated", lambda one: one.parent_frame and one.url != "about:blank") as shown:
+        stranger.evaluate(
+            "url => { const f = document.createElement('iframe'); f.src = url; document.body.append(f); }", address
+        )
+    frame = shown.value
     assert "Connect “Desk”?" not in frame.content()

@@ -51,7 +51,6 @@ def test_text_of_a_section_survives_the_login_in_a_live_form(log_in: LogIn, ada:
     page = log_in(bob)
     page.goto("/agents/ada/identity/values/propose/")
     page.on("dialog", lambda dialog: dialog.accept())
-    page.wait_for_load_state("networkidle")
     Session.objects.all().delete()
     page.locator("textarea").first.fill("Truth before comfort.")
     log_in_again(page, bob)
