@@ -1,5 +1,7 @@
 """What the worker runs for identity. Thin: each calls a service."""
 
+import structlog
+
 from identity.principal import Principal
 from identity.services.change_feed import changes_purge
 from identity.services.notifications import notifications_purge
@@ -7,7 +9,12 @@ from identity.services.oauth_clients import unconnected_clients_purge
 from identity.services.oauth_grants import oauth_purge
 from identity.services.people import sessions_purge
 from identity.services.proposals import proposals_expire
+from identity.services.seals.checks import verification_continue
+from identity.services.seals.export import SealsDiffer, seals_announce, seals_export
+from identity.services.seals.seal import log_seal
 from identity.services.webhook_delivery import deliveries_purge
+
+log = structlog.get_logger(__name__)
 
 
 def expire_proposals() -> int:
@@ -28,3 +35,20 @@ def purge_sessions() -> int:
 def purge_changes() -> int:
     """Delete changes, messages to webhooks and read notifications past their retention; returns how many."""
     return deliveries_purge() + changes_purge() + notifications_purge()
+
+
+def seal_log() -> int:
+    """Seal what was recorded since the last time, and send the seals outside; returns how many rows."""
+    rows = log_seal()
+    seals_announce()
+    try:
+        seals_export()
+    except (OSError, SealsDiffer) as error:
+        # The seals are there; `doctor`, /readyz and the page say it until the file can be written again.
+        log.error("seals_not_exported", error=str(error))
+    return rows
+
+
+def verify_log() -> int:
+    """Go on checking the log against its seals; returns how many rows were checked."""
+    return verification_continue()

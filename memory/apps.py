@@ -10,9 +10,11 @@ class MemoryConfig(AppConfig):
 
         from identity.policy.changes import changes_declare
         from identity.policy.permissions import scope_extend
+        from identity.policy.sealed_tables import SealedTable, sealed_declare
         from identity.services.change_bodies import bodies
         from identity.services.seeding import profile_sources
         from memory.lifecycle.reaper import reaper_start
+        from memory.models import Event, FactChange, JudgeCall
         from memory.schemas.change_bodies import memory_bodies
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
@@ -27,5 +29,18 @@ class MemoryConfig(AppConfig):
             changes_declare(one.name, one.permission("view"), one.audit_verbs)
         bodies.update(memory_bodies(one.model for one in MEMORY_TYPES.values() if one.key_type == "uuid"))
         profile_sources.append(profile_texts)
+        sealed_declare(
+            SealedTable("event", Event, "Event", by_chain=True),
+            SealedTable(
+                "factchange",
+                FactChange,
+                "Change of a fact",
+                agent="f.agent_id",
+                persona="f.persona",
+                join="JOIN memory_fact f ON f.id = t.fact_id",
+                blanks=("evidence", "other_id", "reason"),
+            ),
+            SealedTable("judgecall", JudgeCall, "Call of the judge", clock_column="created_at"),
+        )
         erasers.extend([questions_erase, imports_erase])
         post_spawn.connect(reaper_start, dispatch_uid="memory.lifecycle.reaper")

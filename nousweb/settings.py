@@ -68,6 +68,7 @@ try:
     TRACE_URL = read("NOUS_TRACE_URL", trace_url, "")
     BROKER = read("NOUS_BROKER", broker, "orm")
     CHANGES_RETENTION_DAYS = read("NOUS_CHANGES_RETENTION_DAYS", whole(1, 3650), 30)
+    SEALS_FILE = read("NOUS_SEALS_FILE", lambda raw: Path(raw).expanduser(), None)
     OAUTH_REGISTRATION = read("NOUS_OAUTH_REGISTRATION", flag, True)
     WEBHOOK_ALLOW_PRIVATE = read("NOUS_WEBHOOK_ALLOW_PRIVATE", flag, False)
     CHANGE_WAITERS = read("NOUS_CHANGES_WAITING", whole(0, 64), 4)

@@ -19,6 +19,7 @@ from identity.models.inbox import (
 from identity.models.oauth import OAuthClient, OAuthCode, OAuthRefreshToken
 from identity.models.people import Invitation, InvitationQuerySet, SignIn
 from identity.models.proposals import ChangeProposal, ChangeProposalQuerySet
+from identity.models.seals import LogHole, LogHorizon, LogLeaves, LogSeal, LogSealQuerySet, LogVerification
 from identity.models.second_factors import RecoveryCode, SecondFactor, SecondFactorRequirement
 from identity.models.tokens import ApiToken, ApiTokenQuerySet
 from identity.models.versions import IdentityVersion, IdentityVersionQuerySet
@@ -47,6 +48,12 @@ __all__ = [
     "ItemAssignment",
     "ItemComment",
     "ItemSnooze",
+    "LogHole",
+    "LogHorizon",
+    "LogLeaves",
+    "LogSeal",
+    "LogSealQuerySet",
+    "LogVerification",
     "MailPreference",
     "Notification",
     "NotificationQuerySet",

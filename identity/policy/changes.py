@@ -34,6 +34,9 @@ CHANGE_KINDS: dict[str, ChangeKind] = {
         ("agent.create", "agent.update", "agent.configure", "agent.reinitiate", "agent.import"),
         named_by="slug",
     ),
+    "log.sealed": ChangeKind(
+        "identity.view_agent", details=("kind", "number", "first", "count", "root", "chain_previous", "sealed_at")
+    ),
     "identity.changed": ChangeKind(VERSION, details=("version",)),
     "proposal.created": ChangeKind(PROPOSAL, ("proposal.create",), ("base_version",)),
     "proposal.decided": ChangeKind(PROPOSAL, details=("status",)),

@@ -28,6 +28,13 @@ KEPT_FOR_A_TIME = {
 }
 """Tables of which the product changes no row: it deletes what has reached its age, or is of an agent that is erased."""
 
+WRITTEN_ONCE = {
+    "identity_logseal": frozenset({"SELECT", "INSERT"}),
+    "identity_logleaves": frozenset({"SELECT", "INSERT"}),
+    "identity_loghole": frozenset({"SELECT"}),
+}
+"""The seals: the product adds them and their leaves, and an erasure's functions note the holes."""
+
 READ_ONLY = frozenset({"django_migrations"})
 
 OWNERS_FUNCTIONS = (
@@ -115,6 +122,8 @@ def _wanted(table: _Table) -> frozenset[str]:
         return frozenset({"SELECT"})
     if table.name in KEPT_FOR_A_TIME:
         return KEPT_FOR_A_TIME[table.name]
+    if table.name in WRITTEN_ONCE:
+        return WRITTEN_ONCE[table.name]
     return frozenset({"SELECT", "INSERT"}) if table.name in APPEND_ONLY else ROWS
 
 

@@ -1,6 +1,7 @@
 """Is the process up (`/healthz`), and can it do its work (`/readyz`)?"""
 
 import structlog
+from django.apps import apps
 from django.contrib.auth.decorators import login_not_required
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
@@ -32,9 +33,16 @@ def readyz(request: HttpRequest) -> JsonResponse:
     """Answer 200 when requests can be served, else 503 with the names of the failing checks.
 
     The background worker is reported and decides nothing: without it requests are served and work waits. Nor does a
-    role of the database with more rights than it needs.
+    role of the database with more rights than it needs, or a log that is not as it was sealed.
     """
-    checks = {"database": "ok", "database_role": "unknown", "migrations": "ok", "worker": "unknown", **disks_checked()}
+    checks = {
+        "database": "ok",
+        "database_role": "unknown",
+        "migrations": "ok",
+        "log": "unknown",
+        "worker": "unknown",
+        **disks_checked(),
+    }
     failing = [name for name in ("data_disk", "database_disk") if checks[name] not in (OK, ELSEWHERE)]
     try:
         with connection.cursor() as cursor:
@@ -47,6 +55,8 @@ def readyz(request: HttpRequest) -> JsonResponse:
         if waiting:
             checks["migrations"] = f"{waiting} not applied"
             failing.append("migrations")
+        else:
+            checks["log"] = _log_state()
     except Error as error:
         # What the driver says may name hosts and users: it goes to the log only.
         log.warning("readyz_database_failed", error=str(error))
@@ -67,6 +77,15 @@ def _database_role() -> str:
             log.warning("database_role_too_mighty", reason=weakness)
         _role = "may change history" if weakness else "ok"
     return _role
+
+
+def _log_state() -> str:
+    """What the last verification of the log found, in a word or two."""
+    made = apps.get_model("identity", "LogVerification")._default_manager.filter(status="done")
+    problems = made.order_by("-id").values_list("problems", flat=True).first()
+    if problems is None:
+        return "not verified"
+    return f"{problems} problems" if problems else "ok"
 
 
 def unapplied_migrations() -> int:

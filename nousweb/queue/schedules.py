@@ -2,6 +2,8 @@
 
 SCHEDULES: dict[str, tuple[str, int]] = {
     "Expire proposals nobody decided": ("identity.tasks.expire_proposals", 60),
+    "Seal what was recorded": ("identity.tasks.seal_log", 1),
+    "Check the log against its seals": ("identity.tasks.verify_log", 1),
     "Close loops that have gone idle": ("memory.tasks.close_idle_loops", 1),
     "Give pending memories their vectors": ("memory.tasks.embed_pending", 1),
     "Go on moving the index to another model": ("memory.tasks.continue_reembedding", 1),

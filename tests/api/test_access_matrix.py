@@ -405,6 +405,9 @@ POST   proposal              login no    in    in    login login login login log
 POST   proposal_undo         login no    in    in    login login login login login
 GET    audit                 login in    in    in    login login login login login
 GET    audit_event           login in    in    in    login login login login login
+GET    integrity             login in    in    in    login login login login login
+GET    integrity_state       login in    in    in    login login login login login
+POST   integrity_verify      login in    in    in    login login login login login
 """
 FORMS = {
     "agent_context_item": {"action": "pin"},

@@ -268,6 +268,8 @@ def test_every_action_on_an_agent_is_told_or_declared_not_to_be():
         "user.agents",
         "user.link",
         "user.sessions_end",
+        "log.problem",
+        "log.verify",
         "login.lock",
         "second_factor.enrol",
         "second_factor.recover",

@@ -76,6 +76,8 @@ AUDIT_PHRASES = {
     "lifecycle.retry": "had the job run again",
     "list.export": "exported the list",
     "login.lock": "locked the log-in of",
+    "log.problem": "found problems in",
+    "log.verify": "asked for a verification of",
     "loop.close": "closed the loop",
     "mail_preference.set": "chose what comes by e-mail,",
     "memory.import": "imported memories into",

@@ -60,6 +60,7 @@ GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Lifecycle", "lifecycle", "memory.view_job"),
     ("Clients", "oauth_clients", "identity.view_apitoken"),
     ("Audit trail", "audit", "identity.view_auditevent"),
+    ("Integrity", "integrity", "identity.view_auditevent"),
     ("API", "api_reference", ""),
 )
 

@@ -8,6 +8,7 @@ from nousweb.console.identity.views import (
     changes,
     connect,
     identity,
+    integrity,
     oauth,
     proposals,
     review,
@@ -46,6 +47,9 @@ urlpatterns = [
     path("review/<uuid:pk>/", proposals.proposal, name="proposal"),
     path("review/<uuid:pk>/preview/", proposals.proposal_preview, name="proposal_preview"),
     path("review/<uuid:pk>/undo/", proposals.proposal_undo_view, name="proposal_undo"),
+    path("integrity/", integrity.integrity, name="integrity"),
+    path("integrity/state/", integrity.integrity_state, name="integrity_state"),
+    path("integrity/verify/", integrity.integrity_verify, name="integrity_verify"),
     path("audit/", audit.audit, name="audit"),
     path("audit/<int:pk>/", audit.audit_event, name="audit_event"),
 ]

@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 
 from identity.models import Agent
+from identity.services.seals.state import log_problem
 from memory.embedding.registry import configured_name, embedder_named
 from nousweb import __version__
 from nousweb.database.roles import product_role_weakness
@@ -144,6 +145,15 @@ def _telemetry() -> Iterator[Finding]:
             yield Finding("OpenTelemetry", state, "" if answers else advice, grave=False)
 
 
+def _log() -> Iterator[Finding]:
+    if unapplied_migrations():
+        return
+    problem = log_problem()
+    yield Finding(
+        "Log", problem or "sealed", f"Run `{NOUS} verify`, see docs/integrity.md." if problem else "", grave=False
+    )
+
+
 def _people_and_agents() -> Iterator[Finding]:
     if unapplied_migrations():
         return
@@ -164,5 +174,6 @@ CHECKS: tuple[Check, ...] = (
     _background_worker,
     _web_server,
     _telemetry,
+    _log,
     _people_and_agents,
 )

@@ -1,0 +1,97 @@
+"""The rows that are committed and in no seal yet, and the horizon below which there are none.
+
+A number of a sequence is given before the commit, so a row with a lower one may be seen later than one with a higher
+one. So rows are looked for from a floor on, and the floor moves only when no transaction is left that may still write
+below it. What does appear there was not written by the product.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import connection
+
+from identity.models import LogHorizon
+from identity.policy.sealed_tables import SETTLED, SealedTable
+from nousweb.lib import clock
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The key of a row, and the chain that it belongs to."""
+
+    key: str
+    agent_id: int | None
+    persona: str
+
+
+_NUMBERED = """
+SELECT t.id::text, {agent}, {persona} FROM {table} t {join}
+WHERE t.id > %(floor)s AND t.id::text NOT IN (
+    SELECT unnest(l.keys) FROM identity_logleaves l WHERE l.kind = %(kind)s AND l.last_key > %(floor)s)
+ORDER BY t.id LIMIT %(limit)s
+"""
+_BY_CHAIN = """
+SELECT waiting.id::text, held.agent_id, held.persona
+FROM (SELECT a.id AS agent_id, p.persona FROM identity_agent a, unnest(ARRAY['actor', 'subconscious']) p(persona)) held
+LEFT JOIN LATERAL (
+    SELECT s.floor FROM identity_logseal s
+    WHERE s.agent_id = held.agent_id AND s.persona = held.persona AND s.kind = %(kind)s
+    ORDER BY s.number DESC LIMIT 1) last ON true
+CROSS JOIN LATERAL (
+    SELECT t.id FROM {table} t
+    WHERE t.agent_id = held.agent_id AND t.persona = held.persona AND t.id > coalesce(last.floor, 0)
+    ORDER BY t.id LIMIT 1000) waiting
+ORDER BY held.agent_id, held.persona, waiting.id LIMIT %(limit)s
+"""
+_NAMED = """
+SELECT t.id::text, {agent}, {persona} FROM {table} t {join}
+WHERE t.id::text NOT IN (SELECT unnest(l.keys) FROM identity_logleaves l WHERE l.kind = %(kind)s)
+ORDER BY {agent}, t.section, t.version LIMIT %(limit)s
+"""
+
+
+def pending_rows(table: SealedTable, floor: int, limit: int) -> list[Pending]:
+    """The rows of a table that are in no seal, up to `limit`, in the order in which they are to be sealed."""
+    form = (_BY_CHAIN if table.by_chain else _NUMBERED) if table.numbered else _NAMED
+    statement = form.format(table=table.table, agent=table.agent, persona=table.persona, join=table.join)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"kind": table.name, "floor": floor, "limit": limit})
+        return [Pending(*row) for row in cursor.fetchall()]
+
+
+def horizon_move(table: SealedTable) -> tuple[LogHorizon, int | None]:
+    """The horizon of a table, and the key up to which all rows are now there or never will be, where that is known.
+
+    To be called before the pending rows are read. The highest key is noted first, later the number of the next
+    transaction, and when all before that one have ended it is known.
+    """
+    horizon, _ = LogHorizon.objects.get_or_create(kind=table.name)
+    if not table.numbered or table.by_chain:
+        return horizon, None
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_snapshot_xmin(now.snapshot)::text::bigint, pg_snapshot_xmax(now.snapshot)::text::bigint,"  # noqa: S608
+            f" (SELECT coalesce(max(id), 0) FROM {table.table}) FROM pg_current_snapshot() now(snapshot)"
+        )
+        oldest, following, highest = cursor.fetchone()
+    if horizon.next_transaction is not None and oldest >= horizon.next_transaction:
+        return horizon, horizon.next_floor
+    if horizon.next_floor is None or (horizon.next_transaction or 0) > following:
+        # The second: a dump was restored on a server that counts its transactions from the beginning.
+        horizon.next_transaction = None
+        horizon.next_floor, horizon.noted_at = highest, clock.now()
+    elif horizon.next_transaction is None and horizon.noted_at and clock.now() - horizon.noted_at >= SETTLED:
+        horizon.next_transaction = following
+    return horizon, None
+
+
+def horizon_settle(
+    horizon: LogHorizon, known: int | None, oldest_left: int | None, *, done_at: datetime | None
+) -> None:
+    """Write down how far the sealer has come; `oldest_left` is the lowest key that waits for a later seal."""
+    if known is not None:
+        floor = known if oldest_left is None else min(known, oldest_left - 1)
+        horizon.floor = max(horizon.floor, floor)
+        horizon.next_floor = horizon.next_transaction = horizon.noted_at = None
+    horizon.done_at = done_at or horizon.done_at
+    horizon.save()

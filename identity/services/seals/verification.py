@@ -1,0 +1,216 @@
+"""Checking rows against the seals: every row, every leaf, every link, and what outside copies of the seals say."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Max
+
+from identity.models import LogHole, LogLeaves, LogSeal
+from identity.policy.sealed_tables import FORMAT, LATE, SEALED_TABLES, SealedTable
+from identity.services.seals.findings import Finding, Report, of_row, of_seal
+from identity.services.seals.receipts import holes_of_seal, receipts_check
+from identity.services.seals.rows import (
+    HASH,
+    NUMBER,
+    SALT,
+    Leaf,
+    Row,
+    content_hash,
+    is_blank,
+    leaf_of,
+    node_of,
+    rows_read,
+)
+from identity.services.seals.seal import seal_values, values_hash
+from identity.services.seals.unsealed import unsealed_check
+from nousweb.lib.merkle import tree_root
+
+BATCH = 50
+Chain = tuple[str, int | None, str]
+
+
+class Verification:
+    """One pass over the seals in their order, in as many steps as its caller likes.
+
+    With `agent_id` only the seals of that agent; then the links between all seals are not looked at.
+    """
+
+    def __init__(self, report: Report | None = None, *, agent_id: int | None = None, after: int = 0) -> None:
+        self.report = report or Report()
+        self.agent_id = agent_id
+        self.serial = after
+        self._previous = ""
+        self._heads: dict[Chain, LogSeal] = {}
+        self._floors: dict[str, int] = {}
+        if after and (last := LogSeal.objects.filter(serial=after).first()):
+            self._previous = last.hash
+            done = LogSeal.objects.filter(serial__lte=after)
+            for seal in done.order_by("kind", "agent_id", "persona", "-number").distinct("kind", "agent_id", "persona"):
+                self._heads[_chain(seal)] = seal
+            floors = done.exclude(floor=None).values_list("kind").order_by("kind").annotate(floor=Max("floor"))
+            self._floors = dict(floors)
+
+    def step(self, seals: int = BATCH) -> bool:
+        """Check the next seals; returns whether there are more."""
+        with one_snapshot():
+            rows = LogSeal.objects.filter(serial__gt=self.serial).order_by("serial")
+            if self.agent_id is not None:
+                rows = rows.filter(agent_id=self.agent_id)
+            found = list(rows[:seals])
+            serials = [seal.serial for seal in found]
+            leaves = {row.seal_id: row for row in LogLeaves.objects.filter(seal__in=serials)}
+            holes: dict[int, list[LogHole]] = defaultdict(list)
+            for hole in LogHole.objects.filter(seal__in=serials):
+                holes[hole.seal_id].append(hole)
+            for seal in found:
+                self._seal_check(seal, leaves.get(seal.serial), holes.get(seal.serial, []))
+                self.serial = seal.serial
+        return len(found) == seals
+
+    def finish(self) -> Report:
+        """Check what no seal covers, and receipts against their holes."""
+        with one_snapshot():
+            unsealed_check(self.report, self.agent_id)
+            receipts_check(self.report, self.agent_id)
+        return self.report
+
+    def _seal_check(self, seal: LogSeal, leaves: LogLeaves | None, holes: Sequence[LogHole]) -> None:
+        report, chain = self.report, _chain(seal)
+        report.seals += 1
+        if seal.hash != values_hash(seal_values(seal)):
+            report.add(of_seal("seal_altered", seal, "was altered: its hash is not that of what it says"))
+        if self.agent_id is None:
+            if seal.serial != self.serial + 1:
+                report.add(_missing(self.serial + 1, seal.serial - 1))
+            elif seal.previous != self._previous:
+                report.add(of_seal("seal_altered", seal, "does not follow from the seal before it"))
+            self._previous = seal.hash
+        head = self._heads.get(chain)
+        expected = (head.number + 1, head.first + head.count, head.hash) if head else (1, 1, "")
+        if (seal.number, seal.first, seal.chain_previous) != expected:
+            report.add(of_seal("seal_missing", seal, "does not follow from the last seal of its chain"))
+        self._heads[chain] = seal
+        table = SEALED_TABLES.get(seal.kind)
+        if table is None or seal.format != FORMAT:
+            report.add(of_seal("seal_altered", seal, "is of a kind or a format that is not known"))
+        elif leaves is None:
+            report.add(of_seal("leaves_altered", seal, "has lost its leaves"))
+        else:
+            self._leaves_check(table, seal, leaves, holes, head)
+
+    def _leaves_check(
+        self, table: SealedTable, seal: LogSeal, leaves: LogLeaves, holes: Sequence[LogHole], head: LogSeal | None
+    ) -> None:
+        report = self.report
+        found = list(leaves_of(table, leaves))
+        root = tree_root([node_of(leaf.key, leaf.content) for leaf in found]).hex()
+        sizes = {len(found), len(bytes(leaves.contents)) // HASH, len(bytes(leaves.salts)) // SALT}
+        if table.blanks:
+            sizes.add(len(bytes(leaves.digests or b"")) // HASH)
+        if root != seal.root or sizes != {seal.count} or leaves.kind != seal.kind:
+            report.add(of_seal("leaves_altered", seal, "does not fit its leaves, which were altered"))
+        if table.numbered:
+            keys = [int(leaf.key) for leaf in found if NUMBER.fullmatch(leaf.key)]
+            if keys and (leaves.first_key, leaves.last_key) != (min(keys), max(keys)):
+                report.add(of_seal("leaves_altered", seal, "has leaves that say other keys than they hold"))
+            floor = max(self._floors.get(table.name, 0), seal.floor or 0)
+            if table.by_chain:
+                floor = (head.floor or 0) if head else 0
+            else:
+                self._floors[table.name] = floor
+            for key in keys:
+                if key <= floor:
+                    report.add(of_row("inserted", seal, table, str(key), "was inserted among rows sealed before"))
+        rows = rows_read(table, [leaf.key for leaf in found])
+        full, blank = holes_of_seal(report, table, seal, holes)
+        edited: dict[str, tuple[Row, Leaf]] = {}
+        for slot, leaf in enumerate(found, 1):
+            report.rows += 1
+            row = rows.get(leaf.key)
+            if slot in full:
+                report.holes += 1
+                if row is not None:
+                    report.add(of_row("edited", seal, table, leaf.key, "was erased, and is there again"))
+            elif row is None:
+                report.add(of_row("missing", seal, table, leaf.key, "is missing, and no receipt tells of its erasure"))
+            elif slot in blank:
+                report.holes += 1
+                if not is_blank(row) or content_hash(table, row, leaf.digest) != leaf.content:
+                    report.add(of_row("edited", seal, table, leaf.key, "was emptied by an erasure, and edited since"))
+            elif leaf_of(table, row, leaf.salt) != leaf:
+                edited[leaf.key] = row, leaf
+            elif _is_late(seal, row) and not self._is_born(seal):
+                what = f"was inserted: it says {row.at:%Y-%m-%d %H:%M} UTC, and was not there then"
+                report.add(of_row("inserted", seal, table, leaf.key, what))
+        self._edited_report(table, seal, edited)
+
+    def _edited_report(self, table: SealedTable, seal: LogSeal, edited: Mapping[str, tuple[Row, Leaf]]) -> None:
+        """Report rows that are not what was sealed, those first that hold what another one of them said."""
+        for key, (row, leaf) in edited.items():
+            what, code = "was edited after it was sealed", "edited"
+            if len(edited) <= BATCH:
+                for other, (_, held) in edited.items():
+                    moved = replace(row, key=other)
+                    if other != key and leaf_of(table, moved, held.salt).content == held.content:
+                        what, code = f"says what {table.label.lower()} {other} said when it was sealed", "reordered"
+            self.report.add(of_row(code, seal, table, leaf.key, what))
+
+    def _is_born(self, seal: LogSeal) -> bool:
+        """Whether its chain began in the same round: an import brings an agent with its past."""
+        first = LogSeal.objects.filter(kind=seal.kind, agent_id=seal.agent_id, persona=seal.persona, number=1).first()
+        return first is None or first.since == seal.since
+
+
+def leaves_of(table: SealedTable, leaves: LogLeaves) -> Iterator[Leaf]:
+    """The leaves of a seal, one after another."""
+    contents, salts, digests = bytes(leaves.contents), bytes(leaves.salts), bytes(leaves.digests or b"")
+    for at, key in enumerate(leaves.keys):
+        digest = digests[at * HASH : (at + 1) * HASH] if table.blanks else b""
+        yield Leaf(key, contents[at * HASH : (at + 1) * HASH], salts[at * SALT : (at + 1) * SALT], digest)
+
+
+def exported_check(report: Report, lines: Sequence[Mapping[str, Any]], agent_id: int | None = None) -> None:
+    """Compare the seals with copies of them that were kept elsewhere."""
+    for line in lines:
+        values = {name: value for name, value in line.items() if name != "hash"}
+        serial = line.get("serial")
+        if not isinstance(serial, int) or line.get("hash") != values_hash(values):
+            report.add(Finding("outside", f"The exported seal {serial} is damaged: its hash is not of what it says."))
+            continue
+        if agent_id is not None and line.get("agent_id") != agent_id:
+            continue
+        seal = LogSeal.objects.filter(serial=serial).only("serial", "hash", "agent_id", "persona").first()
+        if seal is None:
+            report.add(Finding("outside", f"Seal {serial} was exported, and is not there any more.", serial=serial))
+        elif seal.hash != line["hash"]:
+            report.add(of_seal("outside", seal, "is another one than was exported: the chain was computed again"))
+
+
+@contextmanager
+def one_snapshot() -> Iterator[None]:
+    """Read everything as of one moment, so that an erasure meanwhile is seen whole or not at all."""
+    if connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def _missing(first: int, last: int) -> Finding:
+    if first == last:
+        return Finding("seal_missing", f"Seal {first} is missing.", serial=first)
+    return Finding("seal_missing", f"Seals {first} to {last} are missing, or out of their order.", serial=first)
+
+
+def _chain(seal: LogSeal) -> Chain:
+    return seal.kind, seal.agent_id, seal.persona
+
+
+def _is_late(seal: LogSeal, row: Row) -> bool:
+    return row.at is not None and seal.since is not None and row.at < seal.since - LATE

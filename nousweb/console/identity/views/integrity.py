@@ -1,0 +1,119 @@
+"""Integrity: whether the log is as it was sealed, what waits for a seal, and the seals themselves."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from identity.models import LogHole, LogSeal, LogVerification
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.policy.sealed_tables import SEALED_TABLES, VIEW
+from identity.principal import Principal
+from identity.services.seals.checks import verification_ask
+from identity.services.seals.export import seal_export
+from identity.services.seals.seal import HASHED
+from identity.services.seals.state import findings_seen, log_problem, sealed_until, sees_all, tail_count
+from nousweb.console.common.list_export import ExportRows, ListExport, export_format, list_export
+from nousweb.console.common.pagination import PAGE_SIZE, query_without
+from nousweb.console.common.requests import principal_of
+from nousweb.lib.errors import Conflict
+from nousweb.lib.keyset_page import keyset_page
+
+NAMES = (*HASHED, "hash")
+SEALS = ListExport("Seals", tuple((name, partial(lambda name, row: seal_export(row)[name], name)) for name in NAMES))
+BATCH = 500
+MAX_HOLES = 20
+STATUS_BADGES = {"waiting": "neutral", "running": "accent", "done": "ok", "failed": "block"}
+
+
+@never_cache
+@require_safe
+def integrity(request: HttpRequest) -> HttpResponseBase:
+    """What the last verification found, what waits, holes with their receipts, and the seals, latest first."""
+    by = principal_of(request)
+    by.require(VIEW)
+    seals = LogSeal.objects.seen_by(by)
+    if export_format(request):
+        rows = ExportRows(seals.count(), False, _batches(seals))
+        return list_export(request, SEALS, rows, both=by.may(VIEW_SUBCONSCIOUS))
+    found = seals.annotate(hole_count=Count("holes"))
+    page = keyset_page(
+        found,
+        moment="sealed_at",
+        size=PAGE_SIZE,
+        key="serial",
+        after=request.GET.get("after", ""),
+        before=request.GET.get("before", ""),
+    )
+    holes = LogHole.objects.filter(seal__in=seals).select_related("seal")
+    shown = {
+        "page": page,
+        "rows": [(seal, label_of(seal.kind)) for seal in page.rows],
+        "query": query_without(request),
+        "tail": tail_count(by),
+        "until": sealed_until(),
+        "hole_count": holes.count(),
+        "holes": [(hole, label_of(hole.seal.kind)) for hole in holes[:MAX_HOLES]],
+        "problem": log_problem() if sees_all(by) else "",
+        "state": _state(by),
+    }
+    return render(request, "identity/integrity.html", shown)
+
+
+@never_cache
+@require_safe
+def integrity_state(request: HttpRequest) -> HttpResponse:
+    """The part of the page that changes while the worker checks."""
+    by = principal_of(request)
+    by.require(VIEW)
+    return render(request, "identity/_integrity_state.html", {"state": _state(by)})
+
+
+@require_POST
+def integrity_verify(request: HttpRequest) -> HttpResponse:
+    """Ask for a verification, which the worker makes."""
+    try:
+        verification_ask(by=principal_of(request))
+        messages.success(request, "The log is checked in the background, from the next minute on.")
+    except Conflict as error:
+        messages.error(request, error.detail)
+    return redirect("integrity")
+
+
+def label_of(kind: str) -> str:
+    """What a kind of sealed rows is called."""
+    table = SEALED_TABLES.get(kind)
+    return table.label if table else kind
+
+
+def _state(by: Principal) -> dict[str, Any]:
+    last = LogVerification.objects.first()
+    if last is None:
+        return {"verification": None, "may_verify": by.agents is None}
+    findings = findings_seen(last, by)
+    is_working = last.status in (LogVerification.Status.WAITING, LogVerification.Status.RUNNING)
+    problems = last.problems if sees_all(by) else len(findings)
+    return {
+        "verification": last,
+        "badge": "block" if problems else STATUS_BADGES[last.status],
+        "findings": findings,
+        "problems": problems,
+        "is_working": is_working,
+        "percent": min(100, round(100 * last.serial / last.last_serial)) if last.last_serial else 0,
+        "shows_counts": sees_all(by),
+        "may_verify": by.agents is None and not is_working,
+    }
+
+
+def _batches(seals: QuerySet[LogSeal]) -> Iterator[Sequence[LogSeal]]:
+    """The seals, the first one first, as a file that is kept outside has them."""
+    last = 0
+    while found := list(seals.filter(serial__gt=last).order_by("serial")[:BATCH]):
+        yield found
+        last = found[-1].serial
