@@ -277,7 +277,7 @@ def _read(reader: dict[str, Any], old: Any, new: Any) -> Any:
             **_encoded(reader),
         }
     )
-    return np.array([model.signs(one, other) for one, other in zip(old, new, strict=True)])
+    return np.array([model.signs(model.read(one), model.read(other)) for one, other in zip(old, new, strict=True)])
 
 
 def _trees(table: Table, signs: Any, rows: Any) -> Any:

@@ -8,11 +8,11 @@ embeddings are read, and writes change_model.json: numbers only, the same output
 import json
 import re
 from base64 import b64decode
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +38,11 @@ _SAID = {
 }
 SAID = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _SAID.items()}
 _BESIDE = re.compile(r"\balso\b|\b(too|as well)(?=\W*$|,)", re.IGNORECASE)
+_STATES = frozenset({"be", "be+pl"})
 _SPEAKER = frozenset({"i", "my", "me", "we", "our", "us"})
 Numbers = NDArray[np.float64]
+Pair = tuple[FactSnapshot, FactSnapshot, Set[str], float, Thresholds]
+"""What `change_score` is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,32 @@ class ChangeModel:
     apart: Numbers
     trees: BoostedTrees
 
-    def signs(self, old: Numbers, new: Numbers) -> tuple[float, ...]:
+    def read(self, vector: Numbers) -> "Reading":
+        """What an embedding says by itself."""
+        centred = vector - self.mean
+        told = centred @ self.told
+        return Reading(
+            vector, centred @ self.old, centred @ self.new, float(told[0]), float(told[1]), vector @ self.apart
+        )
+
+    def signs(self, old: "Reading", new: "Reading") -> tuple[float, ...]:
         """What two embeddings say of how far the one is about what the other is about."""
-        one, other, between = old - self.mean, new - self.mean, (old - new) @ self.apart
-        topic = float((one @ self.old) @ (other @ self.new))
-        ending, change = float(one @ self.told[:, 0]), float(other @ self.told[:, 1])
-        return topic, ending, change, -float(between @ between), topic + ending + change + 4 * float(old @ new)
+        topic, between = float(old.as_old @ new.as_new), old.apart - new.apart
+        about = topic + old.ending + new.change + 4 * float(old.vector @ new.vector)
+        return topic, old.ending, new.change, -float(between @ between), about
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An embedding as a ChangeModel reads it: what it is about as the old one of two and as the new one, how much it
+    sounds like what ends and like a change, and where it may differ from others."""
+
+    vector: Numbers
+    as_old: Numbers
+    as_new: Numbers
+    ending: float
+    change: float
+    apart: Numbers
 
 
 @cache
@@ -85,40 +108,116 @@ def change_score(old: FactSnapshot, new: FactSnapshot, codes: Set[str], cosine: 
     """The log-odds, less a bound; `codes` are of the differences, `cosine` of the embeddings of a model with these
     `thresholds`. People are asked from 0, never where nothing says that both speak of one thing, nor where the new one
     says that it is true beside others."""
-    signs, model = signs_of(old, new, codes, cosine, thresholds), change_model()
-    row = np.array([[float(signs[name]) for name in model.names]])
-    return UNKNOWN if signs["loose"] else float(model.trees.sums(row)[0])
+    return change_scores([(old, new, codes, cosine, thresholds)])[0]
+
+
+def change_scores(pairs: Sequence[Pair]) -> list[float]:
+    """As `change_score` of each; the trees read all of them at once."""
+    model, scores = change_model(), [UNKNOWN] * len(pairs)
+    asked = [(place, signs) for place, pair in enumerate(pairs) if not (signs := signs_of(*pair))["loose"]]
+    if asked:
+        rows = np.array([[signs[name] for name in model.names] for _, signs in asked], float)
+        for (place, _), score in zip(asked, model.trees.sums(rows), strict=True):
+            scores[place] = float(score)
+    return scores
+
+
+class _Sentence:
+    """What a fact says by itself, each thing read when it is first asked for."""
+
+    def __init__(self, fact: FactSnapshot) -> None:
+        self._fact = fact
+
+    @cached_property
+    def said(self) -> dict[str, bool]:
+        return {name: bool(one.search(self._fact.content)) for name, one in SAID.items()}
+
+    @cached_property
+    def beside(self) -> bool:
+        return bool(_BESIDE.search(self._fact.content))
+
+    @cached_property
+    def restricted(self) -> bool:
+        return not w.RESTRICTIONS.isdisjoint(self._fact.texts)
+
+    @cached_property
+    def subject(self) -> tuple[str, ...]:
+        return subject_of(self._fact.texts)
+
+    @cached_property
+    def owner(self) -> frozenset[str]:
+        return frozenset(map(base_form, self.subject or self._fact.texts[:2]))
+
+    @cached_property
+    def owner_stems(self) -> frozenset[str]:
+        return frozenset(text[:STEM] for text in self.owner)
+
+    @cached_property
+    def subjects(self) -> frozenset[str]:
+        return self.owner | {*re.findall(r"\w+", self._fact.subject.lower()), "user", "i", "my", "we", "our"}
+
+    @cached_property
+    def has_number(self) -> bool:
+        return any(token.number for token in self._fact.tokens)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(token.text for token in self._fact.tokens[1:] if token.name)
+
+    @cached_property
+    def has_many(self) -> bool:
+        return any(base_form(text) in w.MANY_VALUED for text in self._fact.texts)
+
+    @cached_property
+    def speaks(self) -> bool:
+        return not _SPEAKER.isdisjoint(self._fact.texts)
+
+    @cached_property
+    def is_state(self) -> bool:
+        return not _STATES.isdisjoint(self._fact.texts)
+
+    @cached_property
+    def own_words(self) -> frozenset[str]:
+        return self._fact.content_words - self.subjects
+
+    @cached_property
+    def reading(self) -> Reading | None:
+        return None if self._fact.vector is None else change_model().read(self._fact.vector)
+
+
+def _sentence(fact: FactSnapshot) -> _Sentence:
+    if "sentence" not in fact.memo:
+        fact.memo["sentence"] = _Sentence(fact)
+    return cast("_Sentence", fact.memo["sentence"])
 
 
 def signs_of(
     old: FactSnapshot, new: FactSnapshot, codes: Set[str], cosine: float, thresholds: Thresholds
 ) -> dict[str, float]:
     """Each about 0 to 1, besides those of the embeddings."""
-    olds, news, subject = old.texts, new.texts, subject_of(old.texts)
-    owner = {*map(base_form, subject or olds[:2])}
-    subjects = owner | {*re.findall(r"\w+", old.subject.lower()), "user", "i", "my", "we", "our"}
-    words = old.content_words - subjects, new.content_words - subjects
+    olds, news, one, other = old.texts, new.texts, _sentence(old), _sentence(new)
+    subject, subjects = one.subject, one.subjects
+    words = one.own_words, new.content_words - subjects
     shared = len(words[0] & words[1])
     common = len(old.stems & new.stems)
-    named = not new.stems.isdisjoint(text[:STEM] for text in owner) or all(_SPEAKER & {*each} for each in (olds, news))
-    names = [{token.text for token in fact.tokens[1:] if token.name} - subjects for fact in (old, new)]
-    many = [any(base_form(text) in w.MANY_VALUED for text in each) for each in (olds, news)]
+    named = not new.stems.isdisjoint(one.owner_stems) or (one.speaks and other.speaks)
+    names = one.names - subjects, other.names - subjects
+    has_subject = bool(old.subject.strip())
     signs: dict[str, float] = {
         "near": min((cosine - thresholds.unrelated) / (thresholds.check - thresholds.unrelated), 1.2),
-        **{name: bool(one.search(new.content)) and not one.search(old.content) for name, one in SAID.items()},
-        "number before": any(token.number for token in old.tokens), "number now": any(t.number for t in new.tokens),
+        **{name: said and not one.said[name] for name, said in other.said.items()},
+        "number before": one.has_number, "number now": other.has_number,
         "begin": Prefix.similarity(olds, news) / max(1, min(len(olds), len(news))),
         "verb": bool(subject) and news[: len(subject) + 1] == olds[: len(subject) + 1],
         "names": bool(names[0] - names[1] and names[1] - names[0]), "same name": bool(names[0] & names[1]),
-        "length before": len(olds), "length": len(news), "state": not {"be", "be+pl"}.isdisjoint(olds),
+        "length before": len(olds), "length": len(news), "state": one.is_state,
         "shared": shared, "of old": shared / max(1, len(words[0])), "of new": shared / max(1, len(words[1])),
-        "many before": many[0], "many": many[1],
-        "known": bool(old.subject.strip()), "named": named, "stems": common,
+        "many before": one.has_many, "many": other.has_many,
+        "known": has_subject, "named": named, "stems": common,
         "stems of old": common / max(1, len(old.stems)), "first": news[:1] == olds[:1],
-        "loose": not (old.subject.strip() or named or common)
-        or (bool(_BESIDE.search(new.content)) and w.RESTRICTIONS.isdisjoint(olds)),
+        "loose": not (has_subject or named or common) or (other.beside and not one.restricted),
         **{code: code in codes for code in CODES},
     }  # fmt: skip
-    if old.vector is None or new.vector is None:
+    if one.reading is None or other.reading is None:
         return signs | dict.fromkeys(EMBEDDED, UNKNOWN)
-    return signs | dict(zip(EMBEDDED, change_model().signs(old.vector, new.vector), strict=True))
+    return signs | dict(zip(EMBEDDED, change_model().signs(one.reading, other.reading), strict=True))

@@ -6,15 +6,15 @@ each not known to be harmless has to be on both sides, in the same role. Source:
 
 import enum
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import cast
 
 from memory.comparison import differences as d
 from memory.comparison import lexicon as w
 from memory.comparison.canonical import canonical
-from memory.comparison.change_score import change_score
+from memory.comparison.change_score import Pair, change_score, change_scores
 from memory.comparison.snapshot import FactSnapshot
 from memory.comparison.statements import exclusive
 from memory.comparison.tokenizer import Token, base_form, number_free
@@ -84,6 +84,38 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
     """Compare `new`, which was learned later, with `old`; `cosine` is of their embeddings, -1 to 1, and `thresholds` of
     its model: below `check`, only what competes by its words is related. "same" is symmetric and needs no cosine. Time
     is bounded by the length of the texts."""
+    steps = _comparing(old, new, cosine, thresholds)
+    asked = _advanced(steps)
+    while not isinstance(asked, Comparison):
+        asked = _advanced(steps, change_score(*asked))
+    return asked
+
+
+def facts_compare(
+    pairs: Sequence[tuple[FactSnapshot, FactSnapshot, float]], thresholds: Thresholds
+) -> list[Comparison]:
+    """As `compare_facts` of each; the scores of all of them are read at once."""
+    steps = [_comparing(*pair, thresholds) for pair in pairs]
+    found = [_advanced(each) for each in steps]
+    asked = [(place, each) for place, each in enumerate(found) if not isinstance(each, Comparison)]
+    for (place, _), score in zip(asked, change_scores([each for _, each in asked]), strict=True):
+        found[place] = _advanced(steps[place], score)
+    return [each for each in found if isinstance(each, Comparison)]
+
+
+Comparing = Generator[Pair, float, Comparison]
+"""A comparison that asks for the score of a change, once, where it depends on that."""
+
+
+def _advanced(steps: Comparing, score: float | None = None) -> Pair | Comparison:
+    """What a comparison asks for next, or comes to."""
+    try:
+        return next(steps) if score is None else steps.send(score)
+    except StopIteration as done:
+        return cast("Comparison", done.value)
+
+
+def _comparing(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: Thresholds) -> Comparing:
     later = old.moment is not None and new.moment is not None and new.moment > old.moment
     equal = old.texts == new.texts
     same = (equal and old.texts != ()) or any(not one.update and one in new.statements for one in old.statements)
@@ -107,7 +139,7 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
     competing = competing or not updates.isdisjoint(each.key for each in old.statements)
     near = cosine >= thresholds.check or equal or competing
     # What is worded otherwise altogether still may be a change: of that nothing but the score tells.
-    turned = (not near or codes == {"wording"}) and change_score(old, new, codes, cosine, thresholds) >= 0
+    turned = (not near or codes == {"wording"}) and (yield (old, new, codes, cosine, thresholds)) >= 0
     unlike = not near and not turned
     if not unlike and not subjects_clash(old, new):
         names = {token.text for token in new.tokens if token.name}
@@ -126,9 +158,8 @@ def _change(old: FactSnapshot, new: FactSnapshot) -> tuple[str, str, str, str] |
     has_subjects = bool(old.subject.strip() and new.subject.strip())
     if subjects_clash(old, new) or (not has_subjects and w.PRONOUNS & {*old.texts, *new.texts}):
         return None
-    rest, endings = _ENDING.subn(r"\1", " ".join(number_free(new.texts)))
-    before = number_free(canonical(tuple(rest.split())))
-    if endings == 1 and len(before) > 2 and before == number_free(old.texts):
+    before = _ended(new)
+    if before and before == _number_free(old):
         return ("ended", "truth", "true", "no longer true")
     for one, other in product(old.statements, new.statements):
         if not one.update and one.key == other.key and exclusive(one, other):
@@ -136,40 +167,75 @@ def _change(old: FactSnapshot, new: FactSnapshot) -> tuple[str, str, str, str] |
     return None
 
 
+def _ended(fact: FactSnapshot) -> tuple[str, ...]:
+    """What a fact says is true no longer; () where it says nothing of the kind."""
+    if "ended" not in fact.memo:
+        rest, endings = _ENDING.subn(r"\1", " ".join(_number_free(fact)))
+        before = number_free(canonical(tuple(rest.split()))) if endings == 1 else ()
+        fact.memo["ended"] = before if len(before) > 2 else ()
+    return cast("tuple[str, ...]", fact.memo["ended"])
+
+
+def _number_free(fact: FactSnapshot) -> tuple[str, ...]:
+    if "number free" not in fact.memo:
+        fact.memo["number free"] = number_free(fact.texts)
+    return cast("tuple[str, ...]", fact.memo["number free"])
+
+
 def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Reason]:
     """What differs, the weightiest first; `same`: whether the words prove the same, so only what they point at may."""
     days = {fact.moment and fact.moment.date() for fact in (old, new)}
     found = [Reason("subject", old.subject, new.subject)] if subjects_clash(old, new) else []
-    found += [Reason("relative_time")] if len(days) > 1 and w.RELATIVE_TIMES & {*old.texts, *new.texts} else []
+    relative = len(days) > 1 and not all(w.RELATIVE_TIMES.isdisjoint(fact.texts) for fact in (old, new))
+    found += [Reason("relative_time")] if relative else []
     if same:
         return found
-    only = Counter(old.texts) - Counter(new.texts), Counter(new.texts) - Counter(old.texts)
-
+    only = _exceeding(old, new), _exceeding(new, old)
     # Read once: what is asked of them are a few of all words.
     differing = [
         [token for token in fact.tokens if token.text in each] for fact, each in zip((old, new), only, strict=True)
     ]
 
-    def quote(chosen: Callable[[Token], object] = bool) -> list[str]:
+    def quote(chosen: Callable[[Token], object]) -> list[str]:
         return [_quote(filter(chosen, tokens)) for tokens in differing]
 
-    bases, quotes, slot = [sorted({*map(base_form, each)}) for each in only], quote(), d.one_slot(old.texts, new.texts)
-    pairs = product(bases[0][:_MAX_OPPOSED_WORDS], bases[1][:_MAX_OPPOSED_WORDS])
+    bases, slot = [sorted({*map(base_form, each)}) for each in only], d.one_slot(old.texts, new.texts)
+    said, quotes = {*bases[0], *bases[1]}, [_quote(tokens) for tokens in differing]
     tenses = [{text.rpartition("+")[2] for text in each} & {"ed", "ing"} for each in only]
     evidence: dict[str, Sequence[str]] = {
         "number": quote(lambda token: token.number),
-        "negation": quote(lambda token: base_form(token.text) in w.NEGATIONS),
-        "quantity": quote(lambda token: base_form(token.text) in w.QUANTIFIERS),
-        "antonym": next((pair for pair in pairs if pair[1] in w.OPPOSITES.get(pair[0], ())), ()),
+        "negation": quote(_denies) if not w.NEGATIONS.isdisjoint(said) else (),
+        "quantity": quote(_counts) if not w.QUANTIFIERS.isdisjoint(said) else (),
+        "antonym": _opposites(*(each[:_MAX_OPPOSED_WORDS] for each in bases)),
         "roles": () if any(only) else (old.content[:120], new.content[:120]),
         "name": quote(lambda token: token.name),
-        "time": quotes if w.MODALS & {*bases[0], *bases[1]} or tenses[0] != tenses[1] else (),
-        "question": quote(lambda token: token.text == "?"),
+        "time": quotes if not w.MODALS.isdisjoint(said) or tenses[0] != tenses[1] else (),
+        "question": quote(lambda token: token.text == "?") if "?" in said else (),
         "value": slot,
         "detail": quotes if not slot and bool(only[0]) != bool(only[1]) else (),
     }
     found += [Reason(code, *quoted) for code, quoted in evidence.items() if any(quoted)]
     return found or [Reason("wording", *quotes)]
+
+
+def _exceeding(one: FactSnapshot, other: FactSnapshot) -> set[str]:
+    """The words that stand more often in the one than in the other."""
+    counts = other.counts
+    return {text for text, count in one.counts.items() if count > counts.get(text, 0)}
+
+
+def _denies(token: Token) -> bool:
+    return base_form(token.text) in w.NEGATIONS
+
+
+def _counts(token: Token) -> bool:
+    return base_form(token.text) in w.QUANTIFIERS
+
+
+def _opposites(olds: Sequence[str], news: Sequence[str]) -> Sequence[str]:
+    """The first of the old words with the first of the new ones that says the opposite."""
+    opposed = ((one, other) for one in olds if one in w.OPPOSITES for other in news if other in w.OPPOSITES[one])
+    return next(opposed, ())
 
 
 def _quote(tokens: Iterable[Token]) -> str:

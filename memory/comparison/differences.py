@@ -1,6 +1,7 @@
 """Where two texts differ, and when both may be true all the same: one says more, or speaks of something else."""
 
 from collections.abc import Set
+from functools import lru_cache
 from itertools import pairwise
 
 from rapidfuzz.distance import Levenshtein, Postfix, Prefix
@@ -14,6 +15,7 @@ _PREDICATES = w.MODALS | w.NEGATIONS | {text for text in VERBS if "+" in text or
 Texts = tuple[str, ...]
 
 
+@lru_cache(maxsize=256)
 def one_slot(old: Texts, new: Texts) -> Texts:
     """The one place, of at most three words on either side, in which two texts differ; () for any other difference."""
     start = Prefix.similarity(old, new)
@@ -74,6 +76,7 @@ def is_of_another(old: Texts, new: Texts) -> bool:
     return bool(kind) and not unsafe and not spelled and end <= verb < places[-1][0]
 
 
+@lru_cache(maxsize=256)
 def is_beside(old: Texts, new: Texts) -> bool:
     """Whether two texts differ only in the object of a word that has many, and not in which one of its kind it is."""
     place, (one, other) = Prefix.similarity(old, new) - 1, [each.split() for each in one_slot(old, new)] or ([], [])

@@ -1,9 +1,11 @@
 """A fact as it is compared and shown to a judge."""
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +27,7 @@ _SMALL_WORDS = w.PREPOSITIONS | w.CLAUSE_WORDS | {"be", "have", "'s", "not", "no
 class FactSnapshot:
     """What comparison and judge know of a fact. `moment`: since when it is true, else when it was learned. What calls
     the `known_subject` otherwise is read as its name. `vector`: its embedding, if it is known and of the local model.
-    Words are read once, with however many they are compared."""
+    Words are read once, with however many they are compared; `memo` is for what a rule reads of this fact alone."""
 
     content: str
     subject: str = ""
@@ -33,6 +35,7 @@ class FactSnapshot:
     moment: datetime | None = None
     known_subject: KnownSubject | None = None
     vector: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
+    memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -50,6 +53,11 @@ class FactSnapshot:
     @cached_property
     def texts(self) -> tuple[str, ...]:
         return canonical(tuple(token.text for token in self.tokens))
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """How often each word stands there."""
+        return Counter(self.texts)
 
     @cached_property
     def content_words(self) -> frozenset[str]:

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from memory.comparison import lexicon as w
 from nousweb.lib.lookalikes import lookalike_fold
@@ -64,6 +65,7 @@ VERB_FORMS = _verb_forms()
 VERBS = frozenset(VERB_FORMS.values())
 
 
+@lru_cache(maxsize=16_384)
 def base_form(text: str) -> str:
     """A token's text without the mark of its verb's form."""
     return text.partition("+")[0] or text

@@ -1,5 +1,6 @@
 """Importing facts: learned as an agent's are, many at once, with their provenance in the same transaction."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -38,6 +39,8 @@ BATCH = 100
 """Facts of one transaction. Whoever else learns for the same memory waits for it."""
 WORTH_HOLDING = 50
 """The facts of a memory are read into an index where at least one is imported for so many."""
+KEPT_SECONDS = 120.0
+"""How long the index of one slice waits for the next one."""
 
 Outcome = ImportedMemory.Outcome
 Vectors = Sequence[Vector | None]
@@ -85,8 +88,50 @@ class FactImport:
         if not self._holds:
             return None
         if self._index is None or self._index.model != model:
-            self._index = CandidateIndex(self.agent, self.request.persona, model)
+            self._index = _kept.take(self.agent, self.request.persona, model)
         return self._index
+
+    def keep(self) -> None:
+        """Leave the index to a later slice of the import, which reads what has changed since, for a while."""
+        if self._index is not None:
+            _kept.leave(self._index)
+            self._index = None
+
+
+class _KeptIndex:
+    """The index of the last slice, for the next one in this process; given up when none comes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._index: CandidateIndex | None = None
+        self._timer: threading.Timer | None = None
+
+    def take(self, agent: Agent, persona: str, model: str) -> CandidateIndex:
+        with self._lock:
+            found, self._index = self._index, None
+            if self._timer is not None:
+                self._timer.cancel()
+        if found is not None and (found.agent.pk, found.persona, found.model) == (agent.pk, persona, model):
+            found.agent = agent
+            return found
+        return CandidateIndex(agent, persona, model)
+
+    def leave(self, index: CandidateIndex) -> None:
+        with self._lock:
+            self._index = index
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = threading.Timer(KEPT_SECONDS, self._give_up, [index])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _give_up(self, index: CandidateIndex) -> None:
+        with self._lock:
+            if self._index is index:
+                self._index = None
+
+
+_kept = _KeptIndex()
 
 
 def _vectors(model: str, batch: Sequence[KeyedEntry]) -> list[Vector | None]:

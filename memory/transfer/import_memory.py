@@ -58,6 +58,10 @@ class Progress:
     position: int = 0
 
 
+class ImportPaused(Exception):
+    """What `watch` raises to stop between two transactions."""
+
+
 Watch = Callable[[Progress], None]
 
 
@@ -143,7 +147,7 @@ def entries_import(
 ) -> None:
     """Store the entries of a file that was checked, from the one with the number `begin` on, and add to the report.
 
-    `watch` is called after each transaction, and may raise to stop. Raises what `memories_import` raises.
+    `watch` is called after each transaction, and may raise ImportPaused to stop. Raises what `memories_import` raises.
     """
     if by.kind != "system":
         raise NotAllowed("Only the product itself imports: what came with a file is nobody's word.")
@@ -156,24 +160,28 @@ def entries_import(
 
     facts = FactImport(agent, request, author, report.survey.counts[FACT])
     entries = (entry for entry, _ in entries_read(request, by=by) if entry.kind not in (SKIPPED, REFUSED))
-    for found in keyed_batches(islice(entries, begin, None), LOOKED_UP):
-        held = imported_hashes(agent, request, found)
-        for kind, group in groupby(found, key=lambda one: one.entry.kind):
-            new: list[KeyedEntry] = []
-            for one in group:
-                if is_new(one, held.get(one.key)):
-                    new.append(one)
-                else:
-                    _count_known(report, one, held[one.key])
-            if kind == FACT:
-                new.sort(key=_since)
-            batches = [new[start : start + BATCHES[kind]] for start in range(0, len(new), BATCHES[kind])]
-            for stored in _stored(kind, batches, facts, author):
-                report.outcomes.update((kind, outcome) for outcome in stored.outcomes)
-                report.known[kind] += stored.entries - len(stored.outcomes)
-                show()
-        position += len(found)
-        show()
+    try:
+        for found in keyed_batches(islice(entries, begin, None), LOOKED_UP):
+            held = imported_hashes(agent, request, found)
+            for kind, group in groupby(found, key=lambda one: one.entry.kind):
+                new: list[KeyedEntry] = []
+                for one in group:
+                    if is_new(one, held.get(one.key)):
+                        new.append(one)
+                    else:
+                        _count_known(report, one, held[one.key])
+                if kind == FACT:
+                    new.sort(key=_since)
+                batches = [new[start : start + BATCHES[kind]] for start in range(0, len(new), BATCHES[kind])]
+                for stored in _stored(kind, batches, facts, author):
+                    report.outcomes.update((kind, outcome) for outcome in stored.outcomes)
+                    report.known[kind] += stored.entries - len(stored.outcomes)
+                    show()
+            position += len(found)
+            show()
+    except ImportPaused:
+        facts.keep()
+        raise
 
 
 def import_record(*, agent: Agent, request: ImportRequest, by: Principal, report: ImportReport) -> None:

@@ -23,6 +23,7 @@ from memory.jobs.queue import job_queue
 from memory.models import ImportRun
 from memory.policy import DEFAULT_CATEGORY
 from memory.transfer.import_memory import (
+    ImportPaused,
     ImportReport,
     Progress,
     entries_import,
@@ -50,7 +51,7 @@ JOB = "import_run"
 Status = ImportRun.Status
 
 
-class RunStopped(Exception):
+class RunStopped(ImportPaused):
     """The slice ends here: its time is over, or a person stopped the import."""
 
 

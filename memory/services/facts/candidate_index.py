@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -26,6 +27,8 @@ from memory.services.facts.fact_texts import FactText
 MAX_HELD = 200_000
 """Facts; about 2 kB each."""
 MAX_SNAPSHOTS = 10_000
+BLOCK = 8_192
+"""Vectors that are compared at once, so that their cosines stay in the cache of a core."""
 DIGITS = 9
 """Of a rank, so that the order of its sums makes no difference."""
 LATE_CHANGES = 200
@@ -204,16 +207,33 @@ class CandidateIndex:
                 covered = covered & (column == code)
         return Reach(covers, covered & ~covers)
 
-    def cosines(self, vectors: Floats) -> Floats:
-        """Of each row (a column) with each of these vectors (a row)."""
-        if not self._vectors.shape[1]:
-            return np.zeros((len(vectors), len(self.rows)), np.float32)
-        return np.asarray(vectors @ self._vectors[: len(self.rows)].T)
-
-    def nearest(self, cosines: Floats, covers: NDArray[np.bool_], limit: int) -> list[tuple[float, int]]:
-        """Places with their cosines, the nearest first."""
-        places = np.flatnonzero(covers & self._known[: len(covers)])
-        return best(places, cosines[places].astype(float), limit)
+    def nearest(self, vectors: Floats, covers: NDArray[np.bool_], limit: int) -> list[list[tuple[float, int]]]:
+        """For each of these vectors, places with their cosines, the nearest first."""
+        count = len(covers)
+        usable = covers & self._known[:count]
+        found: list[tuple[NDArray[np.intp], NDArray[np.intp], Floats]] = []
+        least: Floats = np.full((len(vectors), 1), -2, np.float32)
+        for begin in range(0, count if self._vectors.shape[1] else 0, BLOCK):
+            end = min(begin + BLOCK, count)
+            cosines = np.asarray(vectors @ self._vectors[begin:end].T)
+            cosines[:, ~usable[begin:end]] = -3
+            # What the nearest of all have to exceed is known from the first ones.
+            which, places = np.nonzero(cosines >= least)
+            found.append((which, places + begin, cosines[which, places]))
+            if begin == 0 and end > limit:
+                least = np.maximum(np.partition(cosines, end - limit, axis=1)[:, [end - limit]], least)
+                kept = found[0][2] >= least[found[0][0], 0]
+                found[0] = (found[0][0][kept], found[0][1][kept], found[0][2][kept])
+        if not found:
+            return [[] for _ in vectors]
+        which, places, scores = (np.concatenate(each) for each in zip(*found, strict=True))
+        order = np.argsort(which, kind="stable")
+        borders = np.searchsorted(which[order], np.arange(len(vectors) + 1))
+        ranked = []
+        for begin, end in pairwise(borders):
+            mine = order[begin:end]
+            ranked.append(best(places[mine], scores[mine].astype(float), limit))
+        return ranked
 
     def sharing_words(self, text: FactText) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Places that share a word with a text, and their ranks."""

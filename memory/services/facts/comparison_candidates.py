@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from identity.models import Agent
-from memory.comparison.compare import OPPOSING, Comparison, Kind, compare_facts
+from memory.comparison.compare import OPPOSING, Comparison, Kind, compare_facts, facts_compare
 from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import DEFAULT_MODEL, UNKNOWN, Thresholds, thresholds_of
 from memory.judge.resolution import FactMatch
@@ -127,20 +127,24 @@ def others_compare(
     snapshots = {} if snapshots is None else snapshots
     thresholds = vector.thresholds if vector else UNKNOWN
     new = snapshot_of(fact, known, vector.of_local_model if vector else None)
-    matches = []
+    read: list[tuple[Fact, FactSnapshot, float, bool]] = []
     for row in others:
         cosine, embedding = near[row.pk]
-        read = snapshot_of(row, known, embedding)
-        old = snapshots.setdefault(read, read)
-        if (old.vector is None) != (read.vector is None):
-            old = read
-        if subjects_clash(old, new):
+        seen = snapshot_of(row, known, embedding)
+        old = snapshots.setdefault(seen, seen)
+        if (old.vector is None) != (seen.vector is None):
+            old = seen
+        read.append((row, old, cosine, subjects_clash(old, new)))
+    missing = [(old, cosine) for _, old, cosine, clash in read if not clash and (old, cosine) not in comparisons]
+    made = facts_compare([(old, new, cosine) for old, cosine in missing], thresholds)
+    comparisons.update(zip(missing, made, strict=True))
+    matches = []
+    for row, old, cosine, clash in read:
+        if clash:
             peoples = row.endorsed or fact.endorsed
             if found := _contradiction(old, new, cosine, thresholds, peoples=peoples):
                 matches.append(FactMatch(row.pk, found, only_asked=True))
             continue
-        if (old, cosine) not in comparisons:
-            comparisons[old, cosine] = compare_facts(old, new, cosine, thresholds)
         comparison = comparisons[old, cosine]
         if comparison.kind is Kind.SAME and not covers(row, fact):
             # Known where fewer would see it: it is not known where this one is learned.

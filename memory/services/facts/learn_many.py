@@ -47,11 +47,11 @@ from memory.services.facts.learn import LearnResult, draft_learn, fact_draft, fa
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck
 from memory.services.facts.rejected_facts import rejected_like
-from memory.services.facts.store import alias_give, facts_store
+from memory.services.facts.store import facts_store
 from memory.services.holds import memory_finding
 from memory.services.reviews.opening import PairQuestion, pair_reviews_open
 from memory.services.subjects.fact_snapshots import known_subjects_of
-from memory.services.subjects.registry import KnownSpellings, alias_find
+from memory.services.subjects.registry import KnownSpellings, SpellingEntries, alias_find
 from memory.subjects.mentions import KnownSubject
 from memory.subjects.spelling import is_users
 from nousweb.lib import clock
@@ -114,6 +114,7 @@ class _Plan:
 class _Earlier:
     """A fact of the batch that is stored, or will be."""
 
+    number: int
     fact: Fact
     held: HeldFact
     text: FactText
@@ -146,9 +147,11 @@ class _Batch:
         self.may_replace = replaceable_by(self.by)
         self.texts = texts_read(agent, self.facts)
         self.halves = np.stack([halves_of(vector.numbers) for vector in self.vectors])
+        self.cosines = self.halves @ self.halves.T
         self.known_digests = same_words_known(agent, persona, [text.digest for text in self.texts])
         self.any_wrong = Fact.objects.filter(agent=agent, persona=persona, invalidated_at__isnull=False).exists()
         self.spellings = KnownSpellings(agent=agent, persona=persona, spellings=[fact.subject for fact in self.facts])
+        self.entries = SpellingEntries(agent=agent, persona=persona, known=self.spellings, by=self.by)
         self.known: dict[UUID, KnownSubject] = {}
         self._plan(0)
         last: datetime | None = None
@@ -169,7 +172,9 @@ class _Batch:
         near = self._near(number, fact)
         asked = self._questioned(number, fact, near)
         if asked is not None:
-            if (alias := alias_give(fact, self.by)) is not None:
+            alias = self.entries.enter(fact.subject, fact.category)
+            if alias is not None and alias != fact.subject_alias:
+                fact.subject_alias = alias
                 self._subject_entered(number, fact, alias, is_new=was_unknown)
             self.waiting.append(_Waiting(number, fact, asked))
             self.results.append(LearnResult("stored", fact))
@@ -225,11 +230,12 @@ class _Batch:
             # No search finds it.
             return
         self.olds[fact.pk] = fact
-        self.earlier.append(_Earlier(fact, held_of(fact), text, self.halves[number], length))
+        self.earlier.append(_Earlier(number, fact, held_of(fact), text, self.halves[number], length))
 
     def _flush(self) -> None:
         """Store what waits, and ask about it."""
         waiting, self.waiting = self.waiting, []
+        self.entries.store()
         new = {each.fact.pk: each.fact for each in waiting}
         olds = facts_lock([match.fact_id for each in waiting for match in each.asked if match.fact_id not in new]) | new
         questions = [
@@ -255,31 +261,36 @@ class _Batch:
             self.known[alias.pk] = KnownSubject(alias.subject_id, alias.subject.name, (alias.spelling,))
         else:
             # What is known under one more name is read otherwise, wherever it is named.
+            self.entries.store()
             self._plan(number + 1, fact)
 
     def _plan(self, begin: int, *more: Fact) -> None:
         """Find what the facts from `begin` on would be compared with, and read it."""
         index, facts = self.index, self.facts[begin:]
         self.plans: dict[int, _Plan] = {}
-        cosines = index.cosines(self.halves[begin:])
-        for fact in facts:
+        by_keys: dict[tuple[str, str], list[int]] = {}
+        for number, fact in enumerate(facts, begin):
             fact.subject_alias = self.spellings.find(fact.subject)
+            by_keys.setdefault((fact.project, fact.task), []).append(number)
         subjects = {fact.subject_alias.subject_id for fact in facts if fact.subject_alias is not None}
         self.spelled: dict[UUID, list[UUID]] = {}
         rows = SubjectAlias.objects.filter(agent=index.agent, subject__in=subjects).values_list("subject_id", "pk")
         for subject_id, key in rows:
             self.spelled.setdefault(subject_id, []).append(key)
-        reaches: dict[tuple[str, str], Reach] = {}
+        reaches: dict[int, Reach] = {}
+        nearest: dict[int, Ranked] = {}
+        for keys, numbers in by_keys.items():
+            reach = index.reach(keys, self.retired)
+            found = index.nearest(self.halves[numbers], reach.covers, NEAREST)
+            nearest |= dict(zip(numbers, found, strict=True))
+            reaches |= dict.fromkeys(numbers, reach)
         needed: set[UUID] = set()
         for number, fact in enumerate(facts, begin):
-            keys = (fact.project, fact.task)
-            if keys not in reaches:
-                reaches[keys] = index.reach(keys, self.retired)
-            reach, alias = reaches[keys], fact.subject_alias
+            reach, alias = reaches[number], fact.subject_alias
             places, ranks = index.sharing_words(self.texts[number])
             spelled = None if alias is None else self.spelled.get(alias.subject_id, [])
             plan = _Plan(
-                index.nearest(cosines[number - begin], reach.covers, NEAREST),
+                nearest[number],
                 (_among(places, ranks, reach.covers), _among(places, ranks, reach.beyond)),
                 index.about(spelled, fact.subject.lower(), reach.meets, BY_SUBJECT),
             )
@@ -298,12 +309,17 @@ class _Batch:
         about: list[int] = []
         subject_id = fact.subject_alias.subject_id if fact.subject_alias else None
         lowered = fact.subject.lower()
+        cosines = self.cosines[number]
         for place, old in enumerate(self.earlier, size):
-            if old.fact.pk in self.retired or not meet(old.fact, fact):
+            if old.fact.pk in self.retired:
                 continue
-            beyond = not covers(old.fact, fact)
+            beyond = False
+            if old.held.keys != ("", ""):
+                if not meet(old.fact, fact):
+                    continue
+                beyond = not covers(old.fact, fact)
             if not beyond:
-                nearest.append((float(old.vector @ self.halves[number]), place))
+                nearest.append((float(cosines[old.number]), place))
             shared = text.query & old.text.words.keys()
             if shared:
                 rank = sum(repeats_weight(old.text.words[word]) for word in shared) / old.length

@@ -7,7 +7,7 @@ from django.db import connection
 from identity.principal import Principal
 from identity.services.audit import audit_record_many
 from memory.jobs.queue import job_queue
-from memory.models import Fact, FactChange, ItemType, SubjectAlias
+from memory.models import Fact, FactChange, ItemType
 from memory.models.project_scope import carried_keys
 from memory.services.facts.comparison_candidates import Vector, search_table
 from memory.services.facts.history import change_draft
@@ -25,15 +25,13 @@ AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name 
 """
 
 
-def alias_give(fact: Fact, by: Principal) -> SubjectAlias | None:
+def alias_give(fact: Fact, by: Principal) -> None:
     """Enter the spelling of the fact's subject, if there is any and it is not known yet. Under the learning lock."""
     # Found under the learning lock, so nobody has entered it since.
-    if fact.subject_alias is not None and fact.subject_alias.key == key_of(fact.subject):
-        return None
-    fact.subject_alias = alias_enter(
-        agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
-    )
-    return fact.subject_alias
+    if fact.subject_alias is None or fact.subject_alias.key != key_of(fact.subject):
+        fact.subject_alias = alias_enter(
+            agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
+        )
 
 
 def facts_store(facts: Sequence[tuple[Fact, Vector | None]], *, by: Principal) -> None:

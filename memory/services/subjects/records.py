@@ -1,52 +1,70 @@
 """What every change of a subject leaves: a line of its history and an audit record, in the same plain words."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from identity.principal import Principal
-from identity.services.audit import audit_record
+from identity.services.audit import audit_record_many
 from memory.models import Subject, SubjectChange
 
 Action = SubjectChange.Action
 
 
+@dataclass(frozen=True, slots=True)
+class SubjectEvent:
+    """That something happened to a subject, and for its history why, in plain words; `details` are for undoing it,
+    `before` and `after` for the audit trail, whose action is `audit` where that is not the plain one."""
+
+    subject: Subject
+    action: SubjectChange.Action
+    summary: str
+    other: Subject | None = None
+    reason: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    before: Any = None
+    after: Mapping[str, Any] = field(default_factory=dict)
+    audit: str = ""
+
+
 def subject_change_record(
-    subject: Subject,
-    action: SubjectChange.Action,
-    by: Principal,
-    *,
-    summary: str,
-    other: Subject | None = None,
-    reason: str = "",
-    details: Mapping[str, Any] | None = None,
-    before: Any = None,
-    after: Any = None,
-    audit: str = "",
+    subject: Subject, action: SubjectChange.Action, by: Principal, *, summary: str, **given: Any
 ) -> SubjectChange:
-    """Keep what happened to a subject, in its history and in the audit trail, in the same plain words."""
-    change = SubjectChange.objects.create(
-        agent=subject.agent,
-        persona=subject.persona,
-        subject=subject,
-        other=other,
-        action=action,
-        summary=summary,
-        reason=reason,
-        details=dict(details or {}),
-        author_kind=by.kind,
-        author_id=by.id,
-        author_name=by.name,
+    """Keep what happened to a subject; `given` are other fields of a SubjectEvent."""
+    return subject_changes_record([SubjectEvent(subject, action, summary, **given)], by)[0]
+
+
+def subject_changes_record(events: Sequence[SubjectEvent], by: Principal) -> list[SubjectChange]:
+    """Keep what happened to subjects, in their history and in the audit trail, in the same plain words."""
+    changes = SubjectChange.objects.bulk_create(
+        SubjectChange(
+            agent=each.subject.agent,
+            persona=each.subject.persona,
+            subject=each.subject,
+            other=each.other,
+            action=each.action,
+            summary=each.summary,
+            reason=each.reason,
+            details=dict(each.details),
+            author_kind=by.kind,
+            author_id=by.id,
+            author_name=by.name,
+        )
+        for each in events
     )
-    audit_record(
-        by=by,
-        action=audit or f"subject.{AUDITED[action]}",
-        target=subject,
-        agent=subject.agent,
-        before=before,
-        after={"change": summary, **(after or {})},
-        message=reason,
+    audit_record_many(
+        {
+            "by": by,
+            "action": each.audit or f"subject.{AUDITED[each.action]}",
+            "target": each.subject,
+            "agent": each.subject.agent,
+            "before": each.before,
+            "after": {"change": each.summary, **each.after},
+            "message": each.reason,
+        }
+        for each in events
     )
-    return change
+    return changes
 
 
 AUDITED = {

@@ -10,8 +10,8 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.search.languages import dictionary_of
-from memory.services.subjects.proposals import subject_questions_open
-from memory.services.subjects.records import subject_change_record
+from memory.services.subjects.proposals import subject_questions, subject_questions_open
+from memory.services.subjects.records import SubjectEvent, subject_changes_record
 from memory.subjects.likeness import blocks_offered
 from memory.subjects.spelling import is_users, key_of, meaning_of
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
@@ -56,68 +56,112 @@ class KnownSpellings:
 
     def __init__(self, *, agent: Agent, persona: str, spellings: Iterable[str]) -> None:
         keys = {key: meaning_of(spelling) for spelling in spellings if (key := key_of(spelling))}
-        self.rows = _known(agent, persona, keys) if keys else []
+        self._by_key: dict[str, SubjectAlias] = {}
+        self._by_meaning: dict[str, list[SubjectAlias]] = {}
+        for row in _known(agent, persona, keys) if keys else []:
+            self.add(row)
 
     def add(self, alias: SubjectAlias) -> None:
-        if alias not in self.rows:
-            self.rows.append(alias)
+        if self._by_key.setdefault(alias.key, alias) is alias:
+            self._by_meaning.setdefault(alias.meaning, []).append(alias)
 
     def find(self, spelling: str) -> SubjectAlias | None:
         """As `alias_find`."""
-        key, meaning = key_of(spelling), meaning_of(spelling)
+        key = key_of(spelling)
         if not key:
             return None
-        rows = [row for row in self.rows if key == row.key or meaning == row.meaning]
-        exact = next((row for row in rows if row.key == key), None)
+        exact = self._by_key.get(key)
         if exact is not None:
             return exact
+        rows = self._by_meaning.get(meaning_of(spelling), ())
         return rows[0] if len({row.subject_id for row in rows}) == 1 else None
 
 
-def alias_enter(*, agent: Agent, persona: str, spelling: str, by: Principal, category: str = "") -> SubjectAlias | None:
-    """The entry of `spelling`, made if there is none: of the subject that it certainly means, else of a new one.
+class SpellingEntries:
+    """Entering spellings of one memory in their order, and storing what they come to together."""
 
-    None for a spelling of nothing. A new subject that may be a known one is a question to people.
-    """
-    key = key_of(spelling)
-    if not key:
-        return None
-    known = alias_find(agent=agent, persona=persona, spelling=spelling)
-    if known is not None and known.key == key:
-        return known
-    if known is not None:
-        alias = _alias_make(known.subject, spelling, Origin.SEEN)
-        summary = f"“{spelling}” joined “{known.subject.name}” by itself: it certainly means the same."
-        subject_change_record(
-            known.subject, SubjectChange.Action.ALIAS, by, summary=summary, details={"alias": str(alias.pk)}
+    def __init__(self, *, agent: Agent, persona: str, known: KnownSpellings, by: Principal) -> None:
+        self.agent, self.persona, self.known, self.by = agent, persona, known, by
+        self._subjects: list[Subject] = []
+        self._aliases: list[SubjectAlias] = []
+        self._changes: list[SubjectEvent] = []
+        self._dictionary = ""
+        self._user: Subject | None = None
+
+    def enter(self, spelling: str, category: str = "") -> SubjectAlias | None:
+        """The entry of `spelling`, made if there is none: of the subject that it certainly means, else of a new one.
+
+        None for a spelling of nothing. What is made is stored by `store`.
+        """
+        key = key_of(spelling)
+        if not key:
+            return None
+        known = self.known.find(spelling)
+        if known is not None and known.key == key:
+            return known
+        if known is not None:
+            alias = self._make(known.subject, spelling)
+            summary = f"“{spelling}” joined “{known.subject.name}” by itself: it certainly means the same."
+            self._changes.append(
+                SubjectEvent(known.subject, SubjectChange.Action.ALIAS, summary, details={"alias": str(alias.pk)})
+            )
+            return alias
+        user = is_users(spelling)
+        if user and (users := self._user_find()) is not None:
+            return self._make(users, spelling)
+        subject = Subject(
+            agent=self.agent,
+            persona=self.persona,
+            name=spelling,
+            kind=Kind.PERSON if user else KIND_OF_CATEGORY.get(category, Kind.OTHER),
+            is_user=user,
         )
+        if user:
+            self._user = subject
+        self._subjects.append(subject)
+        summary = f"“{spelling}” was named for the first time."
+        self._changes.append(SubjectEvent(subject, SubjectChange.Action.CREATED, summary))
+        return self._make(subject, spelling)
+
+    def store(self) -> None:
+        """Store what was entered since the last time. A new subject that may be a known one is a question to people."""
+        subjects, self._subjects = self._subjects, []
+        aliases, self._aliases = self._aliases, []
+        changes, self._changes = self._changes, []
+        if not aliases:
+            return
+        asked = subject_questions(subjects, aliases)
+        Subject.objects.bulk_create(subjects)
+        SubjectAlias.objects.bulk_create(aliases)
+        subject_changes_record(changes, self.by)
+        subject_questions_open(asked)
+
+    def _make(self, subject: Subject, spelling: str) -> SubjectAlias:
+        self._dictionary = self._dictionary or dictionary_of(self.agent.pk)
+        alias = alias_draft(subject, spelling, Origin.SEEN, self._dictionary)
+        self._aliases.append(alias)
+        self.known.add(alias)
         return alias
-    users = Subject.objects.filter(agent=agent, persona=persona, is_user=True).first() if is_users(spelling) else None
-    if users is not None:
-        return _alias_make(users, spelling, Origin.SEEN)
-    user = is_users(spelling)
-    subject = Subject.objects.create(
-        agent=agent,
-        persona=persona,
-        name=spelling,
-        kind=Kind.PERSON if user else KIND_OF_CATEGORY.get(category, Kind.OTHER),
-        is_user=user,
-    )
-    alias = _alias_make(subject, spelling, Origin.SEEN)
-    summary = f"“{spelling}” was named for the first time."
-    subject_change_record(subject, SubjectChange.Action.CREATED, by, summary=summary)
-    subject_questions_open(subject=subject, spelling=spelling)
+
+    def _user_find(self) -> Subject | None:
+        if self._user is None:
+            self._user = Subject.objects.filter(agent=self.agent, persona=self.persona, is_user=True).first()
+        return self._user
+
+
+def alias_enter(*, agent: Agent, persona: str, spelling: str, by: Principal, category: str = "") -> SubjectAlias | None:
+    """Enter one spelling, as `SpellingEntries` does, and store it."""
+    if not key_of(spelling):
+        return None
+    known = KnownSpellings(agent=agent, persona=persona, spellings=[spelling])
+    entries = SpellingEntries(agent=agent, persona=persona, known=known, by=by)
+    alias = entries.enter(spelling, category)
+    entries.store()
     return alias
 
 
-def _alias_make(subject: Subject, spelling: str, origin: SubjectAlias.Origin) -> SubjectAlias:
-    alias = alias_draft(subject, spelling, origin)
-    alias.save(force_insert=True)
-    return alias
-
-
-def alias_draft(subject: Subject, spelling: str, origin: SubjectAlias.Origin) -> SubjectAlias:
-    """The entry of a spelling, not stored yet."""
+def alias_draft(subject: Subject, spelling: str, origin: SubjectAlias.Origin, dictionary: str = "") -> SubjectAlias:
+    """The entry of a spelling, not stored yet; `dictionary` is the one of the agent, where it has been read."""
     return SubjectAlias(
         agent=subject.agent,
         persona=subject.persona,
@@ -126,6 +170,6 @@ def alias_draft(subject: Subject, spelling: str, origin: SubjectAlias.Origin) ->
         key=key_of(spelling),
         meaning=meaning_of(spelling),
         origin=origin,
-        dictionary=dictionary_of(subject.agent_id),
+        dictionary=dictionary or dictionary_of(subject.agent_id),
         blocks=blocks_offered(subject.agent_id, subject.persona, spelling),
     )
