@@ -2,9 +2,9 @@
 
 A file of mem0's memories (benchmarks/imported_facts.py says what they are), and one of ChatGPT's messages, are imported
 by the command. When a third of a file is stored the command is killed (SIGKILL), and run again; then once more.
-Nothing may be there twice, nothing may lack, and the last run may store nothing. Then the agent is exported, and its
-file imported as another one. Rows a second are of the runs that stored; memory is the greatest of the command's
-process.
+Nothing may be there twice, nothing may lack, and the last run may store nothing. How far it is goes to standard error.
+Then the agent is exported, and its file imported as another one. Rows a second are of the runs that stored; memory is
+the greatest of the command's process.
 """
 
 import argparse
@@ -25,6 +25,9 @@ from benchmarks.system import PROJECT, RESULTS, system, tied
 
 SEED = 14
 KILLED_AT = 1 / 3
+LOOKED_SECONDS = 2.0
+RATED = 0.1
+"""The rates at the beginning and at the end are of so much of the entries."""
 MESSAGES_PER_TALK = 40
 WORDS = {
     "who": "sister brother neighbour teacher cousin doctor landlord colleague friend aunt tailor barber",
@@ -99,6 +102,28 @@ def run(*arguments: str, stop: Callable[[], bool] = lambda: False) -> Run:
     return Run(round(time.perf_counter() - began, 1), round(usage.ru_maxrss / 1024), killed)
 
 
+class Watched:
+    """How far a run is, looked at now and then, and how fast it was."""
+
+    def __init__(self, stored: Callable[[], int]) -> None:
+        self._stored = stored
+        self._seen: list[tuple[float, int]] = []
+
+    def look(self) -> int:
+        now = time.perf_counter()
+        if not self._seen or now - self._seen[-1][0] > LOOKED_SECONDS:
+            self._seen.append((now, self._stored()))
+            print(f"{self._seen[-1][1]:,} stored", file=sys.stderr, flush=True)
+        return self._seen[-1][1]
+
+    def rate(self, begin: float, end: float) -> float | None:
+        """Rows a second from the `begin`th to the `end`th row; None where too little was seen of it."""
+        seen = [(moment, count) for moment, count in self._seen if begin < count <= end]
+        if len(seen) < 2:
+            return None
+        return round((seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0]), 1)
+
+
 def measure(slug: str, path: Path, count: int, *, move: bool) -> dict[str, Any]:
     """Import, kill, import again, and once more."""
     from identity.models import Agent
@@ -112,11 +137,12 @@ def measure(slug: str, path: Path, count: int, *, move: bool) -> dict[str, Any]:
     def stored() -> int:
         return ImportedMemory.objects.filter(agent=agent).count()
 
-    first = run(*command, stop=lambda: stored() > count * KILLED_AT)
+    begin, end = Watched(stored), Watched(stored)
+    first = run(*command, stop=lambda: begin.look() > count * KILLED_AT)
     after_kill = stored()
     assert first.killed
     assert 0 < after_kill < count
-    second = run(*command)
+    second = run(*command, stop=lambda: end.look() < 0)
     assert stored() == count, (stored(), count)
     again = run(*command)
     assert stored() == count
@@ -139,6 +165,8 @@ def measure(slug: str, path: Path, count: int, *, move: bool) -> dict[str, Any]:
         "reviews": MemoryReview.objects.filter(agent=agent).count(),
         "seconds_to_kill": first.seconds,
         "seconds_after": second.seconds,
+        "rows_per_second_at_begin": begin.rate(0, count * RATED),
+        "rows_per_second_at_end": end.rate(count * (1 - RATED), count),
         "rows_per_second": round(count / (first.seconds + second.seconds), 1),
         "seconds_of_repeated_run": again.seconds,
         "memory_mib": max(first.mebibytes, second.mebibytes, again.mebibytes),
