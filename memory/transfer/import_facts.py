@@ -1,12 +1,11 @@
 """Importing facts: learned as an agent's are, many at once, with their provenance in the same transaction."""
 
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, Self
 
 from django.db import transaction
 
@@ -56,25 +55,50 @@ class FactImport:
     expected: int
     _index: CandidateIndex | None = field(default=None, init=False)
     _holds: bool | None = field(default=None, init=False)
+    _model: str = field(default="", init=False)
+    _ahead: dict[tuple[str, str, str], tuple[Future[list[Vector | None]], int]] = field(
+        default_factory=dict, init=False
+    )
+    _thread: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="import-embedding"), init=False
+    )
 
-    @contextmanager
-    def embedded(self, batches: Sequence[list[KeyedEntry]]) -> Iterator[Iterator[tuple[list[KeyedEntry], Vectors]]]:
-        """The batches with the vectors of each, which are made while those before it are stored."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._clear()
+        self._thread.shutdown()
+
+    def embed_ahead(self, entries: Iterable[KeyedEntry]) -> None:
+        """Begin to make the vectors of facts that are stored later, while those before them are."""
+        facts = list(entries)
         try:
-            model = active_model().name
+            self._model = active_model().name
         except EmbeddingFailed:
-            yield ((batch, [None] * len(batch)) for batch in batches)
             return
-        with ThreadPoolExecutor(1, thread_name_prefix="import-embedding") as ahead:
-            made = [ahead.submit(_vectors, model, batch) for batch in batches]
-            try:
-                yield ((batch, each.result()) for batch, each in zip(batches, made, strict=True))
-            finally:
-                for each in made:
-                    each.cancel()
+        for begin in range(0, len(facts), BATCH):
+            batch = facts[begin : begin + BATCH]
+            made = self._thread.submit(_vectors, self._model, batch)
+            self._ahead |= {(self._model, one.key, one.content_hash): (made, place) for place, one in enumerate(batch)}
 
-    def store(self, batch: list[KeyedEntry], vectors: Vectors) -> list[str]:
+    def embedded(self, batch: Sequence[KeyedEntry]) -> Vectors:
+        """The vectors of a batch, made ahead or now; None of each when the model cannot be reached."""
+        made = [self._ahead.pop((self._model, one.key, one.content_hash), None) for one in batch]
+        if missing := [one for one, found in zip(batch, made, strict=True) if found is None]:
+            self.embed_ahead(missing)
+            again = [self._ahead.pop((self._model, one.key, one.content_hash), None) for one in missing]
+            made = [found or again.pop(0) for found in made]
+        return [found[0].result()[found[1]] if found else None for found in made]
+
+    def _clear(self) -> None:
+        for made, _ in self._ahead.values():
+            made.cancel()
+        self._ahead.clear()
+
+    def store(self, batch: list[KeyedEntry]) -> list[str]:
         """Learn a batch; the outcomes of what was not imported before. Raises with the place in the file."""
+        vectors = self.embedded(batch)
         models = {vector.model for vector in vectors if vector is not None}
         index = self._index_of(models.pop()) if len(models) == 1 else None
         return import_facts_learn(

@@ -158,30 +158,53 @@ def entries_import(
         done, known = report.stored, report.known.total()
         watch(Progress((done + known) / max(total, 1), checking=False, stored=done, known=known, position=position))
 
-    facts = FactImport(agent, request, author, report.survey.counts[FACT])
     entries = (entry for entry, _ in entries_read(request, by=by) if entry.kind not in (SKIPPED, REFUSED))
-    try:
-        for found in keyed_batches(islice(entries, begin, None), LOOKED_UP):
-            held = imported_hashes(agent, request, found)
-            for kind, group in groupby(found, key=lambda one: one.entry.kind):
-                new: list[KeyedEntry] = []
-                for one in group:
-                    if is_new(one, held.get(one.key)):
-                        new.append(one)
-                    else:
-                        _count_known(report, one, held[one.key])
-                if kind == FACT:
-                    new.sort(key=_since)
-                batches = [new[start : start + BATCHES[kind]] for start in range(0, len(new), BATCHES[kind])]
-                for stored in _stored(kind, batches, facts, author):
-                    report.outcomes.update((kind, outcome) for outcome in stored.outcomes)
-                    report.known[kind] += stored.entries - len(stored.outcomes)
-                    show()
-            position += len(found)
-            show()
-    except ImportPaused:
-        facts.keep()
-        raise
+    batches = keyed_batches(islice(entries, begin, None), LOOKED_UP)
+    with FactImport(agent, request, author, report.survey.counts[FACT]) as facts:
+        try:
+            for found in _embedded_ahead(batches, facts):
+                held = imported_hashes(agent, request, found)
+                for kind, group in groupby(found, key=lambda one: one.entry.kind):
+                    new: list[KeyedEntry] = []
+                    for one in group:
+                        if is_new(one, held.get(one.key)):
+                            new.append(one)
+                        else:
+                            _count_known(report, one, held[one.key])
+                    for stored in _stored(kind, _ordered(kind, new), facts, author):
+                        report.outcomes.update((kind, outcome) for outcome in stored.outcomes)
+                        report.known[kind] += stored.entries - len(stored.outcomes)
+                        show()
+                position += len(found)
+                show()
+        except ImportPaused:
+            facts.keep()
+            raise
+
+
+def _embedded_ahead(batches: Iterator[list[KeyedEntry]], facts: FactImport) -> Iterator[list[KeyedEntry]]:
+    """The batches; the vectors of one's new facts are begun before the one before it is stored."""
+    before: list[KeyedEntry] | None = None
+    for found in batches:
+        held = imported_hashes(facts.agent, facts.request, found)
+        new = [one for one in found if one.entry.kind == FACT and is_new(one, held.get(one.key))]
+        facts.embed_ahead(_sorted(new))
+        if before is not None:
+            yield before
+        before = found
+    if before is not None:
+        yield before
+
+
+def _ordered(kind: str, new: list[KeyedEntry]) -> list[list[KeyedEntry]]:
+    """Entries of one kind by transactions."""
+    if kind == FACT:
+        new = _sorted(new)
+    return [new[start : start + BATCHES[kind]] for start in range(0, len(new), BATCHES[kind])]
+
+
+def _sorted(facts: list[KeyedEntry]) -> list[KeyedEntry]:
+    return sorted(facts, key=_since)
 
 
 def import_record(*, agent: Agent, request: ImportRequest, by: Principal, report: ImportReport) -> None:
@@ -240,9 +263,8 @@ class _Stored(NamedTuple):
 def _stored(kind: str, batches: Sequence[list[KeyedEntry]], facts: FactImport, by: Principal) -> Iterator[_Stored]:
     """Store batches of one kind. Raises what its service raises, with the place in the file."""
     if kind == FACT:
-        with facts.embedded(batches) as embedded:
-            for batch, vectors in embedded:
-                yield _Stored(len(batch), facts.store(batch, vectors))
+        for batch in batches:
+            yield _Stored(len(batch), facts.store(batch))
         return
     agent, request = facts.agent, facts.request
     for batch in batches:

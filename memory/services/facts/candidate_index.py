@@ -217,13 +217,11 @@ class CandidateIndex:
             end = min(begin + BLOCK, count)
             cosines = np.asarray(vectors @ self._vectors[begin:end].T)
             cosines[:, ~usable[begin:end]] = -3
-            # What the nearest of all have to exceed is known from the first ones.
+            if begin == 0 and end > limit:
+                # What the nearest of all have to reach is known from the first ones.
+                least = np.maximum(np.partition(cosines, end - limit, axis=1)[:, [end - limit]], least)
             which, places = np.nonzero(cosines >= least)
             found.append((which, places + begin, cosines[which, places]))
-            if begin == 0 and end > limit:
-                least = np.maximum(np.partition(cosines, end - limit, axis=1)[:, [end - limit]], least)
-                kept = found[0][2] >= least[found[0][0], 0]
-                found[0] = (found[0][0][kept], found[0][1][kept], found[0][2][kept])
         if not found:
             return [[] for _ in vectors]
         which, places, scores = (np.concatenate(each) for each in zip(*found, strict=True))
