@@ -76,7 +76,6 @@ def is_of_another(old: Texts, new: Texts) -> bool:
     return bool(kind) and not unsafe and not spelled and end <= verb < places[-1][0]
 
 
-@lru_cache(maxsize=256)
 def is_beside(old: Texts, new: Texts) -> bool:
     """Whether two texts differ only in the object of a word that has many, and not in which one of its kind it is."""
     place, (one, other) = Prefix.similarity(old, new) - 1, [each.split() for each in one_slot(old, new)] or ([], [])
