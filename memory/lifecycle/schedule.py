@@ -17,6 +17,7 @@ from memory.judge.budget import budget_check
 from memory.lifecycle.handlers import DREAM
 from memory.lifecycle.runner import CHANGE, done_jobs_purge, job_rerun
 from memory.models import Job, MemoryReview
+from memory.transfer.export_runs import exports_expire
 from memory.transfer.runs import runs_expire
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
@@ -68,8 +69,8 @@ def judgements_retry() -> int:
 
 
 def done_work_purge() -> int:
-    """Delete the rows of jobs that were done long ago, and files of imports that wait no more; returns how many."""
-    return done_jobs_purge() + runs_expire()
+    """Delete rows of jobs that were done long ago, and files of imports and exports; returns how many."""
+    return done_jobs_purge() + runs_expire() + exports_expire()
 
 
 def _by_persona(rows: QuerySet[Row]) -> list[Row]:

@@ -6,6 +6,7 @@ from memory.models.decisions import Decision
 from memory.models.documents import Document
 from memory.models.episodes import Episode, EpisodeEvent
 from memory.models.events import Event, EventKind, EventSequence, LongTermEntry, LoopSummary
+from memory.models.export_runs import ExportRun
 from memory.models.facts import Fact, FactChange
 from memory.models.import_runs import ImportRun
 from memory.models.imports import ImportedMemory
@@ -36,6 +37,7 @@ __all__ = [
     "Event",
     "EventKind",
     "EventSequence",
+    "ExportRun",
     "Fact",
     "FactChange",
     "ImportRun",

@@ -69,6 +69,7 @@ LEFT_OUT = frozenset(
         "Change",
         "ChangeStream",
         "EventSequence",
+        "ExportRun",
         "ItemAssignment",
         "ItemComment",
         "ItemSnooze",

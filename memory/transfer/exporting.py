@@ -1,7 +1,7 @@
 """An agent as lines of JSON: everything that it is and remembers, for another database or a safe place."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from django.db import connection, transaction
@@ -25,7 +25,9 @@ from nousweb.lib.errors import Invalid
 CHUNK = 1_000
 
 
-def agent_export(*, agent: Agent, by: Principal, with_audit: bool = False, persona: str = "") -> Iterator[str]:
+def agent_export(
+    *, agent: Agent, by: Principal, with_audit: bool = False, persona: str = ""
+) -> Generator[str, None, None]:
     """The lines of an agent's export, each with its line end; no tokens, and the audit trail only when asked.
 
     1. A header with the format, its version, and the agent.
@@ -44,7 +46,7 @@ def agent_export(*, agent: Agent, by: Principal, with_audit: bool = False, perso
     return _lines(agent, with_audit, persona)
 
 
-def _lines(agent: Agent, with_audit: bool, persona: str) -> Iterator[str]:
+def _lines(agent: Agent, with_audit: bool, persona: str) -> Generator[str, None, None]:
     alone = not connection.in_atomic_block
     with transaction.atomic():
         if alone:

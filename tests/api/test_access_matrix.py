@@ -33,6 +33,7 @@ from memory.services.episodes import episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create
 from memory.services.working import working_item_add, working_thread_open
+from memory.transfer.export_runs import export_start
 from memory.transfer.runs import run_create
 from nousweb.api import api as the_api
 from tests.http import ApiClient, markup, signed_in
@@ -324,6 +325,11 @@ GET    agent_import          login no    no    in    login login login login log
 GET    agent_import_state    login no    no    in    login login login login login
 POST   agent_import_part     login no    no    in    login login login login login
 POST   agent_import_change   login no    no    in    login login login login login
+POST   agent_exports         login no    no    in    login login login login login
+GET    agent_export          login no    no    in    login login login login login
+GET    agent_export_state    login no    no    in    login login login login login
+GET    agent_export_file     login no    no    in    login login login login login
+POST   agent_export_change   login no    no    in    login login login login login
 GET    agent_erase           login no    no    in    login login login login login
 POST   agent_fact_change     login no    in    in    login login login login login
 POST   agent_censor_add      login no    in    in    login login login login login
@@ -494,6 +500,7 @@ class World:
             "import_id": run_create(
                 agent=ada, file_name="a.jsonl", file_bytes=9, by=Principal.of_user(request.getfixturevalue("charlie"))
             ).pk,
+            "export_id": export_start(agent=ada, by=Principal.of_user(request.getfixturevalue("charlie"))).pk,
             "session_id": "s",
             "item_id": working_item_add(**mind).item["id"],
             "thread_id": working_thread_open(**mind)[1]["id"],

@@ -30,6 +30,7 @@ from memory.models import (
     Document,
     Episode,
     Event,
+    ExportRun,
     Fact,
     ImportRun,
     Job,
@@ -47,6 +48,7 @@ from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from memory.services.procedures import procedure_create
 from memory.services.reviews.opening import escalation_announce
 from memory.services.working import working_item_add, working_thread_open
+from memory.transfer.export_runs import export_start, export_work
 from memory.transfer.runs import run_create, run_receive, run_work
 from nousweb.access.second_step import CODE, PROOF
 from tests.e2e.conftest import assert_accessible
@@ -217,6 +219,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "imports": ("agent_imports", of_ada(), ""),
     "import": ("agent_import", memory(ImportRun), ""),
     "playground": ("agent_playground", of_ada(), ""),
+    "export": ("agent_export", memory(ExportRun), ""),
     "context": ("agent_context", of_ada(), "?input=Hello"),
     "run": ("agent_context_run", lambda: ["ada", ContextRun.objects.latest("created_at").pk], ""),
     "context, empty": ("agent_context", of_ada(), ""),
@@ -305,6 +308,10 @@ NO_PAGES = {
     "demo_tour_resume",
     "agent_import_part",
     "agent_import_change",
+    "agent_exports",
+    "agent_export_state",
+    "agent_export_file",
+    "agent_export_change",
     "agent_procedure_use",
     "agent_subject_add",
     "agent_subject_change",
@@ -356,6 +363,7 @@ def story(ada: Agent, actor: Principal, bob: User, charlie: User) -> None:
     )
     run_receive(run=uploaded, offset=0, part=lines, by=admin)
     run_work(uploaded.pk)
+    export_work(export_start(agent=ada, by=admin).pk)
 
 
 def remember(ada: Agent, actor: Principal, by: Principal) -> None:

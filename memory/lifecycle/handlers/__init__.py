@@ -7,6 +7,7 @@ from memory.lifecycle.handlers.compaction import COMPACTION
 from memory.lifecycle.handlers.core_facts import CORE_FACTS
 from memory.lifecycle.handlers.episode_close import EPISODE_CLOSE
 from memory.lifecycle.handlers.episode_compact import EPISODE_COMPACT
+from memory.lifecycle.handlers.export_run import EXPORT_RUN
 from memory.lifecycle.handlers.fact_check import FACT_CHECK
 from memory.lifecycle.handlers.fact_judge import FACT_JUDGE
 from memory.lifecycle.handlers.import_run import IMPORT_RUN
@@ -22,6 +23,7 @@ HANDLERS: dict[str, Handler] = {
     "censor_escalate": CENSOR_ESCALATE,
     "webhook": WEBHOOK,
     "import_run": IMPORT_RUN,
+    "export_run": EXPORT_RUN,
     "staleness": STALENESS,
     "core_facts": CORE_FACTS,
     "episode_compact": EPISODE_COMPACT,

@@ -27,6 +27,7 @@ from memory.transfer.runs import (
 )
 from nousweb.console.common.pagination import request_page
 from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.memory.export_forms import ExportForm, latest_exports
 from nousweb.console.memory.import_forms import ImportForm, import_page, latest_imported
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 
@@ -60,6 +61,8 @@ def agent_imports(request: HttpRequest, slug: str) -> HttpResponse:
         return JsonResponse({"errors": [error for found in form.errors.values() for error in found]}, status=422)
     page = request_page(request, _visible(agent, by), "created_at")
     context = {"agent": agent, "form": form, "page": page, "runs": page.rows, "max_bytes": MAX_FILE_BYTES}
+    if by.may(VIEW_SUBCONSCIOUS):
+        context |= {"export_form": ExportForm(auto_id="export_%s"), "exports": latest_exports(agent)}
     return render(request, "memory/imports.html", context, status=422 if form.errors else 200)
 
 

@@ -1,0 +1,101 @@
+"""Exporting an agent as a file: start, progress, stop, download."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from identity.models import Agent
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.principal import Principal
+from identity.selectors import agent_get
+from memory.models import ExportRun
+from memory.transfer.export_runs import export_discard, export_file, export_start, export_stop
+from memory.transfer.runs import IMPORT
+from nousweb.console.common.requests import principal_of
+from nousweb.console.memory.export_forms import ExportForm, export_page
+from nousweb.lib.errors import Conflict, Invalid, NotFound
+
+CHANGES = {
+    "stop": (export_stop, "The export stops."),
+    "discard": (export_discard, "The file is deleted."),
+}
+
+
+@require_POST
+def agent_exports(request: HttpRequest, slug: str) -> HttpResponse:
+    """Start an export."""
+    by, agent = _asked(request, slug)
+    form = ExportForm(request.POST)
+    try:
+        if not form.is_valid():
+            raise Invalid("persona is actor, or nothing for both.", field="persona")
+        run = export_start(agent=agent, by=by, **form.cleaned_data)
+    except (Conflict, Invalid) as error:
+        messages.error(request, error.detail)
+        return redirect("agent_imports", slug)
+    return redirect(run)
+
+
+@never_cache
+@require_safe
+def agent_export(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """One export: how far it is, and its file."""
+    run = _run(request, slug, pk)
+    return render(request, "memory/export.html", {"agent": run.agent, "run": run, "shown": export_page(run)})
+
+
+@never_cache
+@require_safe
+def agent_export_state(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+    """The part of the page that changes while the worker works."""
+    run = _run(request, slug, pk)
+    return render(request, "memory/_export_state.html", {"run": run, "shown": export_page(run)})
+
+
+@never_cache
+@require_safe
+def agent_export_file(request: HttpRequest, slug: str, pk: UUID) -> HttpResponseBase:
+    """The file, as JSON Lines."""
+    run = _run(request, slug, pk)
+    try:
+        path = export_file(run=run, by=principal_of(request))
+        name = f"{slug}-{run.created_at:%Y-%m-%d}.jsonl"
+        return FileResponse(path.open("rb"), as_attachment=True, filename=name, content_type="application/jsonl")
+    except (Conflict, FileNotFoundError) as error:
+        messages.error(request, str(getattr(error, "detail", "There is no file of this export any longer.")))
+        return redirect(run)
+
+
+@require_POST
+def agent_export_change(request: HttpRequest, slug: str, pk: UUID, change: str) -> HttpResponse:
+    """Stop an export, or delete its file."""
+    run = _run(request, slug, pk)
+    if change not in CHANGES:
+        raise NotFound("There is no such change of an export.")
+    service, said = CHANGES[change]
+    try:
+        service(run=run, by=principal_of(request))
+    except Conflict as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, said)
+    return redirect(run)
+
+
+def _asked(request: HttpRequest, slug: str) -> tuple[Principal, Agent]:
+    by = principal_of(request)
+    by.require(IMPORT)
+    by.require(VIEW_SUBCONSCIOUS)
+    return by, agent_get(slug, by)
+
+
+def _run(request: HttpRequest, slug: str, pk: UUID) -> ExportRun:
+    _, agent = _asked(request, slug)
+    run = ExportRun.objects.filter(agent=agent, pk=pk).select_related("agent").first()
+    if run is None:
+        raise NotFound("There is no such export.")
+    return run
