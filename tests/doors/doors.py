@@ -15,11 +15,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx2
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.db import connection
+from django.urls import reverse
 from nous_client import Nous
 
+from memory.lifecycle.runner import job_run
+from memory.models import ImportRun, Job
 from tests.event_loops import to_its_end
+from tests.http import browser
 from tests.late import Late
 from tests.product import PROJECT
 
@@ -401,6 +407,29 @@ class ImportDoor(Door):
         return refusal_of(act)
 
 
+class ConsoleImportDoor(ImportDoor):
+    """The console's page that imports: whoever has the right in a browser, and no token."""
+
+    def lines(self, *records: dict[str, Any], **options: Any) -> None:
+        client = browser(User.objects.get(username="charlie"))
+        content = "".join(json.dumps(record) + "\n" for record in records).encode()
+        file = SimpleUploadedFile(f"{ImportRun.objects.count()}.jsonl", content)
+        client.post(reverse("agent_imports", args=["ada"]), {"persona": "actor", "file": file})
+        run = self.worked()
+        if run.status == ImportRun.Status.READY:
+            client.post(reverse("agent_import_change", args=["ada", run.pk, "start"]))
+            run = self.worked()
+        if run.status != ImportRun.Status.DONE:
+            raise Refusal(run.error)
+
+    @staticmethod
+    def worked() -> ImportRun:
+        """The last import, when the worker has done what waits."""
+        while job := Job.objects.filter(handler="import_run", status="queued").first():
+            job_run(job.pk)
+        return ImportRun.objects.latest("created_at")
+
+
 def refusal_of(act: Callable[[], object]) -> str:
     """What a door says when it refuses `act`; fails where it does not."""
     try:
@@ -421,4 +450,5 @@ DOORS: dict[str, type[Door]] = {
     "LangGraph": LangGraphDoor,
     "mem0": Mem0Door,
     "import": ImportDoor,
+    "console import": ConsoleImportDoor,
 }
