@@ -73,7 +73,7 @@ class KnownSpellings:
         exact = self._by_key.get(key)
         if exact is not None:
             return exact
-        rows = self._by_meaning.get(meaning_of(spelling), ())
+        rows = self._by_meaning.get(meaning_of(spelling), [])
         return rows[0] if len({row.subject_id for row in rows}) == 1 else None
 
 
