@@ -5,8 +5,8 @@ one. So rows are looked for from a floor on, and the floor moves only when no tr
 below it. What does appear there was not written by the product.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import connection
 
@@ -15,8 +15,7 @@ from identity.policy.sealed_tables import SETTLED, SealedTable
 from nousweb.lib import clock
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(NamedTuple):
     """The key of a row, and the chain that it belongs to."""
 
     key: str

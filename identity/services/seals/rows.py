@@ -3,9 +3,9 @@
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from django.db import connection, models
 
@@ -20,8 +20,7 @@ EMPTY = re.compile(r"(-|0:|2:\{\}|2:\[\]|4:null)*")
 """The encoding of columns as an erasure leaves them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A row by its key: its columns as the database encodes them, as `nousweb.lib.merkle.encode` does, those apart
     that an erasure may empty, and when it says it was written where only the product says so."""
 
@@ -31,8 +30,7 @@ class Row:
     at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(NamedTuple):
     """One row as a seal keeps it; `digest` is empty for tables of which an erasure empties no column."""
 
     key: str
@@ -68,8 +66,7 @@ def leaf_of(table: SealedTable, row: Row, salt: bytes) -> Leaf:
 
 def content_hash(table: SealedTable, row: Row, digest: bytes) -> bytes:
     """The hash of a row of which the columns that an erasure may empty are known by their digest alone."""
-    head = encode((str(FORMAT), table.name, row.key))
-    return hashlib.sha256(head + row.kept.encode() + digest).digest()
+    return hashlib.sha256(_head(table.name) + encode((row.key,)) + row.kept.encode() + digest).digest()
 
 
 def is_blank(row: Row) -> bool:
@@ -80,6 +77,11 @@ def is_blank(row: Row) -> bool:
 def node_of(key: str, content: bytes) -> bytes:
     """The leaf of the tree of a seal: a row's key and the hash of its content."""
     return leaf_hash(encode((key,)) + content)
+
+
+@cache
+def _head(name: str) -> bytes:
+    return encode((str(FORMAT), name))
 
 
 def _name(column: str) -> str:

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from django.db import connection, transaction
@@ -154,7 +153,7 @@ class Verification:
             what, code = "was edited after it was sealed", "edited"
             if len(edited) <= BATCH:
                 for other, (_, held) in edited.items():
-                    moved = replace(row, key=other)
+                    moved = row._replace(key=other)
                     if other != key and leaf_of(table, moved, held.salt).content == held.content:
                         what, code = f"says what {table.label.lower()} {other} said when it was sealed", "reordered"
             self.report.add(of_row(code, seal, table, leaf.key, what))
