@@ -12,7 +12,7 @@ from identity.models import Agent, Persona
 from memory.embedding.registry import configured_name
 from memory.jobs.messages import messages_waiting
 from memory.judge.budget import today_start
-from memory.models import EmbeddingModel, JudgeCall
+from memory.models import EmbeddingModel, JudgeCall, JudgeTask
 from nousweb.console.home.inbox import IndexBacklog
 from nousweb.console.home.period import Period, Trend
 from nousweb.lib import clock
@@ -110,13 +110,15 @@ def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period,
     seen = Q(persona__in=personas)
     mine = seen & (Q(agent=agent) if agent else Q())
     now, before = period.within("created_at") & mine, period.within_before("created_at") & mine
+    # The playground spends of the same budget, and its failures are no judge's.
+    asked = now & ~Q(task=JudgeTask.CHAT)
     found = calls.aggregate(
         today=Sum(spent, filter=Q(created_at__gte=today) & (mine if limited else seen)),
         all_today=Sum(spent, filter=Q(created_at__gte=today)),
         now=Sum(spent, filter=now),
         before=Sum(spent, filter=before),
-        questions=Count("pk", filter=now),
-        errors=Count("pk", filter=now & ~Q(error="")),
+        questions=Count("pk", filter=asked),
+        errors=Count("pk", filter=asked & ~Q(error="")),
     )
     spent_today, limit = found["today"] or 0, settings.JUDGE_DAILY_TOKENS
     trend = Trend(found["now"] or 0, found["before"] or 0)
@@ -130,7 +132,7 @@ def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period,
         return Health("Judge", "warn", "spent", detail, None, "", trend, "tokens")
     if not found["errors"]:
         return Health("Judge", "ok", "answers", detail, None, "", trend, "tokens")
-    last = calls.filter(now).exclude(error="").order_by("-created_at").values("error", "created_at").first()
+    last = calls.filter(asked).exclude(error="").order_by("-created_at").values("error", "created_at").first()
     if last is None:
         return Health("Judge", "ok", "answers", detail, None, "", trend, "tokens")
     error = last["error"][:ERROR_CHARACTERS]

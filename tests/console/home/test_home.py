@@ -351,18 +351,19 @@ def test_health_names_the_index_model_and_its_migration(ada: Agent, bob: User, s
 
 
 def test_health_shows_the_judges_spending_and_last_error(ada: Agent, bob: User, settings: Any) -> None:
-    assert health(board(bob), "Judge").word == "off"
-    settings.JUDGE = "anthropic"
-    settings.JUDGE_DAILY_TOKENS = 0
 
-    def call(at: datetime, tokens: int, error: str = "", persona: str = "actor") -> None:
+    def call(at: datetime, tokens: int, error: str = "", persona: str = "actor", task: str = "relation") -> None:
         JudgeCall.objects.create(
-            agent=ada, persona=persona, task="relation", model="m", prompt_version="1", attempts=1,
+            agent=ada, persona=persona, task=task, model="m", prompt_version="1", attempts=1,
             tokens_in=tokens, duration_ms=1, error=error, created_at=at,
         )  # fmt: skip
 
+    call(ago(days=1), 100, error="The model is busy.", task="chat")
+    assert health(board(bob), "Judge").word == "off"
+    settings.JUDGE = "anthropic"
+    settings.JUDGE_DAILY_TOKENS = 0
     call(ago(days=8), 500)
-    call(ago(days=1), 300)
+    call(ago(days=1), 200)
     assert (health(board(bob), "Judge").kind, health(board(bob), "Judge").trend) == ("ok", Trend(300, 500))
     call(ago(hours=2), 0, error="x" * 500)
     call(ago(hours=1), 0, error="of the subconscious", persona="subconscious")
