@@ -12,6 +12,7 @@ from context.models import ContextProfile
 from nousweb.console.context.forms import conversation_write
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid
+from nousweb.lib.text import unstorable_reason
 
 MAX_MESSAGE_CHARACTERS = 20_000
 MAX_TALK_MESSAGES = 60
@@ -54,9 +55,12 @@ class PlaygroundForm(forms.Form):
         try:
             given = json.loads(self.cleaned_data["conversation"] or "[]")
             said = tuple(Message(str(one["role"]), str(one["content"])) for one in given)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise forms.ValidationError("The conversation cannot be read. Send again to begin a new one.") from error
-        if any(one.role != ROLES[place % 2] or not one.content.strip() for place, one in enumerate(said)):
+        if any(
+            one.role != ROLES[place % 2] or not one.content.strip() or unstorable_reason(one.content)
+            for place, one in enumerate(said)
+        ):
             raise forms.ValidationError("The conversation cannot be read. Send again to begin a new one.")
         if len(said) > MAX_TALK_MESSAGES or sum(len(one.content) for one in said) > MAX_TALK_CHARACTERS:
             raise forms.ValidationError("The conversation is too long. Send again to begin a new one.")
