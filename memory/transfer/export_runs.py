@@ -43,7 +43,7 @@ LEFT = timedelta(hours=2)
 """What no worker has come to for so long is given up."""
 MOST_SECONDS = 90.0
 """One job writes all of a file, for what it holds is of one moment; well inside the worker's limit."""
-TOLD_SECONDS = 1.0
+PROGRESS_SECONDS = 1.0
 
 Status = ExportRun.Status
 
@@ -156,7 +156,7 @@ def _written(run: ExportRun) -> tuple[int, int]:
     part = path.with_suffix(".part")
     by = Principal.of_system(f"started by {run.author_name}", channel="export")
     began, count = time.monotonic(), 0
-    told = began
+    saved = began
     export = agent_export(agent=run.agent, by=by, with_audit=run.with_audit, persona=run.persona)
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     # The lines are read in one transaction, which would keep to itself how far they are, and ends before what follows.
@@ -169,19 +169,19 @@ def _written(run: ExportRun) -> tuple[int, int]:
             file.write(line)
             count += 1
             now = time.monotonic()
-            if now - told < TOLD_SECONDS:
+            if now - saved < PROGRESS_SECONDS:
                 continue
-            told = now
+            saved = now
             if now - began > MOST_SECONDS:
                 raise Conflict("This agent is too large to be exported here: use the command, nous export.")
-            if not beside.submit(_told, run, count).result():
+            if not beside.submit(_progress_save, run, count).result():
                 raise ExportStopped
         size = file.tell()
     part.rename(path)
     return count, size
 
 
-def _told(run: ExportRun, lines: int) -> bool:
+def _progress_save(run: ExportRun, lines: int) -> bool:
     try:
         return _update(run, lines=lines)
     finally:

@@ -148,7 +148,7 @@ def test_an_export_is_cancelled_deleted_and_expires(admin, monkeypatch):
     run.refresh_from_db()
     assert (run.status, export_path(run.pk).exists()) == ("deleted", False)
     monkeypatch.setattr(export_runs, "MOST_SECONDS", 0.0)
-    monkeypatch.setattr(export_runs, "TOLD_SECONDS", 0.0)
+    monkeypatch.setattr(export_runs, "PROGRESS_SECONDS", 0.0)
     run = exported(admin)
     assert run.status == "failed"
     assert "nous export" in text_of(admin.get(run.get_absolute_url()))
