@@ -1,15 +1,17 @@
 """What the console's views share: who asks, what an address names, and refusals shown on a form."""
 
 import uuid
+from collections.abc import Callable
 from typing import Any, Literal, cast
 
 from django import forms
+from django.contrib import messages
 from django.http import HttpRequest
 
 from identity.models import Agent, ChangeProposal
 from identity.policy.sections import Section
 from identity.principal import Principal
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 SELECTED_MOST = 200
 """Rows of a list that one bulk action takes."""
@@ -36,6 +38,16 @@ def form_refuse(form: forms.Form, error: Invalid, **fields: str) -> None:
     """Show a service's refusal of a value beside the field that it names; `fields` says where names differ."""
     name = fields.get(error.field, error.field)
     form.add_error(name if name in form.fields else None, error.detail)
+
+
+def change_and_tell(request: HttpRequest, change: Callable[[], object], done: str) -> None:
+    """Make a change, and tell on the next page that it is `done`, or why it conflicts with what is there."""
+    try:
+        change()
+    except Conflict as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, done)
 
 
 def applied_offer(request: HttpRequest, agent: Agent) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from identity.selectors import agent_get
 from memory.models import ExportRun
 from memory.transfer.export_runs import export_discard, export_file, export_start, export_stop
 from memory.transfer.runs import IMPORT
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.requests import change_and_tell, principal_of
 from nousweb.console.memory.export_forms import ExportForm, export_page
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -77,12 +77,7 @@ def agent_export_change(request: HttpRequest, slug: str, pk: UUID, change: str) 
     if change not in CHANGES:
         raise NotFound("There is no such change of an export.")
     service, said = CHANGES[change]
-    try:
-        service(run=run, by=principal_of(request))
-    except Conflict as error:
-        messages.error(request, error.detail)
-    else:
-        messages.success(request, said)
+    change_and_tell(request, lambda: service(run=run, by=principal_of(request)), said)
     return redirect(run)
 
 

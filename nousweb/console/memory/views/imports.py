@@ -2,7 +2,6 @@
 
 from uuid import UUID
 
-from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -26,10 +25,10 @@ from memory.transfer.runs import (
     run_stop,
 )
 from nousweb.console.common.pagination import request_page
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.requests import change_and_tell, form_refuse, principal_of
 from nousweb.console.memory.export_forms import ExportForm, latest_exports
 from nousweb.console.memory.import_forms import ImportForm, import_page, latest_imported
-from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
+from nousweb.lib.errors import DomainError, Invalid, NotFound
 
 CHANGES = {
     "start": (run_start, "The import goes on in the background."),
@@ -102,12 +101,7 @@ def agent_import_change(request: HttpRequest, slug: str, pk: UUID, change: str) 
     if change not in CHANGES:
         raise NotFound("There is no such change of an import.")
     service, said = CHANGES[change]
-    try:
-        service(run=run, by=principal_of(request))
-    except Conflict as error:
-        messages.error(request, error.detail)
-    else:
-        messages.success(request, said)
+    change_and_tell(request, lambda: service(run=run, by=principal_of(request)), said)
     return redirect(run)
 
 
