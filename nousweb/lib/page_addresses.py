@@ -26,4 +26,6 @@ def page_sending(request: HttpRequest) -> str:
     if not url_has_allowed_host_and_scheme(sender, allowed_hosts={request.get_host()}):
         return request.get_full_path()
     parts = urlsplit(sender)
+    if not parts.path.startswith("/"):
+        return request.get_full_path()
     return f"{parts.path}?{parts.query}" if parts.query else parts.path

@@ -67,6 +67,8 @@ def test_leaving_is_kept_until_it_is_resumed(ada: Agent, bob: User) -> None:
     assert panel(browser(bob), "/inbox/") == ""
     assert "You left the guided demo." in client.get("/").content.decode()
     assert client.post(reverse("demo_tour_resume"))["Location"] == "/"
+    for nowhere in ("x", "?view=all", "https://elsewhere.example/inbox/", "//elsewhere.example"):
+        assert client.post(reverse("demo_tour_resume"), headers={"Referer": nowhere})["Location"] == "/"
     assert "1 of 4." in panel(client)
     actions = AuditEvent.objects.filter(action__startswith="demo_tour.").order_by("id").values_list("action", flat=True)
     assert list(actions) == ["demo_tour.begin", "demo_tour.leave", "demo_tour.resume"]
