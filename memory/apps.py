@@ -21,6 +21,7 @@ class MemoryConfig(AppConfig):
         from memory.services.import_erasure import imports_erase
         from memory.services.job_erasure import questions_erase
         from memory.transfer.export_runs import exports_erase
+        from memory.transfer.runs import imports_stop
         from memory.types import MEMORY_TYPES
 
         for one in MEMORY_TYPES.values():
@@ -43,5 +44,5 @@ class MemoryConfig(AppConfig):
             ),
             SealedTable("judgecall", JudgeCall, "Call of the judge", clock_column="created_at"),
         )
-        erasers.extend([questions_erase, imports_erase, exports_erase])
+        erasers.extend([questions_erase, imports_erase, imports_stop, exports_erase])
         post_spawn.connect(reaper_start, dispatch_uid="memory.lifecycle.reaper")

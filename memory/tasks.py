@@ -3,6 +3,7 @@
 from identity.principal import Principal
 from memory.lifecycle import runner, schedule
 from memory.lifecycle.activities import activities_heal
+from memory.services.erasure import samples_renew
 from memory.services.index_upkeep import collections_refresh, new_rows_embed
 from memory.services.indexing import index_retry
 from memory.services.languages import words_reread
@@ -75,6 +76,11 @@ def backfill_layers() -> dict[str, int]:
 def expire_reviews() -> int:
     """Close questions about memories that nobody answered in time; returns how many."""
     return reviews_expire(by=Principal.of_system("schedule"))
+
+
+def renew_samples() -> int:
+    """Take the planner's samples of tables anew that may hold what was erased since; returns how many."""
+    return samples_renew()
 
 
 def purge_runs() -> int:

@@ -22,6 +22,7 @@ from identity.services.audit import audit_record
 from memory.jobs.queue import job_queue
 from memory.models import ImportRun
 from memory.policy import DEFAULT_CATEGORY
+from memory.services.erasure import Erasure
 from memory.transfer.import_memory import (
     ImportPaused,
     ImportReport,
@@ -178,6 +179,19 @@ def runs_expire() -> int:
     for run in old.exclude(status__in=ImportRun.WORKING):
         _end(run, Status.DISCARDED)
     return files_sweep(ImportRun.objects.filter(status__in=ImportRun.WITH_FILE).values_list("pk", flat=True))
+
+
+def imports_stop(erasure: Erasure) -> Mapping[str, int]:
+    """Delete the files of imports that were cut short: they hold what is erased. Those of an erased agent all go."""
+    runs = ImportRun.objects.filter(agent=erasure.agent, status__in=ImportRun.WITH_FILE)
+    if erasure.of_agent:
+        for key in runs.values_list("pk", flat=True):
+            transaction.on_commit(partial(file_delete, key))
+        return {}
+    for run in runs.filter(status__in=(Status.STOPPED, Status.FAILED)).select_for_update(of=("self",)):
+        run.error = "Something of this agent was erased: upload the file again."
+        _end(run, Status.DISCARDED)
+    return {}
 
 
 def request_of(run: ImportRun) -> ImportRequest:

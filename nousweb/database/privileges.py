@@ -44,6 +44,7 @@ OWNERS_FUNCTIONS = (
     "nous_erase_agent",
     "nous_changes_publish",
     "nous_changes_purge",
+    "nous_sample_renew",
 )
 """Functions that run with the owner's rights; nobody but the product may call them."""
 

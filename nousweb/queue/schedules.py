@@ -15,6 +15,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {
     "Dream: staleness, core facts, compaction, flags": ("memory.tasks.dream", 60),
     "Fill gaps in derived memories": ("memory.tasks.backfill_layers", 60),
     "Expire questions nobody answered": ("memory.tasks.expire_reviews", 10),
+    "Sample tables again after an erasure": ("memory.tasks.renew_samples", 1),
     "Delete records of runs done long ago": ("memory.tasks.purge_runs", 24 * 60),
     "Count the tokens of prompts exactly": ("context.tasks.count_tokens", 1),
     "Tell people of what concerns them": ("context.tasks.notify_people", 1),

@@ -1,7 +1,8 @@
 """An enemy of forgetting: clients that ask, learn, confirm, replace and answer without pause while facts are erased.
 
 Against the real programs: PostgreSQL, web server, worker. What is erased is in no table afterwards, in no answer to a
-question asked after the erasure was acknowledged, and no call was answered with 5xx.
+question asked after the erasure was acknowledged, and no call was answered with 5xx. Then words that stand in nothing
+but what is erased, each stored in another way, are looked for wherever they may be left.
 """
 
 import http.client
@@ -11,12 +12,24 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlencode
 
 import psycopg
 import pytest
 
 from tests.product import Product, product_running, until
+from tests.security.canaries import (
+    ERASE,
+    KINDS,
+    answers_search,
+    cluster_search,
+    database_search,
+    dump_search,
+    files_search,
+    story_tell,
+    words_in,
+)
 from tests.security.scale import scaled
 
 CLIENTS = 6
@@ -55,9 +68,18 @@ print([(each.args, each.kwargs, each.result) for each in Task.objects.all()])
 """What tables hold in a form that cannot be read as text: sessions with their messages, queued and finished tasks."""
 
 
-@pytest.fixture
+METRICS_TOKEN = "metrics-of-the-tests"
+CANARIES = scaled(2, 60) * len(KINDS)
+
+
+@pytest.fixture(scope="module")
 def product():
-    with product_running("erasing") as running:
+    """One for all tests here: each has agents of its own."""
+    variables = {"NOUS_WEBHOOK_ALLOW_PRIVATE": "1", "NOUS_METRICS_TOKEN": METRICS_TOKEN}
+    with product_running("erasing", **variables) as running:
+        running.web()
+        running.worker()
+        until("the web server answers", lambda: running.call("GET", "/index")[0] == 200)
         yield running
 
 
@@ -166,9 +188,6 @@ class Attack:
 
 
 def test_erasure_under_load_leaves_no_trace(product, capsys):
-    product.web()
-    product.worker()
-    until("the web server answers", lambda: product.call("GET", "/index")[0] == 200)
     attack = Attack(product)
     for number in range(ERASURES):
         attack.learn(number)
@@ -184,16 +203,80 @@ def test_erasure_under_load_leaves_no_trace(product, capsys):
         for client in clients:
             client.result()
     took = time.monotonic() - began
-    until("the worker is done", lambda: product.rows(
-        "SELECT (SELECT count(*) FROM django_q_ormq)"
-        " + (SELECT count(*) FROM memory_lifecyclerun WHERE status IN ('queued', 'running'))"
-    ) == [(0,)])  # fmt: skip
+    worker_done(product)
     deadlocks = product.rows("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")[0][0]
     with capsys.disabled():
         sys.stdout.write(f"\n{ERASURES} erasures in {took:.1f} s, {deadlocks} deadlocks, answers: {attack.answers}\n")
     assert attack.wrong == []
     assert traces(product, [*attack.ids, *attack.ids.values()]) == []
     assert sum(attack.answers["ask"].values()) > ERASURES
+
+
+def worker_done(product: Product) -> None:
+    until("the worker is done", lambda: product.rows(
+        "SELECT (SELECT count(*) FROM django_q_ormq)"
+        " + (SELECT count(*) FROM memory_lifecyclerun WHERE status IN ('queued', 'running'))"
+    ) == [(0,)])  # fmt: skip
+
+
+class Receiver:
+    """Takes what a webhook sends it."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                receiver.taken.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/"
+
+
+def test_nothing_finds_a_word_that_was_erased(product, capsys):
+    receiver = Receiver()
+    story, words = story_tell(product, receiver.url, CANARIES)
+    worker_done(product)
+    # As autovacuum does in its time.
+    with psycopg.connect(product.server.owner_url) as connection:
+        connection.execute("ANALYZE")
+    with psycopg.connect(product.url) as connection, pytest.raises(psycopg.errors.DivisionByZero):
+        connection.execute(f"SELECT length('{words[0]}') / 0")
+    # What cannot find them before would find nothing after.
+    assert dump_search(product) == set(words)
+    before = database_search(product)
+    assert set().union(*before.values()) == set(words)
+    sent = len(receiver.taken)
+    began = time.monotonic()
+    still = product.run("-c", ERASE, json.dumps(list(story.targets)))
+    erased = time.monotonic() - began
+    worker_done(product)
+    left = {
+        "tables": database_search(product),
+        "dump": dump_search(product),
+        "files": files_search(product.folder, but=product.server.paths.cluster),
+        "webhook": words_in("".join(receiver.taken[sent:])),
+        "quoted": json.loads(still),
+        **{path: words for path, words in answers_search(story, METRICS_TOKEN) if words},
+    }
+    with capsys.disabled():
+        sys.stdout.write(f"\n{len(words)} words, {len(story.targets)} erasures in {erased:.1f} s; {sorted(before)}\n")
+    assert {place: found for place, found in left.items() if found} == {}
+    if scaled(0, 1):
+        raw = cluster_search(product)
+        with capsys.disabled():
+            sys.stdout.write(f"words in the files of the tables: {raw}\n")
+        assert raw["VACUUM FULL"] == 0
+        assert words_in(product.run("-c", HIDDEN)) == set()
+        assert "Everything is as it was sealed." in product.manage("verify")
 
 
 def traces(product: Product, words: list[str]) -> list[tuple[str, str]]:

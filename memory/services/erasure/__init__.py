@@ -13,6 +13,7 @@ Other apps erase what they keep through `erasers`, so that memory depends on non
 from memory.services.erasure.agents import agent_erase
 from memory.services.erasure.documents import QuotingDocument, document_erase, documents_quoting
 from memory.services.erasure.facts import fact_erase, facts_about, subject_erase
+from memory.services.erasure.planner_samples import samples_renew
 from memory.services.erasure.projects import project_counts, project_erase
 from memory.services.erasure.quoting import quoting_keys
 from memory.services.erasure.scope import Erasure, Receipt, erasers, large_tables
@@ -34,5 +35,6 @@ __all__ = [
     "project_counts",
     "project_erase",
     "quoting_keys",
+    "samples_renew",
     "subject_erase",
 ]

@@ -46,6 +46,9 @@ SETTINGS = {
     "log_timezone": "UTC",
     "log_checkpoints": "off",
     "log_line_prefix": "%m [%p] ",
+    # Statements and the values in them are memories, which an erasure does not find in a log.
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
 }
 UNSAFE_SETTINGS = {
     "fsync": "off",
