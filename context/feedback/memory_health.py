@@ -10,11 +10,16 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
 
+from context.feedback.figure_snapshots import snapshot_of, snapshot_put
 from context.feedback.health_findings import EACH, FINDINGS, PARTS, UNUSED_AFTER, Finding
 from memory.lifecycle.policy import NEVER_STALE, STALE_AFTER
 from memory.models import Fact
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
+
+HEALTH = "health"
+LISTED = 2_000
+"""Facts of a list that are kept of a large memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class MemoryHealth:
 
     facts: int
     counts: tuple[FindingCount, ...]
+    at: datetime | None = None
+    """When a large memory was counted; None for now."""
 
     @property
     def score(self) -> int | None:
@@ -55,7 +62,37 @@ class MemoryHealth:
 
 
 def memory_health(view: PersonaMemory, now: datetime) -> MemoryHealth:
-    """The health of the facts that `view` shows. One statement."""
+    """The health of the facts that `view` shows; of a large memory as it was counted last. At most two statements."""
+    kept = snapshot_of(HEALTH, view.agent.pk, both=len(view.personas) > 1)
+    return _health(kept.value, kept.at) if kept else _health(_counted(view, now))
+
+
+def facts_found(view: PersonaMemory, finding: Finding, now: datetime) -> tuple[QuerySet[Fact], datetime | None]:
+    """The facts of one list; of a large memory the latest LISTED that are still in use, and when the list was made."""
+    kept = snapshot_of(f"{HEALTH}: {finding.key}", view.agent.pk, both=len(view.personas) > 1)
+    if kept is None:
+        return _found(view, finding, now), None
+    facts = view.facts.filter(pk__in=kept.value)
+    return (facts if finding.key == "held" else facts.filter(active=True)), kept.at
+
+
+def health_keep(view: PersonaMemory, now: datetime) -> None:
+    """Count the health of a large memory for the pages to come, with the latest facts of each list."""
+    both = len(view.personas) > 1
+    snapshot_put(HEALTH, view.agent.pk, _counted(view, now), both=both)
+    for key, finding in FINDINGS.items():
+        latest = _found(view, finding, now).order_by("-recorded_at", "-id").values_list("pk", flat=True)[:LISTED]
+        snapshot_put(f"{HEALTH}: {key}", view.agent.pk, [str(pk) for pk in latest], both=both)
+
+
+def _health(counted: dict[str, int], at: datetime | None = None) -> MemoryHealth:
+    total = counted["facts"]
+    counts = tuple(FindingCount(one, counted.get(key, 0), total) for key, one in FINDINGS.items())
+    return MemoryHealth(total, counts, at)
+
+
+def _counted(view: PersonaMemory, now: datetime) -> dict[str, int]:
+    """By finding how many facts it lists, and how many `facts` there are. One statement."""
     listed = [one for one in FINDINGS.values() if one.statement]
     each = [one for one in FINDINGS.values() if one.condition]
     # Only constants of this product make the statement; values are bound.
@@ -67,12 +104,10 @@ def memory_health(view: PersonaMemory, now: datetime) -> MemoryHealth:
         cursor.execute(f"WITH {_with(PARTS)} SELECT count(*), {numbers} FROM {EACH}", _values(view, now))  # noqa: S608
         total, *found = cursor.fetchone()
     counts = {one.key: number for one, number in zip((*listed, *each), found, strict=True)}
-    total += counts["held"]
-    return MemoryHealth(total, tuple(FindingCount(one, counts[key], total) for key, one in FINDINGS.items()))
+    return counts | {"facts": total + counts["held"]}
 
 
-def facts_found(view: PersonaMemory, finding: Finding, now: datetime) -> QuerySet[Fact]:
-    """The facts of one list."""
+def _found(view: PersonaMemory, finding: Finding, now: datetime) -> QuerySet[Fact]:
     own = finding.statement or f"SELECT fact.id FROM {EACH} AND ({finding.condition})"  # noqa: S608
     parts = f"WITH {_with(finding.reads)} " if finding.reads else ""
     values = _values(view, now)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, F, FloatField, Max, Q, QuerySet, Sum
+from django.db.models import Count, F, FloatField, Max, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Cast, Coalesce
 
 from context.models import MemoryUsage
@@ -45,11 +45,18 @@ class LedgerRow:
         return round(100 * (self.told - self.wasted) / self.told) if self.told else 0
 
 
+USES_READ = 20_000
+"""So many of the latest times that a memory was shown are counted."""
+
+
 def ledger(view: PersonaMemory, since: datetime, sort: str) -> QuerySet[Any]:
-    """A row for each memory that prompts with a reported answer showed since a moment, in an order of `SORTS`."""
-    rows = MemoryUsage.objects.filter(
-        agent=view.agent, persona__in=view.personas, at__gte=since, item_type__in=ItemType.values
-    )
+    """A row for each memory that prompts with a reported answer showed since a moment, in an order of `SORTS`.
+
+    Of more than USES_READ times the latest count.
+    """
+    uses = MemoryUsage.objects.filter(agent=view.agent, persona__in=view.personas)
+    earliest = uses.filter(at__gte=since).order_by("-at").values("at")[USES_READ : USES_READ + 1]
+    rows = uses.filter(at__gte=Coalesce(Subquery(earliest), Value(since)), item_type__in=ItemType.values)
     return (
         rows.order_by()
         .values("item_type", "item_id")

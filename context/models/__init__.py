@@ -5,6 +5,7 @@ from context.models.pins import ContextPin
 from context.models.profiles import ContextProfile, ContextProfileVersion
 from context.models.recalls import ContextRecall
 from context.models.runs import ASSEMBLE, ContextRun, MemoryUsage
+from context.models.snapshots import FigureSnapshot, InboxRank
 
 __all__ = [
     "ASSEMBLE",
@@ -16,5 +17,7 @@ __all__ = [
     "Expectation",
     "ExpectationResult",
     "ExpectationWatch",
+    "FigureSnapshot",
+    "InboxRank",
     "MemoryUsage",
 ]

@@ -14,7 +14,7 @@ from context.engine.analysis.plan import ContextBudget, budget_for
 from context.engine.analysis.profiles import Profile, profiles_in_force
 from context.engine.analysis.resolved_request import agent_budgets
 from context.engine.assembly import FixedSection, Truncation
-from context.engine.assembly.fixed_fill import fixed_fill, truncations_of
+from context.engine.assembly.fixed_fill import first_fill, truncations_of
 from context.engine.overrides import NO_OVERRIDES, Overrides
 from context.engine.retrieval.censors import CensorInForce, censor_section
 from context.engine.retrieval.fixed_sections import (
@@ -100,8 +100,8 @@ class IdentityDelivery:
 
 def _identity_cut(fixed: Sequence[FixedSection], budget: ContextBudget) -> Truncation | None:
     sized = [replace(section, budget=budget.of(section.key)) for section in fixed]
-    filled = fixed_fill(sized, budget.total)
-    return next((one for one in truncations_of(sized, filled) if one.key == IDENTITY), None)
+    cut = truncations_of(sized[:1], [first_fill(sized, budget.total)])
+    return cut[0] if cut else None
 
 
 def _shortfall(cut: Truncation, total: int, prompts: int, asked: int) -> IdentityShortfall:
@@ -167,13 +167,14 @@ def _core_facts_each(
 ) -> Rows:
     """By agent its core memory, rows of FACT_COLUMNS: what is pinned, and of the rest people's word first."""
     core = Fact.objects.filter(GLOBAL.q, agent__in=agents, persona__in=view.personas).active().profile()
-    core = core.with_subject_name()
     order: Any = core.peoples_first().query.order_by
     place = Window(RowNumber(), partition_by="agent", order_by=order)
     ids = [key for keys in pinned.values() for key in keys]
-    first = core.annotate(place=place).filter(Q(place__lte=PROFILE_FACTS_READ) | Q(pk__in=ids))
+    # The names of subjects are read for those alone that are chosen.
+    first = core.annotate(place=place).filter(place__lte=PROFILE_FACTS_READ).order_by().values("pk")
+    chosen = core.filter(Q(pk__in=first) | Q(pk__in=ids)).with_subject_name().peoples_first()
     found: Rows = defaultdict(list)
-    for key, kind, *row in first.values_list("agent", "kind", *FACT_COLUMNS):
+    for key, kind, *row in chosen.values_list("agent", "kind", *FACT_COLUMNS):
         if not {kind, row[FACT_COLUMNS.index("category")]} & set(profiles[key].excluded_kinds):
             found[key].append(tuple(row))
     return found

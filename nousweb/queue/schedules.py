@@ -17,6 +17,8 @@ SCHEDULES: dict[str, tuple[str, int]] = {
     "Expire questions nobody answered": ("memory.tasks.expire_reviews", 10),
     "Sample tables again after an erasure": ("memory.tasks.renew_samples", 1),
     "Delete records of runs done long ago": ("memory.tasks.purge_runs", 24 * 60),
+    "Place what waits in a long inbox": ("nousweb.console.tasks.keep_inbox_ranks", 2),
+    "Count large memories for their pages": ("nousweb.console.tasks.keep_figures", 15),
     "Count the tokens of prompts exactly": ("context.tasks.count_tokens", 1),
     "Tell people of what concerns them": ("context.tasks.notify_people", 1),
     "Delete changes past their retention": ("identity.tasks.purge_changes", 60),
@@ -36,4 +38,6 @@ def schedules_sync() -> None:
             name=name,
             defaults={"func": path, "schedule_type": Schedule.MINUTES, "minutes": minutes, "repeats": -1},
         )
-    Schedule.objects.filter(func__regex=r"^(identity|memory|context)\.").exclude(name__in=SCHEDULES).delete()
+    Schedule.objects.filter(func__regex=r"^(identity|memory|context|nousweb\.console)\.").exclude(
+        name__in=SCHEDULES
+    ).delete()

@@ -16,7 +16,7 @@ ASK = "Ask Ann before each deploy. Always approved by Ann."
 AGENT = {"agent": "ada"}
 DECIDES = {"censor", "contextprofile", "contextprofileversion"}
 """Models of memory and contexts whose records are decisions of people."""
-UNRECORDED = {"searchlanguage"}
+UNRECORDED = {"figuresnapshot", "inboxrank", "searchlanguage"}
 """Models that no record is about, and that hold no text of a memory."""
 FORMER = {"lifecyclerun"}
 """Names that older records have: of jobs."""

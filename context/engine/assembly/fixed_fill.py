@@ -50,6 +50,12 @@ def fixed_fill(fixed: Sequence[FixedSection], total: int, *, grows: bool = True)
     return filled
 
 
+def first_fill(fixed: Sequence[FixedSection], total: int) -> Section | None:
+    """The first of `fixed` as `fixed_fill` fills it, without the others."""
+    characters = max(0, total) * CHARACTERS_PER_TOKEN
+    return section_fill(fixed[0], min(_rooms(fixed, characters, grows=True)[0], characters))
+
+
 def promised_length(fixed: Sequence[FixedSection], total: int, filled: Sequence[Section | None]) -> int:
     """Characters that the sections have within their budgets, of which those that are `filled` have more or as many."""
     characters = max(0, total) * CHARACTERS_PER_TOKEN

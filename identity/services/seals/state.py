@@ -10,11 +10,14 @@ from django.db.models import Min
 
 from identity.models import LogHorizon, LogSeal, LogVerification, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
-from identity.policy.sealed_tables import OVERDUE, SEALED_TABLES, SELECT_ROWS
+from identity.policy.sealed_tables import OVERDUE, SEALED_TABLES
 from identity.services.seals.export import file_last
 from identity.services.seals.pending import pending_rows
 from nousweb.lib import clock
 from nousweb.lib.permission_holder import PermissionHolder
+
+TAIL_ROWS = 2_000
+"""Rows of each table that are counted; the sealer takes those of a usual minute at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,8 @@ def tail_count(by: PermissionHolder) -> Tail:
     found, more = 0, False
     for table in SEALED_TABLES.values():
         horizon = LogHorizon.objects.filter(kind=table.name).first()
-        rows = pending_rows(table, horizon.floor if horizon else 0, SELECT_ROWS)
-        more = more or len(rows) == SELECT_ROWS
+        rows = pending_rows(table, horizon.floor if horizon else 0, TAIL_ROWS)
+        more = more or len(rows) == TAIL_ROWS
         found += sum(_is_seen(row.agent_id, row.persona, by) for row in rows)
     return Tail(found, more)
 

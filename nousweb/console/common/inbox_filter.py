@@ -14,7 +14,16 @@ from identity.policy.inbox import ITEM_PAGES, VIEW_RIGHTS
 from identity.policy.sections import Risk, Section
 from identity.principal import Principal
 from memory.models import MemoryReview
-from nousweb.console.common.inbox_query import CENSOR_KINDS, PROPOSAL, REVIEW, SORTS, InboxQuery
+from nousweb.console.common.inbox_query import CENSOR_KINDS, PROPOSAL, REVIEW, SORTS, InboxPlace, InboxQuery
+
+
+def place_among(keys: Sequence[tuple[str, UUID]], pk: UUID) -> InboxPlace:
+    """Where an item stands among items in an order."""
+    at = next((place for place, (_, key) in enumerate(keys) if key == pk), None)
+    if at is None:
+        return InboxPlace(None, len(keys), None, None, keys[0] if keys else None)
+    before, after = keys[at - 1] if at else None, keys[at + 1] if at + 1 < len(keys) else None
+    return InboxPlace(at + 1, len(keys), before, after, after or (keys[0] if at else None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,28 +125,21 @@ class InboxFilter:
 
     def keys(self, by: Principal) -> list[tuple[str, UUID]]:
         """Type and key of what is worked through, in its order; at most so many as are in one sitting."""
-        return [(entry.type, entry.id) for entry in self.search(by).entries()]
+        return self.search(by).keys()
+
+    def position(self, pk: UUID, by: Principal) -> InboxPlace:
+        """Where an item stands in what is worked through."""
+        return self.search(by).place(pk)
 
     def place(self, pk: UUID, by: Principal) -> dict[str, Any]:
-        """Where an item stands in this part of the inbox, and the addresses of its neighbours.
-
-        `following` is the one to go on with after a decision; None where this is the last.
-        """
-        keys = self.keys(by)
-        at = next((place for place, (_, key) in enumerate(keys) if key == pk), None)
-
-        def url(place: int) -> str | None:
-            return self.item_url(*keys[place]) if 0 <= place < len(keys) else None
-
-        onward = None if at is None else at + 1 if at + 1 < len(keys) else None
-        others = [place for place, (_, key) in enumerate(keys) if key != pk]
-        following = onward if onward is not None else others[0] if others else None
+        """Where an item stands in this part of the inbox, the addresses of its neighbours, and which `following` is."""
+        found = self.position(pk, by)
         return {
-            "place": None if at is None else at + 1,
-            "total": len(keys),
-            "previous": url(at - 1) if at else None,
-            "next": url(onward) if onward is not None else None,
-            "following": None if following is None else keys[following],
+            "place": found.place,
+            "total": found.total,
+            "previous": self.item_url(*found.previous) if found.previous else None,
+            "next": self.item_url(*found.next) if found.next else None,
+            "following": found.following,
         }
 
     @property

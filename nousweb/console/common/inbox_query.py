@@ -59,41 +59,55 @@ _BEYOND = {
     "newest": "(created_at < %(moment)s OR created_at = %(moment)s AND id > %(key)s)",
 }
 
-_ITEMS = """
+PROMPTS = """
 prompts AS (
     SELECT agent_id, persona, count(*) AS number FROM context_contextrun
     WHERE created_at >= %(since)s AND persona = ANY (%(personas)s) GROUP BY agent_id, persona
-), agent_prompts AS (SELECT agent_id, sum(number) AS number FROM prompts GROUP BY agent_id),
+), agent_prompts AS (SELECT agent_id, sum(number) AS number FROM prompts GROUP BY agent_id)"""
+OF_PROPOSAL = """
+SELECT p.risk, coalesce((SELECT number FROM agent_prompts WHERE agent_prompts.agent_id = p.agent_id), 0) AS prompts,
+       md5(concat_ws('/', p.status, p.persona, p.section, lower(p.content))) AS alike"""
+OF_REVIEW = """
+SELECT CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endorsed THEN 'high'
+            WHEN r.kind IN ('contradiction', 'relearned') THEN 'medium' ELSE 'low' END AS risk,
+       CASE WHEN r.censor_id IS NOT NULL OR old.category = ANY (%(core)s) OR new.category = ANY (%(core)s)
+            THEN coalesce((SELECT number FROM prompts WHERE agent_id = r.agent_id AND persona = r.persona), 0)
+            ELSE (SELECT count(DISTINCT u.run_id) FROM context_memoryusage u
+                  WHERE u.agent_id = r.agent_id AND u.item_type = 'fact' AND u.at >= %(since)s
+                  AND u.persona = ANY (%(personas)s)
+                  AND u.item_id = ANY (array_remove(r.facts || ARRAY[r.old_id, r.new_id], NULL)::text[])
+                 ) END AS prompts,
+       md5(concat_ws('/', r.kind, r.persona, regexp_replace(lower(
+           coalesce(old.content, new.content, censor.pattern, nullif(r.proposal, ''), r.subject || r.id::text)
+       ), '[\\s!-/:-@\\[-`{-~]+', ' ', 'g'))) AS alike
+FROM (VALUES (1)) one LEFT JOIN memory_fact old ON old.id = r.old_id LEFT JOIN memory_fact new ON new.id = r.new_id
+LEFT JOIN memory_censor censor ON censor.id = r.censor_id"""
+
+# What the worker has not placed yet is placed here, each item by itself.
+_ITEMS = f"""{PROMPTS},
 item AS (
     SELECT p.id, 'changeproposal' AS type, p.agent_id, p.persona, p.section AS kind, p.status, p.risk, p.created_at,
-           coalesce(agent_prompts.number, 0) AS prompts,
-           md5(concat_ws('/', p.status, p.persona, p.section, lower(p.content))) AS alike
-    FROM identity_changeproposal p LEFT JOIN agent_prompts ON agent_prompts.agent_id = p.agent_id
+           coalesce(CASE WHEN %(both)s THEN kept.prompts_both ELSE kept.prompts END, own.prompts) AS prompts,
+           coalesce(kept.alike, own.alike) AS alike
+    FROM identity_changeproposal p LEFT JOIN context_inboxrank kept ON kept.item_id = p.id
+    LEFT JOIN LATERAL ({OF_PROPOSAL} WHERE kept.item_id IS NULL) own ON true
     WHERE (%(agents)s::bigint[] IS NULL OR p.agent_id = ANY (%(agents)s))
     AND p.status = ANY (%(statuses)s) AND 'changeproposal' = ANY (%(types)s) AND p.persona = ANY (%(personas)s)
     UNION ALL
-    SELECT r.id, 'memoryreview', r.agent_id, r.persona, r.kind, r.status,
-           CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endorsed THEN 'high'
-                WHEN r.kind IN ('contradiction', 'relearned') THEN 'medium' ELSE 'low' END,
-           r.created_at,
-           CASE WHEN r.censor_id IS NOT NULL OR old.category = ANY (%(core)s) OR new.category = ANY (%(core)s)
-                THEN coalesce(prompts.number, 0)
-                ELSE (SELECT count(DISTINCT u.run_id) FROM context_memoryusage u
-                      WHERE u.agent_id = r.agent_id AND u.item_type = 'fact' AND u.at >= %(since)s
-                      AND u.persona = ANY (%(personas)s)
-                      AND u.item_id = ANY (array_remove(r.facts || ARRAY[r.old_id, r.new_id], NULL)::text[])) END,
-           md5(concat_ws('/', r.kind, r.persona, regexp_replace(lower(
-               coalesce(old.content, new.content, censor.pattern, nullif(r.proposal, ''), r.subject || r.id::text)
-           ), '[\\s!-/:-@\\[-`{-~]+', ' ', 'g')))
-    FROM memory_memoryreview r
-    LEFT JOIN memory_fact old ON old.id = r.old_id
-    LEFT JOIN memory_fact new ON new.id = r.new_id
-    LEFT JOIN memory_censor censor ON censor.id = r.censor_id
-    LEFT JOIN prompts ON prompts.agent_id = r.agent_id AND prompts.persona = r.persona
+    SELECT r.id, 'memoryreview', r.agent_id, r.persona, r.kind, r.status, coalesce(kept.risk, own.risk), r.created_at,
+           coalesce(CASE WHEN %(both)s THEN kept.prompts_both ELSE kept.prompts END, own.prompts),
+           coalesce(kept.alike, own.alike)
+    FROM memory_memoryreview r LEFT JOIN context_inboxrank kept ON kept.item_id = r.id
+    LEFT JOIN LATERAL ({OF_REVIEW} WHERE kept.item_id IS NULL) own ON true
     WHERE (%(agents)s::bigint[] IS NULL OR r.agent_id = ANY (%(agents)s))
     AND r.status = 'pending' AND 'memoryreview' = ANY (%(types)s) AND r.persona = ANY (%(personas)s)
 )
-"""
+"""  # noqa: S608
+
+
+def placing_values(now: datetime) -> dict[str, Any]:
+    """Parameters of OF_PROPOSAL and OF_REVIEW, but for the personas whose prompts count."""
+    return {"core": sorted(PROFILE_CATEGORIES), "since": now - PROMPTS_SINCE, "now": now}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +122,21 @@ class InboxEntry:
     created_at: datetime
     alike: str = ""
     members: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class InboxPlace:
+    """Where an item stands in a part of the inbox of `total` items; None where it is not in it.
+
+    The others are types and keys of items: those beside it, and `following` is the one to go on with after a decision;
+    None where there is no other.
+    """
+
+    place: int | None
+    total: int
+    previous: tuple[str, UUID] | None
+    next: tuple[str, UUID] | None
+    following: tuple[str, UUID] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +157,35 @@ class InboxQuery:
         """Its items, each by itself, in their order; at most QUEUE_LIMIT."""
         sql = f"{self._scored()} SELECT id, type, priority, prompts, risk, created_at FROM scored"  # noqa: S608
         return self._read(f"{sql} ORDER BY {SORTS[self.sort]} LIMIT {QUEUE_LIMIT}")
+
+    def keys(self) -> list[tuple[str, UUID]]:
+        """Type and key of its items, in their order; at most QUEUE_LIMIT."""
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"{self._scored()} SELECT type, id FROM scored ORDER BY {SORTS[self.sort]} LIMIT {QUEUE_LIMIT}",  # noqa: S608
+                self._params(),
+            )
+            return cursor.fetchall()
+
+    def place(self, pk: UUID) -> InboxPlace:
+        """Where an item stands among its items, and which stand beside it."""
+        sql = f"""{self._scored()}, numbered AS (
+            SELECT id, row_number() OVER w AS place, count(*) OVER () AS total, type,
+                   lag(type) OVER w AS type_before, lag(id) OVER w AS id_before,
+                   lead(type) OVER w AS type_after, lead(id) OVER w AS id_after
+            FROM scored WINDOW w AS (ORDER BY {SORTS[self.sort]})
+        ) SELECT * FROM numbered WHERE id = %(pk)s OR place = 1 ORDER BY place"""  # noqa: S608
+        with connection.cursor() as cursor:
+            cursor.execute(sql, self._params() | {"pk": pk})
+            rows = cursor.fetchall()
+        if not rows:
+            return InboxPlace(None, 0, None, None, None)
+        first = (rows[0][3], rows[0][0])
+        own = next((row for row in rows if row[0] == pk), None)
+        if own is None:
+            return InboxPlace(None, rows[0][2], None, None, first)
+        before, after = ((kind, key) if key else None for kind, key in (own[4:6], own[6:8]))
+        return InboxPlace(own[1], own[2], before, after, after or (first if own[1] > 1 else None))
 
     def groups(self, *, size: int, after: InboxEntry | None = None) -> list[InboxEntry]:
         """The first items of up to `size` groups, in their order; those after an entry of an earlier page."""
@@ -180,15 +238,13 @@ class InboxQuery:
     def _params(self) -> dict[str, Any]:
         personas = list(Persona.values) if self.by.may(VIEW_SUBCONSCIOUS) else [Persona.ACTOR.value]
         now = clock.now()
-        return {
+        return placing_values(now) | {
             "types": [one for one in self.types if self.by.may(VIEW_RIGHTS[one])],
             "statuses": list(self.statuses),
             "agents": None if self.by.agents is None else sorted(self.by.agents),
             "personas": personas,
+            "both": len(personas) > 1,
             "person": int(self.by.id) if self.by.is_person else 0,
-            "core": sorted(PROFILE_CATEGORIES),
-            "since": now - PROMPTS_SINCE,
-            "now": now,
             "agent": self.agent,
             "risk": self.risk,
             "alike": self.alike,

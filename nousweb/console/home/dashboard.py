@@ -1,6 +1,7 @@
 """The home page: is everything well, and what needs me? Reads only; each part by the right that its own page asks."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from django.http import QueryDict
 
@@ -38,6 +39,7 @@ class Dashboard:
     may_see_waiting: bool
     changes: Changes | None = None
     memory: list[Growth] = field(default_factory=list)
+    memory_at: datetime | None = None
     calls: Calls | None = None
     agents: list[AgentRow] | None = None
     more_agents: bool = False
@@ -117,6 +119,7 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
         judge = judge_health(personas, agent, period, limited=by.agents is not None)
         health += [index_health(backlog, agent), embedder_health(), judge]
     agents, more = agents_activity(by, personas, agent, period) if by.may(VIEW_AGENT) else (None, False)
+    memory, memory_at = memory_growth(by, personas, agent, period)
     return Dashboard(
         period=period,
         agent=agent,
@@ -124,7 +127,8 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
         health=health,
         may_see_waiting=may_see_waiting,
         changes=changes_since_yesterday(by, agent) if by.may("identity.view_auditevent") else None,
-        memory=memory_growth(by, personas, agent, period),
+        memory=memory,
+        memory_at=memory_at,
         calls=context_calls(personas, agent, period) if by.may("context.view_contextrun") else None,
         agents=agents,
         more_agents=more,

@@ -46,7 +46,9 @@ def inbox(request: HttpRequest) -> HttpResponseBase:
     entries = search.groups(size=PAGE_SIZE + 1, after=_entry_of(after) if after else None)
     moments = decisions_lately(by)
     may_review = by.may(REVIEW_IDENTITY)
-    left = search.count()
+    tabs = inbox_tabs(by, part)
+    # The tab that is shown has counted it already, unless it is filtered further.
+    left = search.count() if part.is_filtered else next((tab["count"] for tab in tabs if tab["active"]), 0)
     midnight = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
     rows = inbox_rows(entries[:PAGE_SIZE], part, by)
     return render(
@@ -57,7 +59,7 @@ def inbox(request: HttpRequest) -> HttpResponseBase:
             "query": part.query() if part.view != "all" else part.query(view="all"),
             "page_query": part.query(),
             "form": InboxForm(asdict(part), by=by),
-            "tabs": inbox_tabs(by, part),
+            "tabs": tabs,
             "view": VIEWS[part.view],
             "rows": rows,
             "next": _cursor_of(entries[PAGE_SIZE - 1]) if len(entries) > PAGE_SIZE else "",

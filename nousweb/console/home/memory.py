@@ -1,19 +1,22 @@
 """How much is remembered, in which state, and how it grows."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, CharField, Count, Model, Q, QuerySet, Value, When
+from django.db.models import Case, CharField, Count, DateTimeField, Model, Q, QuerySet, Value, When
 
-from identity.models import Agent
+from context.feedback.figure_snapshots import snapshot_of, snapshot_put
+from context.models import FigureSnapshot
+from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.models import Censor
 from nousweb.console.common.charts import Bar, Segment, bars, nice_top, stacked_bar
 from nousweb.console.common.memory_types import TYPE_PAGES, State
-from nousweb.console.home.period import Period, Trend
+from nousweb.console.home.period import CHOICES, Period, Trend
+from nousweb.lib import clock
 
 SPARK_HEIGHT = 28.0
 WHOLE = 100.0
@@ -64,28 +67,76 @@ class Growth:
         return self.kind.label
 
 
-def memory_growth(by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period) -> list[Growth]:
-    """Each type that `by` may see. Two queries: one counts by state, one reads the two periods."""
+@dataclass(frozen=True, slots=True)
+class GrowthCounts:
+    """What there is of each type by state, and what came in each hour or day of a period and of the one before.
+
+    `at` is when a large memory was counted; None for now.
+    """
+
+    totals: dict[tuple[str, str], int]
+    added: dict[str, list[tuple[datetime, int]]]
+    at: datetime | None = None
+
+
+def memory_growth(
+    by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period
+) -> tuple[list[Growth], datetime | None]:
+    """Each type that `by` may see, and when it was counted, where that was earlier. At most two queries."""
     kinds = [kind for kind in KINDS if by.may(kind.permission)]
     if not kinds:
-        return []
+        return [], None
+    kept = snapshot_of(snapshot_name(period.days), agent.pk if agent else None, both=len(personas) > 1)
+    counts = _read(kept) if kept else growth_counted(kinds, personas, agent, period)
+    return [_growth(kind, counts.totals, counts.added.get(kind.key, []), period) for kind in kinds], counts.at
+
+
+def growth_counted(
+    kinds: Sequence[Kind], personas: tuple[str, ...], agent: Agent | None, period: Period
+) -> GrowthCounts:
+    """Count by state and by hour or day. One query."""
 
     def rows(kind: Kind) -> QuerySet[Any]:
         found = kind.model._default_manager.filter(persona__in=personas).order_by()
         return found.filter(agent=agent) if agent else found
 
-    totals: dict[tuple[str, str], int] = {
-        (row["what"], row["state"]): row["n"] for row in _all_of(kinds, lambda kind: _by_state(rows(kind), kind))
-    }
+    # The moments of the first part say how those of all are read.
+    first, *others = (
+        part for kind in kinds for part in (_by_bucket(rows(kind), kind, period), _by_state(rows(kind), kind))
+    )
+    totals: dict[tuple[str, str], int] = {}
     added: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
-    for row in _all_of(kinds, lambda kind: _by_bucket(rows(kind), kind, period)):
-        added[row["what"]].append((row["at"], row["n"]))
-    return [_growth(kind, totals, added[kind.key], period) for kind in kinds]
+    for row in first.union(*others, all=True):
+        if row["at"] is None:
+            totals[row["what"], row["state"]] = row["n"]
+        else:
+            added[row["what"]].append((row["at"], row["n"]))
+    return GrowthCounts(totals, added)
 
 
-def _all_of(kinds: list[Kind], query: Callable[[Kind], QuerySet[Any]]) -> QuerySet[Any]:
-    first, *others = (query(kind) for kind in kinds)
-    return first.union(*others, all=True) if others else first
+def growth_keep(agent: Agent | None, *, both: bool) -> None:
+    """Count a large memory, or all memories together, for the pages to come: for each period that is offered."""
+    personas = tuple(Persona.values) if both else (Persona.ACTOR.value,)
+    for days in CHOICES:
+        counts = growth_counted(KINDS, personas, agent, Period(days, clock.now()))
+        value = {
+            "totals": [[what, state, number] for (what, state), number in counts.totals.items()],
+            "added": {what: [[at.isoformat(), number] for at, number in rows] for what, rows in counts.added.items()},
+        }
+        snapshot_put(snapshot_name(days), agent.pk if agent else None, value, both=both)
+
+
+def snapshot_name(days: int) -> str:
+    return f"growth in {days} days"
+
+
+def _read(kept: FigureSnapshot) -> GrowthCounts:
+    totals = {(what, state): number for what, state, number in kept.value["totals"]}
+    added = {
+        what: [(datetime.fromisoformat(at), number) for at, number in rows]
+        for what, rows in kept.value["added"].items()
+    }
+    return GrowthCounts(totals, added, kept.at)
 
 
 def _by_state(found: QuerySet[Any], kind: Kind) -> QuerySet[Any]:
@@ -95,15 +146,18 @@ def _by_state(found: QuerySet[Any], kind: Kind) -> QuerySet[Any]:
         default=Value(last),
         output_field=CharField(),
     )
-    return found.annotate(what=Value(kind.key), state=state).values("what", "state").annotate(n=Count("*"))
+    nothing = Value(None, output_field=DateTimeField())
+    counted = found.annotate(what=Value(kind.key), state=state).values("what", "state").annotate(n=Count("*"))
+    return counted.annotate(at=nothing).values("what", "state", "at", "n")
 
 
 def _by_bucket(found: QuerySet[Any], kind: Kind, period: Period) -> QuerySet[Any]:
     recent = found.filter(period.within_both(kind.recorded))
     return (
-        recent.annotate(what=Value(kind.key), at=period.bucket(kind.recorded))
-        .values("what", "at")
+        recent.annotate(what=Value(kind.key), state=Value(""), at=period.bucket(kind.recorded))
+        .values("what", "state", "at")
         .annotate(n=Count("*"))
+        .values("what", "state", "at", "n")
     )
 
 

@@ -18,8 +18,8 @@ from identity.models import ChangeProposal, ChangeProposalQuerySet, IdentityVers
 from identity.policy.prompt import assemble_prompt
 from identity.policy.sections import Risk
 from identity.principal import Principal
-from nousweb.console.common.inbox_filter import InboxFilter
-from nousweb.console.common.inbox_query import PROPOSAL, QUEUE_LIMIT
+from nousweb.console.common.inbox_filter import InboxFilter, place_among
+from nousweb.console.common.inbox_query import PROPOSAL, QUEUE_LIMIT, InboxPlace
 from nousweb.console.common.review_pace import LATELY
 from nousweb.lib import clock
 from nousweb.lib.lookalikes import TextWarning, warnings_of
@@ -68,6 +68,9 @@ class QueueFilter(InboxFilter):
         if not self.is_decided:
             return InboxFilter.keys(self, by)
         return [(PROPOSAL, key) for key in self.decided(by).values_list("pk", flat=True)[:QUEUE_LIMIT]]
+
+    def position(self, pk: UUID, by: Principal) -> InboxPlace:
+        return place_among(self.keys(by), pk) if self.is_decided else InboxFilter.position(self, pk, by)
 
     def _narrow(self, by: Principal) -> ChangeProposalQuerySet:
         found = ChangeProposal.objects.seen_by(by)

@@ -14,8 +14,8 @@ from memory.models.reviews import MemoryReviewQuerySet
 from memory.selectors import visible_reviews
 from memory.selectors.filters import ReviewFilter
 from memory.services.reviews.records import REVIEW
-from nousweb.console.common.inbox_filter import InboxFilter
-from nousweb.console.common.inbox_query import QUEUE_LIMIT
+from nousweb.console.common.inbox_filter import InboxFilter, place_among
+from nousweb.console.common.inbox_query import QUEUE_LIMIT, InboxPlace
 from nousweb.console.common.inbox_query import REVIEW as REVIEW_TYPE
 
 Kind = MemoryReview.Kind
@@ -44,6 +44,9 @@ class ReviewQueue(InboxFilter):
         if not self.is_decided:
             return InboxFilter.keys(self, by)
         return [(REVIEW_TYPE, key) for key in self.decided(by).values_list("pk", flat=True)[:QUEUE_LIMIT]]
+
+    def position(self, pk: UUID, by: Principal) -> InboxPlace:
+        return place_among(self.keys(by), pk) if self.is_decided else InboxFilter.position(self, pk, by)
 
 
 def reviews_of(keys: Sequence[UUID]) -> list[MemoryReview]:

@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from context.feedback.health_findings import FINDINGS
-from context.feedback.memory_health import facts_found, memory_health
-from context.feedback.value_ledger import SORTS, ledger, ledger_rows
+from context.feedback.memory_health import LISTED, facts_found, memory_health
+from context.feedback.value_ledger import SORTS, USES_READ, ledger, ledger_rows
 from context.selectors import VIEW_RUN
 from memory.models import Fact, MemoryReview
 from nousweb.console.common.memory_types import TYPE_PAGES, memory_url
@@ -51,13 +51,15 @@ def agent_health_list(request: HttpRequest, slug: str, finding: str) -> HttpResp
     if finding not in FINDINGS:
         raise NotFound("There is no such list.")
     about = FINDINGS[finding]
-    found = facts_found(shown.memory, about, clock.now()).select_related("agent")
-    page = request_page(request, found, "recorded_at", size=PAGE_SIZE)
+    found, at = facts_found(shown.memory, about, clock.now())
+    page = request_page(request, found.select_related("agent"), "recorded_at", size=PAGE_SIZE)
     questions = _questions(shown, page.rows) if shown.by.may("memory.view_memoryreview") else {}
     context = base_context(
         request,
         shown,
         about=about,
+        at=at,
+        listed=LISTED,
         page=page,
         rows=[_row(shown, fact, questions.get(fact.pk)) for fact in page.rows],
         query=query_without(request),
@@ -112,6 +114,7 @@ def agent_health_ledger(request: HttpRequest, slug: str) -> HttpResponse:
         shown,
         page=page,
         full=paginator.is_full,
+        uses_read=USES_READ,
         rows=rows,
         query=query_without(request),
         days=days,

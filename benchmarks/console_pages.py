@@ -1,0 +1,175 @@
+"""Server time of the console's pages at size: python -m benchmarks.console_pages [--facts 100000] [--events 1000000]
+
+The demo's agent gets that many memories, and as many items wait as `--items` says (benchmarks.console_rows). Each page
+is asked for as its form and links would, by a person who may see everything, through all of the product's middleware
+in this process, so that what is measured is the server alone: its SQL, its Python and its template. The first request
+of each page is left out. Searches and prompts are measured by benchmarks.latency and benchmarks.large.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.console_rows import Size, filled
+from benchmarks.system import RESULTS, system
+
+ASKED = 20
+BOUND_MS = 150.0
+
+
+def addresses() -> dict[str, str]:
+    """Of each page by what it shows. Pages of one thing are of the latest, which all the links lead to."""
+    from django.urls import reverse
+
+    from context.feedback.health_findings import FINDINGS
+    from context.models import ContextRun
+    from identity.models import AuditEvent, ChangeProposal
+    from memory.models import Decision, Episode, Event, Fact, MemoryReview, Procedure, Subject
+
+    def latest(rows: Any, moment: str = "created_at") -> Any:
+        return rows.filter(persona="actor").latest(moment)
+
+    fact = latest(Fact.objects.filter(active=True, content__contains="case"), "recorded_at")
+    event = latest(Event.objects, "ts")
+    subject = latest(Subject.objects.filter(name__startswith="Case"))
+    run = latest(ContextRun.objects)
+    proposal = latest(ChangeProposal.objects.filter(status="pending"))
+    review = latest(MemoryReview.objects.pending())
+    decision, episode, procedure = (latest(model.objects) for model in (Decision, Episode, Procedure))
+    record = AuditEvent.objects.latest("pk").pk
+    of_agent = (
+        "agent_identity agent_settings agent_tokens agent_connect agent_changes agent_webhooks agent_facts agent_events"
+        " agent_episodes agent_decisions agent_documents agent_procedures agent_censors agent_working agent_index"
+        " agent_health agent_health_ledger agent_imports agent_subjects agent_supersessions agent_context_runs"
+        " agent_context_fingerprints agent_context_settings agent_context_pins agent_expectations agent_playground"
+        " agent_context agent_search"
+    )
+    plain = (
+        "home inbox notifications review memory_review lifecycle audit integrity agents people account"
+        " context_profiles api_reference"
+    )
+    found = {name: reverse(name) for name in plain.split()}
+    found |= {name: reverse(name, args=["marlow"]) for name in of_agent.split()}
+
+    def more(name: str, label: str, query: str) -> None:
+        found[f"{name}, {label}"] = f"{found[name]}?{query}"
+
+    more("home", "30 days", "days=30")
+    more("home", "one agent", "agent=marlow")
+    for label, query in (
+        ("oldest", "sort=oldest"),
+        ("one agent", "agent=marlow"),
+        ("high risk", "risk=high"),
+        ("applied", "view=applied"),
+        ("mine", "view=mine"),
+        ("snoozed", "view=snoozed"),
+    ):
+        more("inbox", label, query)
+    more("review", "decided", "status=decided")
+    more("memory_review", "duplicates", "kind=duplicate")
+    more("memory_review", "answered", "status=decided")
+    more("audit", "one action", "action=fact.store")
+    more("audit", "a word", "q=harbour")
+    more("agent_facts", "a word", "q=harbour")
+    more("agent_facts", "all states", "state=all&persona=subconscious")
+    more("agent_facts", "a subject", "subject=Case+7")
+    more("agent_facts", "a category", "category=tool")
+    more("agent_events", "each", "view=events")
+    more("agent_events", "a word", "view=events&q=harbour")
+    more("agent_subjects", "a word", "q=case+7")
+    more("agent_context_runs", "a word", "q=harbour")
+    more("agent_context_runs", "failed", "outcome=failure")
+    found |= {
+        "search, a word": f"{reverse('search')}?q=harbour",
+        "record": reverse("audit_event", args=[record]),
+        "proposal": reverse("proposal", args=[proposal.pk]),
+        "question": reverse("memory_review_detail", args=[review.pk]),
+        "history": reverse("section_history", args=["marlow", "values"]),
+        "fact": reverse("agent_fact", args=["marlow", fact.pk]),
+        "event": reverse("agent_event", args=["marlow", event.pk]),
+        "loop": reverse("agent_loop", args=["marlow", event.loop_id]),
+        "subject": reverse("agent_subject", args=["marlow", fact.subject]),
+        "subject by id": reverse("agent_subject_thing", args=["marlow", subject.pk]),
+        "episode": reverse("agent_episode", args=["marlow", episode.pk]),
+        "decision": reverse("agent_decision", args=["marlow", decision.pk]),
+        "procedure": reverse("agent_procedure", args=["marlow", procedure.pk]),
+        "run": reverse("agent_context_run", args=["marlow", run.pk]),
+        "memory in prompts": reverse("agent_context_item", args=["marlow", "fact", str(fact.pk)]),
+        "session": f"{reverse('agent_context_session', args=['marlow'])}?session={run.session_id}",
+    }
+    lists = {f"health, {name}": reverse("agent_health_list", args=["marlow", name]) for name in FINDINGS}
+    return found | lists
+
+
+def noted(queries: list[str], execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+    """Run a statement, as Django's wrappers do, and note it."""
+    queries.append(sql)
+    return execute(sql, *rest)
+
+
+def measured(get: Callable[[str], Any], pages: dict[str, str], asked: int) -> dict[str, dict[str, float]]:
+    """Milliseconds and queries of each page."""
+    from django.db import connection
+
+    found = {}
+    for name, address in pages.items():
+        queries: list[str] = []
+        with connection.execute_wrapper(partial(noted, queries)):
+            answer = get(address)
+        if answer.status_code != 200:
+            raise RuntimeError(f"{name}: {address} answered {answer.status_code}")
+        took = []
+        for _ in range(asked):
+            began = time.perf_counter()
+            get(address)
+            took.append((time.perf_counter() - began) * 1000)
+        found[name] = {
+            "p50_ms": float(np.percentile(took, 50)),
+            "p95_ms": float(np.percentile(took, 95)),
+            "queries": len(queries),
+            "kilobytes": len(answer.content) / 1000,
+        }
+        print(f"{found[name]['p50_ms']:8.0f} {found[name]['p95_ms']:8.0f} {len(queries):4}  {name}", file=sys.stderr)
+    return found
+
+
+def caller() -> Callable[[str], Any]:
+    """What asks for a page as somebody who may see each."""
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(User.objects.create_superuser("measured"))
+    return client.get
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    for name in ("facts", "events", "items", "runs", "logged"):
+        parser.add_argument(f"--{name}", type=int, default=getattr(Size, name))
+    parser.add_argument("--asked", type=int, default=ASKED)
+    options = parser.parse_args()
+    size = Size(options.facts, options.events, options.items, options.runs, options.logged)
+    with system():
+        from nousweb.demo.load import demo_load
+
+        demo_load()
+        filling = filled(size)
+        pages = measured(caller(), addresses(), options.asked)
+    slow = [name for name, one in pages.items() if one["p95_ms"] > BOUND_MS]
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    found = {"size": asdict(size), "fill_seconds": filling, "pages": pages}
+    (RESULTS / "console-pages.json").write_text(json.dumps(found, indent=1))
+    print(f"{len(pages)} pages, {len(slow)} above {BOUND_MS:.0f} ms: {', '.join(slow) or 'none'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

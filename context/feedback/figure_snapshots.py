@@ -1,0 +1,44 @@
+"""Figures of large memories, kept by the worker with the moment that they are of."""
+
+from typing import Any
+
+from django.db.models import F, Min, Q, Sum
+
+from context.models import FigureSnapshot
+from identity.models import Agent, Persona
+from memory.models import SearchStatistics
+from nousweb.lib import clock
+
+LARGE_MEMORY = 20_000
+"""Memories of an agent, as the worker counts them for searches, from which its figures are kept."""
+
+
+def snapshot_of(name: str, agent: int | None, *, both: bool) -> FigureSnapshot | None:
+    """The figures of this name of an agent, or of all agents, in the view of one persona or of both."""
+    return FigureSnapshot.objects.filter(_whose(agent), name=name, persona=_persona(both)).first()
+
+
+def snapshot_put(name: str, agent: int | None, value: Any, *, both: bool) -> None:
+    """Keep figures as they are now."""
+    snapshot = snapshot_of(name, agent, both=both) or FigureSnapshot(name=name, agent_id=agent, persona=_persona(both))
+    snapshot.value, snapshot.at = value, clock.now()
+    snapshot.save()
+
+
+def large_memories() -> list[Agent]:
+    """The agents of which figures are kept, those first whose figures are oldest. Those of others are forgotten."""
+    sums = SearchStatistics.objects.order_by().values("agent").annotate(size=Sum("items"))
+    large = sums.filter(size__gte=LARGE_MEMORY).values("agent")
+    found = Agent.objects.filter(pk__in=large).annotate(counted=Min("figures__at"))
+    agents: list[Agent] = list(found.order_by(F("counted").asc(nulls_first=True), "pk"))
+    kept = Q(agent__in=agents) | (Q(agent=None) if agents else Q(pk__in=()))
+    FigureSnapshot.objects.exclude(kept).delete()
+    return agents
+
+
+def _whose(agent: int | None) -> Q:
+    return Q(agent=None) if agent is None else Q(agent=agent)
+
+
+def _persona(both: bool) -> str:
+    return Persona.SUBCONSCIOUS.value if both else Persona.ACTOR.value

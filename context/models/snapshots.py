@@ -1,0 +1,47 @@
+"""What is counted in the background, because counting it for each page would take longer than a page may."""
+
+from django.db import models
+
+from identity.models import Agent, Persona
+from identity.policy.sections import Risk
+
+
+class FigureSnapshot(models.Model):
+    """Figures of a large memory as they were at one moment. Small memories have none: theirs are counted as read.
+
+    `agent` is None for the figures of all agents. `persona` is whose view they are of: the subconscious sees both.
+    """
+
+    name = models.CharField(max_length=40)
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, null=True, related_name="figures")
+    persona = models.CharField(max_length=20, choices=Persona)
+    value = models.JSONField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["name", "agent", "persona"], nulls_distinct=False, name="one_snapshot")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.agent_id or 'all agents'}"
+
+
+class InboxRank(models.Model):
+    """What places an item of a long inbox: its risk, its group, and how many prompts of late it would have been in.
+
+    `prompts` counts those of the actor, `prompts_both` those of the subconscious too. Items without a rank are placed
+    as the inbox is read.
+    """
+
+    item_id = models.UUIDField(primary_key=True)
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
+    persona = models.CharField(max_length=20, choices=Persona)
+    risk = models.CharField(max_length=10, choices=Risk)
+    prompts = models.BigIntegerField()
+    prompts_both = models.BigIntegerField()
+    alike = models.CharField(max_length=32)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.risk}, {self.prompts} prompts"

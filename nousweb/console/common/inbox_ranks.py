@@ -1,0 +1,49 @@
+"""Keeps what places the items of a long inbox, so that a page of it does not have to place all of them."""
+
+from django.db import connection, transaction
+
+from context.models import InboxRank
+from identity.models import ChangeProposal, Persona
+from memory.models import MemoryReview
+from nousweb.console.common.inbox_query import OF_PROPOSAL, OF_REVIEW, PROMPTS, placing_values
+from nousweb.lib import clock
+
+LONG_INBOX = 300
+"""Items from which they are placed in the background; fewer are placed exactly as the inbox is read."""
+
+_PLACED = f"""
+WITH {PROMPTS}
+SELECT p.id, p.agent_id, p.persona, own.risk, own.prompts, own.alike
+FROM identity_changeproposal p CROSS JOIN LATERAL ({OF_PROPOSAL}) own WHERE p.status = ANY (%(waiting)s)
+UNION ALL
+SELECT r.id, r.agent_id, r.persona, own.risk, own.prompts, own.alike
+FROM memory_memoryreview r CROSS JOIN LATERAL ({OF_REVIEW}) own WHERE r.status = 'pending'
+"""  # noqa: S608
+_OF_ACTOR, _OF_BOTH = (_PLACED.replace("%(personas)s", f"%({name})s") for name in ("actor", "both"))
+_KEEP = f"""
+INSERT INTO context_inboxrank (item_id, agent_id, persona, risk, prompts, prompts_both, alike, at)
+SELECT id, one.agent_id, one.persona, one.risk, one.prompts, two.prompts, one.alike, %(now)s
+FROM ({_OF_ACTOR}) one JOIN ({_OF_BOTH}) two USING (id) ORDER BY id
+ON CONFLICT (item_id) DO UPDATE SET risk = excluded.risk, prompts = excluded.prompts,
+    prompts_both = excluded.prompts_both, alike = excluded.alike, at = excluded.at
+"""  # noqa: S608
+
+
+def inbox_ranks_keep() -> int:
+    """Place each item that waits, where there are many, and forget those that wait no longer; returns how many."""
+    now = clock.now()
+    waiting = ChangeProposal.objects.waiting().order_by()[:LONG_INBOX].count()
+    waiting += MemoryReview.objects.pending().order_by()[:LONG_INBOX].count()
+    if waiting < LONG_INBOX:
+        InboxRank.objects.all().delete()
+        return 0
+    values = placing_values(now) | {
+        "waiting": list(ChangeProposal.WAITING),
+        "actor": [Persona.ACTOR.value],
+        "both": list(Persona.values),
+    }
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_KEEP, values)
+        placed = cursor.rowcount
+        InboxRank.objects.filter(at__lt=now).delete()
+    return placed

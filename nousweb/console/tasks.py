@@ -1,0 +1,36 @@
+"""What the worker does so that pages stay quick however much there is."""
+
+from datetime import timedelta
+
+from context.feedback.figure_snapshots import large_memories
+from context.feedback.memory_health import health_keep
+from identity.models import Persona
+from memory.persona import VIEWS
+from nousweb.console.common.inbox_ranks import inbox_ranks_keep
+from nousweb.console.home.memory import growth_keep
+from nousweb.lib import clock
+
+ROUND = timedelta(minutes=1)
+"""After so long a round of counting begins with no further agent."""
+
+
+def keep_inbox_ranks() -> int:
+    """Place the items of a long inbox; returns how many."""
+    return inbox_ranks_keep()
+
+
+def keep_figures() -> int:
+    """Count large memories for the pages that show their figures, those first whose figures are oldest, for at most
+    ROUND; returns of how many agents."""
+    begun, counted = clock.now(), 0
+    for agent in large_memories():
+        for persona, view in VIEWS.items():
+            health_keep(view(agent, shows_held=True), clock.now())
+            growth_keep(agent, both=persona == Persona.SUBCONSCIOUS)
+        counted += 1
+        if clock.now() - begun > ROUND:
+            break
+    if counted:
+        for persona in VIEWS:
+            growth_keep(None, both=persona == Persona.SUBCONSCIOUS)
+    return counted
