@@ -79,7 +79,7 @@ def expire_reviews() -> int:
 
 
 def renew_samples() -> int:
-    """Take the planner's samples of tables anew that may hold what was erased since; returns how many."""
+    """Take the planner's samples of tables again that may hold what was erased since; returns how many."""
     return samples_renew()
 
 

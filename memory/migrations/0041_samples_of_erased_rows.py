@@ -1,4 +1,4 @@
-"""Taking the planner's sample of a table anew, as a function of the tables' owner, who alone may.
+"""Taking the planner's sample of a table again, as a function of the tables' owner, who alone may.
 
 PostgreSQL keeps values of each column as statistics (`pg_statistic`), which go on holding those of erased rows until a
 table is sampled again: by autovacuum that is when a tenth of it has changed. Of a table without rows they stay; PostgreSQL

@@ -23,6 +23,8 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], str]] = {
     ("import", "conversation"): (("importconversation",), "import a conversation into an agent's log"),
     ("export",): (("exportagent",), "export an agent with all its memory"),
     ("mcp",): (("mcp",), "serve MCP over standard input, as the agent whose token is in NOUS_TOKEN"),
+    ("backup",): (("backup",), "write a backup into a new folder: nous backup FOLDER"),
+    ("restore",): (("restore",), "restore a backup into an empty database"),
     ("doctor",): (("doctor",), "check this installation and say what to do"),
 }
 """What is typed after `nous`, the management command that does it, and what it is for."""

@@ -55,7 +55,7 @@ print(json.dumps(tokens))
 """Two agents, the tokens and a webhook of each, and what is imported into them."""
 
 ERASE = """
-import json, os, sys, django
+import json, os, sys, time, django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
 django.setup()
 from django.contrib.auth.models import User
@@ -65,7 +65,7 @@ from memory.models import Document, Fact, ImportRun
 from memory.services import erasure
 from memory.services.facts import fact_invalidate
 from memory.tasks import renew_samples
-from memory.transfer.export_runs import export_path, export_start, export_work
+from memory.transfer.export_runs import export_path, export_start
 from memory.transfer.run_files import run_path
 from memory.transfer.runs import run_create, run_receive
 by, reason = Principal.of_user(User.objects.get(username="keeper")), "They asked for it."
@@ -78,7 +78,9 @@ for agent in (cara, dora):
     ImportRun.objects.filter(pk=run.pk).update(status="stopped")
     assert run_path(run.pk).read_bytes() == text
     run = export_start(agent=agent, by=by, with_audit=True)
-    export_work(run.pk)
+    while run.status == "running":
+        time.sleep(0.1)
+        run.refresh_from_db()
     assert "kzq" in export_path(run.pk).read_text()
 for kind, name in json.loads(sys.argv[1]):
     if kind == "wrong fact":

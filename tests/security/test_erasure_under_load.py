@@ -254,11 +254,14 @@ def test_nothing_finds_a_word_that_was_erased(product, capsys):
     assert dump_search(product) == set(words)
     before = database_search(product)
     assert set().union(*before.values()) == set(words)
-    sent = len(receiver.taken)
     began = time.monotonic()
     still = product.run("-c", ERASE, json.dumps(list(story.targets)))
     erased = time.monotonic() - began
+    # What was sent before cannot be called back.
+    sent = len(receiver.taken)
     worker_done(product)
+    waiting = "SELECT count(*) FROM identity_webhookdelivery WHERE status = 'waiting'"
+    until("webhooks are told", lambda: product.rows(waiting) == [(0,)] and len(receiver.taken) > sent)
     left = {
         "tables": database_search(product),
         "dump": dump_search(product),

@@ -1,4 +1,4 @@
-"""The planner's samples of tables, which hold values of erased rows until they are taken anew."""
+"""The planner's samples of tables, which hold values of erased rows until they are taken again."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ ORDER BY s.relname
 
 
 def samples_renew() -> int:
-    """Sample the tables anew of which the planner's sample is older than the last erasure; returns how many."""
+    """Sample the tables again of which the planner's sample is older than the last erasure; returns how many."""
     with connection.cursor() as cursor:
         cursor.execute(_DUE, [list(RECEIPTS), SETTLED.total_seconds()])
         tables = [row[0] for row in cursor.fetchall()]

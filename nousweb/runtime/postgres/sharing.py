@@ -42,6 +42,11 @@ def ensure_database_url() -> str:
     return os.environ["DATABASE_URL"]
 
 
+def owner_url() -> str:
+    """The database's address for the owner of its tables: that of the product where no other is named."""
+    return os.environ.get("DATABASE_OWNER_URL") or os.environ["DATABASE_URL"]
+
+
 def revive() -> bool:
     """Start the embedded server again if this process uses one and it has died; return whether it had.
 

@@ -1,0 +1,32 @@
+"""Writes a backup of the database and the installation's secret into a new folder, while everything goes on."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from nousweb.runtime.backup import BackupProblem, backup_take
+from nousweb.runtime.postgres.sharing import owner_url
+
+
+class Command(BaseCommand):
+    help = __doc__
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("folder", type=Path, help="a folder that does not exist yet")
+
+    def handle(self, *args: Any, folder: Path, **options: Any) -> None:
+        # Made now, if nothing has been signed yet: what is restored signs with the same.
+        str(settings.SECRET_KEY)
+        try:
+            taken = backup_take(folder.absolute(), url=owner_url(), data_folder=Path(settings.DATA_DIR))
+        except BackupProblem as problem:
+            raise CommandError(str(problem)) from problem
+        self.stdout.write(
+            f"Backup of {taken.moment:%Y-%m-%d %H:%M:%S %Z}: {taken.rows:,} rows,"
+            f" {taken.dump_bytes / 1024**2:.1f} MB, in {taken.seconds:.1f} s."
+        )
+        if not (folder / "secret_key").exists():
+            self.stdout.write("The secret is not in it: it is kept in NOUS_SECRET_KEY, so keep that.")

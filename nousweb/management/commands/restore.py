@@ -1,0 +1,39 @@
+"""Restores a backup, or a dump of pg_dump's custom format, into an empty database, and migrates it."""
+
+import os
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from nousweb.runtime.backup import BackupProblem, backup_restore
+from nousweb.runtime.postgres.sharing import owner_url
+
+
+class Command(BaseCommand):
+    help = __doc__
+    # `migrate` runs the checks.
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("backup", type=Path, help="the folder that `backup` wrote, or the file of a dump")
+
+    def handle(self, *args: Any, backup: Path, **options: Any) -> None:
+        try:
+            done = backup_restore(
+                backup.absolute(),
+                url=owner_url(),
+                data_folder=Path(settings.DATA_DIR),
+                keep_secret=bool(os.environ.get("NOUS_SECRET_KEY")),
+            )
+        except BackupProblem as problem:
+            raise CommandError(str(problem)) from problem
+        call_command("migrate", verbosity=0, interactive=False)
+        of = f" of {done.moment:%Y-%m-%d %H:%M:%S %Z}" if done.moment else ""
+        self.stdout.write(f"Restored{of}: {done.rows:,} rows in {done.seconds:.1f} s, and migrated.")
+        if not done.with_secret:
+            self.stdout.write("The secret is the one of this installation, not one of the backup.")
+        self.stdout.write("Run `manage.py verify` next: it checks the log against its seals.")
