@@ -7,12 +7,15 @@ long as one after the other.
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from memory.embedding.protocol import Vectors
 
 
-@dataclass(eq=False, slots=True)
-class _Text:
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Asked:
+    """A text with its vector, as soon as there is one, or with what went wrong."""
+
     text: str
     vector: Vectors | None = None
     error: Exception | None = None
@@ -25,21 +28,34 @@ class _Text:
 class QueryBatches:
     """Runs `embed` for the texts of many threads, at most `runs` times at once, for at most `most` texts each.
 
-    A text is embedded at once while fewer runs go on; else it waits with others for the next run that ends.
+    A text is embedded at once while fewer runs go on; else it waits with others for the next run that ends. One that is
+    only announced waits until it is asked for, or takes part in a run before that.
     """
 
     def __init__(self, embed: Callable[[Sequence[str]], Vectors], *, runs: int, most: int) -> None:
         self._embed = embed
         self._free = runs
         self._most = most
-        self._waiting: list[_Text] = []
+        self._waiting: list[Asked] = []
+        self._announced: WeakValueDictionary[str, Asked] = WeakValueDictionary()
         self._turn = threading.Condition()
+
+    def announce(self, text: str) -> Asked:
+        """Let a text take part in the next run, while who will ask for it keeps what is returned."""
+        with self._turn:
+            asked = self._announced.get(text)
+            if asked is None:
+                asked = self._announced[text] = Asked(text)
+                self._waiting.append(asked)
+        return asked
 
     def vector_of(self, text: str) -> Vectors:
         """The vector of one text. Raises what `embed` raises."""
-        mine = _Text(text)
         with self._turn:
-            self._waiting.append(mine)
+            mine = self._announced.get(text)
+            if mine is None:
+                mine = Asked(text)
+                self._waiting.append(mine)
             while not mine.done:
                 if self._free and mine in self._waiting:
                     self._run()

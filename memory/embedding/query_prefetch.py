@@ -1,12 +1,16 @@
 """Embedding a query while its asker goes on: a model computes outside of Python's lock, a database waits.
 
-Which model will be asked for stands in the database, and is known only later: the last one is the best guess.
+Which model will be asked for stands in the database, and is known only later: the last one is the best guess. Where
+more searches are under way than this process has cores for the model, nothing is won by being early: queries wait for
+each other instead, and one run embeds them all.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from weakref import WeakSet
 
+from memory.embedding.local import RUNS
 from memory.embedding.protocol import Vectors
-from memory.embedding.registry import embedder_named
+from memory.embedding.registry import embedder_named, query_announced
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 from nousweb.lib.tracing import carried
 
@@ -15,6 +19,8 @@ THREADS = 16
 
 _pool = ThreadPoolExecutor(THREADS, thread_name_prefix="embed")
 _last_model = ""
+_under_way: "WeakSet[EmbeddingAhead]" = WeakSet()
+"""The searches of this process that have begun and are not over, as far as each lets go of its own."""
 
 
 class EmbeddingAhead:
@@ -27,7 +33,11 @@ class EmbeddingAhead:
         text = query[:MAX_QUERY_CHARACTERS].strip()
         self.text = text
         self._model = _last_model if text else ""
-        self._future: Future[Vectors] | None = _pool.submit(carried(_embed), self._model, text) if self._model else None
+        self._future: Future[Vectors] | None = None
+        _under_way.add(self)
+        self._announced = query_announced(self._model, text) if len(_under_way) > RUNS else None
+        if self._model and self._announced is None:
+            self._future = _pool.submit(carried(_embed), self._model, text)
 
     def of_model(self, name: str) -> Vectors:
         """The vector by the model called `name`. Raises EmbeddingFailed and EmbeddingUnavailable."""

@@ -11,6 +11,7 @@ from memory.embedding.multilingual import MODEL as MULTILINGUAL_MODEL
 from memory.embedding.multilingual import MultilingualEmbedder
 from memory.embedding.openai import OpenAIEmbedder
 from memory.embedding.protocol import Embedder, EmbeddingUnavailable
+from memory.embedding.query_batches import Asked
 from memory.embedding.traced import TracedEmbedder
 from nousweb.lib.tracing import traced
 
@@ -49,6 +50,16 @@ def embedder_named(name: str) -> Embedder:
     except ValueError as error:
         raise EmbeddingUnavailable(f"The embedder {name!r} cannot be used: {error}.") from error
     return TracedEmbedder(found) if traced() else found
+
+
+def query_announced(name: str, text: str) -> Asked | None:
+    """Let the model called `name` embed a question together with others, as soon as one of them is needed; None where
+    it has not been used yet or embeds each by itself.
+
+    It holds for `embed_query` of the same text, while what is returned is kept.
+    """
+    embedder = _made.get(name)
+    return embedder.announce_query(text) if isinstance(embedder, LocalEmbedder) else None
 
 
 def _make(kind: str, model: str) -> Embedder:

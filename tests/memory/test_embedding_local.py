@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from memory.embedding import EmbeddingUnavailable, embedder_named, full_name, local
+from memory.embedding import EmbeddingUnavailable, embedder_named, full_name, local, query_prefetch
 from memory.embedding.local import LocalEmbedder
 from memory.embedding.multilingual import MultilingualEmbedder
 from memory.embedding.query_batches import QueryBatches
+from memory.embedding.query_prefetch import EmbeddingAhead
 from tests.embeddings import model_runs
 
 
@@ -152,3 +153,41 @@ def test_queries_that_wait_are_embedded_in_one_run(embedder):
     assert [len(run) for run in runs] == [1, 2, 1]
     for text, vector in found.items():
         assert np.array_equal(vector, embedder.embed_documents([text])[0])
+
+
+def test_announced_queries_are_embedded_with_the_first_that_is_needed(embedder):
+    runs = []
+
+    def embed(texts):
+        runs.append(list(texts))
+        return embedder.embed_documents(texts)
+
+    batches = QueryBatches(embed, runs=1, most=3)
+    kept = [batches.announce(text) for text in ("first", "second", "second")]
+    forgotten = batches.announce("third")
+    assert runs == []
+    found = {text: batches.vector_of(text) for text in ("second", "first")}
+    assert runs == [["first", "second", "third"]]
+    for text, vector in found.items():
+        assert np.array_equal(vector, embedder.embed_documents([text])[0])
+    del kept, forgotten
+    batches.vector_of("first")
+    assert runs[1:] == [["first"]]
+
+
+def test_searches_under_way_share_a_run(embedder, monkeypatch):
+    runs = []
+
+    def counted(session, token_ids):
+        runs.append(len(token_ids))
+        return model_runs(session, token_ids)
+
+    monkeypatch.setattr(local, "_mean_of_tokens", counted)
+    monkeypatch.setattr(query_prefetch, "RUNS", 1)
+    monkeypatch.setattr(query_prefetch, "_last_model", embedder.name)
+    alone = EmbeddingAhead("Where was the meeting?")
+    alone.of_model(embedder.name)
+    others = [EmbeddingAhead(text) for text in ("Who came to it?", "What was decided?")]
+    found = [one.of_model(embedder.name) for one in others]
+    assert runs == [1, 2]
+    assert np.allclose(found[0], embedder.embed_query("Who came to it?"), atol=1e-6)
