@@ -48,6 +48,11 @@ document.addEventListener("htmx:afterRequest", (event) => {
   delete drafts.pages?.[location.pathname]?.[nameOf(event.target)];
   write(drafts);
 });
+document.addEventListener("nous:sent", (event) => {
+  const drafts = read();
+  delete drafts.pages?.[event.detail.path];
+  write(drafts);
+});
 
 function restore(drafts) {
   let restored = 0;

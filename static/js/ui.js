@@ -71,6 +71,7 @@ document.addEventListener("htmx:responseError", (event) => {
 document.addEventListener("htmx:sendError", () => {
   toast("No connection.", "The server could not be reached. Nothing was saved.");
 });
+document.addEventListener("nous:refused", (event) => toast(event.detail.word, event.detail.text));
 document.addEventListener("htmx:timeout", () => {
   toast("No answer.", "The server took too long. Look whether it was saved before you try again.");
 });

@@ -86,6 +86,7 @@ def test_keys_are_silent_while_typing_and_the_comment_is_kept(
     page.keyboard.press("Tab")
     page.keyboard.press("r")
     arrive(page, "Boundaries of Ada")
+    expect(page.locator(".review-undo")).to_contain_text("Rejected Values of Ada")
     decided = ChangeProposal.objects.get(pk=waiting["values"].pk)
     assert (decided.status, decided.comment) == ("rejected", "a rather early jump, keep it out")
 

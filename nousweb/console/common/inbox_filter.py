@@ -132,7 +132,7 @@ class InboxFilter:
         return self.search(by).place(pk)
 
     def place(self, pk: UUID, by: Principal) -> dict[str, Any]:
-        """Where an item stands in this part of the inbox, the addresses of its neighbours, and which `following` is."""
+        """Where an item stands in this part of the inbox, the addresses of its neighbours, and which is `following`."""
         found = self.position(pk, by)
         return {
             "place": found.place,
@@ -140,6 +140,7 @@ class InboxFilter:
             "previous": self.item_url(*found.previous) if found.previous else None,
             "next": self.item_url(*found.next) if found.next else None,
             "following": found.following,
+            "following_url": self.item_url(*found.following) if found.following else "",
         }
 
     @property

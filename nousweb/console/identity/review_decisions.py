@@ -29,10 +29,16 @@ UNDOABLE = (Status.APPROVED, Status.REJECTED)
 
 def item_get(pk: UUID, by: Principal) -> ReviewItem:
     """The proposal as a reviewer reads it. Raises NotFound."""
-    found = with_texts(ChangeProposal.objects.seen_by(by).filter(pk=pk)).first()
+    found = item_find(pk, by)
     if found is None:
         raise NotFound("There is no such proposal.")
-    return ReviewItem(found)
+    return found
+
+
+def item_find(pk: UUID | None, by: Principal) -> ReviewItem | None:
+    """The proposal as a reviewer reads it; None for one that is not there."""
+    found = with_texts(ChangeProposal.objects.seen_by(by).filter(pk=pk)).first() if pk else None
+    return ReviewItem(found) if found else None
 
 
 def with_shortfalls(items: list[ReviewItem], by: Principal) -> list[ReviewItem]:

@@ -62,6 +62,23 @@ def test_bulk_of_fifteen_appended_lines_keeps_all_and_is_undone_at_once(
     assert text_of("protocols").count("Lesson") == 15, "they can be approved again"
 
 
+def test_sibling_is_shown_as_it_is_once_the_other_is_approved(
+    ada: Agent, actor: Principal, bob: User, written: str
+) -> None:
+    first, second = appended(ada, actor, "protocols", 2)
+    other = make_proposal(ada, actor, "values", f"{BASE}\nAnother.")
+    url = reverse("proposal", args=[second.pk])
+    client = browser(bob)
+    assert client.get(url, {"approved": other.pk}).context["item"].read_version == 1, "of another section"
+    item = client.get(url, {"approved": first.pk}).context["item"]
+    assert (item.merged, item.read_version) == (f"{BASE}\nLesson 0.\nLesson 1.", 2)
+    early = client.post(url, {"action": "approve_merged", "base_version": 2})
+    assert early.status_code == 409, "the version that was shown is not there yet"
+    client.post(reverse("proposal", args=[first.pk]), {"action": "approve", "base_version": 1})
+    client.post(url, {"action": "approve_merged", "base_version": 2})
+    assert text_of("protocols") == item.merged
+
+
 def test_bulk_with_conflicts_merges_the_rest_and_says_so_once(
     ada: Agent, actor: Principal, bob: User, written: str
 ) -> None:

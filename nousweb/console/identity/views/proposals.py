@@ -19,9 +19,11 @@ from nousweb.console.common.item_panel import item_panel
 from nousweb.console.common.requests import layout_of, principal_of
 from nousweb.console.identity.review_decisions import (
     ANOTHER_MUST_APPROVE,
+    item_find,
     item_get,
     proposal_decide,
     undo_offer,
+    uuid_of,
     version_of,
     with_shortfalls,
 )
@@ -49,7 +51,18 @@ def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
     by.require(VIEW)
     if request.method == "POST":
         return _decision_take(request, pk, by)
-    return _proposal_page(request, item_get(pk, by), by)
+    return _proposal_page(request, _as_if_approved(request, item_get(pk, by), by), by)
+
+
+def _as_if_approved(request: HttpRequest, item: ReviewItem, by: Principal) -> ReviewItem:
+    """The item as it is once the sibling that ?approved= names is approved: a decision about it names that version, so
+    that it counts for no other text."""
+    sibling = item_find(uuid_of(request.GET.get("approved")), by)
+    own, other = item.proposal, sibling.proposal if sibling else None
+    alike = other is not None and (own.agent_id, own.section) == (other.agent_id, other.section) and own.pk != other.pk
+    if sibling is not None and alike and sibling.approvable:
+        item.current_text, item.current_version = sibling.wished, sibling.current_version + 1
+    return item
 
 
 @require_POST
@@ -132,7 +145,7 @@ def _proposal_page(
         history |= AuditEvent.objects.seen_by(by).of_object("identityversion", target.version_id)
     replaced = item.before if item.merged is None else item.current_text
     before, after = estimate_tokens(replaced), estimate_tokens(item.wished)
-    undo = undo_offer(request, by)
+    undo, place = undo_offer(request, by), queue.place(target.pk, by)
     return render(
         request,
         "identity/proposal.html",
@@ -143,7 +156,7 @@ def _proposal_page(
             "query": queue.query(),
             "layout": layout,
             "panel": item_panel(target, by, queue.query()),
-            "place": queue.place(target.pk, by),
+            "place": place,
             "refusal": refusal,
             "edit": {
                 "query": queue.query(),
@@ -161,6 +174,7 @@ def _proposal_page(
             "undo": undo,
             "decision": {
                 "query": queue.query(),
+                "following": place["following_url"],
                 "may_review": by.may(REVIEW),
                 "own": own,
                 "barred": approval_barred(target, by),

@@ -305,11 +305,18 @@ def _review_page(
             "query": queue.query(),
             "panel": item_panel(review, by, queue.query()),
             "place": queue.place(review.pk, by),
+            "about": " ".join(str(key) for key in _touched(review)),
             "may_review": by.may(REVIEW),
             "undo": undo_offer(request, by, queue),
         },
         status=refusal.status if refusal else 200,
     )
+
+
+def _touched(review: MemoryReview) -> list[UUID]:
+    """What an answer may change, and other questions may be about."""
+    own = (review.old_id, review.new_id, review.censor_id)
+    return [key for key in (*own, *review.facts, *review.subjects) if key] or [review.pk]
 
 
 def _decided_lately(by: Principal) -> list[datetime]:

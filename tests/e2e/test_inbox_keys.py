@@ -1,0 +1,42 @@
+"""The inbox worked off by keys alone, as benchmarks.inbox_keys does it in full size, against a list of decisions."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from benchmarks.inbox_items import differences, items_made
+from benchmarks.inbox_keys import WATCH, worked_off
+from identity.models import Agent, ChangeProposal
+from identity.principal import Principal
+from identity.services.proposals import proposal_reject
+from tests.factories import make_proposal
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def test_inbox_is_worked_off_by_a_key_for_each_item(log_in: Callable[..., Page], charlie: User) -> None:
+    gold = items_made(Principal.of_user(charlie), 6, 8)
+    page = log_in(charlie)
+    page.add_init_script(WATCH)
+    work = worked_off(page, gold)
+    assert differences(gold) == []
+    assert work.keys == 2 + len(gold), "two to begin with, and one for each"
+    expect(page.get_by_role("heading", name="Nothing waits")).to_be_visible()
+
+
+def test_refused_decision_brings_its_item_back(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User, charlie: User
+) -> None:
+    first, second = make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")
+    page = log_in(bob)
+    with page.expect_response(lambda response: f"{second.pk}" in response.url):
+        page.goto(f"/review/{first.pk}/")
+    proposal_reject(proposal=first, by=Principal.of_user(charlie))
+    page.locator("#comment").fill("I would take it.")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_role("alert").get_by_text("Not done.")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Values of Ada")
+    assert f"/review/{first.pk}/" in page.url
+    assert ChangeProposal.objects.get(pk=second.pk).status == "pending"
