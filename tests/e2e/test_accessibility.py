@@ -5,7 +5,6 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 
 import pytest
-from axe_playwright_python.base import AXE_SCRIPT
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client
@@ -51,7 +50,7 @@ from memory.services.working import working_item_add, working_thread_open
 from memory.transfer.export_runs import export_start, export_work
 from memory.transfer.runs import run_create, run_receive, run_work
 from nousweb.access.second_step import CODE, PROOF
-from tests.e2e.conftest import assert_accessible
+from tests.e2e.conftest import AXE, assert_accessible
 from tests.factories import PASSWORD
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -430,7 +429,7 @@ def test_accessibility_has_no_serious_violation(
     browsers |= dict.fromkeys(("people", "person", "account", "account_confirm"), manager)
     for page in (stranger, visitor, manager):
         # Sent once; otherwise its half a megabyte goes to each page through three processes.
-        page.add_init_script(AXE_SCRIPT)
+        page.add_init_script(AXE)
     for name, (url_name, arguments, query) in PAGES.items():
         page = browsers.get(url_name, visitor)
         before = len(complaints)
