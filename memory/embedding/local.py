@@ -20,7 +20,7 @@ import numpy as np
 from django.conf import settings
 
 from memory.embedding.protocol import EmbeddingUnavailable, Vectors, normalised
-from memory.embedding.query_batches import Asked, QueryBatches
+from memory.embedding.query_batches import QueryBatches, QueryText
 
 MODEL = "all-MiniLM-L6-v2-int8"
 DIMENSION = 384
@@ -82,7 +82,7 @@ class LocalEmbedder:
             return self.embed_documents([text])[0]
         return self._queries.vector_of(text)
 
-    def announce_query(self, text: str) -> Asked | None:
+    def announce_query(self, text: str) -> QueryText | None:
         """Let a question that is about to be asked be embedded with others; None for one that never is."""
         return self._queries.announce(text) if len(text) <= SHORT_CHARACTERS else None
 

@@ -13,7 +13,7 @@ from memory.embedding.protocol import Vectors
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
-class Asked:
+class QueryText:
     """A text with its vector, as soon as there is one, or with what went wrong."""
 
     text: str
@@ -36,16 +36,16 @@ class QueryBatches:
         self._embed = embed
         self._free = runs
         self._most = most
-        self._waiting: list[Asked] = []
-        self._announced: WeakValueDictionary[str, Asked] = WeakValueDictionary()
+        self._waiting: list[QueryText] = []
+        self._announced: WeakValueDictionary[str, QueryText] = WeakValueDictionary()
         self._turn = threading.Condition()
 
-    def announce(self, text: str) -> Asked:
+    def announce(self, text: str) -> QueryText:
         """Let a text take part in the next run, while who will ask for it keeps what is returned."""
         with self._turn:
             asked = self._announced.get(text)
             if asked is None:
-                asked = self._announced[text] = Asked(text)
+                asked = self._announced[text] = QueryText(text)
                 self._waiting.append(asked)
         return asked
 
@@ -54,7 +54,7 @@ class QueryBatches:
         with self._turn:
             mine = self._announced.get(text)
             if mine is None:
-                mine = Asked(text)
+                mine = QueryText(text)
                 self._waiting.append(mine)
             while not mine.done:
                 if self._free and mine in self._waiting:

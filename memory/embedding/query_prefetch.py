@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from memory.embedding.local import RUNS
 from memory.embedding.protocol import Vectors
-from memory.embedding.registry import embedder_named, query_announced
+from memory.embedding.registry import embedder_named, query_announce
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 from nousweb.lib.tracing import carried
 
@@ -35,7 +35,7 @@ class EmbeddingAhead:
         self._model = _last_model if text else ""
         self._future: Future[Vectors] | None = None
         _under_way.add(self)
-        self._announced = query_announced(self._model, text) if len(_under_way) > RUNS else None
+        self._announced = query_announce(self._model, text) if len(_under_way) > RUNS else None
         if self._model and self._announced is None:
             self._future = _pool.submit(carried(_embed), self._model, text)
 

@@ -11,7 +11,7 @@ from memory.embedding.multilingual import MODEL as MULTILINGUAL_MODEL
 from memory.embedding.multilingual import MultilingualEmbedder
 from memory.embedding.openai import OpenAIEmbedder
 from memory.embedding.protocol import Embedder, EmbeddingUnavailable
-from memory.embedding.query_batches import Asked
+from memory.embedding.query_batches import QueryText
 from memory.embedding.traced import TracedEmbedder
 from nousweb.lib.tracing import traced
 
@@ -52,7 +52,7 @@ def embedder_named(name: str) -> Embedder:
     return TracedEmbedder(found) if traced() else found
 
 
-def query_announced(name: str, text: str) -> Asked | None:
+def query_announce(name: str, text: str) -> QueryText | None:
     """Let the model called `name` embed a question together with others, as soon as one of them is needed; None where
     it has not been used yet or embeds each by itself.
 
