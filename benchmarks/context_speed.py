@@ -16,7 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import cycle, pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ import numpy as np
 from benchmarks.latency import SEED, post, queries_made, texts_made, vectors_borrowed
 from benchmarks.system import PROJECT, RESULTS, Client, System, collections_index, system, tied
 
-CLIENTS = (1, 4, 16)
+CLIENTS = (1, 4, 8, 16)
 WARM = 20
 SESSION = "speed"
 ANALYSED = 500
@@ -122,15 +123,14 @@ def percentiles(values: list[float]) -> dict[str, float]:
     return {"p50_ms": float(np.percentile(values, 50)), "p95_ms": float(np.percentile(values, 95))}
 
 
-def alone(client: Client, requests: int) -> dict[str, Any]:
+def alone(client: Client, requests: int, questions: Iterator[str]) -> dict[str, Any]:
     """One client, its stages, and the bare work beside it."""
-    queries = queries_made()
     times: list[float] = []
     stages: list[dict[str, float]] = []
     least: list[dict[str, float]] = []
     tokens: list[int] = []
     for place in range(WARM + requests):
-        query = queries[place % len(queries)]
+        query = next(questions)
         took, answer = timed(client, query)
         work = bare(query)
         if place >= WARM:
@@ -152,21 +152,20 @@ def alone(client: Client, requests: int) -> dict[str, Any]:
     }
 
 
-def together(running: System, token_client: Client, clients: int, requests: int) -> dict[str, float]:
-    """So many clients at once, each with a connection of its own."""
-    queries = queries_made()
+def together(token_client: Client, clients: int, requests: int, questions: Iterator[str]) -> dict[str, float]:
+    """So many clients at once, each with a connection of its own, which ask the next of the `questions`."""
     times: list[float] = []
     errors: list[str] = []
 
-    def work(first: int) -> None:
+    def work() -> None:
         client = token_client.again()
-        for place in range(requests // clients):
+        for _ in range(requests // clients):
             try:
-                times.append(timed(client, queries[(first * 7 + place) % len(queries)])[0])
+                times.append(timed(client, next(questions))[0])
             except (RuntimeError, OSError) as error:
                 errors.append(str(error)[:200])
 
-    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(clients)]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(clients)]
     began = time.perf_counter()
     for thread in threads:
         thread.start()
@@ -186,10 +185,12 @@ def measured(size: int, requests: int, others: int) -> dict[str, Any]:
         # Who fills the tables analyses them on the way, which only their owner may.
         with as_owner():
             client = filled(running, size, others)
+        # Each is asked once in a minute: the product knows the vectors of what was just asked.
+        questions = cycle(queries_made())
         load_before = os.getloadavg()[0]
-        found: dict[str, Any] = {"memories": size, "alone": alone(client, requests)}
+        found: dict[str, Any] = {"memories": size, "alone": alone(client, requests, questions)}
         for clients in CLIENTS:
-            found[f"clients_{clients}"] = together(running, client, clients, requests)
+            found[f"clients_{clients}"] = together(client, clients, requests, questions)
         return {**found, "web_bytes": running.memory_of_web(), "load": [load_before, os.getloadavg()[0]]}
 
 

@@ -27,7 +27,7 @@ from identity.services.agents import agent_create
 from identity.services.tokens import token_create, token_revoke
 from tests.baseline import Baseline
 from tests.database import product_rights
-from tests.embeddings import batches_run_once
+from tests.embeddings import batches_run_once, questions_forgotten
 from tests.factories import make_person, make_principal, make_token
 from tests.http import ApiClient
 
@@ -85,6 +85,11 @@ def _product_serves_its_static_files() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StaticFilesHandler, "_should_handle", lambda self, path: False)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _questions_of_other_tests_are_unknown() -> None:
+    questions_forgotten()
 
 
 @pytest.fixture(autouse=True, scope="session")

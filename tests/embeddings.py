@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from memory.embedding import local
+from memory.embedding import local, query_prefetch
 from memory.embedding.protocol import Vectors
+from memory.embedding.recent_queries import RecentQueries
 
 model_runs = local._mean_of_tokens
 """What really runs the model, for the tests of the model itself."""
@@ -27,3 +28,8 @@ def batches_run_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local, "_mean_of_tokens", once)
         yield
+
+
+def questions_forgotten() -> None:
+    """As a minute later: no vector of a question is known."""
+    query_prefetch._recent = RecentQueries(most=500, seconds=60)

@@ -44,7 +44,7 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
 
     As of the past, what has changed since is searched as it was then (`memory.search.as_of`).
     """
-    embedding = embedding or EmbeddingAhead(request.query)
+    embedding = embedding or EmbeddingAhead(request.query, (view.agent.pk, view.persona))
     if not embedding.text:
         return SearchResult([], request.min_score or 0.0)
     about = {"gen_ai.operation.name": "search_memory", "gen_ai.memory.store.id": view.agent.slug}

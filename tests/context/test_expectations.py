@@ -25,7 +25,8 @@ from context.what_if.scenarios import fact_overrides
 from identity.models import Agent, AuditEvent, Change
 from identity.principal import Principal
 from identity.services.change_feed import streams_publish
-from memory.embedding import embedder_named
+from memory.embedding import embedder_named, query_prefetch
+from memory.embedding.recent_queries import RecentQueries
 from memory.embedding.registry import configured_name
 from memory.lifecycle.runner import job_run
 from memory.models import Fact, Job, SearchItem
@@ -421,6 +422,8 @@ def test_expectation_that_nothing_can_check_passes_none(ada, billing, reviewer, 
         assert checked(one, reviewer).passed
     if stops == "embedder":
         monkeypatch.setattr(type(embedder_named(configured_name())), "embed_query", _unavailable)
+        # As a minute after the first check.
+        monkeypatch.setattr(query_prefetch, "_recent", RecentQueries(most=1, seconds=0))
     elif stops == "profile":
         ids = [one.pk for one in wanted.values()]
         Expectation.objects.filter(pk__in=ids).update(request={**wanted["absent"].request, "profile": "gone"})

@@ -8,11 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from memory.embedding import EmbeddingUnavailable, embedder_named, full_name, local, query_prefetch
+from memory.embedding import (
+    EmbeddingUnavailable,
+    embedder_named,
+    full_name,
+    local,
+    query_prefetch,
+    recent_queries,
+)
 from memory.embedding.local import LocalEmbedder
 from memory.embedding.multilingual import MultilingualEmbedder
 from memory.embedding.query_batches import QueryBatches
 from memory.embedding.query_prefetch import EmbeddingAhead
+from memory.embedding.recent_queries import RecentQueries
 from tests.embeddings import model_runs
 
 
@@ -185,9 +193,32 @@ def test_searches_under_way_share_a_run(embedder, monkeypatch):
     monkeypatch.setattr(local, "_mean_of_tokens", counted)
     monkeypatch.setattr(query_prefetch, "RUNS", 1)
     monkeypatch.setattr(query_prefetch, "_last_model", embedder.name)
-    alone = EmbeddingAhead("Where was the meeting?")
+    alone = EmbeddingAhead("Where was the meeting?", (1, "actor"))
     alone.of_model(embedder.name)
-    others = [EmbeddingAhead(text) for text in ("Who came to it?", "What was decided?")]
+    others = [EmbeddingAhead(text, (1, "actor")) for text in ("Who came to it?", "What was decided?")]
     found = [one.of_model(embedder.name) for one in others]
     assert runs == [1, 2]
     assert np.allclose(found[0], embedder.embed_query("Who came to it?"), atol=1e-6)
+
+
+def test_question_asked_again_is_embedded_once_a_minute_for_whoever_asks(embedder, monkeypatch):
+    runs = []
+    monkeypatch.setattr(type(embedder), "embed_query", lambda self, text: runs.append(text) or np.ones(1, np.float32))
+    now = [1000.0]
+    monkeypatch.setattr(recent_queries.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(query_prefetch, "_recent", RecentQueries(most=2, seconds=60))
+
+    def asked(text, asker=(1, "actor")):
+        EmbeddingAhead(text, asker).of_model(embedder.name)
+
+    for _ in range(3):
+        asked("one")
+    assert runs == ["one"]
+    asked("one", (1, "subconscious"))
+    asked("one", (2, "actor"))
+    assert len(runs) == 3
+    asked("one")
+    assert len(runs) == 4, "more were asked since than are kept"
+    now[0] += 61
+    asked("one")
+    assert len(runs) == 5

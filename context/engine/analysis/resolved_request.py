@@ -157,7 +157,8 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
     agent = view.agent
     analysis = query_analyse(request)
     # The model computes while the database is asked for all that needs no search.
-    embedding = EmbeddingAhead(analysis.plan.text) if analysis.plan.queries else None
+    asker = agent.pk, view.persona
+    embedding = EmbeddingAhead(analysis.plan.text, asker) if analysis.plan.queries else None
     rows = None
     if request.as_of:
         agent = agent_as_of(agent, request.as_of)
