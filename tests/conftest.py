@@ -16,6 +16,7 @@ from django.contrib.auth.models import User
 from django.contrib.staticfiles.handlers import StaticFilesHandler
 from django.db import connection, transaction
 from django.test import TransactionTestCase, override_settings
+from django.test.client import ClientHandler
 from django.utils import timezone
 from pytest_django.plugin import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
@@ -76,6 +77,28 @@ def _static_files_are_listed_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", once)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _middleware_is_loaded_once(_cheap_passwords_and_static_folder: None) -> Iterator[None]:
+    """Every test client has a handler of its own; its middleware is the same as long as the settings are, as in a
+    process of the web server, and to load it takes as long as a small request."""
+    usual, ordinary = settings._wrapped, ClientHandler.load_middleware
+    loaded: dict[str, Any] = {}
+
+    def once(self: ClientHandler, is_async: bool = False) -> None:
+        if settings._wrapped is not usual:
+            ordinary(self, is_async)
+        elif loaded:
+            vars(self).update(loaded)
+        else:
+            before = set(vars(self))
+            ordinary(self, is_async)
+            loaded.update({name: value for name, value in vars(self).items() if name not in before})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClientHandler, "load_middleware", once)
         yield
 
 
