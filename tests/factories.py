@@ -29,7 +29,7 @@ SYSTEM = Principal.of_system("tests")
 def make_person(name: str, *roles: str) -> User:
     """A person who logs in with PASSWORD and has these roles."""
     user = User.objects.create_user(name, f"{name}@example.org", PASSWORD)
-    user.groups.set([Group.objects.get(name=role) for role in roles])
+    user.groups.add(*(Group.objects.get(name=role) for role in roles))
     return user
 
 
