@@ -1,5 +1,6 @@
 """What the console's frame shows on every page: agents, pages, what waits, and who is signed in."""
 
+import functools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from django.contrib.admin import site
 from django.db.models import Case, Count, QuerySet, TextField, Value, When
 from django.db.models.functions import Cast
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import get_script_prefix, reverse
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.selectors import broken_results
@@ -133,9 +134,11 @@ def console(request: HttpRequest) -> dict[str, Any]:
     url_name = (match.url_name or "") if match else ""
     here = (url_name, PARENT_PAGES.get(url_name))
 
+    prefix = get_script_prefix()
+
     def items(pages: tuple[tuple[str, str, str], ...], *args: str) -> list[dict[str, Any]]:
         return [
-            {"label": label, "url": reverse(name, args=args), "active": name in here, "count": None}
+            {"label": label, "url": _address(prefix, name, *args), "active": name in here, "count": None}
             for label, name, right in pages
             if not right or user.has_perm(right)
         ]
@@ -162,7 +165,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
                 {
                     "slug": agent.slug,
                     "name": agent.name,
-                    "url": reverse("agent_identity", args=[agent.slug]),
+                    "url": _address(prefix, "agent_identity", agent.slug),
                     "current": agent.slug == slug,
                 }
                 for agent in agents
@@ -172,6 +175,12 @@ def console(request: HttpRequest) -> dict[str, Any]:
             "unread": waiting[reverse("notifications")],
         },
     }
+
+
+@functools.lru_cache(maxsize=4096)
+def _address(prefix: str, name: str, *args: str) -> str:
+    """The address `name` below `prefix`. Every page shows thirty of them, and to make them takes a thirtieth of it."""
+    return reverse(name, args=args)
 
 
 @dataclass(frozen=True)
