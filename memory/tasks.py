@@ -10,6 +10,7 @@ from memory.services.languages import words_reread
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.reembedding import reembed_continue
 from memory.services.reviews.expiry import reviews_expire
+from memory.services.screening import screening_continue
 
 
 def derive_from_events(loop_ids: list[int]) -> int:
@@ -71,6 +72,11 @@ def dream() -> int:
 def backfill_layers() -> dict[str, int]:
     """Make what is missing between the log, the long-term entries, the loops' summaries and what the lifecycle did."""
     return {"activities": activities_heal(), **derived_backfill()}
+
+
+def continue_screening() -> int:
+    """Go on reading stored texts by the rules of the gate, where that was asked for; returns how many were read."""
+    return screening_continue()
 
 
 def expire_reviews() -> int:

@@ -1,12 +1,19 @@
 """The table of `injection_rules.toml`: what is known of texts that read like instructions to the agent."""
 
+import hashlib
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+READING = 1
+"""Counts what the code that reads texts by the table has come to: raise it where that gives other answers."""
+
 _TABLE = tomllib.loads(Path(__file__).with_name("injection_rules.toml").read_text(encoding="utf-8"))
 
+RULES_NAME = hashlib.sha256(f"{READING}{json.dumps(_TABLE, sort_keys=True)}".encode()).hexdigest()[:12]
+"""Names these rules: another one wherever a text may be answered otherwise."""
 THRESHOLDS: Mapping[str, float] = _TABLE["thresholds"]
 """The least sum of weights that holds a text back, by trust class."""
 ABOUT_ATTACKS: float = _TABLE["about_attacks"]

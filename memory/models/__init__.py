@@ -14,6 +14,7 @@ from memory.models.jobs import Job
 from memory.models.judge import JudgeCall, JudgeTask
 from memory.models.procedures import Procedure
 from memory.models.reviews import MemoryReview
+from memory.models.screenings import Screening
 from memory.models.search import (
     EmbeddingModel,
     IndexStatus,
@@ -54,6 +55,7 @@ __all__ = [
     "OriginFields",
     "Procedure",
     "Scope",
+    "Screening",
     "SearchItem",
     "SearchLanguage",
     "SearchPassage",

@@ -7,6 +7,7 @@ people for each text; what they answered holds for the same words again.
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from identity.models import Agent
@@ -90,12 +91,13 @@ def memory_screen(memory: Any, by: Principal) -> bool:
     return True
 
 
-def hold_set(memory: Any) -> None:
-    """Take a memory out of prompts, searches and what tokens read, with its record."""
+def hold_set(memory: Any, *, at: datetime | None = None) -> None:
+    """Take a memory out of prompts, searches and what tokens read, with its record. `at` is when, for one that was in
+    use until then."""
     before = {"held": False, "active": memory.active}
     memory.held = True
     if memory.active:
-        memory.active, memory.retired_at = False, _retired_at(memory)
+        memory.active, memory.retired_at = False, at or _retired_at(memory)
     memory.save(update_fields=["held", "active", "retired_at"])
     if isinstance(memory, Fact):
         FactChange.objects.create(

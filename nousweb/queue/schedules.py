@@ -14,6 +14,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {
     "Ask the judge about what waited for one": ("memory.tasks.retry_judgements", 10),
     "Dream: staleness, core facts, compaction, flags": ("memory.tasks.dream", 60),
     "Fill gaps in derived memories": ("memory.tasks.backfill_layers", 60),
+    "Go on reading stored texts by the rules of the gate": ("memory.tasks.continue_screening", 1),
     "Expire questions nobody answered": ("memory.tasks.expire_reviews", 10),
     "Sample tables again after an erasure": ("memory.tasks.renew_samples", 1),
     "Delete records of runs done long ago": ("memory.tasks.purge_runs", 24 * 60),

@@ -25,6 +25,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], str]] = {
     ("mcp",): (("mcp",), "serve MCP over standard input, as the agent whose token is in NOUS_TOKEN"),
     ("backup",): (("backup",), "write a backup into a new folder: nous backup FOLDER"),
     ("restore",): (("restore",), "restore a backup into an empty database"),
+    ("screen",): (("screen",), "read stored texts again by the rules of the poisoning gate"),
     ("doctor",): (("doctor",), "check this installation and say what to do"),
 }
 """What is typed after `nous`, the management command that does it, and what it is for."""

@@ -364,6 +364,7 @@ POST   agent_subject_change  login no    in    in    login login login login log
 GET    lifecycle             login in    in    in    login login login login login
 POST   lifecycle_retry       login no    in    in    login login login login login
 POST   lifecycle_schedule    login no    in    in    login login login login login
+POST   lifecycle_screening   login no    in    in    login login login login login
 GET    agents                login in    in    in    login login login login login
 GET    agent_new             login no    no    in    login login login login login
 POST   agent_new             login no    no    in    login login login login login

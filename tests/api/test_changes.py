@@ -271,6 +271,8 @@ def test_every_action_on_an_agent_is_told_or_declared_not_to_be():
         "log.problem",
         "log.verify",
         "login.lock",
+        "screening.end",
+        "screening.start",
         "second_factor.enrol",
         "second_factor.recover",
         "second_factor.remove",

@@ -317,6 +317,7 @@ NO_PAGES = {
     "agent_supersession_undo",
     "lifecycle_retry",
     "lifecycle_schedule",
+    "lifecycle_screening",
     "memory_review_undo",
     "memory_review_batch_undo",
     "memory_review_bulk",

@@ -1,15 +1,21 @@
 """Text that reads like an instruction to the agent comes up nowhere before a person has read it."""
 
+import io
+
 import pytest
+from django.core.management import call_command
 from django.urls import reverse
 
+from identity.models import AuditEvent
 from identity.policy.permissions import SCOPE_PERMISSIONS
+from memory.censoring import injection
 from memory.censoring.injection import MAX_CHARACTERS, text_screen
 from memory.lifecycle.runner import job_run
-from memory.models import Event, Fact, Job, LoopSummary, MemoryReview, SearchItem
+from memory.models import Event, Fact, Job, LoopSummary, MemoryReview, Screening, SearchItem
 from memory.services.facts import fact_learn
 from memory.services.indexing import embeddings_make
 from memory.services.loops import summaries_heal
+from memory.services.screening import screening_continue
 from tests.factories import make_token
 from tests.http import browser
 
@@ -187,6 +193,51 @@ def test_a_person_decides_by_one_key_and_undoes_it(caller, bob):
     assert caller.get(path).status_code == 200
     browser(bob).post(reverse("memory_review_undo", args=[review.pk]), follow=True)
     assert caller.get(path).status_code == 404
+
+
+def test_stored_texts_are_read_again_when_the_rules_have_changed(caller, api, bob, monkeypatch):
+    """What was stored by rules that let it pass is held back by those of today, as new texts are."""
+    with monkeypatch.context() as former:
+        for trust in injection.THRESHOLDS:
+            former.setitem(injection.THRESHOLDS, trust, 99.0)
+        paths = {kind: kept_as(caller, kind, HOSTILE) for kind in KINDS}
+        keep(caller, "/facts", content="The harbour opens at six.")
+        assert CODE in told(caller)
+    Screening.objects.update(rules="former")
+    person = browser(bob)
+    page = person.get(reverse("lifecycle")).content.decode()
+    assert "since the rules of the gate have changed" in page
+    person.post(reverse("lifecycle_screening"))
+    assert person.post(reverse("lifecycle_screening"), follow=True).context["screening"]["run"].status == "waiting"
+    # A part at a time, as workers that are killed would leave it.
+    assert screening_continue(seconds=0.0) > 0
+    assert Screening.objects.first().status == "running"
+    while screening_continue(seconds=0.0):
+        pass
+    run = Screening.objects.first()
+    assert (run.status, run.checked, run.held) == ("done", run.total, len(KINDS))
+    assert CODE not in told(caller)
+    for kind, path in paths.items():
+        assert kind == "working" or caller.get(path).status_code == 404, kind
+    asked = MemoryReview.objects.filter(kind="held", status="pending")
+    assert sum(len(review.details["items"]) for review in asked) == len(KINDS)
+    page = person.get(reverse("lifecycle")).content.decode()
+    assert "since the rules of the gate have changed" not in page
+    # What a person allows comes back, and stays when all is read once more.
+    allowed = MemoryReview.objects.get(kind="held", facts__len=1)
+    answer = api.as_person(bob).post(f"/reviews/{allowed.pk}/resolve", {"resolution": "allow"}, {"agent": "ada"})
+    assert answer.status_code == 200, answer.content
+    before = MemoryReview.objects.count()
+    call_command("screen", stdout=io.StringIO(), stderr=io.StringIO())
+    assert Screening.objects.first().held == 0
+    assert MemoryReview.objects.count() == before
+    assert caller.get(paths["fact"]).status_code == 200
+    records = AuditEvent.objects.filter(action__in=("screening.start", "screening.end")).order_by("pk")
+    assert [(row.action, row.author_kind) for row in records] == [
+        ("screening.start", "person"), ("screening.end", "system"),
+        ("screening.start", "system"), ("screening.end", "system"),
+    ]  # fmt: skip
+    assert AuditEvent.objects.filter(action="memory.hold").count() >= len(KINDS)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def held_undo(review: MemoryReview, by: Principal) -> None:
                 entry.origin, entry.held = before["origin"], True
                 entry.save(update_fields=["origin", "held"])
                 index_remove(entry.persona, "event", [key])
-                _resummarise(entry)
+                loop_resummarise(entry)
         elif kind == "working":
             entry_hold(review.agent_id, key)
         elif (row := _row(kind, key)) is not None:
@@ -84,7 +84,7 @@ def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[s
             entry.origin, entry.held = Trust.PERSON.value, False
             entry.save(update_fields=["origin", "held"])
             index_put([entry_of(entry)])
-            _resummarise(entry)
+            loop_resummarise(entry)
             audit_record(
                 by=by, action="memory.release", target=entry.event, agent=entry.event.agent,
                 before={"held": True, "trust": before["origin"]}, after={"held": False, "trust": entry.origin},
@@ -154,7 +154,7 @@ def _entries(key: str) -> Iterator[LongTermEntry]:
     yield from rows.filter(event=int(key))
 
 
-def _resummarise(entry: LongTermEntry) -> None:
+def loop_resummarise(entry: LongTermEntry) -> None:
     """Let the summary of an event's loop be made again, with or without it."""
     loops = LoopSummary.objects.filter(
         agent=entry.agent_id, persona=entry.persona, loop_id=entry.loop_id, closed_at__isnull=False

@@ -122,6 +122,8 @@ AUDIT_PHRASES = {
     "schedule.refuse": "refused the schedule",
     "schedule.resume": "resumed the schedule",
     "schedule.run": "ran at once the schedule",
+    "screening.end": "has read, by the rules of the gate, the",
+    "screening.start": "asked for a reading, by the rules of the gate, of",
     "second_factor.enrol": "set up the second factor of",
     "second_factor.recover": "used a recovery code of",
     "second_factor.remove": "removed the second factor of",

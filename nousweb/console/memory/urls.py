@@ -33,6 +33,7 @@ urlpatterns = [
     path("review/memory/<uuid:pk>/undo/", reviews.memory_review_undo, name="memory_review_undo"),
     path("lifecycle/", jobs.lifecycle, name="lifecycle"),
     path("lifecycle/runs/<int:pk>/retry/", jobs.lifecycle_retry, name="lifecycle_retry"),
+    path("lifecycle/screening/", jobs.lifecycle_screening, name="lifecycle_screening"),
     path("lifecycle/schedules/<int:pk>/", jobs.lifecycle_schedule, name="lifecycle_schedule"),
     path(f"{AGENT}health/", memory_health.agent_health, name="agent_health"),
     path(f"{AGENT}health/tokens/", memory_health.agent_health_ledger, name="agent_health_ledger"),

@@ -19,15 +19,16 @@ from identity.principal import Principal
 from memory.jobs.messages import messages_waiting
 from memory.lifecycle.runner import CHANGE, job_retry
 from memory.lifecycle.schedule import PAUSED, schedule_pause, schedule_resume, schedule_run
-from memory.models import FactChange, Job, JudgeCall
+from memory.models import FactChange, Job, JudgeCall, Screening
 from memory.selectors import visible_reviews
 from memory.selectors.filters import JobFilter
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.undo import supersession_undo
+from memory.services.screening import screening_ask, screening_due
 from nousweb.console.common.pagination import page_of, query_without, request_page
 from nousweb.console.common.requests import principal_of
 from nousweb.console.memory.persona_scope import persona_scope
-from nousweb.lib.errors import DomainError, NotFound
+from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.permission_holder import of_seen_agents
 from nousweb.lib.textdiff import diff_texts
 
@@ -35,6 +36,7 @@ VIEW = "memory.view_job"
 RUN_BADGES = {"dead": "removed", "failed": "warn", "done": "ok", "running": "accent"}
 WAYS = {"": "Anybody", "judge": "By the judge", "rule": "By the rules", "person": "By a person"}
 DAYS = 14
+DUE = "The stored texts have not been read since the rules of the gate have changed, or since there is a gate."
 
 
 @require_safe
@@ -135,8 +137,20 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
             "most": max(day["tokens"] for day in spend),
             "budget": settings.JUDGE_DAILY_TOKENS if settings.JUDGE != "none" else 0,
             "may_change": by.may(CHANGE),
+            "screening": _screening(by),
         },
     )
+
+
+@require_POST
+def lifecycle_screening(request: HttpRequest) -> HttpResponse:
+    """Ask for all stored texts to be read by the rules of the gate."""
+    try:
+        screening_ask(by=principal_of(request))
+        messages.success(request, "The worker reads the stored texts; this page shows how far it is.")
+    except Conflict as error:
+        messages.error(request, error.detail)
+    return redirect(f"{reverse('lifecycle')}#screening")
 
 
 @require_POST
@@ -177,6 +191,18 @@ def lifecycle_schedule(request: HttpRequest, pk: int) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.detail)
     return redirect(f"{reverse('lifecycle')}#schedules")
+
+
+def _screening(by: Principal) -> dict[str, Any]:
+    """The latest reading of stored texts, and what `by` may know and do of it. Counts are of all agents."""
+    run = Screening.objects.first()
+    is_open = run is not None and run.status in Screening.OPEN
+    return {
+        "run": run,
+        "due": DUE if not is_open and screening_due() else "",
+        "sees_counts": by.agents is None and by.may(VIEW_SUBCONSCIOUS),
+        "may_start": by.may(CHANGE) and by.agents is None and not is_open,
+    }
 
 
 def _runs_of(by: Principal) -> QuerySet[Job]:

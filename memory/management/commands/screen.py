@@ -1,0 +1,32 @@
+"""Reads all stored texts again by the rules of the gate, and holds back what reads like an instruction to the agent."""
+
+import time
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from identity.principal import Principal
+from memory.models import Screening
+from memory.services.screening import screening_ask, screening_continue
+from nousweb.lib.errors import Conflict, DomainError
+
+
+class Command(BaseCommand):
+    help = __doc__
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            run = screening_ask(by=Principal.of_command())
+        except Conflict:
+            self.stderr.write("The stored texts are being read already; this goes on with it.")
+            run = Screening.objects.filter(status__in=Screening.OPEN).latest("pk")
+        except DomainError as error:
+            raise CommandError(error.detail) from error
+        while run.status != Screening.Status.DONE:
+            if not screening_continue(seconds=5.0):
+                # The worker reads just now.
+                time.sleep(0.5)
+            run.refresh_from_db()
+            self.stderr.write(f"\r{run.checked:,} of {run.total:,}", ending="")
+        self.stderr.write("")
+        self.stdout.write(f"{run.checked:,} memories read by the rules {run.rules}: {run.held:,} are held back now.")
