@@ -16,7 +16,7 @@ import numpy as np
 
 from memory.search.ranking_features import NAMES, Matrix
 from memory.search.scoring import Values
-from nousweb.lib.boosted_trees import BoostedTrees
+from nousweb.lib.boosted_trees import BoostedTrees, trees_unpacked
 
 FILE = Path(__file__).with_name("ranker.json")
 LINEAR_COLUMN = NAMES.index("linear")
@@ -56,7 +56,7 @@ def ranker_of(held: Mapping[str, Any]) -> Ranker:
         raise ValueError(f"{FILE.name} was fitted for other features: run benchmarks/fit_ranker.py.")
     return Ranker(
         float(held["linear"]),
-        BoostedTrees.of(held["trees"]),
+        BoostedTrees.of(trees_unpacked(held["trees"])),
         float(held["half_gap"]),
         np.array(list(held["chance"].values()), float),
         float(held["recall_weight"]),

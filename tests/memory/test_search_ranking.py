@@ -8,7 +8,7 @@ import pytest
 from memory.search.ranker import FILE, ranker, ranker_of
 from memory.search.ranking_features import NAMES
 from memory.services.indexing import embeddings_make
-from nousweb.lib.boosted_trees import DEPTH, NODES
+from nousweb.lib.boosted_trees import DEPTH, NODES, trees_unpacked
 
 CHAT = (
     ("user_input", "I'm building a budget tracker in Flask, how should I structure the project?"),
@@ -56,7 +56,8 @@ def test_ranker_follows_its_trees_and_their_leaves():
         return tree["leaves"][node - NODES]
 
     linear = NAMES.index("linear")
-    plain = [held["linear"] * row[linear] + sum(value(tree, row) for tree in held["trees"]) for row in matrix]
+    trees = trees_unpacked(held["trees"])
+    plain = [held["linear"] * row[linear] + sum(value(tree, row) for tree in trees) for row in matrix]
     assert np.allclose(ranker().scores(matrix), plain)
     assert FILE.stat().st_size < 20_000
 
