@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Prefix
 
 from memory.comparison import lexicon as w
+from memory.comparison.cross_encoder import cross_scores
 from memory.comparison.differences import subject_of
 from memory.comparison.snapshot import STEM, FactSnapshot
 from memory.comparison.tokenizer import base_form
@@ -29,6 +30,10 @@ FILE = Path(__file__).with_name("change_model.json")
 CODES = ("number", "negation", "antonym", "name", "quantity", "time", "value", "detail")
 EMBEDDED, UNKNOWN = ("topic", "ending", "change", "apart", "about"), -99.0
 """Signs of embeddings, and what each is where these are not known: below every bound of the trees."""
+DOUBT, NEAR = -3.0, 0.2
+"""From which score of the trees the cross-encoder is asked, and from which cosine where they read nothing."""
+CROSS_SHARE, LEAST, CROSS_BOUND = 0.7, -1.5, -1.1
+"""Share of the cross-encoder's log-odds in the score; the least that trees say against it; and the bound of both."""
 _SAID = {
     "now": r"\b(now|no longer|any ?more|any longer|these days|instead|from now on|used to|as of|already|finally"
     r"|recently|after all|again|since|nowadays)\b",
@@ -112,14 +117,26 @@ def change_score(old: FactSnapshot, new: FactSnapshot, codes: Set[str], cosine: 
 
 
 def change_scores(pairs: Sequence[Pair]) -> list[float]:
-    """As `change_score` of each; the trees read all of them at once."""
+    """As `change_score` of each; the trees read all of them at once, and the cross-encoder what they leave in doubt."""
     model, scores = change_model(), [UNKNOWN] * len(pairs)
-    asked = [(place, signs) for place, pair in enumerate(pairs) if not (signs := signs_of(*pair))["loose"]]
+    signs = [signs_of(*pair) for pair in pairs]
+    asked = [place for place, each in enumerate(signs) if not each["loose"]]
     if asked:
-        rows = np.array([[signs[name] for name in model.names] for _, signs in asked], float)
-        for (place, _), score in zip(asked, model.trees.sums(rows), strict=True):
+        rows = np.array([[signs[place][name] for name in model.names] for place in asked], float)
+        for place, score in zip(asked, model.trees.sums(rows), strict=True):
             scores[place] = float(score)
+    doubted = [place for place, pair in enumerate(pairs) if _is_doubted(pair, signs[place], scores[place])]
+    for place, score in zip(doubted, cross_scores([pairs[place][:2] for place in doubted]), strict=True):
+        scores[place] = (1 - CROSS_SHARE) * max(scores[place], LEAST) + CROSS_SHARE * score - CROSS_BOUND
     return scores
+
+
+def _is_doubted(pair: Pair, signs: Mapping[str, float], score: float) -> bool:
+    """Whether the cross-encoder is asked: both embeddings are known, and the new fact does not say that it is true
+    beside others. Where no word for a thing is shared, the trees read nothing, and both have to be near."""
+    old, new, _, cosine, _ = pair
+    near = score >= DOUBT if score != UNKNOWN else cosine >= NEAR
+    return near and old.vector is not None and new.vector is not None and not signs["beside"]
 
 
 class _Sentence:
@@ -202,7 +219,7 @@ def signs_of(
     common = len(old.stems & new.stems)
     named = not new.stems.isdisjoint(one.owner_stems) or (one.speaks and other.speaks)
     names = one.names - subjects, other.names - subjects
-    has_subject = bool(old.subject.strip())
+    has_subject, beside = bool(old.subject.strip()), other.beside and not one.restricted
     signs: dict[str, float] = {
         "near": min((cosine - thresholds.unrelated) / (thresholds.check - thresholds.unrelated), 1.2),
         **{name: said and not one.said[name] for name, said in other.said.items()},
@@ -215,7 +232,7 @@ def signs_of(
         "many before": one.has_many, "many": other.has_many,
         "known": has_subject, "named": named, "stems": common,
         "stems of old": common / max(1, len(old.stems)), "first": news[:1] == olds[:1],
-        "loose": not (has_subject or named or common) or (other.beside and not one.restricted),
+        "loose": not (has_subject or named or common) or beside, "beside": beside,
         **{code: code in codes for code in CODES},
     }  # fmt: skip
     if one.reading is None or other.reading is None:

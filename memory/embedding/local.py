@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -108,13 +109,9 @@ def _mean_of_tokens(session: Any, token_ids: Sequence[Sequence[int]]) -> Vectors
 
 
 def _load() -> tuple[Any, Any]:
-    # Imported here: a process that embeds nothing need not pay for them.
+    # Imported here: a process that embeds nothing need not pay for it.
     import onnxruntime
-    from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_str(verified_file(*TOKENIZER_FILE, TOKENIZER_SHA256).decode())
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(MAX_TOKENS)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = settings.EMBED_THREADS
     options.inter_op_num_threads = 1
@@ -123,7 +120,18 @@ def _load() -> tuple[Any, Any]:
     # By its path: of bytes the session would keep a copy for good.
     session = onnxruntime.InferenceSession(_path(*MODEL_FILE), options, providers=["CPUExecutionProvider"])
     _heap_trim()
-    return tokenizer, session
+    return tokenizer(), session
+
+
+@lru_cache(maxsize=1)
+def tokenizer() -> Any:
+    """The model's own, which cuts off what is beyond MAX_TOKENS."""
+    from tokenizers import Tokenizer
+
+    loaded = Tokenizer.from_str(verified_file(*TOKENIZER_FILE, TOKENIZER_SHA256).decode())
+    loaded.no_padding()
+    loaded.enable_truncation(MAX_TOKENS)
+    return loaded
 
 
 def _heap_trim() -> None:
