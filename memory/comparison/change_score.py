@@ -32,6 +32,8 @@ EMBEDDED, UNKNOWN = ("topic", "ending", "change", "apart", "about"), -99.0
 """Signs of embeddings, and what each is where these are not known: below every bound of the trees."""
 DOUBT, NEAR = -3.0, 0.2
 """From which score of the trees the cross-encoder is asked, and from which cosine where they read nothing."""
+SENTENCE = 3
+"""Words that a new fact has for the cross-encoder to read it."""
 CROSS_SHARE, LEAST, CROSS_BOUND = 0.7, -1.5, -1.1
 """Share of the cross-encoder's log-odds in the score; the least that trees say against it; and the bound of both."""
 _SAID = {
@@ -133,10 +135,12 @@ def change_scores(pairs: Sequence[Pair]) -> list[float]:
 
 def _is_doubted(pair: Pair, signs: Mapping[str, float], score: float) -> bool:
     """Whether the cross-encoder is asked: both embeddings are known, and the new fact does not say that it is true
-    beside others. Where no word for a thing is shared, the trees read nothing, and both have to be near."""
+    beside others. Where no word for a thing is shared, the trees read nothing, and both have to be near. Two words or
+    less say too little of a change: it has learned from sentences."""
     old, new, _, cosine, _ = pair
     near = score >= DOUBT if score != UNKNOWN else cosine >= NEAR
-    return near and old.vector is not None and new.vector is not None and not signs["beside"]
+    known = old.vector is not None and new.vector is not None
+    return near and known and len(new.texts) >= SENTENCE and not signs["beside"]
 
 
 class _Sentence:

@@ -16,8 +16,8 @@ ASK = "Ask Ann before each deploy. Always approved by Ann."
 AGENT = {"agent": "ada"}
 DECIDES = {"censor", "contextprofile", "contextprofileversion"}
 """Models of memory and contexts whose records are decisions of people."""
-UNRECORDED = {"figuresnapshot", "inboxrank", "searchlanguage"}
-"""Models that no record is about, and that hold no text of a memory."""
+UNRECORDED = {"figuresnapshot", "inboxrank", "searchlanguage", "screening"}
+"""Models that hold no text of a memory, and that no record with such a text is about."""
 FORMER = {"lifecyclerun"}
 """Names that older records have: of jobs."""
 
