@@ -67,8 +67,13 @@ class ContextRecord:
     def as_run(self, **more: Any) -> ContextRun:
         """A run to be logged; `more` are the columns that say whose it is."""
         kept = {name: getattr(self, name) for name in _LOGGED}
+        common = CANDIDATE_DEFAULTS
+        candidates = [
+            {name: value for name, value in one.items() if name not in common or value != common[name]}
+            for one in self.candidates
+        ]
         return ContextRun(
-            **{**kept, "candidates": [_candidate_for_log(one) for one in self.candidates]},
+            **{**kept, "candidates": candidates},
             session_id=self.request["session_id"],
             input=self.request["input"],
             frame=self.frame_id,
@@ -104,15 +109,6 @@ class ContextRecord:
 
 _LOGGED = tuple(one.name for one in fields(ContextRecord) if one.name != "id")
 """The fields that have a column of their name."""
-
-
-def _candidate_for_log(candidate: Mapping[str, Any]) -> dict[str, Any]:
-    """A candidate without what is `CANDIDATE_DEFAULTS`."""
-    logged = dict(candidate)
-    for name, common in CANDIDATE_DEFAULTS.items():
-        if logged.get(name) == common:
-            del logged[name]
-    return logged
 
 
 def _candidate_of_log(logged: Mapping[str, Any]) -> dict[str, Any]:

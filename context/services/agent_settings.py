@@ -21,7 +21,7 @@ from identity.services.versions import agent_lock
 from memory.layers.short_term_scoring import StmConfig
 from memory.services.languages import CONFIGURED, language_apply, language_check
 from nousweb.lib.errors import Conflict, Invalid, NotFound
-from nousweb.lib.text import first_unstorable
+from nousweb.lib.validation import first_unstorable
 
 VIEW = "identity.view_auditevent"
 CHANGE = "identity.change_agent"

@@ -16,7 +16,7 @@ from memory.policy import MAX_REMARK_CHARACTERS
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
-from nousweb.lib.text import unstorable_reason
+from nousweb.lib.validation import unstorable_reason
 
 ANSWERED = "The answer to this context has been reported already."
 REPORT = "context.report_context"

@@ -17,8 +17,7 @@ from memory.services.facts.repeated_facts import fields_of
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.services.subjects.registry import alias_find
 from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.text import unstorable_reason
-from nousweb.lib.validation import tags_check, unit_check, word_check
+from nousweb.lib.validation import tags_check, unit_check, unstorable_reason, word_check
 
 Resolution = MemoryReview.Resolution
 CHANGING = (Resolution.SAME, Resolution.REPLACE)

@@ -14,7 +14,7 @@ from identity.services.seeding import facts_source_check, identity_seed
 from identity.services.versions import agent_lock
 from nousweb.lib.characters import hidden_places
 from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.text import unstorable_reason
+from nousweb.lib.validation import unstorable_reason
 
 
 @transaction.atomic

@@ -19,7 +19,7 @@ from identity.principal import Principal
 from identity.services.proposal_limits import lately_refused
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import unapprovable_reason, unstorable_reason
+from nousweb.lib.validation import unapprovable_reason, unstorable_reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from identity.services.tokens import token_revoke
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound, TooMany
 from nousweb.lib.redirect_uris import redirect_place, redirect_uri_problem
-from nousweb.lib.text import is_blank, unapprovable_reason
+from nousweb.lib.validation import is_blank, unapprovable_reason
 
 MAX_NAME_CHARACTERS = 100
 _LOCK = 0x6F61757468

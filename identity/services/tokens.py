@@ -18,7 +18,7 @@ from nousweb.lib import clock
 from nousweb.lib.constrained_types import key_text
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
-from nousweb.lib.text import unstorable_reason
+from nousweb.lib.validation import unstorable_reason
 
 MAX_TOKEN_PROJECTS = 20
 TOKEN_PREFIX = "nous_"  # noqa: S105

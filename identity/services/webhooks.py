@@ -15,7 +15,7 @@ from identity.services.change_feed import stream_publish
 from identity.services.webhook_address import url_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
-from nousweb.lib.text import unstorable_reason
+from nousweb.lib.validation import unstorable_reason
 
 State, Status = Webhook.State, WebhookDelivery.Status
 RECEIVER_SCOPES = ("identity:read", "memory:read", "context:read", "expectations:run")

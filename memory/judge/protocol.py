@@ -14,7 +14,7 @@ from identity.models import Agent
 from memory.comparison.snapshot import FactSnapshot
 from memory.models.relation import Relation
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, KNOWN_CATEGORIES, MAX_CONTENT_CHARACTERS
-from nousweb.lib.text import unstorable_reason
+from nousweb.lib.validation import unstorable_reason
 
 MAX_EXTRACTED_FACTS = 5
 """Source: seed 009.1, fact extraction."""

@@ -21,8 +21,7 @@ from memory.layers.event_policy import (
 from memory.models import Event, EventKind
 from memory.models.project_scope import key_check
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import first_unstorable, is_blank, unstorable_reason
-from nousweb.lib.validation import choice_check, moment_check, word_check
+from nousweb.lib.validation import choice_check, first_unstorable, is_blank, moment_check, unstorable_reason, word_check
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 EVENT_FIELDS = frozenset({"kind", "content", "loop_id", "ts", "visibility", "metadata", "key", "project", "task"})

@@ -112,14 +112,17 @@ def _pairs_of(key: str, columns: str) -> str:
 
 _ABOUT = "json_build_array({other}, review.kind, review.reasons, review.verdict ->> 'relation') AS pair"
 _FACT = (
-    "id, content, persona, kind, category, scope, project, task, subject, tags, importance, recorded_at, valid_from,"
-    " valid_until, endorsed"
+    "valid_until, endorsed, id, content, persona, kind, category, scope, project, task, subject, tags, importance,"
+    " recorded_at, valid_from"
 )
+_TYPE = ItemType.FACT.value
 _NAME = (
     f"(SELECT thing.name FROM {SubjectAlias._meta.db_table} AS spelling JOIN {Subject._meta.db_table} AS thing"  # noqa: S608
     " ON thing.id = spelling.subject_id WHERE spelling.id = fact.subject_alias_id)"
 )
-_READ = _FACT.replace("id,", f"{_NAME}, fact.id::text,", 1)
+_READ = _FACT.replace(" id,", " fact.id::text,", 1) + f", {_NAME}"
+_HIT = (*_FACT.split(", ")[2:], "subject_name")
+"""What a hit has of the row, behind the end of its span and whether people said it."""
 # A plan that is made once for all expects thousands of rows to be reached and would read all facts: OFFSET 0 keeps it
 # to looking up the few. A plan for an array that it can see would look cheaper, and be made again each time: hence the
 # SELECT around it.
@@ -156,55 +159,16 @@ def contested_facts(
     rows = rows_prepared(_STATEMENT + f"({shown})" + _LIMITED, values, binary=True)
     # Read in one piece: most of what a short text takes is the call.
     contests = json.loads(f"[{','.join(about for about, *_ in rows)}]")
-    for (_, *columns), own in zip(rows, contests, strict=True):
-        fact = _of_row(*columns)
-        found[fact.hit.id] = fact
-        pairs[fact.hit.id] = [(other, kind, _codes(reasons), relation or "") for other, kind, reasons, relation in own]
+    for (_, valid_until, endorsed, *columns), own in zip(rows, contests, strict=True):
+        # As the index would have it (memory/types/facts.py).
+        row: dict[str, Any] = dict(zip(_HIT, columns, strict=True))
+        row["happened_at"] = row.pop("valid_from") or row["recorded_at"]
+        row["scope"] = tier_of(row["scope"], row["project"], row["task"])
+        row["subject_name"] = row["subject_name"] or row["subject"]
+        hit = SearchHit(type=_TYPE, metadata={}, score=0.0, cosine=None, lexical=0.0, loop_id="", **row)
+        found[hit.id] = ContestedFact(hit, valid_until, endorsed)
+        pairs[hit.id] = [(other, kind, _codes(reasons), relation or "") for other, kind, reasons, relation in own]
     return _made(found, pairs)
-
-
-def _of_row(
-    subject_name: str | None,
-    key: str,
-    content: str,
-    persona: str,
-    kind: str,
-    category: str,
-    scope: str,
-    project: str,
-    task: str,
-    subject: str,
-    tags: list[str],
-    importance: float,
-    recorded_at: datetime,
-    valid_from: datetime | None,
-    valid_until: datetime | None,
-    endorsed: bool,
-) -> ContestedFact:
-    """A row of `_READ`, as the index would have it (memory/types/facts.py)."""
-    hit = SearchHit(
-        type=ItemType.FACT.value,
-        id=key,
-        content=content,
-        metadata={},
-        score=0.0,
-        cosine=None,
-        lexical=0.0,
-        persona=persona,
-        kind=kind,
-        category=category,
-        scope=tier_of(scope, project, task),
-        subject=subject,
-        loop_id="",
-        tags=tags,
-        importance=importance,
-        happened_at=valid_from or recorded_at,
-        recorded_at=recorded_at,
-        project=project,
-        task=task,
-        subject_name=subject_name or subject,
-    )
-    return ContestedFact(hit, valid_until, endorsed)
 
 
 def _of_fact(fact: Fact) -> ContestedFact:

@@ -8,8 +8,7 @@ from memory.models import ItemType, Scope
 from memory.models.project_scope import ProjectScope
 from memory.policy import MAX_SEARCH_LIMIT
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import unstorable_reason
-from nousweb.lib.validation import choice_check, moment_check, unit_check, whole_check
+from nousweb.lib.validation import choice_check, moment_check, unit_check, unstorable_reason, whole_check
 
 LEAST_HITS, MOST_HITS = 30, 50
 """Candidates of each of the two searches, before neighbours: three for each item asked for, within these bounds."""

@@ -1,8 +1,7 @@
 """Searching memory: one call for every type of item. docs/search.md explains the scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import structlog
 
@@ -160,7 +159,12 @@ def _loaded(
         found = hits_load(view, ids, request.as_of, metadata=request.metadata, excerpts=excerpts)
         for place in part:
             memory = found.get(candidate_set.ids[place])
-            if memory is None or len(hits) == request.limit or not _in_scope(view, memory, request):
+            if memory is None or len(hits) == request.limit:
+                continue
+            # By the keys that it has, or had at the moment of the request.
+            project, task = memory["project"], memory["task"]
+            forced = memory["id"] in request.force_include and memory["type"] == ItemType.FACT
+            if not view.shows_project(project) or not (forced or request.scope.shows(project, task)):
                 continue
             cosine = cosines[place]
             hits.append(
@@ -175,11 +179,3 @@ def _loaded(
         if len(hits) == request.limit:
             break
     return hits
-
-
-def _in_scope(view: PersonaMemory, memory: Mapping[str, Any], request: SearchRequest) -> bool:
-    """Whether view and scope show it by the keys that it has, or had at the moment of the request."""
-    if not view.shows_project(memory["project"]):
-        return False
-    forced = memory["type"] == ItemType.FACT and memory["id"] in request.force_include
-    return forced or request.scope.shows(memory["project"], memory["task"])

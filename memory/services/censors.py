@@ -33,8 +33,7 @@ from memory.services.provenance import origin_of
 from memory.services.row_locks import row_lock
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
-from nousweb.lib.text import unstorable_reason
-from nousweb.lib.validation import choice_check, text_check, unit_check, whole_check, word_check
+from nousweb.lib.validation import choice_check, text_check, unit_check, unstorable_reason, whole_check, word_check
 
 Severity = Censor.Severity
 

@@ -42,14 +42,15 @@ from memory.types import entry_of
 from memory.types.documents import document_text
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.text import is_blank, unstorable_reason
 from nousweb.lib.validation import (
     choice_check,
     depth_check,
+    is_blank,
     json_check,
     tags_check,
     text_check,
     unit_check,
+    unstorable_reason,
     visible_text,
 )
 

@@ -38,8 +38,7 @@ from memory.types import MEMORY_TYPES, MemoryType, entry_of
 from memory.types.documents import document_text
 from nousweb.lib.constrained_types import key_text
 from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.text import unapprovable_reason
-from nousweb.lib.validation import visible_text
+from nousweb.lib.validation import unapprovable_reason, visible_text
 
 BATCH = 500
 MODELS: dict[str, type[models.Model]] = {table_name(model): model for model in (*TABLES, AUDIT_TABLE)}

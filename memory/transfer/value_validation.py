@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from memory.models import FactChange, WorkingMemory
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import is_blank
+from nousweb.lib.validation import is_blank
 
 MAX_LEAD = timedelta(minutes=10)
 """How far the clock of the machine that wrote the file may be ahead of this one's."""

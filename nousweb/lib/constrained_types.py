@@ -8,8 +8,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, StringConstraints, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
-from nousweb.lib.cursor import MAX_CURSOR_CHARACTERS
-
 MAX_PAGE = 200
 """Rows of one page of a list."""
 MAX_QUERY_CHARACTERS = 4_000
@@ -19,6 +17,8 @@ MAX_TAGS = 20
 """On one memory, and of one request."""
 MAX_KEY_CHARACTERS = 100
 """Of the key by which writers name a project or a task."""
+MAX_CURSOR_CHARACTERS = 400
+"""Ours have about 110, and up to 330 where a run's own name is in them; a longer one is not even parsed."""
 
 
 class OneOf:

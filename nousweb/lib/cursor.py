@@ -6,11 +6,9 @@ import json
 from datetime import UTC, datetime
 from uuid import UUID
 
+from nousweb.lib.constrained_types import MAX_CURSOR_CHARACTERS
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import unstorable_reason
-
-# Ours have about 110 characters, and up to 330 where a run's own name is in them; a longer one is not even parsed.
-MAX_CURSOR_CHARACTERS = 400
+from nousweb.lib.validation import unstorable_reason
 
 
 def cursor_encode(moment: datetime, key: UUID | int | str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from nousweb.lib.text import unapprovable_reason
+from nousweb.lib.validation import unapprovable_reason
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import to_json
 
-from nousweb.lib.text import first_unstorable
+from nousweb.lib.validation import first_unstorable
 
 MOMENTS = {datetime, AwareDatetime}
 

@@ -1,4 +1,7 @@
-"""Checks of values that callers give: each returns the value as it is stored, or raises Invalid naming its field."""
+"""Checks of values that callers give: each returns the value as it is stored, or raises Invalid naming its field.
+
+And why a text cannot be stored, says nothing, or cannot be approved: people approve only what they see all of.
+"""
 
 import json
 import unicodedata
@@ -7,10 +10,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nousweb.lib import clock
-from nousweb.lib.characters import plain_text
+from nousweb.lib.characters import hidden_places, place_of, plain_text
 from nousweb.lib.constrained_types import MAX_TAGS, WORD
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import first_unstorable, is_blank, unstorable_reason
+from nousweb.lib.fencing import chat_mark_indices, mark_at
+
+_NAMED = 3
+"""So many hidden characters a reason names."""
+
+UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+"""Controls, format characters (zero-width and bidirectional ones among them) and white space of every kind."""
+
+UNSEEN_CHARACTERS = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4\U0001d159"
+    + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
+)
+"""Fillers, joiners, variation selectors and the empty Braille pattern: letters, marks and symbols without ink."""
 
 
 def text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
@@ -116,3 +131,55 @@ def past_check(field: str, value: datetime | None) -> datetime | None:
     if value is not None and value > clock.now():
         raise Invalid(f"{field} lies in the future.", field=field)
     return moment_check(field, value)
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing of `text` can be seen."""
+    return all(
+        character in UNSEEN_CHARACTERS or unicodedata.category(character) in UNSEEN_CATEGORIES for character in text
+    )
+
+
+def unstorable_reason(text: str) -> str | None:
+    """Why `text` cannot be stored (a NUL or half a surrogate pair), or None when it can."""
+    if "\x00" in text:
+        return "A NUL character cannot be stored."
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "The text holds half of a surrogate pair, which is no character."
+    return None
+
+
+def first_unstorable(value: Any) -> str | None:
+    """The reason for the first string inside a JSON-like `value`, keys included, that cannot be stored."""
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, str):
+            if reason := unstorable_reason(current):
+                return reason
+        elif isinstance(current, dict):
+            pending.extend(current.keys())
+            pending.extend(current.values())
+        elif isinstance(current, list | tuple):
+            pending.extend(current)
+    return None
+
+
+def unapprovable_reason(text: str) -> str | None:
+    """Why `text` may not become part of an identity, or None: what is approved has to be what a prompt says.
+
+    It names each character that does not show and each mark of a chat template, with its line and column.
+    """
+    if hidden := hidden_places(text):
+        named = "; ".join(f"{one.code} {one.name} (line {one.line}, column {one.column})" for one in hidden[:_NAMED])
+        more = f" and {len(hidden) - _NAMED:,} more" if len(hidden) > _NAMED else ""
+        return f"It holds characters that do not show or that reorder others: {named}{more}."
+    if marks := chat_mark_indices(text):
+        place = place_of(text, marks[0])
+        return (
+            f"It holds {mark_at(text, marks[0])!r} near line {place.line}, column {place.column}, which a language "
+            "model may take for a change of speaker or for markup; write it in other words."
+        )
+    return None

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nousweb.lib.characters import character_name, hidden_indices, hidden_places, shows_all, without_hidden
-from nousweb.lib.text import unapprovable_reason
+from nousweb.lib.validation import unapprovable_reason
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from memory.transfer.import_survey import ImportRequest
 from memory.transfer.json_stream import records_read
 from memory.transfer.json_values import BadEntry
 from nousweb.lib.errors import NotAllowed
-from nousweb.lib.text import first_unstorable
+from nousweb.lib.validation import first_unstorable
 
 FILES = Path(__file__).parent / "exports"
 BY_FILE = {

@@ -19,7 +19,7 @@ from memory.models import ItemType
 from memory.policy import TRUST_ORDER
 from nousweb.lib.constrained_types import OneOf, UnitInterval
 from nousweb.lib.errors import Invalid, NotFound
-from nousweb.lib.text import unstorable_reason
+from nousweb.lib.validation import unstorable_reason
 
 SCOPES = ("task", "project", "global")
 

@@ -13,8 +13,7 @@ from memory.policy import MAX_SESSION_CHARACTERS
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_TAGS
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import first_unstorable
-from nousweb.lib.validation import choice_check, moment_check, whole_check
+from nousweb.lib.validation import choice_check, first_unstorable, moment_check, whole_check
 
 MAX_INPUT_CHARACTERS = 100_000
 MAX_MESSAGES = 200

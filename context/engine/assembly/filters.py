@@ -59,9 +59,11 @@ def candidates_judge(candidates: Iterable[Candidate], resolved: ResolvedRequest)
     seen: dict[str, Candidate] = {}
     for place in sorted(range(len(scored)), key=turns.__getitem__):
         entry = scored[place]
-        refusal = _refusal(entry, resolved, seen)
+        # The same but for case, spacing and the last full stop.
+        words = " ".join(entry.candidate.hit.content.casefold().split()).rstrip(".!")
+        refusal = _refusal(entry, resolved, seen.get(words))
         if refusal is None:
-            seen.setdefault(_normal(entry.candidate.hit.content), entry.candidate)
+            seen.setdefault(words, entry.candidate)
         else:
             refusals[place] = refusal
     passed = [entry for place, entry in enumerate(scored) if place not in refusals]
@@ -76,7 +78,8 @@ def _age(candidate: Candidate) -> tuple[float, int]:
     return -hit.happened_at.timestamp(), -int(hit.id) if hit.type == "event" else 0
 
 
-def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, Candidate]) -> Verdict | None:
+def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) -> Verdict | None:
+    """Why a candidate is left out, None where it is not; `same` is one of the same words that is not."""
     candidate, hit, refuse = entry.candidate, entry.candidate.hit, entry.refusal
     if not resolved.request.scope.shows(hit.project, hit.task):
         place = place_name(hit)
@@ -141,7 +144,6 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, seen: dict[str, Candidat
             f"Message {candidate.duplicate_of} of the conversation says so already.",
             "A conversation without that message.",
         )
-    same = seen.get(_normal(hit.content))
     if same is not None and not _of_two_things(same, candidate):
         return refuse(VerdictCode.DUPLICATE_ITEM, f"Says the same as {' '.join(same.key)}.", "Words of its own.")
     return None
@@ -172,8 +174,3 @@ def shortened(text: str) -> str:
     """The beginning of a memory, for the reason of a verdict."""
     line = " ".join(text.split()).rstrip(".")
     return line if len(line) <= SHOWN_CHARACTERS else f"{line[: SHOWN_CHARACTERS - 1].rstrip()}…"
-
-
-def _normal(text: str) -> str:
-    """What two texts share that differ in nothing but case, spacing and the last full stop."""
-    return " ".join(text.casefold().split()).rstrip(".!")

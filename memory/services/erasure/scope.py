@@ -11,8 +11,7 @@ from django.db import models
 from identity.models import Agent, AuditEvent
 from memory.models import Document, Fact, FactChange, ItemType
 from nousweb.lib.characters import plain_text
-from nousweb.lib.chatmarks import escape_markup
-from nousweb.lib.fencing import fence_line
+from nousweb.lib.fencing import escape_markup, fence_line
 
 NEEDLE_CHARACTERS = 60
 """So much of a text's beginning is looked for in what may quote it, since quotations may be cut."""

@@ -12,7 +12,7 @@ from identity.policy.oauth import MAX_REDIRECT_URIS
 from identity.services.oauth_clients import oauth_client_register
 from nousweb.access.client_address import client_address
 from nousweb.lib.errors import Invalid, TooMany
-from nousweb.lib.text import first_unstorable
+from nousweb.lib.validation import first_unstorable
 
 MAX_BODY = 32 * 1024
 GRANTS, RESPONSES = ["authorization_code", "refresh_token"], ["code"]

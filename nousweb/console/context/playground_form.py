@@ -12,7 +12,7 @@ from context.models import ContextProfile
 from nousweb.console.context.forms import conversation_write
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid
-from nousweb.lib.text import unstorable_reason
+from nousweb.lib.validation import unstorable_reason
 
 MAX_MESSAGE_CHARACTERS = 20_000
 MAX_TALK_MESSAGES = 60

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nousweb.lib.text import first_unstorable, unstorable_reason
+from nousweb.lib.validation import first_unstorable, unstorable_reason
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(),
