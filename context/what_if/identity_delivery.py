@@ -167,11 +167,15 @@ def _core_facts_each(
 ) -> Rows:
     """By agent its core memory, rows of FACT_COLUMNS: what is pinned, and of the rest people's word first."""
     core = Fact.objects.filter(GLOBAL.q, agent__in=agents, persona__in=view.personas).active().profile()
-    order: Any = core.peoples_first().query.order_by
-    place = Window(RowNumber(), partition_by="agent", order_by=order)
     ids = [key for keys in pinned.values() for key in keys]
+    if len(agents) == 1:
+        # The first of many are found without all being put in order.
+        first = core.peoples_first().values("pk")[:PROFILE_FACTS_READ]
+    else:
+        order: Any = core.peoples_first().query.order_by
+        place = Window(RowNumber(), partition_by="agent", order_by=order)
+        first = core.annotate(place=place).filter(place__lte=PROFILE_FACTS_READ).order_by().values("pk")
     # The names of subjects are read for those alone that are chosen.
-    first = core.annotate(place=place).filter(place__lte=PROFILE_FACTS_READ).order_by().values("pk")
     chosen = core.filter(Q(pk__in=first) | Q(pk__in=ids)).with_subject_name().peoples_first()
     found: Rows = defaultdict(list)
     for key, kind, *row in chosen.values_list("agent", "kind", *FACT_COLUMNS):

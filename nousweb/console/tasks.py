@@ -8,6 +8,7 @@ from identity.models import Persona
 from memory.persona import VIEWS
 from nousweb.console.common.inbox_ranks import inbox_ranks_keep
 from nousweb.console.home.memory import growth_keep
+from nousweb.console.memory.index_counts import index_counts_keep
 from nousweb.lib import clock
 
 ROUND = timedelta(minutes=1)
@@ -26,6 +27,7 @@ def keep_figures() -> int:
     for agent in large_memories():
         for persona, view in VIEWS.items():
             health_keep(view(agent, shows_held=True), clock.now())
+            index_counts_keep(view(agent, shows_held=True))
             growth_keep(agent, both=persona == Persona.SUBCONSCIOUS)
         counted += 1
         if clock.now() - begun > ROUND:

@@ -57,6 +57,7 @@ def test_figures_of_a_large_memory_are_those_of_the_last_count(
         return {
             "health": (health.facts, [count.number for count in health.counts]),
             "duplicates": [fact.pk for fact in listed],
+            "index": client.get(reverse("agent_index", args=["ada"])).context["totals"],
             "growth": [(one.total, one.new) for one in growth],
         }
 

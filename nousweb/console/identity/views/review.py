@@ -41,6 +41,8 @@ from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, propo
 from nousweb.lib.errors import Conflict, DomainError
 
 VIEW = "identity.view_changeproposal"
+ROWS = 25
+"""On a page: each is read with its whole change."""
 
 
 @require_safe
@@ -54,7 +56,7 @@ def review(request: HttpRequest) -> HttpResponseBase:
         rows = key_rows(keys, proposals_of, QUEUE_LIMIT)
         return list_export(request, PROPOSALS, rows, both=by.may(VIEW_SUBCONSCIOUS))
     counts = queue.counts(by)
-    page = page_of(request, keys)
+    page = page_of(request, keys, ROWS)
     waiting = page.paginator.count if not queue.is_decided else 0
     return render(
         request,

@@ -1,10 +1,8 @@
 """The health of one agent's search index."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count, Min, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -12,13 +10,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from identity.models import Persona
 from identity.selectors import agent_get
-from memory.models import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchStatistics
+from memory.models import EmbeddingModel, IndexStatus, SearchItem, SearchStatistics
 from memory.search.index_statistics import COUNT_FROM
 from memory.search.vector_indexes import INDEX_FROM
 from memory.services.indexing import index_retry
 from nousweb.console.common.memory_types import memory_url
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.common.requests import principal_of
+from nousweb.console.memory.index_counts import index_counts
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 
@@ -28,22 +27,7 @@ def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
     """How much is ready, what waits and since when, and what failed and why."""
     shown = persona_scope(request, slug, "memory.view_searchitem")
     items = SearchItem.objects.filter(agent=shown.agent, persona__in=shown.memory.personas)
-    counted = (
-        items.order_by()
-        .values("item_type")
-        .annotate(
-            total=Count("pk"),
-            ready=Count("pk", filter=Q(status=IndexStatus.READY)),
-            pending=Count("pk", filter=Q(status=IndexStatus.PENDING)),
-            failed=Count("pk", filter=Q(status=IndexStatus.FAILED)),
-            oldest=Min("recorded_at", filter=Q(status=IndexStatus.PENDING)),
-        )
-    )
-    by_type = {row["item_type"]: row for row in counted}
-    rows: list[dict[str, Any]] = [
-        {"label": kind.label, **by_type.get(kind, {"total": 0, "ready": 0, "pending": 0, "failed": 0, "oldest": None})}
-        for kind in ItemType
-    ]
+    rows, counted_at = index_counts(shown.memory)
     failed = request_page(
         request,
         items.filter(status=IndexStatus.FAILED).only(
@@ -56,6 +40,7 @@ def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
         request,
         shown,
         rows=rows,
+        counted_at=counted_at,
         totals={name: sum(row[name] for row in rows) for name in ("total", "ready", "pending", "failed")},
         oldest=min((row["oldest"] for row in rows if row["oldest"]), default=None),
         models=models,
