@@ -179,10 +179,16 @@ def _events(agent: Any, size: Size) -> None:
 
 def _items(agent: Any, size: Size) -> None:
     from identity.models import ChangeProposal
+    from identity.principal import Principal
     from memory.models import MemoryReview
+    from memory.services.facts import fact_learn
 
     reviews, proposals = size.items * 9 // 10, size.items // 10
-    review = MemoryReview.objects.pending().filter(agent=agent).latest("created_at")
+    # Without a worker the demo asks nothing: a pair that opens a question.
+    for often in ("never", "sometimes"):
+        content = f"The harbour {often} closes at night."
+        fact_learn(agent=agent, content=content, subject="harbour", by=Principal.of_system("benchmark"))
+    review = MemoryReview.objects.pending().filter(agent=agent, kind="contradiction").latest("created_at")
     old, new = key("fact", "n * 10"), key("fact", "n * 10 + 1")
     copies(
         review, reviews, id=key("review"), old=old, new=new, about="'pair:benchmark:' || n", subject=sentence(),
