@@ -222,10 +222,12 @@ def _runs(agent: Any, size: Size) -> None:
 
 def _logs(agent: Any, size: Size) -> None:
     from identity.models import AuditEvent, Change, ChangeStream
+    from identity.services.change_feed import streams_publish
 
     count, facts = size.logged, f"{key('fact', f'n % {size.facts}')}::text"
     record = AuditEvent.objects.filter(agent=agent, action="fact.store", persona="actor").latest("pk")
     copies(record, count, at=back(90, count), object_id=facts, object_label=sentence())
+    streams_publish()
     change = Change.objects.filter(agent=agent, kind="fact.learned", persona="actor").latest("position")
     last = ChangeStream.objects.get(agent=agent, persona="actor").last
     copies(change, count, key=key("change"), object_id=facts, at=back(90, count), position=f"{last + 1} + n")

@@ -1,24 +1,28 @@
 """How much of an agent's memory is in the search index, by type."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, Min, Q
 
-from context.feedback.figure_snapshots import snapshot_of, snapshot_put
-from memory.models import IndexStatus, ItemType, SearchItem
+from context.feedback.figure_snapshots import LARGE_MEMORY, snapshot_of, snapshot_put
+from memory.models import IndexStatus, ItemType, SearchItem, SearchStatistics
 from memory.persona import PersonaMemory
 
 NAME = "search index"
 NONE: dict[str, Any] = {"total": 0, "ready": 0, "pending": 0, "failed": 0, "oldest": None}
 
 
-def index_counts(view: PersonaMemory) -> tuple[list[dict[str, Any]], datetime | None]:
+def index_counts(
+    view: PersonaMemory, collections: Iterable[SearchStatistics]
+) -> tuple[list[dict[str, Any]], datetime | None]:
     """A row for each type of memory; of a large memory those that are ready are as they were counted last, and when.
 
-    At most two statements.
+    `collections` are all of the agent's. At most two statements, one of a memory that is not large.
     """
-    kept = snapshot_of(NAME, view.agent.pk, both=len(view.personas) > 1)
+    large = sum(each.items for each in collections) >= LARGE_MEMORY
+    kept = snapshot_of(NAME, view.agent.pk, both=len(view.personas) > 1) if large else None
     counted = _counted(view, waiting=kept is not None)
     if kept:
         for kind, ready in kept.value.items():

@@ -27,7 +27,8 @@ def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
     """How much is ready, what waits and since when, and what failed and why."""
     shown = persona_scope(request, slug, "memory.view_searchitem")
     items = SearchItem.objects.filter(agent=shown.agent, persona__in=shown.memory.personas)
-    rows, counted_at = index_counts(shown.memory)
+    held = list(SearchStatistics.objects.filter(agent=shown.agent))
+    rows, counted_at = index_counts(shown.memory, held)
     failed = request_page(
         request,
         items.filter(status=IndexStatus.FAILED).only(
@@ -44,7 +45,7 @@ def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
         totals={name: sum(row[name] for row in rows) for name in ("total", "ready", "pending", "failed")},
         oldest=min((row["oldest"] for row in rows if row["oldest"]), default=None),
         models=models,
-        collections=_collections(shown, models),
+        collections=_collections(shown, held, models),
         count_from=COUNT_FROM,
         index_from=INDEX_FROM,
         page=failed,
@@ -56,10 +57,10 @@ def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _collections(
-    shown: PersonaScope, models: Sequence[EmbeddingModel]
+    shown: PersonaScope, found: Sequence[SearchStatistics], models: Sequence[EmbeddingModel]
 ) -> list[tuple[str, SearchStatistics | None, bool]]:
     """Each persona's collection: its name, its counts if it is large, and whether its vectors have an index in use."""
-    held = {row.persona: row for row in SearchStatistics.objects.filter(agent=shown.agent)}
+    held = {row.persona: row for row in found}
     active = next((model.name for model in models if model.state == EmbeddingModel.State.ACTIVE), "")
     return [
         (Persona(name).label, row, bool(row and active and row.vector_index_model == active))
