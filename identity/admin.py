@@ -40,7 +40,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     """Tokens are made and revoked in the console, which shows a secret once and leaves an audit record."""
 
     persona_path = "persona"
-    exclude = ["digest"]
+    exclude = ["digest", "former_digest"]
     list_display = ["name", "prefix", "agent", "persona", "state", "created_by", "last_used_at", "expires_at"]
     list_filter = ["persona", "agent"]
     search_fields = ["name", "prefix", "created_by"]

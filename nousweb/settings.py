@@ -26,7 +26,7 @@ from nousweb.lib.env import (
 )
 from nousweb.lib.installation import RESOURCES, default_data_folder
 from nousweb.lib.otel_variables import signals_exported, signals_wanted
-from nousweb.lib.secret import KeptSecret
+from nousweb.lib.secret import KeptSecret, former_secrets
 
 try:
     PRODUCTION = read("NOUS_PRODUCTION", flag, False)
@@ -35,6 +35,9 @@ try:
     HOST = read("NOUS_HOST", str, "127.0.0.1")
     PORT = read("NOUS_PORT", whole(1, 65535), 8000)
     SECRET_KEY = read("NOUS_SECRET_KEY", str, "") or KeptSecret(DATA_DIR / "secret_key")
+    SECRET_KEY_FALLBACKS: list[str] = read("NOUS_SECRET_KEY_FALLBACKS", words, [])
+    if isinstance(SECRET_KEY, KeptSecret):
+        SECRET_KEY_FALLBACKS += former_secrets(DATA_DIR / "secret_key")
     ALLOWED_HOSTS = read("NOUS_ALLOWED_HOSTS", words, ["localhost", "127.0.0.1", "[::1]", HOST])
     CSRF_TRUSTED_ORIGINS: list[str] = read("NOUS_TRUSTED_ORIGINS", words, [])
     TRUST_PROXY = read("NOUS_TRUST_PROXY", flag, False)
@@ -75,6 +78,7 @@ try:
     REVIEW_EXPIRY_DAYS = read("NOUS_REVIEW_EXPIRY_DAYS", whole(1, 3650), 90)
     WEBHOOK_URL = read("NOUS_WEBHOOK_URL", http_url, "")
     WEBHOOK_SECRET = read("NOUS_WEBHOOK_SECRET", str, "")
+    WEBHOOK_FORMER_SECRET = read("NOUS_WEBHOOK_FORMER_SECRET", str, "")
     EMAIL_URL = read("NOUS_EMAIL_URL", mail_url, "")
     DEFAULT_FROM_EMAIL = read("NOUS_EMAIL_FROM", str, "Nous <nous@localhost>")
     PUBLIC_URL = read("NOUS_PUBLIC_URL", http_url, "")

@@ -62,8 +62,9 @@ class Product:
     def manage(self, *arguments: str) -> str:
         return self.run(str(PROJECT / "manage.py"), *arguments)
 
-    def run(self, *arguments: str) -> str:
-        return _run(self.environment | {"DATABASE_OWNER_URL": self.server.owner_url}, *arguments)
+    def run(self, *arguments: str, patience: float = PATIENCE) -> str:
+        environment = self.environment | {"DATABASE_OWNER_URL": self.server.owner_url}
+        return _run(environment, *arguments, patience=patience)
 
     def start(self, *command: str, **variables: str) -> subprocess.Popen[bytes]:
         log = (self.folder / "programs.log").open("ab")
@@ -152,10 +153,10 @@ def _environment(server: EmbeddedServer) -> dict[str, str]:
     }
 
 
-def _run(environment: dict[str, str], *arguments: str) -> str:
+def _run(environment: dict[str, str], *arguments: str, patience: float = PATIENCE) -> str:
     finished = subprocess.run(
         [sys.executable, *arguments], cwd=PROJECT, env=environment,
-        capture_output=True, text=True, check=False, timeout=PATIENCE,
+        capture_output=True, text=True, check=False, timeout=patience,
     )  # fmt: skip
     assert finished.returncode == 0, finished.stderr[-2000:]
     return finished.stdout

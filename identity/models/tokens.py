@@ -39,6 +39,9 @@ class ApiToken(models.Model):
     global_memory = models.CharField(max_length=10, choices=GlobalMemory, default=GlobalMemory.WRITE)
     prefix = models.CharField(max_length=20, editable=False)
     digest = models.CharField(max_length=64, unique=True, editable=False)
+    # The secret before the one of now opens the same until then.
+    former_digest = models.CharField(max_length=64, default="", editable=False)
+    former_until = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
     created_by = models.CharField(max_length=200)
     # Who made it, for those who must not approve what it proposes: names change, keys do not.
@@ -46,6 +49,8 @@ class ApiToken(models.Model):
         max_length=10, choices=AuthorFields.Kind, default=AuthorFields.Kind.SYSTEM, editable=False
     )
     maker_id = models.CharField(max_length=100, default="", editable=False)
+    # Who else was shown a secret of it, as "kind:id".
+    secret_holders = ArrayField(models.CharField(max_length=120), default=list, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     client = models.ForeignKey("identity.OAuthClient", on_delete=models.SET_NULL, null=True, related_name="tokens")
     resource = models.CharField(max_length=500, blank=True, default="", editable=False)
@@ -60,6 +65,7 @@ class ApiToken(models.Model):
     class Meta:
         ordering = [F("revoked_at").desc(nulls_first=True), "-created_at"]
         permissions = [("revoke_apitoken", "Can revoke an agent's token")]
+        indexes = [models.Index(fields=["former_digest"], condition=~Q(former_digest=""), name="token_former_secret")]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
@@ -73,6 +79,11 @@ class ApiToken(models.Model):
             return "revoked"
         ends = [self.expires_at, self.silent_until]
         return "expired" if any(end is not None and end <= clock.now() for end in ends) else "active"
+
+    @property
+    def former_goes_on(self) -> bool:
+        """Whether the secret that it had before opens the same still."""
+        return self.former_until is not None and self.former_until > clock.now() and self.state == "active"
 
     @property
     def silent_until(self) -> datetime | None:

@@ -27,8 +27,10 @@ class Webhook(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="webhooks")
     persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
     url = models.CharField(max_length=500)
-    # It has to sign, so it is kept as it is; no page, answer or record gives it.
-    secret = models.CharField(max_length=200, editable=False)
+    # They have to sign, so they are encrypted and not hashed; no page, answer or record gives them.
+    secret = models.CharField(max_length=1_200, editable=False)
+    former_secret = models.CharField(max_length=1_200, default="", editable=False)
+    former_secret_until = models.DateTimeField(null=True, editable=False)
     scopes = ArrayField(models.CharField(max_length=40))
     kinds = ArrayField(models.CharField(max_length=40), default=list)
     bodies = models.BooleanField(default=False)

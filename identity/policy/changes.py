@@ -120,7 +120,8 @@ def changes_declare(name: str, permission: str, verbs: Iterable[str]) -> None:
 
 NOT_IN_FEED = frozenset(
     {
-        "token.create", "token.revoke", "agent.erase", "fact.erase", "subject.erase", "document.erase",
+        "token.create", "token.revoke", "token.rotate", "secret.rewrite",
+        "agent.erase", "fact.erase", "subject.erase", "document.erase",
         "project.erase",
         "index.retry", "lifecycle.retry", "memory.import", "memory_import.create", "memory_import.start",
         "memory_import.stop", "memory_import.discard", "memory_export.start", "memory_export.stop",

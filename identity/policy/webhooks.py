@@ -37,4 +37,6 @@ AT_ONCE = 4
 """Webhooks that a worker process sends to at a time, so that a slow receiver keeps no other waiting."""
 MAX_WEBHOOKS = 20
 SHORTEST_SECRET = 16
+FORMER_SECRET = timedelta(days=1)
+"""After a change of the secret the former one signs each message too for so long, so that the receiver can follow."""
 MANAGE = "identity.manage_webhook"

@@ -14,7 +14,10 @@ from nousweb.lib.errors import NotAllowed
 
 
 def is_own(proposal: ChangeProposal, by: Principal) -> bool:
-    """Whether `by` wrote the proposal, or made the token that did. Of a token that is gone nobody knows who made it."""
+    """Whether `by` wrote the proposal, or made the token that did or a secret of it.
+
+    Of a token that is gone nobody knows who made it.
+    """
     if proposal.author_kind == by.kind and proposal.author_id == by.id:
         return True
     if proposal.author_kind != ChangeProposal.Kind.TOKEN or not by.is_person:
@@ -23,7 +26,7 @@ def is_own(proposal: ChangeProposal, by: Principal) -> bool:
     token = ApiToken.objects.filter(pk=key).first() if key.isascii() and key.isdigit() and len(key) < 19 else None
     if token is None:
         return True
-    made_by = (token.maker_kind, token.maker_id) == (by.kind, by.id)
+    made_by = (token.maker_kind, token.maker_id) == (by.kind, by.id) or f"{by.kind}:{by.id}" in token.secret_holders
     # Of an old token only the name of its maker may be known.
     return made_by or (not token.maker_id and token.created_by == by.name)
 

@@ -221,6 +221,11 @@ def sign_in_record(*, person: User, session_key: str, browser: str, address: str
     )[0]
 
 
+def sign_in_follow(*, former_key: str, session_key: str) -> None:
+    """Note that a session goes on under another key."""
+    SignIn.objects.filter(session_key=former_key).update(session_key=session_key)
+
+
 def sessions_of(person: User) -> QuerySet[SignIn]:
     """The sessions of a person that still hold, the latest first."""
     held = Session.objects.filter(expire_date__gt=clock.now()).values("session_key")

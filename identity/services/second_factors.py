@@ -24,10 +24,10 @@ from identity.policy.second_factors import (
 )
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.kept_secrets import secret_decrypt, secret_encrypt
 from identity.services.people import owner_check
 from identity.services.tokens import secret_digest
 from nousweb.lib import clock
-from nousweb.lib.encrypted_text import text_decrypt, text_encrypt
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound, TooMany
 
 log = structlog.get_logger(__name__)
@@ -58,8 +58,8 @@ def second_factor_enrol(*, person: User, secret: str, code: str, by: Principal) 
     step = _step_of(secret, code, after=0)
     if step is None:
         raise Invalid("That is not the code of this moment. Is the clock of your phone right?", field="code")
-    encrypted = text_encrypt(secret, secret=str(settings.SECRET_KEY), purpose=PURPOSE)
-    factor = SecondFactor.objects.create(person=person, secret=encrypted, last_step=step, used_at=clock.now())
+    kept = secret_encrypt(secret, PURPOSE)
+    factor = SecondFactor.objects.create(person=person, secret=kept, last_step=step, used_at=clock.now())
     codes = _codes_make(factor)
     audit_record(by=by, action="second_factor.enrol", target=person, agent=None)
     return codes
@@ -97,7 +97,7 @@ def _code_take(factor: SecondFactor, code: str, by: Principal, now: datetime) ->
     digits = code.replace(" ", "")
     if len(digits) == CODE_DIGITS and digits.isdecimal():
         try:
-            secret = text_decrypt(factor.secret, secret=str(settings.SECRET_KEY), purpose=PURPOSE)
+            secret = secret_decrypt(factor.secret, PURPOSE)
         except ValueError:
             # The installation has another secret than when it was set up: only recovery codes and owners help.
             log.warning("second_factor_unreadable", person=factor.person_id)

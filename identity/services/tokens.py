@@ -62,7 +62,7 @@ def token_create(
         client=client,
         resource=resource,
         secret_expires_at=clock.now() + SECRET_LIFETIME if client else None,
-        prefix=_prefix(secret),
+        prefix=secret_prefix(secret),
         digest=secret_digest(secret),
         created_by=by.name,
         maker_kind=by.kind,
@@ -126,7 +126,7 @@ def token_rights_check(
 def secret_renew(*, token: ApiToken) -> str:
     """Another secret for the token of a client, which ends the one that it had; called by what renews it."""
     secret = secret_make()
-    token.prefix, token.digest = _prefix(secret), secret_digest(secret)
+    token.prefix, token.digest = secret_prefix(secret), secret_digest(secret)
     token.secret_expires_at = clock.now() + SECRET_LIFETIME
     token.save(update_fields=["prefix", "digest", "secret_expires_at"])
     return secret
@@ -175,7 +175,8 @@ def token_authenticate(secret: str, *, resource: str = "") -> ApiToken | None:
         return None
     now = clock.now()
     # The secret has 256 random bits, so a plain hash cannot be guessed back and a look-up by it leaks nothing.
-    token = _usable(secret_digest(secret), now)
+    digest = secret_digest(secret)
+    token = _usable(digest, now) or _usable(digest, now, former=True)
     if token is not None and token.resource not in ("", resource):
         return None
     if token is not None and (token.last_used_at is None or token.last_used_at < now - LAST_USED_RESOLUTION):
@@ -188,15 +189,20 @@ def token_authenticate(secret: str, *, resource: str = "") -> ApiToken | None:
 _LOOKUP = f"""
 SELECT {columns_of(ApiToken, "token")}, {columns_of(Agent, "agent")}
 FROM {ApiToken._meta.db_table} AS token JOIN {Agent._meta.db_table} AS agent ON agent.id = token.agent_id
-WHERE token.digest = %(digest)s AND token.revoked_at IS NULL
+WHERE {{condition}} AND token.revoked_at IS NULL
     AND (token.expires_at IS NULL OR token.expires_at > %(now)s)
     AND (token.secret_expires_at IS NULL OR token.secret_expires_at > %(now)s)
 """  # noqa: S608
+_BY_SECRET = _LOOKUP.format(condition="token.digest = %(digest)s")
+# Apart, so that every call needs one look into one index; only what opens nothing now needs another.
+_BY_FORMER_SECRET = _LOOKUP.format(
+    condition="token.former_digest = %(digest)s AND token.former_digest <> '' AND token.former_until > %(now)s"
+)
 
 
-def _usable(digest: str, now: datetime) -> ApiToken | None:
+def _usable(digest: str, now: datetime, *, former: bool = False) -> ApiToken | None:
     """The token with its agent. Every call of the API begins with this statement, so it is a prepared one."""
-    for row in rows_prepared(_LOOKUP, {"digest": digest, "now": now}):
+    for row in rows_prepared(_BY_FORMER_SECRET if former else _BY_SECRET, {"digest": digest, "now": now}):
         width = len(ApiToken._meta.concrete_fields)
         token = instance_of(ApiToken, row[:width])
         token.agent = instance_of(Agent, row[width:])
@@ -209,7 +215,7 @@ def secret_make() -> str:
     return TOKEN_PREFIX + secrets.token_urlsafe(32)
 
 
-def _prefix(secret: str) -> str:
+def secret_prefix(secret: str) -> str:
     """As much of a secret as people may see, to tell it from others."""
     return secret[: len(TOKEN_PREFIX) + 6]
 

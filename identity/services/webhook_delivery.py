@@ -33,7 +33,7 @@ from identity.services.audit import audit_record
 from identity.services.change_bodies import changes_json
 from identity.services.change_feed import streams_publish
 from identity.services.webhook_address import Answer, NotSent, message_send
-from identity.services.webhooks import webhook_kinds
+from identity.services.webhooks import webhook_kinds, webhook_secrets
 from nousweb.lib import clock
 
 log = structlog.get_logger(__name__)
@@ -196,11 +196,12 @@ def message_body(webhook: Webhook, delivery: WebhookDelivery) -> bytes:
 def headers_of(webhook: Webhook, delivery: WebhookDelivery, body: bytes) -> dict[str, str]:
     """The headers of a message; the moment is signed with it, so that nobody can send it again later."""
     moment = int(clock.now().timestamp())
+    signed = ",".join(f"v1={signature_of(secret, moment, body)}" for secret in webhook_secrets(webhook))
     return {
         "Content-Type": "application/json",
         "User-Agent": "nous-web",
         "X-Nous-Delivery": str(delivery.pk),
-        "X-Nous-Signature": f"t={moment},v1={signature_of(webhook.secret, moment, body)}",
+        "X-Nous-Signature": f"t={moment},{signed}",
     }
 
 
@@ -210,6 +211,9 @@ def signature_of(secret: str, moment: int, body: bytes) -> str:
 
 
 def deliveries_purge() -> int:
-    """Delete messages that were delivered or given up before NOUS_CHANGES_RETENTION_DAYS; returns how many."""
+    """Delete messages that were delivered or given up before NOUS_CHANGES_RETENTION_DAYS, and former secrets that sign
+    no more; returns how many messages."""
+    over = Webhook.objects.filter(former_secret_until__lt=clock.now())
+    over.update(former_secret="", former_secret_until=None)
     horizon = clock.now() - timedelta(days=settings.CHANGES_RETENTION_DAYS)
     return WebhookDelivery.objects.filter(~Q(status=Status.WAITING), finished_at__lt=horizon).delete()[0]

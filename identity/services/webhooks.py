@@ -7,16 +7,19 @@ from typing import Any
 from identity.models import Agent, ChangeStream, Persona, Webhook, WebhookDelivery
 from identity.policy.changes import CHANGE_KINDS
 from identity.policy.permissions import SCOPE_PERMISSIONS, VIEW_SUBCONSCIOUS
-from identity.policy.webhooks import MANAGE, MAX_WEBHOOKS, SHORTEST_SECRET
+from identity.policy.webhooks import FORMER_SECRET, MANAGE, MAX_WEBHOOKS, SHORTEST_SECRET
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import stream_publish
+from identity.services.kept_secrets import secret_decrypt, secret_encrypt
 from identity.services.webhook_address import url_check
 from nousweb.lib import clock
+from nousweb.lib.encrypted_text import is_encrypted
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.validation import unstorable_reason
 
+PURPOSE = "webhook"
 State, Status = Webhook.State, WebhookDelivery.Status
 RECEIVER_SCOPES = ("identity:read", "memory:read", "context:read", "expectations:run")
 """What a receiver may be let know: scopes that only read."""
@@ -57,7 +60,7 @@ def webhook_create(
         agent=agent,
         persona=persona,
         url=url_check(url),
-        secret=secret,
+        secret=secret_encrypt(secret, PURPOSE),
         scopes=_scopes_check(scopes),
         kinds=_kinds_check(kinds, scopes),
         bodies=bodies,
@@ -81,7 +84,10 @@ def webhook_update(
     secret: str | None = None,
     active: bool | None = None,
 ) -> Webhook:
-    """Change a webhook, pause it or let it go on; None leaves a field alone. What came while it was paused follows."""
+    """Change a webhook, pause it or let it go on; None leaves a field alone. What came while it was paused follows.
+
+    After a change of the secret the former one signs too for a while.
+    """
     webhook = _lock(webhook, by)
     before = _state(webhook)
     if url is not None:
@@ -93,7 +99,8 @@ def webhook_update(
     if bodies is not None:
         webhook.bodies = bodies
     if secret is not None:
-        webhook.secret = _secret_check(secret)
+        webhook.former_secret, webhook.former_secret_until = webhook.secret, clock.now() + FORMER_SECRET
+        webhook.secret = secret_encrypt(_secret_check(secret), PURPOSE)
     if active is not None and active != (webhook.state == State.ACTIVE):
         webhook.state = State.ACTIVE if active else State.PAUSED
         webhook.failures, webhook.due_at = 0, clock.now()
@@ -109,6 +116,17 @@ def webhook_update(
         after={name: after[name] for name in changed} | ({"secret": "changed"} if secret is not None else {}),
     )
     return webhook
+
+
+def webhook_secrets(webhook: Webhook) -> list[str]:
+    """The secrets that sign a message: the one of now, and the former one for a while after a change.
+
+    Raises ValueError where the installation has another secret than when they were kept.
+    """
+    until = webhook.former_secret_until
+    kept = [webhook.secret, *([webhook.former_secret] if until is not None and until > clock.now() else [])]
+    # Those of old are not encrypted before `manage.py secret rewrite`.
+    return [secret_decrypt(one, PURPOSE) if is_encrypted(one) else one for one in kept]
 
 
 def secret_make() -> str:

@@ -17,6 +17,7 @@ from django.utils.crypto import constant_time_compare
 from django.utils.functional import SimpleLazyObject
 
 from identity.policy.second_factors import FRESH_FOR, FRESH_PAGES, LOGIN_MINUTES
+from identity.services.people import sign_in_follow
 from nousweb.access.person_backend import people_with_access
 from nousweb.lib.page_addresses import page_sending
 
@@ -35,11 +36,15 @@ class SecondStepMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         signed_in: Any = request.user
+        came_with = request.session.session_key
         request.setup_due = SimpleLazyObject(lambda: _setup_due(request, signed_in))  # type: ignore[attr-defined]
 
         def person() -> Any:
             if not signed_in.is_authenticated:
                 return signed_in
+            if came_with and request.session.session_key != came_with:
+                # A session of a former secret of the installation goes on under another key.
+                sign_in_follow(former_key=came_with, session_key=request.session.session_key or "")
             if signed_in.has_second_factor and PROOF not in request.session:
                 return AnonymousUser()
             if _setup_due(request, signed_in) and not request.path.startswith(SETUP_PATHS):

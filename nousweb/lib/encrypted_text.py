@@ -2,8 +2,12 @@
 
 import base64
 import hashlib
+from collections.abc import Iterable
 
-from cryptography.fernet import Fernet, InvalidToken
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+MARK, SHORTEST = "gAAAAA", 100
+"""How each encrypted text begins: a version byte, and a moment that begins with zeros until the year 2106."""
 
 
 def text_encrypt(text: str, *, secret: str, purpose: str) -> str:
@@ -11,12 +15,19 @@ def text_encrypt(text: str, *, secret: str, purpose: str) -> str:
     return _cipher(secret, purpose).encrypt(text.encode()).decode()
 
 
-def text_decrypt(encrypted: str, *, secret: str, purpose: str) -> str:
-    """What was encrypted. Raises ValueError where the secret or the purpose is another, or the text was changed."""
+def text_decrypt(encrypted: str, *, secrets: Iterable[str], purpose: str) -> str:
+    """What was encrypted by one of `secrets`. Raises ValueError where secret or purpose is another, or the text was
+    changed."""
     try:
-        return _cipher(secret, purpose).decrypt(encrypted.encode()).decode()
+        ciphers = MultiFernet([_cipher(secret, purpose) for secret in secrets])
+        return ciphers.decrypt(encrypted.encode()).decode()
     except InvalidToken as error:
         raise ValueError("This was encrypted with another secret.") from error
+
+
+def is_encrypted(text: str) -> bool:
+    """Whether a text has the form of an encrypted one."""
+    return text.startswith(MARK) and len(text) >= SHORTEST
 
 
 def _cipher(secret: str, purpose: str) -> Fernet:

@@ -19,6 +19,44 @@ class KeptSecret(SimpleLazyObject):
         return True
 
 
+def former_secrets(path: Path) -> list[str]:
+    """The secrets that `secret_change` replaced and `former_secrets_forget` has not forgotten, the latest first."""
+    try:
+        return _former(path).read_text().split()
+    except FileNotFoundError:
+        return []
+
+
+def secret_change(path: Path) -> None:
+    """Keep a new secret in `path`, and the one of now beside it with the former ones.
+
+    What is killed in the middle leaves the secret of now in use, and perhaps among the former ones as well.
+    """
+    former = former_secrets(path)
+    now = load_secret(path)
+    _write(_former(path), "".join(f"{one}\n" for one in dict.fromkeys([now, *former])))
+    _write(path, secrets.token_urlsafe(64))
+
+
+def former_secrets_forget(path: Path) -> None:
+    """Forget the former secrets."""
+    _former(path).unlink(missing_ok=True)
+
+
+def _former(path: Path) -> Path:
+    return path.with_name(f"{path.name}.former")
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file as a whole, readable by its owner only."""
+    handle, made = tempfile.mkstemp(prefix=".secret-", dir=path.parent)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(made, path)
+
+
 def load_secret(path: Path) -> str:
     """Return the secret kept in `path`, making it on first use, readable by its owner only. All get the same one."""
     try:

@@ -1,7 +1,8 @@
 """A backup as a folder, taken while everything runs, and its restoration into an empty database.
 
 The dump and the counts beside it are of one snapshot of the database: all that was committed before its moment is in
-it, and nothing else. The installation's secret goes with it, since what it encrypts cannot be read without.
+it, and nothing else. The installation's secret goes with it, and the former ones, since what they encrypt cannot be
+read without.
 """
 
 import json
@@ -23,7 +24,7 @@ from nousweb.runtime.postgres.address import address_variables
 from nousweb.runtime.postgres.paths import installed_programs
 
 FORMAT, VERSION = "nous.backup", 1
-DUMP, ABOUT, SECRET = "nous.dump", "backup.json", "secret_key"
+DUMP, ABOUT, SECRET, FORMER = "nous.dump", "backup.json", "secret_key", "secret_key.former"
 
 
 class BackupProblem(Exception):
@@ -74,8 +75,9 @@ def backup_take(folder: Path, *, url: str, data_folder: Path) -> Backup:
             rows = _counts(connection)
         about = {"format": FORMAT, "version": VERSION, "moment": row[1].astimezone(UTC).isoformat(), "rows": rows}
         (part / ABOUT).write_text(json.dumps(about, indent=1) + "\n")
-        if (data_folder / SECRET).is_file():
-            shutil.copyfile(data_folder / SECRET, part / SECRET)
+        for name in (SECRET, FORMER):
+            if (data_folder / name).is_file():
+                shutil.copyfile(data_folder / name, part / name)
         for path in part.iterdir():
             path.chmod(0o600)
         size = (part / DUMP).stat().st_size
@@ -111,9 +113,10 @@ def backup_restore(source: Path, *, url: str, data_folder: Path, keep_secret: bo
             rows = _counts(connection)
         with_secret = not keep_secret and (source / SECRET).is_file() and not (data_folder / SECRET).exists()
         if with_secret:
-            descriptor = os.open(data_folder / SECRET, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write((source / SECRET).read_text())
+            for name in (one for one in (SECRET, FORMER) if (source / one).is_file()):
+                descriptor = os.open(data_folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(descriptor, "w") as file:
+                    file.write((source / name).read_text())
     except (OSError, psycopg.Error) as error:
         raise BackupProblem(f"The backup could not be restored: {' '.join(str(error).split())}.") from error
     if about is not None and about["rows"] != rows:

@@ -23,6 +23,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], str]] = {
     ("import", "conversation"): (("importconversation",), "import a conversation into an agent's log"),
     ("export",): (("exportagent",), "export an agent with all its memory"),
     ("mcp",): (("mcp",), "serve MCP over standard input, as the agent whose token is in NOUS_TOKEN"),
+    ("secret",): (("secret",), "change the installation's secret: nous secret status says what to do"),
     ("backup",): (("backup",), "write a backup into a new folder: nous backup FOLDER"),
     ("restore",): (("restore",), "restore a backup into an empty database"),
     ("screen",): (("screen",), "read stored texts again by the rules of the poisoning gate"),

@@ -387,6 +387,8 @@ GET    agent_tokens          login no    no    in    login login login login log
 POST   agent_tokens          login no    no    in    login login login login login
 GET    agent_token_revoke    login no    no    in    login login login login login
 POST   agent_token_revoke    login no    no    in    login login login login login
+GET    agent_token_rotate    login no    no    in    login login login login login
+POST   agent_token_rotate    login no    no    in    login login login login login
 GET    oauth_authorize       login no    no    in    login login login login login
 POST   oauth_authorize       login no    no    in    login login login login login
 GET    oauth_clients         login no    no    in    login login login login login
@@ -549,7 +551,8 @@ class World:
             "agent_context_item": {"item_type": "fact", "item_id": str(self.fact.pk)},
             "agent_context_outcome": {"pk": self.run},
             "oauth_client_delete": {"pk": self.client.pk},
-            "agent_token_revoke": {"pk": self.token.pk}, "agent_connect_state": {"pk": self.token.pk},
+            "agent_token_revoke": {"pk": self.token.pk}, "agent_token_rotate": {"pk": self.token.pk},
+            "agent_connect_state": {"pk": self.token.pk},
             "api_operation": {"method": "POST", "path": "facts"},
             "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
             "agent_context_run": {"pk": self.run}, "agent_context_bisect": {"pk": self.run},

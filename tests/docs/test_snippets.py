@@ -120,7 +120,7 @@ class Reader:
 def genuine_checked() -> str:
     """A program that has the receiver's check of signatures judge what the product really signs."""
     secret, moment, body = "s" * 16, int(time.time()), b"{}"
-    header = f"t={moment},v1={signature_of(secret, moment, body)}"
+    header = f"t={moment},v1={signature_of('another', moment, body)},v1={signature_of(secret, moment, body)}"
     return f"assert genuine({header!r}, {body!r}, {secret!r})\nassert not genuine({header!r}, b'[]', {secret!r})\n"
 
 

@@ -156,6 +156,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "webhook, edit": ("agent_webhook_edit", memory(Webhook), ""),
     "webhook, delete": ("agent_webhook_delete", memory(Webhook), ""),
     "revoke": ("agent_token_revoke", lambda: ["ada", ApiToken.objects.latest("pk").pk], ""),
+    "token, new secret": ("agent_token_rotate", lambda: ["ada", ApiToken.objects.latest("pk").pk], ""),
     "questions": ("memory_review", none, ""),
     "questions, answered": ("memory_review", none, "?status=decided"),
     "questions, empty": ("memory_review", none, "?agent=nobody"),

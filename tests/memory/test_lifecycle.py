@@ -483,7 +483,7 @@ def test_webhook_is_signed_and_retried(ada, actor):
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["content-length"]))
-            got.append((body, self.headers["x-nous-signature"]))
+            got.append((body, self.headers["x-nous-signature"], self.headers["x-nous-former-signature"]))
             self.send_response(answers.pop(0))
             self.send_header("content-length", "0")
             self.end_headers()
@@ -495,7 +495,8 @@ def test_webhook_is_signed_and_retried(ada, actor):
     threading.Thread(target=receiver.serve_forever, daemon=True).start()
     url, secret = f"http://127.0.0.1:{receiver.server_address[1]}", "a secret of the test"
     try:
-        with override_settings(WEBHOOK_URL=url, WEBHOOK_SECRET=secret):
+        secrets = {"WEBHOOK_SECRET": secret, "WEBHOOK_FORMER_SECRET": "the former one"}
+        with override_settings(WEBHOOK_URL=url, **secrets):
             fact_learn(agent=ada, content="The job never touches the archive.", subject="job", by=actor)
             fact_learn(agent=ada, content="The job sometimes touches the archive.", subject="job", by=actor)
             run = run_of(handler="webhook")
@@ -504,5 +505,6 @@ def test_webhook_is_signed_and_retried(ada, actor):
         receiver.shutdown()
         receiver.server_close()
     assert len(got) == 2
-    assert all(signature == signature_of(body, secret) for body, signature in got)
+    assert all(signature == signature_of(body, secret) for body, signature, _ in got)
+    assert all(former == signature_of(body, "the former one") for body, _, former in got)
     assert b"archive" not in got[0][0]

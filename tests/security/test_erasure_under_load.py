@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import psycopg
 import pytest
 
-from tests.product import Product, product_running, until
+from tests.product import PATIENCE, Product, product_running, until
 from tests.security.canaries import (
     ERASE,
     KINDS,
@@ -255,7 +255,7 @@ def test_nothing_finds_a_word_that_was_erased(product, capsys):
     before = database_search(product)
     assert set().union(*before.values()) == set(words)
     began = time.monotonic()
-    still = product.run("-c", ERASE, json.dumps(list(story.targets)))
+    still = product.run("-c", ERASE, json.dumps(list(story.targets)), patience=scaled(PATIENCE, 20 * PATIENCE))
     erased = time.monotonic() - began
     # What was sent before cannot be called back.
     sent = len(receiver.taken)

@@ -6,7 +6,9 @@ Edits are drawn at random (FUZZ_SEED draws others): 70 beside the other tests, 1
 import io
 import json
 import os
+import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from random import Random
@@ -42,6 +44,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "Zanzibar Quux lives at 12 Elm Road."
 SEALED = ("auditevent", "identityversion", "event", "factchange", "judgecall")
 SEAL_COLUMNS = [column for column in LogSeal._meta.concrete_fields if column.name not in ("serial",)]
+KINDS = (
+    "all seals again", "hole of another erasure", "hole of", "leaves of", "removed", "deleted", "swapped",
+    "changed places", "inserted", "seal ", " of ",
+)  # fmt: skip
+"""Words by which edits are counted: the first that tells what was done. The last is that of a column."""
 Plant = Callable[[Random], tuple[str, str]]
 """Makes one edit; returns what it was, and words that a sentence of the verification must have."""
 
@@ -322,23 +329,27 @@ def plants() -> Iterator[Plant]:
     yield computed_again
 
 
-def test_every_edit_of_the_log_is_found(log: list[Fact], superuser: Any) -> None:
+def test_every_edit_of_the_log_is_found(log: list[Fact], superuser: Any, capsys: pytest.CaptureFixture[str]) -> None:
     random = Random(int(os.environ.get("FUZZ_SEED", "1")))
     copies, columns, others = exported(), column_plants(), list(plants())
     # Some columns at a time, and what else there is alone; in full each alone, and more of them at random.
     size = scaled(10, 1)
     rounds = [columns[at : at + size] for at in range(0, len(columns), size)] + [[way] for way in others]
     rounds += [[random.choice(columns + others)] for _ in range(scaled(0, 1_000 - len(rounds)))]
-    missed = []
+    missed, kinds = [], Counter[str]()
     for ways in rounds:
         with superuser():
             planted = [way(random) for way in ways]
+            kinds.update(next(kind for kind in KINDS if kind in what) for what, _ in planted)
             report = verified()
             if "seals again" in planted[0][0]:
                 exported_check(report, copies)
             said = [one.sentence for one in report.findings]
             missed += [(what, words, said[:5]) for what, words in planted if not any(words in one for one in said)]
-    assert not missed, f"{len(missed)} of {len(rounds)}: {missed[:10]}"
+    count = sum(kinds.values())
+    with capsys.disabled():
+        sys.stdout.write(f"\n{count - len(missed)} of {count} edits found: {dict(kinds)}\n")
+    assert not missed, f"{len(missed)} of {count}: {missed[:10]}"
     assert len(rounds) >= scaled(1, 1_000)
     assert verified().problems == 0
 

@@ -44,6 +44,7 @@ def _prepare(job: Job) -> str:
             "path": f"/review/memory/{review.pk}/",
         }
     ).encode()
+    former = settings.WEBHOOK_FORMER_SECRET
     request = urllib.request.Request(  # noqa: S310  (the scheme is checked where the setting is read)
         settings.WEBHOOK_URL,
         body,
@@ -51,6 +52,8 @@ def _prepare(job: Job) -> str:
             "Content-Type": "application/json",
             "X-Nous-Delivery": str(review.pk),
             "X-Nous-Signature": signature_of(body, settings.WEBHOOK_SECRET),
+            # Until the receiver has the new one.
+            **({"X-Nous-Former-Signature": signature_of(body, former)} if former else {}),
         },
     )
     try:

@@ -1,6 +1,6 @@
 """What a token or a connected client may do, as people choose it."""
 
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
 from typing import Any
 
 from django import forms
@@ -20,6 +20,21 @@ SCOPE_MEANING = {
     "context:read": "ask for a context",
     "expectations:run": "read expectations and have them checked",
 }
+
+
+class RotationForm(forms.Form):
+    """How long the former secret of a token goes on."""
+
+    grace = forms.TypedChoiceField(
+        label="The former secret",
+        choices=[
+            (24, "opens the same for a day"),
+            (7 * 24, "opens the same for seven days"),
+            (0, "opens nothing any more"),
+        ],
+        coerce=lambda hours: timedelta(hours=int(hours)),
+        help_text="Until whatever uses the token has the new one.",
+    )
 
 
 class RightsForm(forms.Form):

@@ -33,6 +33,7 @@ urlpatterns = [
     path("agents/<slug:slug>/connect/<int:pk>/", connect.agent_connect_state, name="agent_connect_state"),
     path("agents/<slug:slug>/tokens/", tokens.agent_tokens, name="agent_tokens"),
     path("agents/<slug:slug>/tokens/<int:pk>/revoke/", tokens.agent_token_revoke, name="agent_token_revoke"),
+    path("agents/<slug:slug>/tokens/<int:pk>/rotate/", tokens.agent_token_rotate, name="agent_token_rotate"),
     path("agents/<slug:slug>/changes/", changes.agent_changes, name="agent_changes"),
     path("agents/<slug:slug>/webhooks/", webhooks.agent_webhooks, name="agent_webhooks"),
     path("agents/<slug:slug>/webhooks/<uuid:pk>/", webhooks.agent_webhook, name="agent_webhook"),

@@ -1,4 +1,4 @@
-"""Tokens of one agent: list, make, show once, revoke."""
+"""Tokens of one agent: list, make, show once, make another secret, revoke."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -6,12 +6,14 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from identity.models import ApiToken
+from identity.models import Agent, ApiToken
+from identity.principal import Principal
 from identity.selectors import agent_get
+from identity.services.token_rotation import token_rotate
 from identity.services.tokens import token_create, token_revoke
 from nousweb.console.common.requests import form_refuse, principal_of
-from nousweb.console.identity.token_forms import TokenForm
-from nousweb.lib.errors import DomainError, Invalid, NotFound
+from nousweb.console.identity.token_forms import RotationForm, TokenForm
+from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 
 STATE_KINDS = {"active": "ok", "expired": "warn", "revoked": "removed"}
 
@@ -71,10 +73,7 @@ def agent_token_revoke(request: HttpRequest, slug: str, pk: int) -> HttpResponse
     """Asks first, since whatever uses the token stops working at once."""
     by = principal_of(request)
     by.require("identity.revoke_apitoken")
-    agent = agent_get(slug, by)
-    token = ApiToken.objects.filter(agent=agent, pk=pk).select_related("agent").first()
-    if token is None:
-        raise NotFound("There is no such token.")
+    agent, token = _token(by, slug, pk)
     if request.method == "POST":
         try:
             token_revoke(token=token, by=by)
@@ -83,3 +82,35 @@ def agent_token_revoke(request: HttpRequest, slug: str, pk: int) -> HttpResponse
             messages.warning(request, error.detail)
         return redirect("agent_tokens", slug=slug)
     return render(request, "identity/token_revoke.html", {"agent": agent, "token": token})
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_token_rotate(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """Asks how long the former secret goes on; the new one stands in the answer to its form, and nowhere else."""
+    by = principal_of(request)
+    by.require("identity.add_apitoken")
+    agent, token = _token(by, slug, pk)
+    form, secret = RotationForm(request.POST or None), ""
+    if request.method == "POST" and form.is_valid():
+        try:
+            secret = token_rotate(token=token, grace=form.cleaned_data["grace"], by=by)
+        except Conflict as error:
+            form.add_error(None, error.detail)
+        token.refresh_from_db()
+    shown = {
+        "agent": agent,
+        "token": token,
+        "form": form,
+        "secret": secret,
+        "may_rotate": token.state == "active" and token.secret_expires_at is None,
+    }
+    return render(request, "identity/token_rotate.html", shown, status=422 if form.errors else 200)
+
+
+def _token(by: Principal, slug: str, pk: int) -> tuple[Agent, ApiToken]:
+    agent = agent_get(slug, by)
+    token = ApiToken.objects.filter(agent=agent, pk=pk).select_related("agent").first()
+    if token is None:
+        raise NotFound("There is no such token.")
+    return agent, token
