@@ -4,26 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
-
-from context.models import ContextRun
+from context.models import REPORT, VIEW_RUN, ContextRun
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.persona import VIEWS
 from nousweb.lib.errors import NotFound
-
-VIEW_RUN = "context.view_contextrun"
-REPORT = "context.report_context"
-
-
-def runs_of(agent: Agent, by: Principal) -> QuerySet[ContextRun]:
-    """The logged runs of an agent that `by` may see: a token what its persona may read, people those of the
-    subconscious only with the right to it."""
-    runs = ContextRun.objects.filter(agent=agent)
-    if by.token is not None:
-        return runs.filter(persona__in=VIEWS[by.persona].personas)
-    return runs if by.may(VIEW_SUBCONSCIOUS) else runs.filter(persona=Persona.ACTOR)
 
 
 def run_in_reach(run: ContextRun, by: Principal) -> bool:
@@ -68,7 +53,7 @@ def outcomes_view_check(agent: Agent, by: Principal) -> None:
 def run_get(agent: Agent, by: Principal, key: UUID) -> ContextRun:
     """One logged run with its agent. Raises NotAllowed, and NotFound also for one that `by` may not see."""
     by.require(VIEW_RUN, agent)
-    run = runs_of(agent, by).select_related("agent").filter(pk=key).first()
+    run = ContextRun.objects.seen_by(by).filter(agent=agent).select_related("agent").filter(pk=key).first()
     if run is None:
         raise NotFound("There is no such run. Runs are deleted when their retention ends.")
     return run

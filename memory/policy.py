@@ -94,3 +94,5 @@ MAX_PATTERN_CHARACTERS = 1_000
 MAX_EVENTS_PER_APPEND = 1_000
 MAX_WORKING_ITEMS = 100
 MAX_OPEN_THREADS = 50
+MAX_FACTS_OF_SPLIT = 500
+"""Facts that one split of a subject names one by one."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Avg, Count, Max, Q
 
-from context.selectors import runs_of
+from context.models import ContextRun
 from identity.models import Agent
 from identity.principal import Principal
 from nousweb.lib.intervals import wilson
@@ -60,7 +60,7 @@ class FingerprintRow:
 
 def fingerprints(agent: Agent, by: Principal, since: datetime | None = None) -> list[FingerprintRow]:
     """The fingerprints with most runs, at most SHOWN, in two queries. The runs' log ends with its retention."""
-    runs = runs_of(agent, by).exclude(fingerprint_id="")
+    runs = ContextRun.objects.seen_by(by).filter(agent=agent).exclude(fingerprint_id="")
     if since:
         runs = runs.filter(created_at__gte=since)
     counted = list(

@@ -16,6 +16,7 @@ from memory.lifecycle.policy import NEVER_STALE, STALE_AFTER
 from memory.models import Fact
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
+from nousweb.lib import clock
 
 HEALTH = "health"
 LISTED = 2_000
@@ -76,8 +77,9 @@ def facts_found(view: PersonaMemory, finding: Finding, now: datetime) -> tuple[Q
     return (facts if finding.key == "held" else facts.filter(active=True)), kept.at
 
 
-def health_keep(view: PersonaMemory, now: datetime) -> None:
+def health_keep(view: PersonaMemory) -> None:
     """Count the health of a large memory for the pages to come, with the latest facts of each list."""
+    now = clock.now()
     both = len(view.personas) > 1
     snapshot_put(HEALTH, view.agent.pk, _counted(view, now), both=both)
     for key, finding in FINDINGS.items():

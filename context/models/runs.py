@@ -7,15 +7,28 @@ from django.db import models
 from django.urls import reverse
 
 from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.principal import Principal
+from memory.persona import VIEWS
 from nousweb.lib import clock
 
 ASSEMBLE = "context.assemble_context"
 """The right to ask for a context."""
+VIEW_RUN = "context.view_contextrun"
+REPORT = "context.report_context"
+"""The right to say what an agent answered, and how it ended."""
 
 
 class ContextRunQuerySet(models.QuerySet["ContextRun"]):
     def older_than(self, moment: datetime) -> "ContextRunQuerySet":
         return self.filter(created_at__lt=moment)
+
+    def seen_by(self, by: Principal) -> "ContextRunQuerySet":
+        """Without runs of personas that `by` may not see: a token sees what its persona may read, people those of the
+        subconscious only with the right to it."""
+        if by.token is not None:
+            return self.filter(persona__in=VIEWS[by.persona].personas)
+        return self.all() if by.may(VIEW_SUBCONSCIOUS) else self.filter(persona=Persona.ACTOR)
 
 
 class ContextRun(models.Model):

@@ -7,8 +7,8 @@ Source: seed 005.1, D6 (`recall_context`).
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from context.models import ContextRecall, ContextRun
-from context.services.response import ANSWERED, REPORT, run_lock
+from context.models import REPORT, ContextRecall, ContextRun
+from context.services.response import ANSWERED, run_lock
 from identity.principal import Principal
 from identity.services.agent_lock import agent_again, agent_held, agent_transaction
 from memory.models import ItemType

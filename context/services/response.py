@@ -6,7 +6,7 @@ from typing import Any
 
 from context.feedback.answer_references import answer_references
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, Reference
-from context.models import ContextRun, MemoryUsage
+from context.models import REPORT, ContextRun, MemoryUsage
 from context.services.censoring import ANSWER, answer_check, triggers_count
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
@@ -19,7 +19,6 @@ from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.validation import unstorable_reason
 
 ANSWERED = "The answer to this context has been reported already."
-REPORT = "context.report_context"
 RECALLED = "Recalled"
 """What stands for the section of what was looked up in the middle of the turn."""
 TRIES = 3

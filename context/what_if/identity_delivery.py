@@ -25,8 +25,7 @@ from context.engine.retrieval.fixed_sections import (
     profile_shape,
 )
 from context.engine.retrieval.pins import pins_of_each
-from context.models import ContextRun
-from context.selectors import VIEW_RUN
+from context.models import VIEW_RUN, ContextRun
 from identity.models import Agent, IdentityVersion
 from identity.policy.sections import Section
 from identity.principal import Principal

@@ -11,7 +11,6 @@ from context.engine.overrides import PROPOSED, Overrides
 from context.engine.pipeline import material_after, material_load, record_of
 from context.engine.record import ContextRecord
 from context.models import ASSEMBLE, ContextRun
-from context.selectors import runs_of
 from context.what_if.expectations import NO_EXPECTATIONS, ExpectationImpact, expectation_impact
 from identity.models import Agent
 from identity.principal import Principal
@@ -98,7 +97,8 @@ def blast_radius(
     by.require(ASSEMBLE, agent)
     by.require("context.view_contextrun", agent)
     runs = list(
-        runs_of(agent, by)
+        ContextRun.objects.seen_by(by)
+        .filter(agent=agent)
         .filter(as_of=None)
         .only("id", "agent_id", "persona", "request", "created_at", "session_id", "input")[:last]
     )
@@ -121,7 +121,7 @@ def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Princ
     """What a change would do to one logged request. Raises NotAllowed, NotFound."""
     by.require(ASSEMBLE, agent)
     by.require("context.view_contextrun", agent)
-    run = runs_of(agent, by).filter(pk=run_id).first()
+    run = ContextRun.objects.seen_by(by).filter(agent=agent).filter(pk=run_id).first()
     if run is None:
         raise NotFound("There is no such run. Runs are deleted when their retention ends.")
     return _row(agent, run, overrides, by)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,6 @@ from memory.comparison.canonical import canonical
 from memory.comparison.statements import Statement, statements_of
 from memory.comparison.tokenizer import VERBS, Token, base_form, tokens_of
 from memory.subjects.mentions import KnownSubject, named_by_subject, named_for_pronoun
-
-if TYPE_CHECKING:
-    from memory.models import Fact
 
 STEM = 5
 _SMALL_WORDS = w.PREPOSITIONS | w.CLAUSE_WORDS | {"be", "have", "'s", "not", "no", "now", "it", "its"}
@@ -36,14 +33,6 @@ class FactSnapshot:
     known_subject: KnownSubject | None = None
     vector: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
-
-    @classmethod
-    def of(
-        cls, fact: "Fact", known_subject: KnownSubject | None = None, vector: NDArray[np.float64] | None = None
-    ) -> "FactSnapshot":
-        """The snapshot of `fact`, stored or not."""
-        moment = fact.valid_from or fact.recorded_at
-        return cls(fact.content, fact.subject, fact.category, moment, known_subject, vector)
 
     @cached_property
     def tokens(self) -> list[Token]:

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from identity.models import AuthorFields
 from memory.models.base import Memory
+from memory.policy import CENSOR_SEVERITIES_BY_AUTHOR, ESCALATES_TO
 
 
 def _by_strictness() -> tuple[Any, ...]:
@@ -75,6 +76,14 @@ class Censor(Memory):
         ordering = ["-created_at", "-id"]
         permissions = [("trigger_censor", "Can check text against censors and count what matches")]
         indexes = [models.Index(fields=["agent", "persona", "active"])]
+
+    @property
+    def escalates_to(self) -> str:
+        """The severity that it rises to by now, or "" when it stays: one step, at the threshold, within its author's
+        cap."""
+        higher = ESCALATES_TO.get(self.severity, "")
+        allowed = higher in CENSOR_SEVERITIES_BY_AUTHOR.get(self.author_kind, ())
+        return higher if allowed and self.activation_count >= self.escalation_threshold else ""
 
     def __str__(self) -> str:
         return self.pattern if len(self.pattern) <= 80 else f"{self.pattern[:79]}…"

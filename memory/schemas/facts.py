@@ -9,7 +9,6 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from memory.policy import DEFAULT_CATEGORY
 from memory.schemas.types import Held, PersonaName, Remark, RequiredContent, ScopeName, Tags, TrustName
-from memory.services.facts import LearnResult
 from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
 from nousweb.lib.schemas import Input, optional
 
@@ -77,7 +76,7 @@ class LearnOut(Schema):
     superseded: list[UUID] = Field([], description="The facts whose place it took")
 
     @staticmethod
-    def resolve_superseded(result: LearnResult) -> list[UUID]:
+    def resolve_superseded(result: Any) -> list[UUID]:
         return [fact.pk for fact in result.superseded]
 
 

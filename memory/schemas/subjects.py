@@ -9,8 +9,8 @@ from pydantic import Field
 
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
+from memory.policy import MAX_FACTS_OF_SPLIT
 from memory.schemas.types import PersonaName, Remark
-from memory.services.subjects.split import MAX_FACTS
 from nousweb.lib.constrained_types import NextCursor, OneOf, text
 from nousweb.lib.schemas import Input, optional
 
@@ -82,7 +82,9 @@ class SubjectMergeIn(Input):
 
 class SubjectSplitIn(Input):
     aliases: list[UUID] = Field([], max_length=200, description="Spellings that are another thing")
-    facts: list[UUID] = Field([], max_length=MAX_FACTS, description="Facts about another thing of the same name")
+    facts: list[UUID] = Field(
+        [], max_length=MAX_FACTS_OF_SPLIT, description="Facts about another thing of the same name"
+    )
     name: Annotated[str, text(MAX_SPELLING_CHARACTERS)] = Field("", description="Its name; needed for facts")
     reason: Remark = ""
 

@@ -6,8 +6,6 @@ overlapping pieces whatever the language (`nous_terms`, memory/migrations/0031_s
 
 from dataclasses import dataclass
 
-from memory.models import SearchLanguage
-
 DEFAULT_DICTIONARY = "english"
 PLAIN = "simple"
 """Words as they are: for languages without a dictionary."""
@@ -60,12 +58,6 @@ LANGUAGES: dict[str, Language] = {
     "xx": Language("Another language, or several"),
 }
 """By their codes of ISO 639-1, those that people may set; "xx" is read without a dictionary."""
-
-
-def dictionary_of(agent_id: int) -> str:
-    """The dictionary by which the words of an agent are read. One statement."""
-    found = SearchLanguage.objects.filter(agent=agent_id).values_list("dictionary", flat=True).first()
-    return found or DEFAULT_DICTIONARY
 
 
 def dictionary_sql(agent_id: int | str) -> str:

@@ -44,6 +44,12 @@ def language_used(agent: Agent) -> str:
     return found or "en"
 
 
+def dictionary_of(agent_id: int) -> str:
+    """The dictionary by which the words of an agent are read. One statement."""
+    found = SearchLanguage.objects.filter(agent=agent_id).values_list("dictionary", flat=True).first()
+    return found or DEFAULT_DICTIONARY
+
+
 def language_apply(agent: Agent) -> None:
     """Let the words of an agent be read by the language that its configuration has, or by that which was detected.
 

@@ -14,10 +14,10 @@ from identity.services.audit import audit_record
 from memory.models import Document, Event, Fact, LongTermEntry, LoopSummary, SubjectAlias
 from memory.models.base import ProjectKeyFields
 from memory.models.documents import document_address
-from memory.search.languages import dictionary_of
 from memory.services.event_ids import event_ids_reserve
 from memory.services.holds import imported_screen
 from memory.services.index_writer import index_put
+from memory.services.languages import dictionary_of
 from memory.subjects.filling import registry_fill
 from memory.subjects.likeness import blocks_offered
 from memory.subjects.spelling import key_of, meaning_of

@@ -1,6 +1,6 @@
 """What the worker does so that pages stay quick however much there is."""
 
-from datetime import timedelta
+import time
 
 from context.feedback.figure_snapshots import large_memories
 from context.feedback.memory_health import health_keep
@@ -9,9 +9,8 @@ from memory.persona import VIEWS
 from nousweb.console.common.inbox_ranks import inbox_ranks_keep
 from nousweb.console.home.memory import growth_keep
 from nousweb.console.memory.index_counts import index_counts_keep
-from nousweb.lib import clock
 
-ROUND = timedelta(minutes=1)
+ROUND_SECONDS = 60
 """After so long a round of counting begins with no further agent."""
 
 
@@ -22,15 +21,15 @@ def keep_inbox_ranks() -> int:
 
 def keep_figures() -> int:
     """Count large memories for the pages that show their figures, those first whose figures are oldest, for at most
-    ROUND; returns of how many agents."""
-    begun, counted = clock.now(), 0
+    ROUND_SECONDS; returns of how many agents."""
+    begun, counted = time.monotonic(), 0
     for agent in large_memories():
         for persona, view in VIEWS.items():
-            health_keep(view(agent, shows_held=True), clock.now())
+            health_keep(view(agent, shows_held=True))
             index_counts_keep(view(agent, shows_held=True))
             growth_keep(agent, both=persona == Persona.SUBCONSCIOUS)
         counted += 1
-        if clock.now() - begun > ROUND:
+        if time.monotonic() - begun > ROUND_SECONDS:
             break
     if counted:
         for persona in VIEWS:

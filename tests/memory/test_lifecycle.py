@@ -14,7 +14,6 @@ from memory.jobs.retry_policy import JOB_LEASE, LOST_AFTER, LOST_IN_BACKLOG
 from memory.layers.episode_extraction import MAX_SUMMARY_WORDS, extract_summary, extract_title
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.handlers import DREAM, HANDLERS
-from memory.lifecycle.handlers.censor_escalate import escalated
 from memory.lifecycle.handlers.procedure_flags import flag_of
 from memory.lifecycle.handlers.webhook import signature_of
 from memory.lifecycle.policy import STALE_AFTER
@@ -368,7 +367,8 @@ def test_censor_escalation_never_changes_a_block(ada, actor):
      ("block", 9, "person", ""), ("absolute", 99, "person", "")],
 )  # fmt: skip
 def test_censor_escalation_is_one_step_within_its_authors_cap(severity, count, author, higher):
-    assert escalated(severity, count, 5, author) == higher
+    censor = Censor(severity=severity, activation_count=count, escalation_threshold=5, author_kind=author)
+    assert censor.escalates_to == higher
 
 
 # The dream cycle

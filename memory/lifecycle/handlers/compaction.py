@@ -10,12 +10,12 @@ from django.db.models.functions import Lower
 
 from identity.models import Persona
 from identity.principal import Principal
-from memory.comparison.snapshot import FactSnapshot
 from memory.judge import JudgeFailed, judge_in_force
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import ASK_WITHIN_SECONDS, COMPACTION_FACTS, COMPACTION_LISTED
 from memory.models import Fact, Job, MemoryReview
 from memory.services.reviews.opening import review_open
+from memory.services.subjects.fact_snapshots import snapshot_of
 
 BY = Principal.of_system("lifecycle")
 MAX_PROPOSALS = 5
@@ -57,7 +57,7 @@ def _crowded(job: Job, persona: str, began: float) -> Crowded:
         text = ""
         if judge is not None:
             try:
-                judged = judge.merge(agent=job.agent, persona=persona, facts=[FactSnapshot.of(each) for each in facts])
+                judged = judge.merge(agent=job.agent, persona=persona, facts=[snapshot_of(each) for each in facts])
                 text, job.tokens = judged.value.content, job.tokens + judged.tokens
             except JudgeFailed:
                 judge = None

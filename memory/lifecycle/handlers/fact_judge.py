@@ -1,21 +1,17 @@
 """Asking the judge what two facts are to each other, where nobody waits for the answer.
 
-What it says resolves the review only where it may: see `auto_resolution`; else the person who resolves it sees the
+What it says resolves the review only where it may: see `verdict_apply`; else the person who resolves it sees the
 verdict.
 """
 
 from typing import Any
 
 from identity.principal import Principal
-from memory.comparison.compare import compare_facts
-from memory.comparison.snapshot import FactSnapshot
-from memory.embedding.thresholds import UNKNOWN
 from memory.judge import Judged, JudgeFailed, JudgeUnavailable, RelationVerdict, judge_in_force
-from memory.judge.resolution import auto_resolution
 from memory.lifecycle.handler import Defer, Handler
 from memory.models import Job, MemoryReview
 from memory.services.reviews.resolve import verdict_apply
-from memory.services.subjects.fact_snapshots import pair_snapshots
+from memory.services.subjects.fact_snapshots import snapshot_of
 
 BY = Principal.of_system("judge")
 
@@ -29,7 +25,7 @@ def _prepare(job: Job) -> Judged[RelationVerdict] | str:
         return "no judge"
     try:
         judged = judge.relation(
-            agent=review.agent, persona=review.persona, old=FactSnapshot.of(review.old), new=FactSnapshot.of(review.new)
+            agent=review.agent, persona=review.persona, old=snapshot_of(review.old), new=snapshot_of(review.new)
         )
     except JudgeUnavailable as error:
         raise Defer(str(error), retry_at=error.retry_at) from error
@@ -47,10 +43,7 @@ def _apply(job: Job, judged: Judged[RelationVerdict] | str) -> dict[str, Any]:
     review = MemoryReview.objects.select_related("old", "new").filter(pk=job.subject_id).first()
     if review is None or review.old is None or review.new is None:
         return {"judge": "answered"}
-    old, new = pair_snapshots(review.old, review.new)
-    comparison = compare_facts(old, new, review.score or 0.0, UNKNOWN)
-    relation = auto_resolution(comparison, judged.value)
-    answer = verdict_apply(review=review, judged=judged, relation=relation, by=BY)
+    answer = verdict_apply(review=review, judged=judged, by=BY)
     return {"judge": str(judged.value.relation), "confidence": judged.value.confidence, "answer": answer}
 
 

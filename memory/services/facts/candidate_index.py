@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from identity.models import Agent
 from memory.models import Fact, FactChange
-from memory.search.languages import dictionary_of
 from memory.services.facts.comparison_candidates import SnapshotCache, search_table
 from memory.services.facts.fact_texts import FactText
+from memory.services.languages import dictionary_of
 
 MAX_HELD = 200_000
 """Facts; about 2 kB each."""

@@ -7,13 +7,13 @@ from uuid import UUID
 import structlog
 from django.db import transaction
 
-from memory.comparison.snapshot import FactSnapshot
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import Judged, JudgeFailed, RelationVerdict, judge_in_force
 from memory.judge.resolution import needs_judge
 from memory.models import Fact
 from memory.services.facts.comparison_candidates import ComparisonCache, Nearness, Vector, candidates_compare
 from memory.services.indexing import active_model
+from memory.services.subjects.fact_snapshots import snapshot_of
 from memory.services.subjects.registry import alias_find
 
 log = structlog.get_logger(__name__)
@@ -55,13 +55,13 @@ def fact_precheck(
         return Precheck(vector, comparisons=comparisons)
     doubtful = sorted(filter(needs_judge, matches), key=lambda match: -match.comparison.cosine)[:MAX_VERDICTS]
     facts = Fact.objects.in_bulk([match.fact_id for match in doubtful])
-    new = FactSnapshot.of(fact)
+    new = snapshot_of(fact)
     for match in doubtful:
         old = facts.get(match.fact_id)
         if old is None:
             continue
         try:
-            verdicts[old.pk] = judge.relation(agent=fact.agent, persona=fact.persona, old=FactSnapshot.of(old), new=new)
+            verdicts[old.pk] = judge.relation(agent=fact.agent, persona=fact.persona, old=snapshot_of(old), new=new)
         except JudgeFailed as error:
             log.info("judge_failed", error=str(error))
             break

@@ -10,7 +10,10 @@ from uuid import UUID
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.comparison.compare import Kind as ComparisonKind
+from memory.comparison.compare import compare_facts
+from memory.embedding.thresholds import UNKNOWN
 from memory.judge import Judged, RelationVerdict
+from memory.judge.resolution import auto_resolution
 from memory.models import Censor, Fact, MemoryReview, Subject
 from memory.models.project_scope import same_keys
 from memory.models.relation import Relation
@@ -25,6 +28,7 @@ from memory.services.facts.resolution import resolution_apply
 from memory.services.reviews.held import held_resolve
 from memory.services.reviews.opening import verdict_of
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
+from memory.services.subjects.fact_snapshots import pair_snapshots
 from memory.services.subjects.merge import subject_merge
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.validation import choice_check, text_check, visible_text_check
@@ -108,13 +112,9 @@ def review_resolve(
     return review
 
 
-def verdict_apply(
-    *, review: MemoryReview, judged: Judged[RelationVerdict], relation: ComparisonKind | None, by: Principal
-) -> str:
-    """Let a judge's verdict resolve a waiting review where it may; returns the resolution, or "" when it still waits.
-
-    `relation` is what the pair certainly is by the verdict. Called in the transaction of a handler.
-    """
+def verdict_apply(*, review: MemoryReview, judged: Judged[RelationVerdict], by: Principal) -> str:
+    """Let a judge's verdict resolve a waiting review where it may (`auto_resolution`); returns the resolution, or ""
+    when it still waits. Called in the transaction of a handler."""
     review = review_lock(review)
     if review.status != Status.PENDING or review.old is None or review.new is None:
         return ""
@@ -122,6 +122,8 @@ def verdict_apply(
     if judged.value.relation in (Relation.CONTRADICTION, Relation.UPDATE):
         review.kind = Kind.CONTRADICTION
     review.save(update_fields=["verdict", "judge_call", "kind"])
+    old, new = pair_snapshots(review.old, review.new)
+    relation = auto_resolution(compare_facts(old, new, review.score or 0.0, UNKNOWN), judged.value)
     resolution = VERDICT_RESOLUTIONS.get(relation) if relation else None
     if resolution is None:
         return ""

@@ -1,6 +1,7 @@
 """Facts as they are compared, with the subject that is known of each."""
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from uuid import UUID
 
 import numpy as np
@@ -19,10 +20,14 @@ def pair_snapshots(old: Fact, new: Fact) -> tuple[FactSnapshot, FactSnapshot]:
 
 
 def snapshot_of(
-    fact: Fact, known: Mapping[UUID, KnownSubject], vector: NDArray[np.float64] | None = None
+    fact: Fact,
+    known: Mapping[UUID, KnownSubject] = MappingProxyType({}),
+    vector: NDArray[np.float64] | None = None,
 ) -> FactSnapshot:
-    """A fact as it is compared, with its subject if that is one of the `known`."""
-    return FactSnapshot.of(fact, known.get(fact.subject_alias_id) if fact.subject_alias_id else None, vector)
+    """A fact, stored or not, as it is compared and shown to a judge, with its subject if that is one of the `known`."""
+    subject = known.get(fact.subject_alias_id) if fact.subject_alias_id else None
+    moment = fact.valid_from or fact.recorded_at
+    return FactSnapshot(fact.content, fact.subject, fact.category, moment, subject, vector)
 
 
 _SPELLINGS = """

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Subject, SubjectAlias, SubjectChange
-from memory.search.languages import dictionary_of
+from memory.services.languages import dictionary_of
 from memory.services.subjects.proposals import subject_questions, subject_questions_open
 from memory.services.subjects.records import SubjectEvent, subject_changes_record
 from memory.subjects.likeness import blocks_offered

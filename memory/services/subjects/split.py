@@ -8,16 +8,13 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.models import Fact, Subject, SubjectAlias, SubjectChange
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
-from memory.policy import MAX_REMARK_CHARACTERS
+from memory.policy import MAX_FACTS_OF_SPLIT, MAX_REMARK_CHARACTERS
 from memory.services.subjects.locks import aliases_of, subjects_lock
 from memory.services.subjects.records import quoted, subject_change_record
 from memory.services.subjects.registry import alias_draft
 from memory.subjects.spelling import key_of
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.validation import text_check, visible_text_check
-
-MAX_FACTS = 500
-"""Facts that one split names one by one."""
 
 
 @agent_transaction(of="subject")
@@ -41,8 +38,8 @@ def subject_split(
     name = visible_text_check("name", name, MAX_SPELLING_CHARACTERS)
     if not aliases and not facts:
         raise Invalid("Name the spellings or the facts that are about another thing.", field="aliases")
-    if len(facts) > MAX_FACTS:
-        raise Invalid(f"At most {MAX_FACTS} facts at a time; name a spelling instead.", field="facts")
+    if len(facts) > MAX_FACTS_OF_SPLIT:
+        raise Invalid(f"At most {MAX_FACTS_OF_SPLIT} facts at a time; name a spelling instead.", field="facts")
     (subject,) = subjects_lock(subject, by=by)
     held = aliases_of(subject)
     moved = [alias for alias in held if alias.pk in set(aliases)]

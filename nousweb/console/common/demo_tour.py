@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from context.selectors import VIEW_RUN, runs_of
+from context.models import VIEW_RUN, ContextRun
 from identity.models import Agent, AuditEvent, ChangeProposal, DemoTour
 from identity.principal import Principal
 from identity.services.demo_tour import tour_actions
@@ -39,8 +39,8 @@ def _proposal_place(by: Principal, agent: Agent) -> str:
 
 def _run_place(by: Principal, agent: Agent) -> str:
     """The logged prompt for a question that several memories answer."""
-    found = runs_of(agent, by).filter(input__startswith="Checkout is slow").order_by("created_at")
-    key = found.values_list("pk", flat=True).first() or runs_of(agent, by).values_list("pk", flat=True).first()
+    keys = ContextRun.objects.seen_by(by).filter(agent=agent).values_list("pk", flat=True)
+    key = keys.filter(input__startswith="Checkout is slow").order_by("created_at").first() or keys.first()
     return f"{reverse('agent_context_run', args=[agent.slug, key])}#candidates" if key else ""
 
 

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_safe
 
 from context.history.behaviour_bisect import BehaviourBisect, Difference, ItemDifference, context_bisect
 from context.history.prompt_events import PROFILE_KIND, Event
-from context.models import ASSEMBLE
-from context.selectors import VIEW_RUN, run_get
+from context.models import ASSEMBLE, VIEW_RUN
+from context.selectors import run_get
 from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
 from identity.selectors import agent_get

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_safe
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.record import ContextRecord
-from context.models import ASSEMBLE, ContextProfile, ContextRun
-from context.selectors import VIEW_RUN, run_get, runs_of
+from context.models import ASSEMBLE, VIEW_RUN, ContextProfile, ContextRun
+from context.selectors import run_get
 from context.services.replay import context_replay
 from identity.models import Agent
 from identity.principal import Principal
@@ -85,7 +85,12 @@ def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
     a_form = SideForm(data if asked else None, prefix="a", profiles=profiles)
     b_form = SideForm(data if asked else None, prefix="b", profiles=profiles)
     context: dict[str, Any] = {"agent": agent, "forms": [("A", a_form), ("B", b_form)], "layout": layout_of(request)}
-    recent = runs_of(agent, by).annotate(beginning=Left("input", 80)).order_by("-created_at", "-pk")
+    recent = (
+        ContextRun.objects.seen_by(by)
+        .filter(agent=agent)
+        .annotate(beginning=Left("input", 80))
+        .order_by("-created_at", "-pk")
+    )
     context["recent"] = recent.only("pk", "created_at")[:RUNS_TO_CHOOSE]
     if asked and a_form.is_valid() and b_form.is_valid():
         try:

@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from context.feedback.fingerprint_stats import FEW, fingerprints
-from context.selectors import VIEW_RUN
+from context.models import VIEW_RUN
 from identity.selectors import agent_get
 from nousweb.console.common.requests import principal_of
 from nousweb.lib import clock

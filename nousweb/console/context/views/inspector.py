@@ -13,8 +13,8 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST
 
 from context.expectations.policy import ADD
-from context.models import ASSEMBLE
-from context.selectors import VIEW_RUN, run_get
+from context.models import ASSEMBLE, VIEW_RUN
+from context.selectors import run_get
 from context.services.context import context_assemble
 from context.services.token_counter import CountFailed, counts_exactly, tokens_count
 from identity.models import Agent

@@ -20,8 +20,8 @@ from context.engine.record import ContextRecord
 from context.expectations.policy import ADD
 from context.feedback.reference_detector import REFERENCED_AT
 from context.history.session_runs import prompt_step, session_place
-from context.models import ContextProfile, ContextRun
-from context.selectors import VIEW_RUN, run_get, runs_of
+from context.models import REPORT, VIEW_RUN, ContextProfile, ContextRun
+from context.selectors import run_get
 from context.services.response import context_outcome, memories_shown
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors import agent_get
@@ -38,7 +38,6 @@ from nousweb.console.context.recall_rows import recall_rows
 from nousweb.lib.errors import Invalid
 from nousweb.lib.token_estimate import estimate_tokens
 
-REPORT = "context.report_context"
 OUTCOMES = [("", "Any outcome"), ("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]
 SHOWN_COLUMNS = (
     "id", "agent_id", "persona", "session_id", "tokens", "counted_tokens", "counted_by", "budget_tokens", "frame",
@@ -101,7 +100,7 @@ def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponseBase:
     by.require(VIEW_RUN)
     agent = agent_get(slug, by)
     form = RunFilterForm(request.GET)
-    found = form.apply(runs_of(agent, by)).only(*SHOWN_COLUMNS)
+    found = form.apply(ContextRun.objects.seen_by(by).filter(agent=agent)).only(*SHOWN_COLUMNS)
     if export_format(request) and form.is_valid():
         rows = keyset_rows(found.only(*SHOWN_COLUMNS, "input"), "created_at")
         return list_export(request, RUNS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))

@@ -8,8 +8,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from context.history.session_runs import PromptStep, prompt_step, session_place
-from context.models import ASSEMBLE, ContextRun
-from context.selectors import VIEW_RUN, runs_of
+from context.models import ASSEMBLE, VIEW_RUN, ContextRun
 from identity.selectors import agent_get
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.common.requests import principal_of
@@ -41,7 +40,7 @@ def agent_context_session(request: HttpRequest, slug: str) -> HttpResponse:
     session = request.GET.get("session", "")
     if not session:
         return redirect("agent_context_runs", slug=slug)
-    runs = runs_of(agent, by).filter(session_id=session)
+    runs = ContextRun.objects.seen_by(by).filter(agent=agent, session_id=session)
     # What one persona was sent is no step of the other's.
     personas = list(runs.order_by("persona").values_list("persona", flat=True).distinct())
     if not personas:
