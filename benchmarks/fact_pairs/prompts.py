@@ -2,7 +2,8 @@
 
 Over HTTP. Each changed pair is learned by an agent of its own, one after the other and under one subject; then three
 contexts are asked for, with the old sentence, the new one and the subject as their input. Printed for each split: in
-how many pairs a prompt shows the older one unmarked, how many of these are stored without a question, and the rest.
+how many pairs a prompt shows the older one unmarked, how many of these are stored without a question, how many have a
+newer one that the poisoning gate holds back, which no prompt may speak of, and the rest.
 """
 
 import json
@@ -15,6 +16,7 @@ from benchmarks.system import Client, system
 
 PAIRS = Path(__file__).with_name("pairs.jsonl")
 CHANGED = ("update", "contradiction")
+APART = ("stored", "held")
 SUBJECT = "the same thing"
 """Of pairs that were written without one."""
 
@@ -26,23 +28,24 @@ def main() -> int:
     with system() as running:
         for number, pair in enumerate(pairs):
             if pair["split"] in wanted and pair["label"] in CHANGED:
-                asked, unmarked = _measure(running.agent(f"pair-{number}"), pair)
+                action, unmarked = _measure(running.agent(f"pair-{number}"), pair)
                 counts[pair["split"], "pairs"] += 1
                 counts[pair["split"], "unmarked"] += unmarked
-                counts[pair["split"], "stored"] += unmarked and not asked
-                if unmarked and asked:
+                counts[pair["split"], action] += unmarked
+                if unmarked and action not in APART:
                     print(f"asked, and unmarked: {pair['old']} | {pair['new']}", flush=True)
+    beyond = 0
     for split in wanted:
-        unmarked, stored = counts[split, "unmarked"], counts[split, "stored"]
-        others = unmarked - stored
-        print(
-            f"{split:8} {counts[split, 'pairs']:4} pairs: unmarked {unmarked}, of them stored {stored}, others {others}"
-        )
-    return 1 if sum(counts[split, "unmarked"] - counts[split, "stored"] for split in wanted) else 0
+        unmarked, (stored, held) = counts[split, "unmarked"], (counts[split, action] for action in APART)
+        others = unmarked - stored - held
+        told = f"unmarked {unmarked}, of them stored {stored}, held {held}, others {others}"
+        beyond += others
+        print(f"{split:8} {counts[split, 'pairs']:4} pairs: {told}")
+    return 1 if beyond else 0
 
 
-def _measure(client: Client, pair: dict[str, Any]) -> tuple[bool, bool]:
-    """Whether people were asked, or the older one replaced; and whether a prompt shows the older one unmarked."""
+def _measure(client: Client, pair: dict[str, Any]) -> tuple[str, bool]:
+    """What became of the newer one; and whether a prompt shows the older one unmarked."""
     subject = pair.get("subject") or SUBJECT
     old, new = (client.post("/facts", {"content": pair[side], "subject": subject}) for side in ("old", "new"))
     shown = False
@@ -50,7 +53,7 @@ def _measure(client: Client, pair: dict[str, Any]) -> tuple[bool, bool]:
         answer = client.post("/context", {"session_id": "benchmark", "input": text})
         items = [item for section in answer["sections"] for item in section["items"]]
         shown |= any(item["id"] == old["fact"]["id"] and not item["contested"] for item in items)
-    return new["action"] != "stored", shown
+    return new["action"], shown
 
 
 if __name__ == "__main__":

@@ -50,4 +50,4 @@ def _counted(view: PersonaMemory, *, waiting: bool = False) -> dict[str, dict[st
         failed=Count("pk", filter=Q(status=IndexStatus.FAILED)),
         oldest=Min("recorded_at", filter=Q(status=IndexStatus.PENDING)),
     )
-    return {row["item_type"]: row for row in counts}
+    return {row["item_type"]: {**row} for row in counts}
