@@ -244,7 +244,9 @@ class Overrides:
                 by_section[section] = Item("identity", item_id, text, IDENTITY_PRIORITY[Section(section)])
         return [by_section[section] for section in order if section in by_section]
 
-    def _profile(self, items: Sequence[Item], excluded: Collection[str], scope: ProjectScope) -> list[Item]:
+    def _profile(self, items: Sequence[Item], excluded: Collection[str], scope: ProjectScope) -> Sequence[Item]:
+        if not (self.metadata or self.facts or self.added):
+            return items
         kept: list[Item] = []
         for item in items:
             if item.id in self.metadata:
@@ -270,7 +272,9 @@ class Overrides:
                 kept.insert(before[-1] + 1 if before else 0, item)
         return kept
 
-    def _censors(self, items: Sequence[Item]) -> list[Item]:
+    def _censors(self, items: Sequence[Item]) -> Sequence[Item]:
+        if not (self.censors_gone or self.censors):
+            return items
         gone = self.censors_gone | {draft.id for draft in self.censors}
         kept = [item for item in items if item.id not in gone]
         for draft in self.censors:

@@ -19,7 +19,6 @@ from nousweb.console.common.inbox_filter import VIEWS, InboxFilter, inbox_tabs
 from nousweb.console.common.inbox_query import PROPOSAL, QUEUE_LIMIT, InboxEntry
 from nousweb.console.common.item_panel import bulk_context
 from nousweb.console.common.list_export import export_format, key_rows, list_export
-from nousweb.console.common.pagination import PAGE_SIZE
 from nousweb.console.common.requests import principal_of
 from nousweb.console.common.review_pace import minutes_left
 from nousweb.console.home.inbox_export import INBOX, inbox_items
@@ -30,6 +29,9 @@ from nousweb.console.memory.review_queue import undo_offer as review_undo_offer
 from nousweb.lib import clock
 from nousweb.lib.cursor import cursor_decode, cursor_encode
 from nousweb.lib.errors import Invalid
+
+ROWS = 25
+"""On a page: each is read with its whole change."""
 
 
 @require_safe
@@ -43,14 +45,14 @@ def inbox(request: HttpRequest) -> HttpResponseBase:
         items = key_rows(search.entries(), inbox_items, QUEUE_LIMIT)
         return list_export(request, INBOX, items, both=by.may(VIEW_SUBCONSCIOUS))
     after = request.GET.get("after", "")
-    entries = search.groups(size=PAGE_SIZE + 1, after=_entry_of(after) if after else None)
+    entries = search.groups(size=ROWS + 1, after=_entry_of(after) if after else None)
     moments = decisions_lately(by)
     may_review = by.may(REVIEW_IDENTITY)
     tabs = inbox_tabs(by, part)
     # The tab that is shown has counted it already, unless it is filtered further.
     left = search.count() if part.is_filtered else next((tab["count"] for tab in tabs if tab["active"]), 0)
     midnight = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
-    rows = inbox_rows(entries[:PAGE_SIZE], part, by)
+    rows = inbox_rows(entries[:ROWS], part, by)
     return render(
         request,
         "home/inbox.html",
@@ -62,7 +64,7 @@ def inbox(request: HttpRequest) -> HttpResponseBase:
             "tabs": tabs,
             "view": VIEWS[part.view],
             "rows": rows,
-            "next": _cursor_of(entries[PAGE_SIZE - 1]) if len(entries) > PAGE_SIZE else "",
+            "next": _cursor_of(entries[ROWS - 1]) if len(entries) > ROWS else "",
             "is_first": not after,
             "left": left,
             "minutes": minutes_left(left, moments),

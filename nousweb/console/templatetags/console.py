@@ -40,6 +40,12 @@ def ago(value: dt_module.datetime | None) -> str:
 
 
 @register.filter
+def iso(value: dt_module.datetime) -> str:
+    """As programs read it, to the second: "2026-03-04T15:07:09+00:00"."""
+    return timezone.localtime(_aware(value)).isoformat(timespec="seconds")
+
+
+@register.filter
 def dt(value: dt_module.datetime | None) -> str:
     """Local time that sorts as text, with its zone: "2026-03-04 15:07 UTC"."""
     return timezone.localtime(_aware(value)).strftime("%Y-%m-%d %H:%M %Z") if value else ""

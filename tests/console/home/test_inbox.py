@@ -122,8 +122,8 @@ def test_inbox_queries_do_not_grow(
     question = make_review(ada, actor, NEVER, SOMETIMES)
     with django_assert_num_queries(17):
         client.get(reverse("inbox"))
-    make_copies(proposal, 30, content="'Wish ' || n")
-    make_copies(question, 30, about="'pair ' || n")
+    make_copies(proposal, 12, content="'Wish ' || n")
+    make_copies(question, 12, about="'pair ' || n")
     with django_assert_num_queries(17):
         client.get(reverse("inbox"))
 
