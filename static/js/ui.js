@@ -19,6 +19,13 @@ if (here) {
   if (place.bottom > frame.bottom || place.top < frame.top) rail.scrollTop += place.top - frame.top - frame.height / 2;
 }
 
+// Tabs that are wider than the window show the one that is chosen.
+for (const tab of $$(".tabs [aria-current]")) {
+  const strip = tab.closest(".tabs");
+  const [place, frame] = [tab.getBoundingClientRect(), strip.getBoundingClientRect()];
+  if (place.right > frame.right || place.left < frame.left) strip.scrollLeft += place.left - frame.left - 24;
+}
+
 // Messages and popovers.
 document.addEventListener("click", (event) => {
   const dismiss = event.target.closest("[data-dismiss]");
@@ -157,6 +164,7 @@ function showSelection() {
   for (const bar of $$("[data-bulkbar]")) {
     const on = boxesOf(bar.dataset.bulkbar).filter((box) => box.checked).length;
     bar.hidden = on === 0;
+    bar.toggleAttribute("data-open", on > 0);
     for (const label of $$("[data-bulk-count]", bar)) label.textContent = `${on} selected`;
   }
 }

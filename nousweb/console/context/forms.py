@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.forms.fields import InvalidJSONInput
 from django.utils import timezone
 
 from context.engine.analysis.frames import FRAMES
@@ -69,6 +68,13 @@ class DateTimeInput(forms.DateTimeInput):
         super().__init__(format="%Y-%m-%dT%H:%M")
 
 
+class SettingsField(forms.JSONField):
+    """JSON that is empty where there is none: the plain field writes "null" or quotes."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return super().prepare_value(value) if value else ""
+
+
 class InspectorForm(forms.Form):
     """One question to the engine, as a person asks it."""
 
@@ -101,7 +107,7 @@ class InspectorForm(forms.Form):
     fill = forms.BooleanField(
         required=False, label="Fill the budget", help_text="Less certain memories may use what is left of it."
     )
-    profile_override = forms.JSONField(
+    profile_override = SettingsField(
         required=False,
         label="Instead of the profile’s settings",
         widget=forms.Textarea(attrs={"rows": 2, "placeholder": '{"min_importance": 0.2}', "spellcheck": "false"}),
@@ -202,9 +208,6 @@ class ExpectationForm(InspectorForm):
         self._choose("section", [("", "None"), *((name, section_label(name)) for name in policy.SECTIONS)])
         for name in ("verdict", "sort"):
             del self.fields[name]
-        if not self.initial.get("profile_override"):
-            # The field would write "null" or quotes where there is none.
-            self.initial["profile_override"] = InvalidJSONInput("")
 
     def as_demand(self) -> dict[str, Any]:
         """What the services of expectations take. Raises Invalid for a memory that cannot be read from `item`."""
