@@ -50,10 +50,9 @@ FUNCTIONS = {
         "is_of_another": "lambda old, new: False",
         "is_beside": "lambda old, new: False",
     },
-    "compare": {
-        "_ENDING": "re.compile('(?!)()')",
-        "change_score": "lambda *given: -1.0",
-    },
+    "snapshot": {"_ENDING": "re.compile('(?!)()')"},
+    "change_score": {"_is_doubted": "lambda *given: False"},
+    "compare": {"change_scores": "lambda pairs: [-1.0 for _ in pairs]"},
 }
 """What is one rule each, with what takes nothing from a text and adds nothing to it."""
 

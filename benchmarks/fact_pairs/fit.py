@@ -182,7 +182,7 @@ def _table(pairs: list[dict[str, Any]], embedder: Any) -> Table:
         rows.append(
             {name: value for name, value in signs.items() if name not in (*change_score.EMBEDDED, "loose", "beside")}
         )
-        compare.change_score = lambda *given, loose=signs["loose"]: -1.0 if loose else 1.0
+        compare.change_scores = lambda pairs, loose=signs["loose"]: [-1.0 if loose else 1.0 for _ in pairs]
         found = compare.compare_facts(old, new, cosine, thresholds)
         free.append(found.faint)
         outcomes.append(str(found.outcome))

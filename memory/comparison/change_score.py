@@ -49,7 +49,7 @@ _STATES = frozenset({"be", "be+pl"})
 _SPEAKER = frozenset({"i", "my", "me", "we", "our", "us"})
 Numbers = NDArray[np.float64]
 Pair = tuple[FactSnapshot, FactSnapshot, Set[str], float, Thresholds]
-"""What `change_score` is given."""
+"""What `change_scores` is given of each: old, new, `codes`, `cosine`, `thresholds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +111,11 @@ def model_of(held: Mapping[str, Any]) -> ChangeModel:
     return ChangeModel(tuple(held["names"]), mean, old, new, told, apart, BoostedTrees.of(held["trees"]))
 
 
-def change_score(old: FactSnapshot, new: FactSnapshot, codes: Set[str], cosine: float, thresholds: Thresholds) -> float:
-    """The log-odds, less a bound; `codes` are of the differences, `cosine` of the embeddings of a model with these
-    `thresholds`. People are asked from 0, never where nothing says that both speak of one thing, nor where the new one
-    says that it is true beside others."""
-    return change_scores([(old, new, codes, cosine, thresholds)])[0]
-
-
 def change_scores(pairs: Sequence[Pair]) -> list[float]:
-    """As `change_score` of each; the trees read all of them at once, and the cross-encoder what they leave in doubt."""
+    """The log-odds of each, less a bound; `codes` are of the differences, `cosine` of the embeddings of a model with
+    these `thresholds`. People are asked from 0, never where nothing says that both speak of one thing, nor where the
+    new one says that it is true beside others. The trees read all of them at once, and the cross-encoder what they
+    leave in doubt."""
     model, scores = change_model(), [UNKNOWN] * len(pairs)
     signs = [signs_of(*pair) for pair in pairs]
     asked = [place for place, each in enumerate(signs) if not each["loose"]]

@@ -5,7 +5,6 @@ each not known to be harmless has to be on both sides, in the same role. Source:
 """
 
 import enum
-import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -13,17 +12,15 @@ from typing import cast
 
 from memory.comparison import differences as d
 from memory.comparison import lexicon as w
-from memory.comparison.canonical import canonical
-from memory.comparison.change_score import Pair, change_score, change_scores
+from memory.comparison.change_score import Pair, change_scores
 from memory.comparison.snapshot import FactSnapshot
 from memory.comparison.statements import exclusive
-from memory.comparison.tokenizer import Token, base_form, number_free
+from memory.comparison.tokenizer import Token, base_form
 from memory.embedding.thresholds import Thresholds
 from memory.subjects.mentions import subjects_clash
 
 _MAX_OPPOSED_WORDS, _MAX_BRIEF_WORDS, _MIN_SHARED_WORDS, _MIN_OVERLAP = 150, 4, 2, 0.5
 _EXCHANGED = -0.1
-_ENDING = re.compile(r"\bno longer |\bnot (.*?) ?\bany more\b")
 
 Kind = enum.StrEnum("Kind", ["SAME", "CHANGED", "DIFFERS", "CLOSE", "UNRELATED"])
 """`same`: only harmless differences. `changed`: the same attribute has explicitly another value. `differs`: something
@@ -84,11 +81,7 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
     """Compare `new`, which was learned later, with `old`; `cosine` is of their embeddings, -1 to 1, and `thresholds` of
     its model: below `check`, only what competes by its words is related. "same" is symmetric and needs no cosine. Time
     is bounded by the length of the texts."""
-    steps = _comparing(old, new, cosine, thresholds)
-    asked = _advanced(steps)
-    while not isinstance(asked, Comparison):
-        asked = _advanced(steps, change_score(*asked))
-    return asked
+    return facts_compare([(old, new, cosine)], thresholds)[0]
 
 
 def facts_compare(
@@ -158,28 +151,12 @@ def _change(old: FactSnapshot, new: FactSnapshot) -> tuple[str, str, str, str] |
     has_subjects = bool(old.subject.strip() and new.subject.strip())
     if subjects_clash(old, new) or (not has_subjects and w.PRONOUNS & {*old.texts, *new.texts}):
         return None
-    before = _ended(new)
-    if before and before == _number_free(old):
+    if new.ended and new.ended == old.number_free:
         return ("ended", "truth", "true", "no longer true")
     for one, other in product(old.statements, new.statements):
         if not one.update and one.key == other.key and exclusive(one, other):
             return ("changed_value", one.key[1], _quote(one.value), _quote(other.value))
     return None
-
-
-def _ended(fact: FactSnapshot) -> tuple[str, ...]:
-    """What a fact says is true no longer; () where it says nothing of the kind."""
-    if "ended" not in fact.memo:
-        rest, endings = _ENDING.subn(r"\1", " ".join(_number_free(fact)))
-        before = number_free(canonical(tuple(rest.split()))) if endings == 1 else ()
-        fact.memo["ended"] = before if len(before) > 2 else ()
-    return cast("tuple[str, ...]", fact.memo["ended"])
-
-
-def _number_free(fact: FactSnapshot) -> tuple[str, ...]:
-    if "number free" not in fact.memo:
-        fact.memo["number free"] = number_free(fact.texts)
-    return cast("tuple[str, ...]", fact.memo["number free"])
 
 
 def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Reason]:
@@ -190,7 +167,8 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
     found += [Reason("relative_time")] if relative else []
     if same:
         return found
-    only = _exceeding(old, new), _exceeding(new, old)
+    # The words that stand more often in the one than in the other.
+    only = [{*(one.counts - other.counts)} for one, other in ((old, new), (new, old))]
     # Read once: what is asked of them are a few of all words.
     differing = [
         [token for token in fact.tokens if token.text in each] for fact, each in zip((old, new), only, strict=True)
@@ -204,8 +182,12 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
     tenses = [{text.rpartition("+")[2] for text in each} & {"ed", "ing"} for each in only]
     evidence: dict[str, Sequence[str]] = {
         "number": quote(lambda token: token.number),
-        "negation": quote(_denies) if not w.NEGATIONS.isdisjoint(said) else (),
-        "quantity": quote(_counts) if not w.QUANTIFIERS.isdisjoint(said) else (),
+        "negation": quote(lambda token: base_form(token.text) in w.NEGATIONS)
+        if not w.NEGATIONS.isdisjoint(said)
+        else (),
+        "quantity": quote(lambda token: base_form(token.text) in w.QUANTIFIERS)
+        if not w.QUANTIFIERS.isdisjoint(said)
+        else (),
         "antonym": _opposites(*(each[:_MAX_OPPOSED_WORDS] for each in bases)),
         "roles": () if any(only) else (old.content[:120], new.content[:120]),
         "name": quote(lambda token: token.name),
@@ -216,20 +198,6 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
     }
     found += [Reason(code, *quoted) for code, quoted in evidence.items() if any(quoted)]
     return found or [Reason("wording", *quotes)]
-
-
-def _exceeding(one: FactSnapshot, other: FactSnapshot) -> set[str]:
-    """The words that stand more often in the one than in the other."""
-    counts = other.counts
-    return {text for text, count in one.counts.items() if count > counts.get(text, 0)}
-
-
-def _denies(token: Token) -> bool:
-    return base_form(token.text) in w.NEGATIONS
-
-
-def _counts(token: Token) -> bool:
-    return base_form(token.text) in w.QUANTIFIERS
 
 
 def _opposites(olds: Sequence[str], news: Sequence[str]) -> Sequence[str]:

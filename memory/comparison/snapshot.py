@@ -1,7 +1,7 @@
 """A fact as it is compared and shown to a judge."""
 
+import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from memory.comparison import lexicon as w
 from memory.comparison.canonical import canonical
 from memory.comparison.statements import Statement, statements_of
-from memory.comparison.tokenizer import VERBS, Token, base_form, tokens_of
+from memory.comparison.tokenizer import VERBS, Token, base_form, number_free, tokens_of
 from memory.subjects.mentions import KnownSubject, named_by_subject, named_for_pronoun
 
 STEM = 5
+_ENDING = re.compile(r"\bno longer |\bnot (.*?) ?\bany more\b")
 _SMALL_WORDS = w.PREPOSITIONS | w.CLAUSE_WORDS | {"be", "have", "'s", "not", "no", "now", "it", "its"}
 
 
@@ -44,7 +45,18 @@ class FactSnapshot:
         return canonical(tuple(token.text for token in self.tokens))
 
     @cached_property
-    def counts(self) -> Mapping[str, int]:
+    def number_free(self) -> tuple[str, ...]:
+        return number_free(self.texts)
+
+    @cached_property
+    def ended(self) -> tuple[str, ...]:
+        """What it says is true no longer, as `number_free`; () where it says nothing of the kind."""
+        rest, endings = _ENDING.subn(r"\1", " ".join(self.number_free))
+        before = number_free(canonical(tuple(rest.split()))) if endings == 1 else ()
+        return before if len(before) > 2 else ()
+
+    @cached_property
+    def counts(self) -> Counter[str]:
         """How often each word stands there."""
         return Counter(self.texts)
 
