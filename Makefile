@@ -1,6 +1,6 @@
 # Paths below are relative on purpose: the project's own path may hold spaces, which make cannot quote.
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz coverage check audit bench bench-context lock
+.PHONY: help demo test fuzz drills coverage check audit bench bench-context lock
 PYTHON ?= python3
 
 define bootstrap
@@ -48,6 +48,10 @@ check: ## Lint, types, dependency direction, migrations, deployment settings
 fuzz: ## Run the fuzzers and attacks at full size (SEED=7 draws other calls; ARGS='-k name' picks some)
 	$(call bootstrap,--dev --programs)
 	ATTACK_SCALE=full FUZZ_SEED=$(SEED) .venv/bin/python -m pytest -n auto --dist loadfile tests/security tests/doors $(ARGS)
+
+drills: ## Run the drills of a larger installation: a pooler, a proxy before two of each (needs pgbouncer and nginx)
+	$(call bootstrap,--dev --programs)
+	ATTACK_SCALE=full .venv/bin/python -m pytest -n 0 -rs tests/drills $(ARGS)
 
 audit: ## Look for known vulnerabilities of the locked dependencies; says when it could not
 	$(call bootstrap,--dev)

@@ -1,5 +1,6 @@
 """Counts of collections that are too large to count at every search; their vector indexes are in vector_indexes.py."""
 
+from django.conf import settings
 from django.db import connection, transaction
 
 from memory.models import SearchStatistics
@@ -7,6 +8,7 @@ from memory.search.collection_counts import COUNTED
 from memory.search.index_tables import PERSONA_OF_TABLE
 from memory.search.vector_indexes import may_index, vector_indexes_keep
 from nousweb.lib import clock
+from nousweb.lib.turns import turn
 
 COUNT_FROM = 2_000
 """Items of a collection from which its counts are kept."""
@@ -17,17 +19,15 @@ DRIFT = 0.1
 def statistics_refresh() -> int:
     """Renew the counts of large collections that have changed; returns how many. One run at a time does it.
 
-    Outside of any transaction. Where this program owns the tables itself, it keeps their vector indexes too.
+    Outside of any transaction. Where this program owns the tables itself, and no pooler shares its connection, it keeps
+    their vector indexes too.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(hashtext('nous.search.statistics'))")
-        if not cursor.fetchone()[0]:
+    with turn("nous.search.statistics") as mine:
+        if not mine:
             return 0
-        try:
-            renewed = _refresh()
-        finally:
-            cursor.execute("SELECT pg_advisory_unlock(hashtext('nous.search.statistics'))")
-    if may_index():
+        renewed = _refresh()
+    # What the making of an index sets on its connection would be another's behind a pooler.
+    if settings.DB_PREPARE and may_index():
         vector_indexes_keep()
     return renewed
 

@@ -24,7 +24,7 @@ from memory.search.request import SearchRequest
 from memory.search.result import SearchHit, SearchResult
 from memory.search.scoring import Ranking, Values, rarest
 from memory.search.typos import corrected, meant, mistyped
-from nousweb.lib.prepared_statements import session_tuned
+from nousweb.lib.prepared_statements import session_tuned, statements_tuned
 from nousweb.lib.stopwatch import Stopwatch
 from nousweb.lib.tracing import span
 
@@ -71,7 +71,7 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingA
             lexical = list({*lexical, *changed.ids})
     with watch.stage("embedding"):
         vector, degraded = _embedded(counts, embedding)
-    with watch.stage("candidates"):
+    with watch.stage("candidates"), statements_tuned("search", TUNING):
         candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
         if changed is not None:
             candidate_set = changed.seen(candidate_set, lexemes, counts.spellings)

@@ -8,6 +8,7 @@ from psycopg import sql
 
 from memory.models import EmbeddingModel, SearchStatistics
 from memory.search.index_tables import PASSAGES_OF_TABLE, PERSONA_OF_TABLE
+from nousweb.lib.turns import turn
 
 INDEX_FROM = 5_000
 """Items, or passages of a counted collection, from which they get an approximate index. Below, reading all vectors is
@@ -32,18 +33,14 @@ def vector_indexes_keep() -> int:
     As the owner of the tables, and outside of any transaction: an index is built without stopping writers. One run
     at a time does it. The statistics and the name of the model are data that the product wrote.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(hashtext('nous.search.indexes'))")
-        if not cursor.fetchone()[0]:
+    with turn("nous.search.indexes") as mine:
+        if not mine:
             return 0
-        try:
-            active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).first()
-            return sum(
-                _keep(table, persona, active) + _keep_passages(PASSAGES_OF_TABLE[table], persona, active)
-                for table, persona in PERSONA_OF_TABLE.items()
-            )
-        finally:
-            cursor.execute("SELECT pg_advisory_unlock(hashtext('nous.search.indexes'))")
+        active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).first()
+        return sum(
+            _keep(table, persona, active) + _keep_passages(PASSAGES_OF_TABLE[table], persona, active)
+            for table, persona in PERSONA_OF_TABLE.items()
+        )
 
 
 def _keep(table: str, persona: str, active: EmbeddingModel | None) -> int:

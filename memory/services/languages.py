@@ -14,6 +14,7 @@ from memory.search.language_detection import language_of
 from memory.search.languages import DEFAULT_DICTIONARY, LANGUAGES, PLAIN
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
+from nousweb.lib.turns import turn
 
 log = structlog.get_logger(__name__)
 
@@ -89,14 +90,8 @@ def words_reread(*, seconds: float = RUN_SECONDS) -> int:
 
     For about `seconds`; what is left follows in another run. One run at a time does it. Returns how many were read.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(hashtext('nous.search.words'))")
-        if not cursor.fetchone()[0]:
-            return 0
-        try:
-            return _reread(time.monotonic() + seconds)
-        finally:
-            cursor.execute("SELECT pg_advisory_unlock(hashtext('nous.search.words'))")
+    with turn("nous.search.words") as mine:
+        return _reread(time.monotonic() + seconds) if mine else 0
 
 
 def _configured(agent: Agent) -> str:

@@ -23,6 +23,7 @@ from memory.services.indexing import (
 )
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.turns import turn
 
 log = structlog.get_logger(__name__)
 
@@ -84,14 +85,8 @@ def reembed_continue(
     Everything that is done is in the database after each batch, so a run that is killed costs one batch. One run at
     a time works; another returns at once. None when the index is not moving. Raises EmbeddingFailed.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(hashtext('nous.reembed'))")
-        if not cursor.fetchone()[0]:
-            return reembed_progress()
-        try:
-            return _reembed(seconds, progress or (lambda _: None))
-        finally:
-            cursor.execute("SELECT pg_advisory_unlock(hashtext('nous.reembed'))")
+    with turn("nous.reembed") as mine:
+        return _reembed(seconds, progress or (lambda _: None)) if mine else reembed_progress()
 
 
 def _reembed(seconds: float, progress: Callable[[ReembedProgress], None]) -> ReembedProgress | None:

@@ -3,7 +3,8 @@ question whether it still works, which Django asks once a request anyway. A serv
 closes it, and either can be seen here: where nothing has come, and no limits are to be set, no round trip is made.
 
 Behind a pooler that shares connections between transactions (NOUS_DB_PREPARE=0) nothing is set: what one client sets
-there, another has. The limits are then the role's own (docs/operations.md).
+there, another has. The limits are then the role's own (docs/operations.md). Nor are rows read from a cursor of the
+server outside of a transaction, which would stay on one connection while the program is given another.
 """
 
 import select
@@ -39,6 +40,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
         connection = super().get_new_connection(conn_params)
         connection.nous_work = work_at_hand()
         return connection
+
+    def chunked_cursor(self) -> Any:
+        """A cursor whose rows are read in parts."""
+        return super().chunked_cursor() if settings.DB_PREPARE or self.in_atomic_block else self.cursor()
 
     def is_usable(self) -> bool:
         """Whether the server answers; the limits of the work at hand hold from here on."""

@@ -1,12 +1,14 @@
 """Statements that every request sends again: bound by the server, so that a connection need not plan them each time."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Literal, Self, TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.conf import settings as django_settings
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models import AutoField, CharField, Field, JSONField, Model, QuerySet, TextField
 from psycopg import RawCursor
@@ -291,16 +293,30 @@ def _conversion(model: type[Model]) -> tuple[list[str], list[tuple[int, Callable
 def session_tuned(name: str, settings: Mapping[str, str]) -> None:
     """Make settings of PostgreSQL hold for what follows: once a connection or, in a transaction, until its end.
 
-    `name` says what has been set, and is remembered with the connection.
+    `name` says what has been set, and is remembered with the connection. Outside of a transaction nothing is set
+    behind a pooler that shares connections (NOUS_DB_PREPARE=0): another would have it.
     """
     own = connections[DEFAULT_DB_ALIAS]
     own.ensure_connection()
     raw: Any = own.connection
     local = own.in_atomic_block
-    if not local and name in getattr(raw, "nous_tuned", ()):
+    if not local and (not django_settings.DB_PREPARE or name in getattr(raw, "nous_tuned", ())):
         return
     asked = ", ".join(f"set_config('{key}', '{value}', {str(local).lower()})" for key, value in settings.items())
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {asked}")
     if not local:
         raw.nous_tuned = {name, *getattr(raw, "nous_tuned", ())}
+
+
+@contextmanager
+def statements_tuned(name: str, settings: Mapping[str, str]) -> Iterator[None]:
+    """Make settings of PostgreSQL hold for the statements of the block, where `session_tuned` alone could not: behind a
+    pooler that shares connections the block is a transaction."""
+    if django_settings.DB_PREPARE:
+        session_tuned(name, settings)
+        yield
+        return
+    with transaction.atomic():
+        session_tuned(name, settings)
+        yield

@@ -74,6 +74,19 @@ class FrontWorker(ThreadWorker):
 
     # Connections come and go.
 
+    def set_accept_enabled(self, enabled: bool) -> None:
+        """Take new connections or not. A process that has to stop takes those that wait already, and then no longer
+        listens: whoever comes later is refused at once and can go elsewhere, instead of waiting for the end."""
+        super().set_accept_enabled(enabled)
+        if enabled or self.alive:
+            return
+        for listener in self.sockets:
+            known = -1
+            while known != self.nr_conns:
+                known = self.nr_conns
+                self.accept(listener)
+            listener.close()
+
     def accept(self, listener: socket.socket) -> None:
         """Take a new connection; what it has sent already is read at once."""
         try:
