@@ -12,6 +12,8 @@ from typing import Any, LiteralString
 from django.db import connection, transaction
 from psycopg import sql
 
+from nousweb.lib.retrying import transaction_retried
+
 MOST_DELETED = 1_000
 """Rows of a table up to which deleting them is faster than truncating all tables."""
 
@@ -29,7 +31,13 @@ class Baseline:
             self._guarded = {row[0] for row in cursor.fetchall()}
 
     def restore(self) -> None:
-        """Bring every table back to these rows. Sequences go on, as they do after a flush."""
+        """Bring every table back to these rows. Sequences go on, as they do after a flush.
+
+        The server may still be at the last statement of a worker that a test has killed.
+        """
+        transaction_retried(self._restore)
+
+    def _restore(self) -> None:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SET LOCAL ROLE NONE")
             filled = self._filled(cursor, 0)
