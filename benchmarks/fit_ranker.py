@@ -182,7 +182,7 @@ def folds_of(questions: Sequence[QuestionRun]) -> list[set[str]]:
 
 
 def chance_of(questions: Sequence[QuestionRun], scores: Sequence[Any]) -> list[float]:
-    """Weights of the signs of memory.search.reach, by a logistic regression (Newton's method)."""
+    """Weights of the signs of memory.search.relevance_cutoff, by a logistic regression (Newton's method)."""
     rows, labels, weights = [], [], []
     corpora = [one.corpus for one in questions]
     for one, ranks in zip(questions, scores, strict=True):
@@ -209,7 +209,7 @@ def best_first(one: QuestionRun, ranks: Any) -> Any:
 def signs_of(one: QuestionRun, ranks: Any, order: Any) -> Any:
     """What the chances of the candidates follow from, the best first."""
     from memory.search.ranking_features import NAMES
-    from memory.search.reach import signs
+    from memory.search.relevance_cutoff import signs
 
     close, many = one.matrix[:, NAMES.index("close")], one.matrix[0, NAMES.index("wants_many")]
     return signs(ranks[order], close[order], one.log_odds, bool(many))
@@ -302,7 +302,7 @@ def recalls(one: QuestionRun, order: Sequence[int], ks: Sequence[int] = (5, 10, 
 def kept(one: QuestionRun, model: dict[str, Any], ranks: Any, order: Any) -> list[int]:
     """The candidates above the threshold, best first."""
     from memory.search.ranking_features import NAMES
-    from memory.search.reach import reach_of
+    from memory.search.relevance_cutoff import reach_of
     from memory.search.scoring import RELEVANT, relevance
 
     learned = _ranker(model)

@@ -51,7 +51,7 @@ def _grow(size: int) -> None:
     from identity.models import Agent
     from memory.models import Fact
     from memory.services.reindexing import index_rebuild
-    from memory.subjects.filling import registry_fill
+    from memory.subjects.registry_backfill import registry_fill
     from nousweb.database.roles import as_owner
 
     agent = Agent.objects.get(slug="many")

@@ -14,7 +14,7 @@ from identity.policy.changes import POLL_SECONDS, RETRY_WAIT_SECONDS
 from identity.principal import Principal
 from identity.services.change_feed import ChangePage, Places, changes_read, stream_publish, streams_of
 from nousweb.lib.errors import TooMany
-from nousweb.lib.stopping import stopping
+from nousweb.lib.shutdown import stopping
 
 _lock = Lock()
 _waiting: Counter[tuple[str, str]] = Counter()

@@ -2,7 +2,7 @@
 
 from django.db import migrations
 
-from memory.subjects.filling import registry_fill
+from memory.subjects.registry_backfill import registry_fill
 
 LEAD = "CREATE INDEX memory_subjectalias_lead ON memory_subjectalias (agent_id, persona, (lexemes[1]))"
 

@@ -26,7 +26,7 @@ from memory.search.query_context import Counts
 from memory.search.request import MOST_HITS, SearchRequest
 from memory.search.request_conditions import visible_as_of, wanted_of
 from memory.search.scoring import SAID_BY_AGENT, SAID_BY_PERSON, Candidates, Flags, Values
-from memory.types.standing import INSTRUCTION, PREFERENCE
+from memory.types.standing_instructions import INSTRUCTION, PREFERENCE
 from nousweb.lib.prepared_statements import array_text, columns_prepared
 
 NEIGHBOURS = 2

@@ -21,7 +21,7 @@ from nousweb.lib.boosted_trees import BoostedTrees, trees_unpacked
 FILE = Path(__file__).with_name("ranker.json")
 LINEAR_COLUMN = NAMES.index("linear")
 SIGNS = ("constant", "behind", "place", "lead_of_ten", "lead", "gate", "wants_many", "close", "behind_by_place")
-"""What the chance that a candidate answers follows from (memory.search.reach)."""
+"""What the chance that a candidate answers follows from (memory.search.relevance_cutoff)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import numpy as np
 
 from memory.search.ranker import ranker
 from memory.search.ranking_features import ranking_features
-from memory.search.reach import reach_of
+from memory.search.relevance_cutoff import reach_of
 from memory.search.scoring import (
     RECIPE,
     Candidates,

@@ -18,8 +18,8 @@ from memory.services.event_ids import event_ids_reserve
 from memory.services.holds import imported_screen
 from memory.services.index_writer import index_put
 from memory.services.languages import dictionary_of
-from memory.subjects.filling import registry_fill
 from memory.subjects.likeness import blocks_offered
+from memory.subjects.registry_backfill import registry_fill
 from memory.subjects.spelling import key_of, meaning_of
 from memory.transfer.export_tables import (
     AGENT_FIELDS,

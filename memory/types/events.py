@@ -9,7 +9,7 @@ from memory.models import Event, EventKind, ItemType, LongTermEntry, LoopSummary
 from memory.models.project_scope import tier_of
 from memory.types.index_entry import IndexEntry
 from memory.types.memory_type import MemoryType
-from memory.types.standing import standing_of
+from memory.types.standing_instructions import standing_of
 
 _SPEAKER = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
 

@@ -4,7 +4,7 @@ from memory.models import Fact, ItemType
 from memory.models.project_scope import tier_of
 from memory.types.index_entry import IndexEntry
 from memory.types.memory_type import MemoryType
-from memory.types.standing import standing_of
+from memory.types.standing_instructions import standing_of
 
 
 def _entry(fact: Fact) -> IndexEntry:

@@ -14,7 +14,7 @@ MAX_TEXT_CHARACTERS = 20_000
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
     """One row of the index, before its embedding. `text` is what is searched and embedded, `standing` whether it is
-    to be kept to (memory.types.standing)."""
+    to be kept to (memory.types.standing_instructions)."""
 
     agent_id: int
     persona: str

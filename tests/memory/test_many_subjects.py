@@ -12,7 +12,7 @@ from memory.services.reindexing import index_rebuild
 from memory.services.subjects.merge import subject_merge
 from memory.services.subjects.proposals import candidates_of
 from memory.services.subjects.registry import alias_find
-from memory.subjects.filling import registry_fill
+from memory.subjects.registry_backfill import registry_fill
 from tests.database import as_the_owner
 from tests.http import browser
 

@@ -9,7 +9,7 @@ from memory.search.passages import LEAST_CHARACTERS, MOST_CHARACTERS, passages_o
 from memory.services.erasure import agent_erase
 from memory.services.indexing import embeddings_make
 from memory.services.reindexing import index_rebuild
-from memory.types.standing import INSTRUCTION, PREFERENCE, standing_of
+from memory.types.standing_instructions import INSTRUCTION, PREFERENCE, standing_of
 from tests.factories import make_token
 
 FILLER = (

@@ -11,7 +11,7 @@ from memory.lifecycle.runner import job_run
 from memory.lifecycle.schedule import dream_queue
 from memory.models import Fact, Job, MemoryReview, Subject, SubjectAlias
 from memory.services.facts import fact_learn
-from memory.subjects.filling import registry_fill
+from memory.subjects.registry_backfill import registry_fill
 from tests.factories import make_copies
 
 

@@ -21,7 +21,7 @@ from gunicorn.workers.gthread import ThreadWorker
 
 from nousweb.lib.callers import caller_of, network_of
 from nousweb.lib.measures import observe_request
-from nousweb.lib.stopping import stopping
+from nousweb.lib.shutdown import stopping
 from nousweb.runtime.web_worker.admission import Admission
 from nousweb.runtime.web_worker.answers import health, refusal
 from nousweb.runtime.web_worker.connection import Connection, State
