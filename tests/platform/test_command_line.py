@@ -1,6 +1,7 @@
 """Help and mistakes on the command line start nothing and leave nothing; two of `serve` do not share a data folder."""
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -14,39 +15,81 @@ from nousweb.lib.secret import load_secret
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
-def manage(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+HELP_AND_MISTAKES = {
+    "reindex --help": (0, "Rebuild the search index"),
+    "serve -h": (0, "web server"),
+    "migrate --help": (0, "usage: manage.py migrate"),
+    "help erase": (0, "usage: manage.py erase"),
+    "check": (0, "no issues"),
+    "": (0, "Available subcommands"),
+    "createagent": (2, "arguments are required: slug"),
+    "serve --port x": (2, "whole number"),
+    "reindex --nonsense": (2, "unrecognized arguments"),
+    "nonsense": (1, "Unknown command"),
+}
+"""Exit code and part of what is said, by arguments."""
+
+STARTED = ("migrate --help", "check", "serve --port x")
+"""One of each kind is a program of its own; the others are children of one that has loaded the settings and apps."""
+
+IN_CHILDREN = """
+import json, os, sys
+os.environ["DJANGO_SETTINGS_MODULE"] = "nousweb.settings"
+import django
+from nousweb.runtime.command_line import main
+django.setup()
+for number, arguments in enumerate(json.loads(sys.argv[1])):
+    child = os.fork()
+    if not child:
+        said = os.open(f"{sys.argv[2]}/{number}", os.O_WRONLY | os.O_CREAT)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        sys.argv = ["manage.py", *arguments.split()]
+        main()
+        sys.exit()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(json.dumps([arguments, code, os.path.exists(os.environ["NOUS_DATA_DIR"])]), flush=True)
+"""
+
+
+def program(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """As somebody who has set nothing but the data folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NOUS_", "DATABASE_", "DJANGO_"))}
     return subprocess.run(
-        [sys.executable, str(PROJECT / "manage.py"), *arguments],
-        env=kept | {"NOUS_DATA_DIR": str(folder)},
+        [sys.executable, *arguments],
+        cwd=PROJECT, env=kept | {"NOUS_DATA_DIR": str(folder)},
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        ("reindex --help", 0, "Rebuild the search index"),
-        ("serve -h", 0, "web server"),
-        ("migrate --help", 0, "usage: manage.py migrate"),
-        ("help erase", 0, "usage: manage.py erase"),
-        ("check", 0, "no issues"),
-        ("", 0, "Available subcommands"),
-        ("createagent", 2, "arguments are required: slug"),
-        ("serve --port x", 2, "whole number"),
-        ("reindex --nonsense", 2, "unrecognized arguments"),
-        ("nonsense", 1, "Unknown command"),
-    ],
-)
+@pytest.fixture(scope="module")
+def in_children(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, bool]]:
+    """Exit code, what was said, and whether there is a data folder, by arguments."""
+    place = tmp_path_factory.mktemp("said")
+    asked = [arguments for arguments in HELP_AND_MISTAKES if arguments not in STARTED]
+    finished = program(place / "data", "-c", IN_CHILDREN, json.dumps(asked), str(place))
+    assert finished.returncode == 0, finished.stderr
+    lines = [json.loads(line) for line in finished.stdout.splitlines()]
+    return {
+        arguments: (code, (place / str(number)).read_text(), made)
+        for number, (arguments, code, made) in enumerate(lines)
+    }
+
+
+@pytest.mark.parametrize("arguments", HELP_AND_MISTAKES)
 def test_command_help_and_mistakes_touch_neither_database_nor_data_folder(
-    tmp_path: Path, arguments: str, code: int, said: str
+    tmp_path: Path, in_children: dict[str, tuple[int, str, bool]], arguments: str
 ) -> None:
-    folder = tmp_path / "data"
-    finished = manage(folder, *arguments.split())
-    assert finished.returncode == code, finished.stderr
-    assert said in finished.stdout + finished.stderr
-    assert not folder.exists()
+    code, said = HELP_AND_MISTAKES[arguments]
+    if arguments in STARTED:
+        folder = tmp_path / "data"
+        finished = program(folder, str(PROJECT / "manage.py"), *arguments.split())
+        answer = finished.returncode, finished.stdout + finished.stderr, folder.exists()
+    else:
+        answer = in_children[arguments]
+    assert answer[0] == code, answer[1]
+    assert said in answer[1]
+    assert answer[2] is False
 
 
 def test_serve_twice_on_a_data_folder_is_refused_and_wipes_nothing(tmp_path: Path) -> None:
