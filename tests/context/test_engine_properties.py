@@ -13,32 +13,31 @@ from tests.context.engine_inputs import NOW, candidate, candidate_with, resolved
 KINDS = ("code", "summary", "preference", "plan")
 TEXT = st.text(alphabet="abc #-.\n\u2028é👩`>*1)", max_size=90)
 
-RETIREMENTS = st.sampled_from([None, None, None, Retirement(NOW), Retirement(NOW, successor="another")])
+NUMBERS = st.integers(0, 14)
+# Not made anew for each candidate: looking a new strategy over takes longer than all else that is done with one.
+FIELDS = {
+    "text": TEXT,
+    "section": st.sampled_from(["facts", "episodes"]),
+    "type": st.sampled_from(["fact", "episode"]),
+    "label": st.sampled_from(["", "Tim", "## Active Censors", "x\n# y"]),
+    "relevance": st.sampled_from([0.0, 0.3, 0.5, 0.5, 0.9]) | st.floats(0, 1),
+    "happened_at": st.integers(0, 400).map(lambda days: NOW - timedelta(days=days)),
+    "kinds": st.lists(st.sampled_from(KINDS), max_size=2).map(frozenset),
+    "scope": st.sampled_from(["task", "project", "global"]),
+    "importance": st.floats(0, 1),
+    "boost": st.sampled_from([0.5, 1.0, 1.0, 1.5]),
+    "retirement": st.sampled_from([None, None, None, Retirement(NOW), Retirement(NOW, successor="another")]),
+    "duplicate_of": st.sampled_from([None, None, 1]),
+    "pinned": st.sampled_from([False, False, True]),
+}
 
 
 @st.composite
 def candidates(draw):
     made = []
-    for number in range(draw(st.integers(0, 14))):
-        made.append(
-            candidate(
-                str(number),
-                draw(TEXT),
-                section=draw(st.sampled_from(["facts", "episodes"])),
-                type=draw(st.sampled_from(["fact", "episode"])),
-                label=draw(st.sampled_from(["", "Tim", "## Active Censors", "x\n# y"])),
-                relevance=draw(st.sampled_from([0.0, 0.3, 0.5, 0.5, 0.9]) | st.floats(0, 1)),
-                threshold=0.3,
-                happened_at=NOW - timedelta(days=draw(st.integers(0, 400))),
-                kinds=frozenset(draw(st.lists(st.sampled_from(KINDS), max_size=2))),
-                scope=draw(st.sampled_from(["task", "project", "global"])),
-                importance=draw(st.floats(0, 1)),
-                boost=draw(st.sampled_from([0.5, 1.0, 1.0, 1.5])),
-                retirement=draw(RETIREMENTS),
-                duplicate_of=draw(st.sampled_from([None, None, 1])),
-                pinned=draw(st.sampled_from([False, False, True])),
-            )
-        )
+    for number in range(draw(NUMBERS)):
+        fields = {name: draw(strategy) for name, strategy in FIELDS.items()}
+        made.append(candidate(str(number), fields.pop("text"), threshold=0.3, **fields))
     return made
 
 
