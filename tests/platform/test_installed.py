@@ -61,6 +61,8 @@ def installed(folder):
     subprocess.run(uv_venv, check=True, capture_output=True, timeout=PATIENCE)
     (wheel,) = folder.glob("*.whl")
     uv = [sys.executable, "-m", "uv", "pip", "install", "--offline", "--no-deps", "--python", str(environment)]
+    # As pip does; who runs the programs may not write here, and each of them would compile the whole package.
+    uv.append("--compile-bytecode")
     subprocess.run([*uv, str(wheel)], check=True, capture_output=True, timeout=PATIENCE)
     packages = next(environment.glob("lib/python*/site-packages"))
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
