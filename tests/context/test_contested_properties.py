@@ -13,30 +13,36 @@ from context.engine.assembly.contested import Contests
 from tests.context.engine_inputs import NOW, candidate, resolved_request
 
 ORDERS = list(ContestedOrder)
+# Not made anew for each fact: looking a new strategy over takes longer than all else that is done with one.
+KEYS = [str(number) for number in range(7)]
+PAIRS = [st.lists(st.tuples(st.sampled_from(KEYS[:most]), st.sampled_from(KEYS[:most]))) for most in range(1, 8)]
+RARELY = st.sampled_from([False, False, True])
+OTHER_CATEGORIES = st.sampled_from(["technical", "concept"])
+SCORES = st.sampled_from([0.1, 0.3, 0.5, 0.9])
 
 
 @st.composite
 def memories(draw):
     """Facts, which of them contest each other, which were found and how well, and which are core memory."""
-    keys = [str(number) for number in range(draw(st.integers(1, 7)))]
-    pairs = {frozenset(pair) for pair in draw(st.lists(st.tuples(st.sampled_from(keys), st.sampled_from(keys))))}
+    keys = KEYS[: draw(st.integers(1, 7))]
+    pairs = {frozenset(pair) for pair in draw(PAIRS[len(keys) - 1])}
     pairs = {pair for pair in pairs if len(pair) == 2}
     opposed = {pair for pair in pairs if draw(st.booleans())}
     facts, found, core = [], [], []
     for key in keys:
-        is_core = draw(st.sampled_from([False, False, True]))
+        is_core = draw(RARELY)
         fact = candidate(
             key,
             f"Fact {key} " + "word " * draw(st.integers(0, 12)),
             relevance=0.0,
-            category="preference" if is_core else draw(st.sampled_from(["technical", "concept"])),
+            category="preference" if is_core else draw(OTHER_CATEGORIES),
             recorded_at=NOW - timedelta(days=draw(st.integers(0, 3))),
         )
         contested = ContestedCandidate(
             fact,
             frozenset(other for pair in pairs if key in pair for other in pair - {key}),
             NOW + timedelta(days=draw(st.integers(-3, 1))),
-            endorsed=draw(st.sampled_from([False, False, True])),
+            endorsed=draw(RARELY),
             opposed=frozenset(other for pair in opposed if key in pair for other in pair - {key}),
             core_priority=draw(st.integers(0, 3)),
         )
@@ -44,8 +50,8 @@ def memories(draw):
         if is_core and draw(st.booleans()):
             core.append(Item("fact", key, list_item(fact.hit.content), contested.core_priority))
         elif not is_core and draw(st.booleans()):
-            scored = replace(fact.hit, score=draw(st.sampled_from([0.1, 0.3, 0.5, 0.9])))
-            found.append(replace(fact, hit=scored, pinned=draw(st.sampled_from([False, False, True]))))
+            scored = replace(fact.hit, score=draw(SCORES))
+            found.append(replace(fact, hit=scored, pinned=draw(RARELY)))
     return facts, found, core
 
 
