@@ -97,8 +97,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Three processes more than cores: tests of time limits and of the real programs wait more than they work."""
-    return (yield) + 3
+    """Four processes more than cores: tests of time limits and of the real programs wait more than they work."""
+    return (yield) + 4
 
 
 @pytest.hookimpl(trylast=True)
