@@ -5,9 +5,13 @@ const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 // The sticky table heads stand below the sticky page head, whatever its height.
 const head = document.querySelector("[data-page-head]");
 if (head) {
+  // The browser has gone to the place that an address names before that height was known.
+  let named = performance.getEntriesByType("navigation")[0]?.type === "navigate" && location.hash;
   new ResizeObserver(() => {
     const top = parseFloat(getComputedStyle(head).top) || 0;
     document.documentElement.style.setProperty("--head-h", `${head.offsetHeight + top}px`);
+    if (named) document.getElementById(decodeURIComponent(named.slice(1)))?.scrollIntoView();
+    named = "";
   }).observe(head);
 }
 
