@@ -153,7 +153,7 @@ def _events(agent: Any, size: Size) -> None:
     count, first = size.events, 10_000
     number = f"({agent.pk}::bigint << 36) + (n + {first}) * 2"
     event = Event.objects.filter(agent=agent, persona="actor").latest("ts")
-    kinds = one_of(["user_input", "assistant_output", "tool_call", "tool_result"], "n")
+    kinds = one_of(["user_input", "actor_output", "tool_call", "tool_result"], "n")
     loop = f"'case-' || n / {LOOP}"
     moment = back(90, count)
     when = {"ts": moment, "recorded_at": moment}

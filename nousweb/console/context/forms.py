@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -192,7 +193,7 @@ class ExpectationForm(InspectorForm):
         required=False,
         max_length=500,
         label="Memory",
-        help_text="The address of its page, or its type and id: fact 0b1e…",
+        help_text="Words of it, to choose from what is found; or the address of its page.",
     )
     text = forms.CharField(required=False, max_length=policy.MAX_TEXT_CHARACTERS, label="Text")
     section = forms.ChoiceField(required=False, label="Section")
@@ -209,8 +210,12 @@ class ExpectationForm(InspectorForm):
         for name in ("verdict", "sort"):
             del self.fields[name]
 
-    def as_demand(self) -> dict[str, Any]:
-        """What the services of expectations take. Raises Invalid for a memory that cannot be read from `item`."""
+    def as_demand(self, named: Callable[[str], Sequence[tuple[str, str]]]) -> dict[str, Any]:
+        """What the services of expectations take.
+
+        `named` finds memories by words, each as "fact <id>" and its text. Raises Invalid where `item` holds words: the
+        field is then a choice of what was found.
+        """
         given = self.cleaned_data
         target = given["target"]
         demand = {name: given[name] for name in ("requirement", "target", "reason")}
@@ -218,7 +223,11 @@ class ExpectationForm(InspectorForm):
         if target == Expectation.Target.MEMORY:
             found = _MEMORY.search(given["item"])
             if found is None:
-                raise Invalid("Give the address of the memory's page, or its type and id.", field="item")
+                offered = named(given["item"])
+                if not offered:
+                    raise Invalid("No memory is found with these words.", field="item")
+                self.fields["item"].widget = forms.RadioSelect(choices=offered)
+                raise Invalid("Choose the memory that you mean.", field="item")
             demand |= {"item_type": found["type"], "item_id": found["id"]}
         elif target == Expectation.Target.TEXT:
             demand["text"] = given["text"]

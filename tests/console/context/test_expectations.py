@@ -77,6 +77,10 @@ def test_expectation_by_hand_and_edited(ada, billing, console):
     assert one.results.get().state == "passed"
     refused = console.post(PAGE, {**given, "target": "memory", "item": "nonsense"})
     assert refused.status_code == 422
+    # Words are no mistake: what they find is there to choose from.
+    offered = console.post(PAGE, {**given, "target": "memory", "item": "billing service"})
+    assert f'value="fact {billing.pk}"' in offered.content.decode()
+    assert Expectation.objects.count() == 1
     address = f"https://nous.example.org/agents/ada/facts/{billing.pk}/"
     console.post(PAGE, {**given, "target": "memory", "item": address, "text": ""})
     assert Expectation.objects.filter(item_type="fact", item_id=str(billing.pk)).count() == 1

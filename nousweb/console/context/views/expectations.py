@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -37,6 +38,7 @@ from nousweb.console.common.object_links import object_url
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
 from nousweb.console.context.links import memory_url
+from nousweb.console.context.memory_choice import memories_named
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 A_PAGE = 50
@@ -214,7 +216,8 @@ def _made(form: ExpectationForm, agent: Agent, by: Principal) -> Expectation | N
     """The expectation that the form describes, checked; None where it is refused, which the form says."""
     try:
         persona = form.cleaned_data.get("persona") or None
-        one = expectation_create(agent=agent, by=by, persona=persona, **form.as_demand())
+        demand = form.as_demand(partial(memories_named, agent, persona or Persona.ACTOR.value, by))
+        one = expectation_create(agent=agent, by=by, persona=persona, **demand)
     except Invalid as error:
         form_refuse(form, error, **FIELDS)
         return None
@@ -271,7 +274,8 @@ def _act(action: str, form: ExpectationForm, one: Expectation, by: Principal) ->
             _checked(expectation_restore(expectation=one, by=by), by)
             return "Restored: it is checked again."
         if action == "edit" and form.is_valid():
-            found = expectation_update(expectation=one, by=by, **form.as_demand())
+            demand = form.as_demand(partial(memories_named, one.agent, one.persona, by))
+            found = expectation_update(expectation=one, by=by, **demand)
             if found.active:
                 _checked(found, by)
             return "Saved."
