@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, Self
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -32,10 +33,12 @@ from identity.principal import Principal
 from memory.models import Censor, Fact
 from memory.models.project_scope import GLOBAL
 from memory.persona import VIEWS, PersonaMemory
+from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN
 
 LAST_RUNS = 20
 SMALLEST_FRAME = min(FRAMES.values(), key=lambda frame: frame.total).id
 IDENTITY = "identity"
+_CONTENT = FACT_COLUMNS.index("content")
 Rows = defaultdict[int, list[Any]]
 Sizes = tuple[int | None, tuple[tuple[str, int], ...]]
 """What a request says of its size: the total, and budgets by section."""
@@ -73,21 +76,17 @@ class IdentityDelivery:
     @classmethod
     def load_each(cls, agents: Sequence[Agent], by: Principal) -> dict[int, Self]:
         """By agent what `load` reads, in the same number of statements for any number of agents."""
-        fixed = _fixed_sections_each(agents, by)
         asked = _sizes_each(agents, by)
-        return {agent.pk: cls._of(agent, fixed[agent.pk], asked[agent.pk]) for agent in agents}
-
-    @classmethod
-    def _of(cls, agent: Agent, fixed: Sequence[FixedSection], asked: Counter[Sizes]) -> Self:
-        own = agent_budgets(agent)
-        budgets = {
-            (total, sections): budget_for(SMALLEST_FRAME, operator_overrides={**own, **dict(sections)}, total=total)
-            for total, sections in {(None, ()), *asked}
-        }
-        return cls(fixed, budgets, asked)
+        budgets = {agent.pk: _budgets_of(agent, asked[agent.pk]) for agent in agents}
+        rooms = {key: max(map(_profile_room, found.values())) for key, found in budgets.items()}
+        fixed = _fixed_sections_each(agents, by, rooms)
+        return {agent.pk: cls(fixed[agent.pk], budgets[agent.pk], asked[agent.pk]) for agent in agents}
 
     def shortfall(self, overrides: Overrides = NO_OVERRIDES) -> IdentityShortfall | None:
-        """The largest part of the identity that a prompt of one of these sizes leaves out; None when all hold it."""
+        """The largest part of the identity that a prompt of one of these sizes leaves out; None when all hold it.
+
+        `overrides` change the identity alone.
+        """
         fixed = overrides.sections(self.fixed)
         found = [
             _shortfall(cut, budget.total, self.asked[size], self.asked.total())
@@ -95,6 +94,19 @@ class IdentityDelivery:
             if (cut := _identity_cut(fixed, budget))
         ]
         return max(found, key=lambda one: (one.tokens_left_out, one.prompts), default=None)
+
+
+def _budgets_of(agent: Agent, asked: Counter[Sizes]) -> dict[Sizes, ContextBudget]:
+    own = agent_budgets(agent)
+    return {
+        (total, sections): budget_for(SMALLEST_FRAME, operator_overrides={**own, **dict(sections)}, total=total)
+        for total, sections in {(None, ()), *asked}
+    }
+
+
+def _profile_room(budget: ContextBudget) -> int:
+    """Characters of core memory beyond which more of it leaves no other section less."""
+    return max(budget.total, budget.of("user_profile")) * CHARACTERS_PER_TOKEN
 
 
 def _identity_cut(fixed: Sequence[FixedSection], budget: ContextBudget) -> Truncation | None:
@@ -132,8 +144,10 @@ def _sizes(request: Mapping[str, Any]) -> Sizes:
     return request.get("budget"), tuple(sorted(budgets.items()))
 
 
-def _fixed_sections_each(agents: Sequence[Agent], by: Principal) -> dict[int, list[FixedSection]]:
-    """By agent what its prompts always hold, in the order of a prompt."""
+def _fixed_sections_each(
+    agents: Sequence[Agent], by: Principal, rooms: Mapping[int, int]
+) -> dict[int, list[FixedSection]]:
+    """By agent what its prompts always hold, in the order of a prompt; of core memory what fills its `rooms`."""
     view = VIEWS[by.persona]
     pins, profiles = pins_of_each(agents), profiles_in_force(agents)
     pinned = {key: [item_id for kind, item_id in found if kind == "fact"] for key, found in pins.items()}
@@ -150,12 +164,21 @@ def _fixed_sections_each(agents: Sequence[Agent], by: Principal) -> dict[int, li
     return {
         agent.pk: [
             identity_shape(versions[agent.pk], budget),
-            profile_shape(facts[agent.pk], pinned[agent.pk], budget),
+            profile_shape(_filling(facts[agent.pk], pinned[agent.pk], rooms[agent.pk]), pinned[agent.pk], budget),
             censor_section(censors[agent.pk], budget),
             frame_section(FRAMES[SMALLEST_FRAME], budget),
         ]
         for agent in agents
     }
+
+
+def _filling(rows: Sequence[tuple[Any, ...]], pinned: Sequence[str], room: int) -> list[tuple[Any, ...]]:
+    """The first of these facts that have as many characters, in the order in which they have room, and what is pinned.
+
+    A large core memory is not made into lines of which no prompt could hold most.
+    """
+    before = accumulate((len(row[_CONTENT]) for row in rows), initial=0)
+    return [row for row, used in zip(rows, before, strict=False) if used < room or str(row[0]) in pinned]
 
 
 def _core_facts_each(

@@ -117,6 +117,10 @@ def test_pages_say_of_each_agent_what_its_prompts_leave_out(ada, bruno, api, bob
             fact_learn(agent=agent, content=f"The user likes tea number {step}.", category="preference", by=own)
             censor_create(agent=agent, pattern=f"storm {step}", by=admin)
         rule = fact_learn(agent=agent, content="Answer in English. " * 20, category="rule", by=admin).fact
+        # More than any prompt has room for.
+        for step in range(8 if number == 2 else 0):
+            text = f"In case {step}: " + f"say what {step} is. " * 120
+            fact_learn(agent=agent, content=text, category="rule", by=admin)
         if number:
             context_pin(agent=agent, item_type="fact", item_id=str(rule.pk), by=admin)
     settings_update(agent=bruno, budgets={"identity": 900, "user_profile": 50}, by=admin)
