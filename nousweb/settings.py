@@ -108,6 +108,8 @@ try:
     DATABASES = {"default": environ.Env().db_url("DATABASE_URL", default="postgres:///nous")}
     # Who owns the tables and migrates them; without it, whoever DATABASE_URL names. See nousweb/database/roles.py.
     DATABASE_OWNER = environ.Env().db_url("DATABASE_OWNER_URL") if read("DATABASE_OWNER_URL", str, "") else None
+    DATABASE_REPLICA = environ.Env().db_url("DATABASE_REPLICA_URL") if read("DATABASE_REPLICA_URL", str, "") else None
+    REPLICA_SECONDS = read("NOUS_REPLICA_SECONDS", whole(0, 3600), 5)
 except BadSetting as error:
     raise ImproperlyConfigured(str(error)) from error
 
@@ -115,6 +117,8 @@ if "postgresql" not in str(DATABASES["default"]["ENGINE"]):
     raise ImproperlyConfigured("DATABASE_URL: expected a postgresql:// address; no other database is supported")
 if DATABASE_OWNER and "postgresql" not in str(DATABASE_OWNER["ENGINE"]):
     raise ImproperlyConfigured("DATABASE_OWNER_URL: expected a postgresql:// address")
+if DATABASE_REPLICA and "postgresql" not in str(DATABASE_REPLICA["ENGINE"]):
+    raise ImproperlyConfigured("DATABASE_REPLICA_URL: expected a postgresql:// address")
 # The role of the running product, to which the owner grants what it needs.
 DATABASE_ROLE = str(DATABASES["default"].get("USER") or "")
 if JUDGE == "anthropic" and not ANTHROPIC_API_KEY:
@@ -200,6 +204,9 @@ MIDDLEWARE = [
     "nousweb.access.second_step.FreshCodeMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
+
+if DATABASE_REPLICA:
+    MIDDLEWARE.append("nousweb.middleware.replica_reads.ReplicaReadsMiddleware")
 
 TELEMETRY = signals_wanted()
 if "traces" in signals_exported():

@@ -9,6 +9,7 @@ from identity.principal import Principal
 from identity.services.tokens import token_authenticate
 from nousweb.lib.callers import caller_accepted, caller_refused
 from nousweb.lib.errors import NotAllowed
+from nousweb.middleware.replica_reads import token_reads
 
 AUTHENTICATED_CALLER = "authenticated_caller"
 """Attribute of a request that another channel, such as MCP, makes for a caller whom it has authenticated.
@@ -42,6 +43,8 @@ class TokenAuth(HttpBearer):
         caller_accepted(request.headers["Authorization"])
         principal = Principal.of_token(found, request_id=request.request_id, channel=self.channel)  # type: ignore[attr-defined]
         request.principal = principal  # type: ignore[attr-defined]
+        if settings.DATABASE_REPLICA:
+            token_reads(request, found.agent_id)
         return principal
 
 
