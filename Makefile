@@ -49,7 +49,7 @@ fuzz: ## Run the fuzzers and attacks at full size (SEED=7 draws other calls; ARG
 	$(call bootstrap,--dev --programs)
 	ATTACK_SCALE=full FUZZ_SEED=$(SEED) .venv/bin/python -m pytest -n auto --dist loadfile tests/security tests/doors $(ARGS)
 
-drills: ## Run the drills of a larger installation: a pooler, a proxy before two of each (needs pgbouncer and nginx)
+drills: ## Run the drills of a larger installation: a pooler, a replica, a proxy before two of each (needs pgbouncer and nginx)
 	$(call bootstrap,--dev --programs)
 	ATTACK_SCALE=full .venv/bin/python -m pytest -n 0 -rs tests/drills $(ARGS)
 

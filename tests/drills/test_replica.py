@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from tests.drills.callers import Callers
 from tests.drills.programs import free_port
 from tests.product import PATIENCE, product_running, until
-from tests.security.test_erasure_under_load import worker_done
+from tests.security.test_erasure_under_load import PERSON, worker_done
 
 CALLERS, SECONDS = 4, 15
 
@@ -55,10 +55,10 @@ def product():
             owner_run(running, "pg_ctl", "stop", "--mode=immediate", f"--pgdata={folder}")
 
 
-def read_from(product, path):
+def read_from(product, path, **headers):
     """Status, what was read, and whether the replica answered."""
     connection = http.client.HTTPConnection("127.0.0.1", product.port, timeout=30)
-    connection.request("GET", f"/api{path}", headers={"Authorization": f"Bearer {product.token}"})
+    connection.request("GET", path, headers=headers or {"Authorization": f"Bearer {product.token}"})
     response = connection.getresponse()
     body = response.read()
     connection.close()
@@ -73,26 +73,38 @@ def replica_do(product, statement):
 def test_who_wrote_reads_it_while_the_replica_is_behind(product):
     worker_done(product)
     product.call("POST", "/facts", {"content": "The well is deep.", "subject": "well"})
-    until("the replica answers", lambda: read_from(product, "/facts?subject=well")[2])
+    until("the replica answers", lambda: read_from(product, "/api/facts?subject=well")[2])
     replica_do(product, "SELECT pg_wal_replay_pause()")
     until("it stands", lambda: replica_do(product, "SELECT pg_get_wal_replay_pause_state()") == [("paused",)])
     made = product.call("POST", "/facts", {"content": "The gate is shut.", "subject": "gate"})
     assert made[0] == 201
-    status, body, replica = read_from(product, "/facts?subject=gate")
+    status, body, replica = read_from(product, "/api/facts?subject=gate")
     assert (status, replica) == (200, False)
     assert b"The gate is shut." in body
     replica_do(product, "SELECT pg_wal_replay_resume()")
-    until("the replica answers again", lambda: read_from(product, "/facts?subject=gate")[2])
-    assert b"The gate is shut." in read_from(product, "/facts?subject=gate")[1]
+    until("the replica answers again", lambda: read_from(product, "/api/facts?subject=gate")[2])
+    assert b"The gate is shut." in read_from(product, "/api/facts?subject=gate")[1]
     # A token that was revoked opens nothing, however far the replica is.
     replica_do(product, "SELECT pg_wal_replay_pause()")
     until("it stands", lambda: replica_do(product, "SELECT pg_get_wal_replay_pause_state()") == [("paused",)])
     with psycopg.connect(product.url) as primary:
         primary.execute("UPDATE identity_apitoken SET revoked_at = now()")
-    assert read_from(product, "/facts?subject=gate")[0] == 401
+    assert read_from(product, "/api/facts?subject=gate")[0] == 401
     with psycopg.connect(product.url) as primary:
         primary.execute("UPDATE identity_apitoken SET revoked_at = NULL")
     replica_do(product, "SELECT pg_wal_replay_resume()")
+
+
+def test_pages_are_read_from_the_replica_and_what_writes_from_the_primary(product):
+    session, _ = product.run("-c", PERSON).split()
+    pages = ("/", "/agents/", "/agents/ada/", "/review/", "/audit/", "/agents/ada/facts/", "/account/", "/lifecycle/")
+    until("the replica answers", lambda: read_from(product, "/agents/", Cookie=f"sessionid={session}")[2])
+    answers = {page: read_from(product, page, Cookie=f"sessionid={session}") for page in pages}
+    found = {page: (status, replica) for page, (status, _, replica) in answers.items()}
+    assert {status for status, _ in found.values()} <= {200, 302, 404}, found
+    assert [status for status, _ in found.values()].count(200) >= 5, found
+    assert found["/account/"] == (200, False)
+    assert found["/agents/"] == (200, True)
 
 
 def test_callers_at_once_read_what_they_wrote_and_no_read_fails_without_the_replica(product, capsys):
@@ -100,7 +112,7 @@ def test_callers_at_once_read_what_they_wrote_and_no_read_fails_without_the_repl
     with callers.calling(CALLERS):
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
-            for path in ("/facts", "/events", "/recall?q=ferry"):
+            for path in ("/api/facts", "/api/events", "/api/recall?q=ferry"):
                 status, _, replica = read_from(product, path)
                 assert status == 200
                 reads, by_replica = reads + 1, by_replica + replica
@@ -116,4 +128,4 @@ def test_callers_at_once_read_what_they_wrote_and_no_read_fails_without_the_repl
         )
     assert callers.failures == []
     assert callers.unread == []
-    until("the replica answers again", lambda: read_from(product, "/facts")[2])
+    until("the replica answers again", lambda: read_from(product, "/api/facts")[2])
