@@ -311,10 +311,9 @@ def session_tuned(name: str, settings: Mapping[str, str]) -> None:
 
 @contextmanager
 def statements_tuned(name: str, settings: Mapping[str, str]) -> Iterator[None]:
-    """Make settings of PostgreSQL hold for the statements of the block, where `session_tuned` alone could not: behind a
-    pooler that shares connections the block is a transaction."""
+    """Make settings of PostgreSQL hold for the statements of the block where `session_tuned`, called before, could not:
+    behind a pooler that shares connections the block is a transaction."""
     if django_settings.DB_PREPARE:
-        session_tuned(name, settings)
         yield
         return
     with transaction.atomic():
