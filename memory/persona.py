@@ -105,7 +105,7 @@ class PersonaMemory:
 
     def transcript(self, episode: Episode) -> EventQuerySet:
         """The events of an episode in the order in which they happened; others have theirs in `detail`."""
-        members = EpisodeEvent.objects.filter(episode=episode).values("event")
+        members = EpisodeEvent.objects.filter(agent=self.agent, episode=episode).values("event")
         return self.events.filter(pk__in=members).order_by("ts", "id")
 
     @property

@@ -45,6 +45,7 @@ try:
     LOG_FORMAT = read("NOUS_LOG_FORMAT", one_of("console", "json"), "json" if PRODUCTION else "console")
     DB_KEEP_SECONDS = read("NOUS_DB_KEEP_SECONDS", whole(0, 24 * 3600), 0)
     DB_PREPARE = read("NOUS_DB_PREPARE", flag, True)
+    DB_DISTRIBUTED = read("NOUS_DB_DISTRIBUTED", flag, False)
     WORKER_PROCESSES = read("NOUS_WORKER_PROCESSES", whole(1, 64), 1)
 
     IDENTITY_PROMPT = read("NOUS_IDENTITY_PROMPT", shown_text, "")

@@ -30,7 +30,7 @@ def personas_of(by: Principal) -> tuple[str, ...]:
 def expectations_of(agent: Agent, by: Principal) -> ExpectationQuerySet:
     """The expectations of an agent that `by` may see, each with its current result. Raises NotAllowed, NotFound."""
     by.require(VIEW, agent)
-    current = ExpectationResult.objects.filter(is_current=True)
+    current = ExpectationResult.objects.filter(agent=agent, is_current=True)
     rows = Expectation.objects.filter(agent=agent, persona__in=personas_of(by))
     return rows.prefetch_related(Prefetch("results", current, to_attr="current_results"))
 
@@ -59,7 +59,7 @@ def state_of(expectation: Expectation) -> str:
 
 def in_state(rows: ExpectationQuerySet, state: str) -> ExpectationQuerySet:
     """Of `rows` those whose `state_of` is `state`; "unchecked" in place of ""."""
-    held = ExpectationResult.objects.filter(expectation=OuterRef("pk"), is_current=True)
+    held = ExpectationResult.objects.filter(agent=OuterRef("agent"), expectation=OuterRef("pk"), is_current=True)
     outdated = Q(state=State.PASSED, checked_at__lt=clock.now() - RESULT_HOLDS)
     if state == "unchecked":
         return rows.exclude(Exists(held.exclude(outdated)))

@@ -235,7 +235,7 @@ def _locked(expectation: Expectation, by: Principal) -> Expectation:
     """The row, for a person who may change it. Raises NotAllowed, and NotFound for what `by` may not know of."""
     by.require(CHANGE, expectation.agent)
     rows = Expectation.objects.select_for_update(of=("self",)).select_related("agent")
-    found = rows.filter(pk=expectation.pk, persona__in=personas_of(by)).first()
+    found = rows.filter(agent=expectation.agent_id, pk=expectation.pk, persona__in=personas_of(by)).first()
     if found is None:
         raise NotFound("There is no such expectation.")
     return found

@@ -52,7 +52,8 @@ PARTS: Mapping[str, str] = {
         SELECT DISTINCT fact.id, fact.content, event.loop_id, fact.recorded_at
         FROM {_FACT} AS fact
         JOIN {EpisodeEvent._meta.db_table} AS place ON place.episode_id = fact.source_episode_id
-        JOIN {Event._meta.db_table} AS event ON event.id = place.event_id
+             AND place.agent_id = fact.agent_id
+        JOIN {Event._meta.db_table} AS event ON event.id = place.event_id AND event.agent_id = place.agent_id
         WHERE {ACTIVE} AND fact.source_episode_id IS NOT NULL AND fact.recorded_at >= %(unused)s""",
 }
 
@@ -89,7 +90,7 @@ FINDINGS: Mapping[str, Finding] = {
             "Facts that read like an instruction or hold a secret. No prompt shows them.",
             "Answer the question: allow the text, or keep it back.",
             f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review CROSS JOIN LATERAL unnest(review.facts) AS named (id)
-                JOIN {_FACT} AS fact ON fact.id = named.id AND fact.held
+                JOIN {_FACT} AS fact ON fact.id = named.id AND fact.agent_id = %(agent)s AND fact.held
                 WHERE {_OPEN} AND review.kind = '{MemoryReview.Kind.HELD}'""",
         ),
         Finding(
@@ -99,11 +100,13 @@ FINDINGS: Mapping[str, Finding] = {
             "Facts that repeat what an earlier prompt told: the agent has learned its own memory again.",
             "Mark the repetition as wrong, or confirm it where it comes from somewhere else.",
             f"""SELECT fact.id FROM keyed JOIN told USING (words) JOIN {_FACT} AS fact ON fact.id = keyed.id
+                     AND fact.agent_id = %(agent)s
                 WHERE told.item_id <> fact.id::text AND told.first_at < fact.recorded_at
                 UNION
                 SELECT taken.id FROM taken JOIN {_RUN} AS run ON run.session_id = taken.loop_id
                      AND {_OWN.format("run")} AND run.created_at < taken.recorded_at
-                JOIN {_USAGE} AS usage ON usage.run_id = run.id AND usage.item_id <> taken.id::text
+                JOIN {_USAGE} AS usage ON usage.run_id = run.id AND usage.agent_id = run.agent_id
+                     AND usage.item_id <> taken.id::text
                 JOIN told ON told.item_id = usage.item_id
                 WHERE (strpos({_WORDS.format("told.text")}, {_WORDS.format("taken.content")}) > 0
                        OR strpos({_WORDS.format("taken.content")}, {_WORDS.format("told.text")}) > 0)
@@ -128,7 +131,7 @@ FINDINGS: Mapping[str, Finding] = {
             "Answer the question.",
             f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review
                 CROSS JOIN LATERAL (VALUES (review.old_id), (review.new_id)) AS side (id)
-                JOIN {_FACT} AS fact ON fact.id = side.id AND fact.active
+                JOIN {_FACT} AS fact ON fact.id = side.id AND fact.agent_id = %(agent)s AND fact.active
                 WHERE {_OPEN} AND review.kind NOT IN ('{MemoryReview.Kind.DUPLICATE}', '{MemoryReview.Kind.HELD}')""",
         ),
         Finding(
@@ -144,10 +147,11 @@ FINDINGS: Mapping[str, Finding] = {
                     ) AS place
                     FROM keyed JOIN (SELECT words FROM keyed GROUP BY words HAVING count(*) > 1) AS repeated
                          USING (words)
-                    JOIN {_FACT} AS fact ON fact.id = keyed.id
+                    JOIN {_FACT} AS fact ON fact.id = keyed.id AND fact.agent_id = %(agent)s
                 ) AS copy WHERE copy.place > 1
                 UNION
-                SELECT fact.id FROM {_REVIEW} AS review JOIN {_FACT} AS fact ON fact.id = review.new_id AND fact.active
+                SELECT fact.id FROM {_REVIEW} AS review JOIN {_FACT} AS fact ON fact.id = review.new_id
+                     AND fact.agent_id = review.agent_id AND fact.active
                 WHERE {_OPEN} AND review.kind = '{MemoryReview.Kind.DUPLICATE}'""",
             reads=("keyed",),
         ),

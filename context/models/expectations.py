@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
-from identity.models import Agent, AuthorFields, Persona
+from identity.models import Agent, AgentForeignKey, AgentRow, AuthorFields, Persona
 from nousweb.lib import clock
 
 
@@ -15,7 +15,7 @@ class ExpectationQuerySet(models.QuerySet["Expectation"]):
         return self.filter(active=True)
 
 
-class Expectation(AuthorFields):
+class Expectation(AgentRow, AuthorFields):
     """What the prompt for one request must be like. Only people write them.
 
     `request` is what is asked, as a run logs it (`ContextRequest.as_json`). Of `item_type` with `item_id`, `text` and
@@ -77,7 +77,7 @@ class Expectation(AuthorFields):
         return self.section
 
 
-class ExpectationResult(models.Model):
+class ExpectationResult(AgentRow):
     """A time in which every check of an expectation came to the same: from `since` to `checked_at`, the last check.
 
     `code` and `detail` say why in words of ours, without any text of a memory. `cause` is the change that led from the
@@ -93,7 +93,7 @@ class ExpectationResult(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
     persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
-    expectation = models.ForeignKey(Expectation, on_delete=models.CASCADE, related_name="results")
+    expectation = AgentForeignKey(Expectation, on_delete=models.CASCADE, related_name="results")
     revision = models.PositiveIntegerField(default=1)
     state = models.CharField(max_length=10, choices=State)
     code = models.CharField(max_length=30)
@@ -129,7 +129,7 @@ class ExpectationResult(models.Model):
         return self.state == self.State.PASSED
 
 
-class ExpectationWatch(models.Model):
+class ExpectationWatch(AgentRow):
     """How far the changes of one persona of an agent have been checked in the background.
 
     `positions` are places in the change feed by persona, `profiles` the key of the last version of any profile.

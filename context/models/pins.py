@@ -3,11 +3,11 @@
 from django.db import models
 from django.urls import reverse
 
-from identity.models import Agent, AuthorFields
+from identity.models import Agent, AgentRow, AuthorFields
 from nousweb.lib import clock
 
 
-class ContextPin(AuthorFields):
+class ContextPin(AgentRow, AuthorFields):
     """A memory that comes before all others of its section, if the agent's persona and profile allow it at all."""
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="context_pins")

@@ -5,11 +5,11 @@ import uuid
 from django.db import models
 
 from context.models.runs import ContextRun
-from identity.models import Agent, Persona
+from identity.models import Agent, AgentForeignKey, AgentRow, Persona
 from nousweb.lib import clock
 
 
-class ContextRecall(models.Model):
+class ContextRecall(AgentRow):
     """A search or an expansion that a run's agent asked for while it worked on its answer.
 
     `request` is what was asked, with its projects; `items` are the memories that were given, each with its type, id,
@@ -22,7 +22,7 @@ class ContextRecall(models.Model):
         EXPAND = "expand", "Expanded"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    run = models.ForeignKey(ContextRun, on_delete=models.CASCADE, related_name="recalls")
+    run = AgentForeignKey(ContextRun, on_delete=models.CASCADE, related_name="recalls")
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
     persona = models.CharField(max_length=20, choices=Persona)
     action = models.CharField(max_length=10, choices=Action)

@@ -6,7 +6,7 @@ from datetime import datetime
 from django.db import models
 from django.urls import reverse
 
-from identity.models import Agent, Persona
+from identity.models import Agent, AgentForeignKey, AgentRow, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.persona import VIEWS
@@ -31,7 +31,7 @@ class ContextRunQuerySet(models.QuerySet["ContextRun"]):
         return self.all() if by.may(VIEW_SUBCONSCIOUS) else self.filter(persona=Persona.ACTOR)
 
 
-class ContextRun(models.Model):
+class ContextRun(AgentRow):
     """One prompt as it was sent, kept as structure: `sections` and their items, never re-parsed from the text.
 
     `decisions` holds what led to it: frame, intent, plan, profile, policy, budget. `candidates` holds a verdict on each
@@ -119,7 +119,7 @@ class ContextRun(models.Model):
         return [check["verdict"] for check in self.censors.values()]
 
 
-class MemoryUsage(models.Model):
+class MemoryUsage(AgentRow):
     """One observation: a memory was shown in a run, and the answer did or did not refer to it.
 
     `overlap` in [0, 1] is how surely the answer refers to it; in older rows the share of its words that the answer
@@ -127,7 +127,7 @@ class MemoryUsage(models.Model):
     older rows. Source: seed 005.1, D3 and D5.
     """
 
-    run = models.ForeignKey(ContextRun, on_delete=models.CASCADE, related_name="usages")
+    run = AgentForeignKey(ContextRun, on_delete=models.CASCADE, related_name="usages")
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
     persona = models.CharField(max_length=20, choices=Persona)
     item_type = models.CharField(max_length=10)

@@ -104,7 +104,7 @@ def _keep(
             )
         )
     MemoryUsage.objects.bulk_create(rows, ignore_conflicts=True)
-    ContextRun.objects.filter(pk=run.pk).update(
+    ContextRun.objects.filter(agent=run.agent_id, pk=run.pk).update(
         responded_at=moment, response=response, censors={**run.censors, ANSWER: check}
     )
     triggers_count(run, ANSWER, check, by)
@@ -139,7 +139,8 @@ def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Princi
 
 def run_lock(run: ContextRun) -> ContextRun:
     """The run as it stands, locked. Raises NotFound when it was erased or purged meanwhile."""
-    found = ContextRun.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=run.pk).first()
+    rows = ContextRun.objects.select_for_update(of=("self",)).select_related("agent")
+    found = rows.filter(agent=run.agent_id, pk=run.pk).first()
     if found is None:
         raise NotFound("There is no such context. Runs are deleted when their retention ends.")
     return found

@@ -1,6 +1,7 @@
 """Agents, who they are over time, who asked for it, who agreed, and what was done by whom."""
 
 from identity.models.agent_limits import AgentLimit
+from identity.models.agent_rows import AgentForeignKey, AgentOneToOneField, AgentRow
 from identity.models.agents import SLUG_PATTERN, Agent, AgentKind, AgentQuerySet, Persona, validate_slug
 from identity.models.audit import AuditEvent, AuditEventQuerySet
 from identity.models.author import AuthorFields
@@ -29,9 +30,12 @@ from identity.models.write_marks import WriteMark
 __all__ = [
     "SLUG_PATTERN",
     "Agent",
+    "AgentForeignKey",
     "AgentKind",
     "AgentLimit",
+    "AgentOneToOneField",
     "AgentQuerySet",
+    "AgentRow",
     "ApiToken",
     "ApiTokenQuerySet",
     "AuditEvent",

@@ -5,11 +5,12 @@ import uuid
 from django.db import models
 from django.db.models import Q
 
+from identity.models.agent_rows import AgentRow
 from identity.models.agents import Agent, Persona
 from nousweb.lib import clock
 
 
-class Change(models.Model):
+class Change(AgentRow):
     """One domain event of one persona of an agent, written in the transaction of what it tells of.
 
     `position` counts the stream of (agent, persona) without gaps. It is given by the database after the commit
@@ -45,7 +46,7 @@ class Change(models.Model):
         return f"{self.kind} {self.object_type} {self.object_id}"
 
 
-class ChangeStream(models.Model):
+class ChangeStream(AgentRow):
     """How far a stream goes: the position of its last change, and up to which they were deleted by age.
 
     Only the database's own functions write here.

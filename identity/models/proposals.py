@@ -7,6 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 from django.urls import reverse
 
+from identity.models.agent_rows import AgentForeignKey
 from identity.models.agents import Agent, Persona
 from identity.models.author import AuthorFields
 from identity.models.versions import IdentityVersion
@@ -71,9 +72,9 @@ class ChangeProposal(AuthorFields):
     risk = models.CharField(max_length=10, choices=Risk)
     # Why it waits or why it was applied at once, in the guardrail's own words.
     guardrail = models.CharField(max_length=300)
-    restores = models.ForeignKey(IdentityVersion, on_delete=models.PROTECT, null=True, related_name="+")
+    restores = AgentForeignKey(IdentityVersion, on_delete=models.PROTECT, null=True, related_name="+")
     status = models.CharField(max_length=10, choices=Status, default=Status.PENDING)
-    version = models.ForeignKey(IdentityVersion, on_delete=models.PROTECT, null=True, related_name="proposals")
+    version = AgentForeignKey(IdentityVersion, on_delete=models.PROTECT, null=True, related_name="proposals")
     reviewer_id = models.CharField(max_length=100, blank=True)
     reviewer_name = models.CharField(max_length=200, blank=True)
     comment = models.TextField(blank=True)

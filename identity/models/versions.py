@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
+from identity.models.agent_rows import AgentForeignKey, AgentRow
 from identity.models.agents import Agent
 from identity.models.author import AuthorFields
 from identity.policy.sections import Section
@@ -26,7 +27,7 @@ class IdentityVersionQuerySet(models.QuerySet["IdentityVersion"]):
         return self.filter(created_at__lte=moment).order_by("section", "-version").distinct("section")
 
 
-class IdentityVersion(AuthorFields):
+class IdentityVersion(AgentRow, AuthorFields):
     """One text of one section, never edited: the database refuses any change but losing `is_current`."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -35,8 +36,8 @@ class IdentityVersion(AuthorFields):
     version = models.PositiveIntegerField()
     content = models.TextField(blank=True)
     is_current = models.BooleanField(default=True)
-    previous = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+")
-    restores = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="restored_by")
+    previous = AgentForeignKey("self", on_delete=models.PROTECT, null=True, related_name="+")
+    restores = AgentForeignKey("self", on_delete=models.PROTECT, null=True, related_name="restored_by")
     reason = models.TextField(blank=True)
     created_at = models.DateTimeField(default=clock.now, editable=False)
 

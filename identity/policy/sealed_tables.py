@@ -36,7 +36,8 @@ VIEW = "identity.view_auditevent"
 class SealedTable:
     """`blanks` are columns that an erasure may empty in a row that stays. `agent` and `persona` are SQL on `t`, or on
     what `join` brings. Keys of a `numbered` table are numbers: given by a sequence of the table, or with `by_chain`
-    rising within each persona of an agent in the order of commits. `clock_column` is written by the product alone."""
+    rising within each persona of an agent in the order of commits. `clock_column` is written by the product alone. A
+    row that fails the `condition`, SQL on `t`, counts as missing."""
 
     name: str
     model: type[models.Model]
@@ -49,6 +50,7 @@ class SealedTable:
     blanks: tuple[str, ...] = ()
     open_columns: Mapping[str, str] = field(default_factory=dict)
     clock_column: str = ""
+    condition: str = "true"
 
     @property
     def table(self) -> str:

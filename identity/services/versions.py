@@ -85,7 +85,7 @@ def version_activate(
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("Take agent_lock first: versions change under it.")
     if current is not None:
-        IdentityVersion.objects.filter(pk=current.pk, is_current=True).update(is_current=False)
+        IdentityVersion.objects.filter(agent=agent, pk=current.pk, is_current=True).update(is_current=False)
     version = IdentityVersion.objects.create(
         agent=agent,
         section=section,

@@ -6,7 +6,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from identity.models import Agent, Persona
+from identity.models import Agent, AgentRow, Persona
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
@@ -31,7 +31,7 @@ class Trust(models.TextChoices):
     WEB = "web", "Web"
 
 
-class OriginFields(models.Model):
+class OriginFields(AgentRow):
     """Where the words of a memory come from, and whether they are held back until a person has read them.
 
     `origin` is the least trusted of what the memory rests on. It is never raised by being repeated, confirmed or
@@ -55,7 +55,7 @@ class OriginFields(models.Model):
         return f"Trust: {Trust(self.trust).label.lower()}"
 
 
-class ProjectKeyFields(models.Model):
+class ProjectKeyFields(AgentRow):
     """What may belong to a project and a task, by the keys of its writer ("" for none); see `project_scope`."""
 
     project = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")

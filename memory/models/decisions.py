@@ -5,6 +5,7 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
+from identity.models import AgentForeignKey
 from memory.models.base import UNIT_INTERVAL, Memory, ProjectKeyFields
 from memory.models.episodes import Episode
 
@@ -42,7 +43,7 @@ class Decision(ProjectKeyFields, Memory):
     outcome_note = models.TextField(blank=True)
     reviewed_at = models.DateTimeField(null=True, blank=True)
     reviewed_by = models.CharField(max_length=200, blank=True)
-    episode = models.ForeignKey(Episode, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions")
+    episode = AgentForeignKey(Episode, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions")
 
     objects = DecisionQuerySet.as_manager()
 

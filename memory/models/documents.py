@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
-from identity.models import AuthorFields
+from identity.models import AgentOneToOneField, AuthorFields
 from memory.models.base import Memory, ProjectKeyFields
 from memory.policy import MAX_DOCUMENT_KEY_CHARACTERS, MAX_NAMESPACE_CHARACTERS
 from nousweb.lib import clock
@@ -43,7 +43,7 @@ class Document(ProjectKeyFields, AuthorFields, Memory):
     index_fields = ArrayField(models.CharField(max_length=200), null=True, blank=True)
     text = models.TextField(blank=True)
     version = models.PositiveIntegerField(default=1)
-    superseded_by = models.OneToOneField(
+    superseded_by = AgentOneToOneField(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="supersedes"
     )
     first_created_at = models.DateTimeField(default=clock.now, editable=False)

@@ -5,6 +5,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
 
+from identity.models import Agent, AgentForeignKey, AgentRow
 from memory.models.base import Memory, ProjectKeyFields
 from memory.models.events import Event
 from nousweb.lib import clock
@@ -77,11 +78,12 @@ class Episode(ProjectKeyFields, Memory):
         return reverse("agent_episode", args=[self.agent.slug, self.pk])
 
 
-class EpisodeEvent(models.Model):
-    """One event's place in an episode's transcript."""
+class EpisodeEvent(AgentRow):
+    """One event's place in an episode's transcript. Its agent is that of both."""
 
-    episode = models.ForeignKey(Episode, on_delete=models.PROTECT, related_name="+")
-    event = models.ForeignKey(Event, on_delete=models.PROTECT, related_name="+")
+    agent = models.ForeignKey(Agent, models.PROTECT, related_name="+", db_index=False, db_constraint=False)
+    episode = AgentForeignKey(Episode, on_delete=models.PROTECT, related_name="+")
+    event = AgentForeignKey(Event, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
         ordering = ["event_id"]

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
-from identity.models import Agent, Persona
+from identity.models import Agent, AgentOneToOneField, AgentRow, Persona
 from memory.models.base import UNIT_INTERVAL, OriginFields, ProjectKeyFields, Trust
 from nousweb.lib import clock
 
@@ -29,7 +29,7 @@ class EventQuerySet(models.QuerySet["Event"]):
         return self.filter(loop_id=loop_id).order_by("ts", "id")
 
 
-class EventSequence(models.Model):
+class EventSequence(AgentRow):
     """The last number given to an event of one persona of one agent: see `memory.services.event_ids`.
 
     Its row is also the lock under which that persona's events are written, one call after another.
@@ -110,7 +110,7 @@ class LongTermEntry(OriginFields):
     The log never changes, so where the words of an event come from, and whether they are held back, stands here.
     """
 
-    event = models.OneToOneField(Event, on_delete=models.PROTECT, primary_key=True, related_name="long_term")
+    event = AgentOneToOneField(Event, on_delete=models.PROTECT, primary_key=True, related_name="long_term")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
     persona = models.CharField(max_length=20, choices=Persona)
     loop_id = models.CharField(max_length=100)

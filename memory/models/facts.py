@@ -11,7 +11,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 from django.urls import reverse
 
-from identity.models import Agent, AuthorFields, Persona
+from identity.models import Agent, AgentForeignKey, AgentRow, AuthorFields, Persona
 from memory.models.base import UNIT_INTERVAL, OriginFields, ProjectKeyFields, Scope
 from memory.models.episodes import Episode
 from memory.models.events import Event
@@ -39,7 +39,7 @@ class FactQuerySet(models.QuerySet["Fact"]):
         The category of a moment is the one that the first change since took away.
         """
         recategorised = FactChange.objects.filter(at__gt=moment, before__has_key="category")
-        since = recategorised.filter(fact=OuterRef("pk"))
+        since = recategorised.filter(agent=OuterRef("agent"), fact=OuterRef("pk"))
         first = since.order_by("at", "id").values(text=KeyTextTransform("category", "before"))[:1]
         return (
             # Few are always on, and few have been since: the history of all others need not be read.
@@ -55,7 +55,7 @@ class FactQuerySet(models.QuerySet["Fact"]):
         """Facts that the agent held to be true at `moment`, right or wrong."""
         # A restored fact has lost its retirement, so only its history tells of the time in between.
         turns = FactChange.objects.filter(
-            fact=OuterRef("pk"), at__lte=moment, action__in=FactChange.VALIDITY_TRANSITIONS
+            agent=OuterRef("agent"), fact=OuterRef("pk"), at__lte=moment, action__in=FactChange.VALIDITY_TRANSITIONS
         )
         last_turn = Subquery(turns.order_by("-at", "-id").values("action")[:1])
         return self.alias(last_turn=last_turn).filter(
@@ -105,9 +105,7 @@ class Fact(OriginFields, ProjectKeyFields):
     content = models.TextField()
     # As it was written; which thing that is, its spelling knows. What is about nothing in particular has neither.
     subject = models.CharField(max_length=200, blank=True)
-    subject_alias = models.ForeignKey(
-        SubjectAlias, on_delete=models.PROTECT, null=True, blank=True, related_name="facts"
-    )
+    subject_alias = AgentForeignKey(SubjectAlias, on_delete=models.PROTECT, null=True, blank=True, related_name="facts")
     category = models.CharField(max_length=50, default=DEFAULT_CATEGORY)
     kind = models.CharField(max_length=50, blank=True)
     scope = models.CharField(max_length=10, choices=Scope, default=Scope.GLOBAL)
@@ -115,15 +113,13 @@ class Fact(OriginFields, ProjectKeyFields):
     confidence = models.FloatField(default=1.0, validators=UNIT_INTERVAL)
     importance = models.FloatField(default=0.5, validators=UNIT_INTERVAL)
     source = models.CharField(max_length=200, blank=True)
-    source_event = models.ForeignKey(Event, on_delete=models.PROTECT, null=True, blank=True, related_name="facts")
-    source_episode = models.ForeignKey(Episode, on_delete=models.PROTECT, null=True, blank=True, related_name="facts")
+    source_event = AgentForeignKey(Event, on_delete=models.PROTECT, null=True, blank=True, related_name="facts")
+    source_episode = AgentForeignKey(Episode, on_delete=models.PROTECT, null=True, blank=True, related_name="facts")
     confirmation_count = models.PositiveIntegerField(default=0)
     last_confirmed_at = models.DateTimeField(null=True, blank=True)
     active = models.BooleanField(default=True)
-    superseded_by = models.ForeignKey(
-        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="supersedes"
-    )
-    contradiction_of = models.ForeignKey(
+    superseded_by = AgentForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="supersedes")
+    contradiction_of = AgentForeignKey(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="contradicted_by"
     )
     valid_from = models.DateTimeField(null=True, blank=True)
@@ -187,8 +183,8 @@ class Fact(OriginFields, ProjectKeyFields):
         return reverse("agent_fact", args=[self.agent.slug, self.pk])
 
 
-class FactChange(AuthorFields):
-    """What happened to a fact, by whom, and why. Append-only in the database."""
+class FactChange(AgentRow, AuthorFields):
+    """What happened to a fact, by whom, and why. Append-only in the database. Its agent is that of the fact."""
 
     class Action(models.TextChoices):
         STORED = "stored", "Stored"
@@ -203,10 +199,11 @@ class FactChange(AuthorFields):
     VALIDITY_TRANSITIONS = (Action.SUPERSEDED, Action.INVALIDATED, Action.MERGED, Action.RESTORED, Action.HELD)
     """The changes that decide whether a fact is held to be true."""
 
-    fact = models.ForeignKey(Fact, on_delete=models.PROTECT, related_name="changes")
+    agent = models.ForeignKey(Agent, models.PROTECT, related_name="+", db_index=False, db_constraint=False)
+    fact = AgentForeignKey(Fact, on_delete=models.PROTECT, related_name="changes")
     at = models.DateTimeField(default=clock.now, editable=False)
     action = models.CharField(max_length=20, choices=Action)
-    other = models.ForeignKey(Fact, on_delete=models.PROTECT, null=True, related_name="+")
+    other = AgentForeignKey(Fact, on_delete=models.PROTECT, null=True, related_name="+")
     score = models.FloatField(null=True)
     reason = models.TextField(blank=True)
     # What the changed fields held before, by name; moments in ISO form.

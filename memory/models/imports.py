@@ -3,11 +3,11 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from identity.models import Agent, Persona
+from identity.models import Agent, AgentRow, Persona
 from nousweb.lib import clock
 
 
-class ImportedMemory(models.Model):
+class ImportedMemory(AgentRow):
     """One thing of another system, and what it became here: its provenance, and how a repeated import knows it.
 
     `key` stands for `source_id`, and stays when any memory that came of it is erased: what people erased is not

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import F, Sum
 from django.db.models.functions import TruncDate
 
-from identity.models import Agent, Persona
+from identity.models import Agent, AgentRow, Persona
 from nousweb.lib import clock
 
 
@@ -35,7 +35,7 @@ class JudgeCallQuerySet(models.QuerySet["JudgeCall"]):
         return {row["day"]: row["total"] for row in rows}
 
 
-class JudgeCall(models.Model):
+class JudgeCall(AgentRow):
     """One question to the judge, with all its tries. Append-only in the database.
 
     `verdict` is the checked answer, and of texts, a verdict's reason too, only their measures: the texts themselves are

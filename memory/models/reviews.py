@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
-from identity.models import Agent, Persona
+from identity.models import Agent, AgentForeignKey, AgentRow, Persona
 from memory.models.censors import Censor
 from memory.models.facts import Fact
 from memory.models.judge import JudgeCall
@@ -19,7 +19,7 @@ class MemoryReviewQuerySet(models.QuerySet["MemoryReview"]):
         return self.filter(status=MemoryReview.Status.PENDING)
 
 
-class MemoryReview(models.Model):
+class MemoryReview(AgentRow):
     """Something about memories that waits for a person, and how it was resolved.
 
     `old` and `new` are a pair of facts, `new` learned later; a fact that is reviewed alone is `new`. A pair is reviewed
@@ -68,9 +68,9 @@ class MemoryReview(models.Model):
     persona = models.CharField(max_length=20, choices=Persona)
     kind = models.CharField(max_length=20, choices=Kind)
     status = models.CharField(max_length=10, choices=Status, default=Status.PENDING)
-    old = models.ForeignKey(Fact, on_delete=models.PROTECT, null=True, related_name="+")
-    new = models.ForeignKey(Fact, on_delete=models.PROTECT, null=True, related_name="+")
-    censor = models.ForeignKey(Censor, on_delete=models.PROTECT, null=True, related_name="reviews")
+    old = AgentForeignKey(Fact, on_delete=models.PROTECT, null=True, related_name="+")
+    new = AgentForeignKey(Fact, on_delete=models.PROTECT, null=True, related_name="+")
+    censor = AgentForeignKey(Censor, on_delete=models.PROTECT, null=True, related_name="reviews")
     subject = models.CharField(max_length=200, blank=True)
     facts = ArrayField(models.UUIDField(), default=list)
     subjects = ArrayField(models.UUIDField(), default=list)
@@ -80,7 +80,7 @@ class MemoryReview(models.Model):
     score = models.FloatField(null=True)
     reasons = models.JSONField(default=list)
     verdict = models.JSONField(default=dict)
-    judge_call = models.ForeignKey(JudgeCall, on_delete=models.PROTECT, null=True, related_name="+")
+    judge_call = AgentForeignKey(JudgeCall, on_delete=models.PROTECT, null=True, related_name="+")
     proposal = models.TextField(blank=True)
     resolution = models.CharField(max_length=12, choices=Resolution, blank=True)
     comment = models.TextField(blank=True)

@@ -4,7 +4,7 @@ from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from pgvector.django import HalfVectorField
 
-from identity.models import Agent, Persona
+from identity.models import Agent, AgentRow, Persona
 from memory.models.base import ProjectKeyFields, Scope
 from nousweb.lib import clock
 
@@ -73,7 +73,7 @@ class SearchItem(ProjectKeyFields):
         return f"{self.item_type} {self.item_id}"
 
 
-class SearchPassage(models.Model):
+class SearchPassage(AgentRow):
     """A passage of a long text, from the character `begins` to before `ends`, with the vector of `model`.
 
     `row_id` is the row of the index whose text it is; it counts while that row has a vector of the same model. It goes
@@ -97,7 +97,7 @@ class SearchPassage(models.Model):
         return f"{self.row_id}/{self.place}"
 
 
-class SearchLanguage(models.Model):
+class SearchLanguage(AgentRow):
     """By which dictionary of PostgreSQL the words of an agent are read; English for an agent without a row.
 
     `detected` is the language that the memories of its actor seem to be in (a code of memory.search.languages; empty
@@ -134,7 +134,7 @@ class EmbeddingModel(models.Model):
         return self.name
 
 
-class SearchStatistics(models.Model):
+class SearchStatistics(AgentRow):
     """Counts over one persona's collection of an agent, for those that are too large to count at every search.
 
     `common` maps lexemes that many items hold to how many. `vector_index_model` names the model for whose vectors

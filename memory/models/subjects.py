@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.urls import reverse
 
-from identity.models import Agent, AuthorFields, Persona
+from identity.models import Agent, AgentForeignKey, AgentRow, AuthorFields, Persona
 from nousweb.lib import clock
 
 MAX_SPELLING_CHARACTERS = 200
@@ -27,7 +27,7 @@ class SubjectQuerySet(models.QuerySet["Subject"]):
         return self.filter(Exists(spelled))
 
 
-class Subject(models.Model):
+class Subject(AgentRow):
     """A thing that facts of one persona of an agent are about, whatever it is called in them.
 
     `name` is how people see it called. What was merged into another subject stays as a row without spellings, so that
@@ -48,7 +48,7 @@ class Subject(models.Model):
     name = models.CharField(max_length=MAX_SPELLING_CHARACTERS)
     kind = models.CharField(max_length=20, choices=Kind, default=Kind.OTHER)
     is_user = models.BooleanField(default=False)
-    merged_into = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="merged")
+    merged_into = AgentForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="merged")
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     objects = SubjectQuerySet.as_manager()
@@ -72,7 +72,7 @@ class Subject(models.Model):
         return reverse("agent_subject_thing", args=[self.agent.slug, self.pk])
 
 
-class SubjectAlias(models.Model):
+class SubjectAlias(AgentRow):
     """One spelling of a subject. Facts point to the spelling, so a merge or a split moves spellings and no facts.
 
     `key` is the spelling as it is compared, one of a kind for each persona; `meaning` the same with what certainly says
@@ -87,7 +87,7 @@ class SubjectAlias(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="subject_aliases")
     persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
-    subject = models.ForeignKey(Subject, on_delete=models.PROTECT, related_name="aliases")
+    subject = AgentForeignKey(Subject, on_delete=models.PROTECT, related_name="aliases")
     spelling = models.CharField(max_length=MAX_SPELLING_CHARACTERS)
     key = models.CharField(max_length=MAX_SPELLING_CHARACTERS)
     meaning = models.CharField(max_length=MAX_SPELLING_CHARACTERS)
@@ -118,7 +118,7 @@ class SubjectAlias(models.Model):
         return self.spelling
 
 
-class SubjectChange(AuthorFields):
+class SubjectChange(AgentRow, AuthorFields):
     """What happened to a subject, by whom and why; `details` are what is needed to undo it, ready for JSON."""
 
     class Action(models.TextChoices):
@@ -133,8 +133,8 @@ class SubjectChange(AuthorFields):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="subject_changes")
     persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
-    subject = models.ForeignKey(Subject, on_delete=models.PROTECT, related_name="changes")
-    other = models.ForeignKey(Subject, on_delete=models.PROTECT, null=True, related_name="changes_as_other")
+    subject = AgentForeignKey(Subject, on_delete=models.PROTECT, related_name="changes")
+    other = AgentForeignKey(Subject, on_delete=models.PROTECT, null=True, related_name="changes_as_other")
     action = models.CharField(max_length=20, choices=Action)
     summary = models.TextField()
     reason = models.TextField(blank=True)

@@ -3,12 +3,12 @@
 from django.db import models
 from django.urls import reverse
 
-from identity.models import Agent, Persona
+from identity.models import Agent, AgentRow, Persona
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
 
-class WorkingMemory(models.Model):
+class WorkingMemory(AgentRow):
     """One session's task, frame, items in mind and open threads.
 
     `items` holds {"id", "type", "text", "relevance", "added_at"}; the least relevant leave when `capacity` is

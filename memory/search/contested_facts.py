@@ -85,19 +85,19 @@ _OPEN = f"{_UNDECIDED} AND review.agent_id = %(agent)s::bigint AND review.person
 _SIDES = ("old_id", "new_id")
 
 
-def open_question_sql(key: str) -> str:
-    """Whether a question is open about the fact with this key; without one nothing contests it."""
+def open_question_sql(key: str, agent: int | str) -> str:
+    """Whether a question is open about the fact of an agent with this key; without one nothing contests it."""
     # OFFSET 0 keeps a plan that is made once for all from reading the questions about all facts.
     return " OR ".join(
         f"EXISTS (SELECT 1 FROM {MemoryReview._meta.db_table} AS review"  # noqa: S608
-        f" WHERE review.{side} = {key} AND {_UNDECIDED} OFFSET 0)"
+        f" WHERE review.{side} = {key} AND review.agent_id = {agent} AND {_UNDECIDED} OFFSET 0)"
         for side in _SIDES
     )
 
 
 def with_open_question(facts: FactQuerySet) -> FactQuerySet:
     """Each of the facts with `has_question`, as `open_question_sql` says it."""
-    sql = open_question_sql(f"{Fact._meta.db_table}.id")
+    sql = open_question_sql(f"{Fact._meta.db_table}.id", f"{Fact._meta.db_table}.agent_id")
     return facts.annotate(has_question=RawSQL(sql, [], output_field=BooleanField()))  # noqa: S611  (of names only)
 
 
@@ -105,7 +105,7 @@ def _pairs_of(key: str, columns: str) -> str:
     """The open reviews of the fact `key`; `columns` name the other fact as `other`."""
     return " UNION ALL ".join(
         f"SELECT {columns.format(other=f'review.{other}')} FROM {MemoryReview._meta.db_table} AS review"  # noqa: S608
-        f" WHERE review.{own} = {key} AND {_OPEN}"
+        f" WHERE review.{own} = {key} AND review.agent_id = %(agent)s::bigint AND {_OPEN}"
         for own, other in (_SIDES, _SIDES[::-1])
     )
 
@@ -118,7 +118,8 @@ _FACT = (
 _TYPE = ItemType.FACT.value
 _NAME = (
     f"(SELECT thing.name FROM {SubjectAlias._meta.db_table} AS spelling JOIN {Subject._meta.db_table} AS thing"  # noqa: S608
-    " ON thing.id = spelling.subject_id WHERE spelling.id = fact.subject_alias_id)"
+    " ON thing.id = spelling.subject_id AND thing.agent_id = spelling.agent_id"
+    " WHERE spelling.agent_id = %(agent)s::bigint AND spelling.id = fact.subject_alias_id)"
 )
 _READ = _FACT.replace(" id,", " fact.id::text,", 1) + f", {_NAME}"
 _HIT = (*_FACT.split(", ")[2:], "subject_name")

@@ -18,6 +18,7 @@ from memory.search.contested_facts import open_question_sql
 from memory.search.index_tables import source_of
 from memory.search.result import HIT_COLUMNS
 from memory.types import MEMORY_TYPES
+from memory.types.memory_type import OF_AGENT
 from nousweb.lib.prepared_statements import array_text, rows_prepared
 
 TextAndMetadata = tuple[str, Mapping[str, Any]]
@@ -99,9 +100,12 @@ def _hits_statement(persona: str, agent: int, metadata: bool, of_the_past: bool)
         about = f"({own.metadata_sql})::json" if metadata else own.source_sql
         # What was shown at a moment is known below.
         shown = " AND active" if own.retires and not of_the_past else ""
-        question = open_question_sql(f"{own.table}.id") if item_type == ItemType.FACT else "false"
+        question = open_question_sql(f"{own.table}.id", agent) if item_type == ItemType.FACT else "false"
         parts.append(
-            f"SELECT {own.text_sql}, {about}, {own.subject_sql}::text, {own.trust_sql}, {question} FROM {own.table}"  # noqa: S608
+            f"SELECT {own.text_sql}, {about}, ({own.subject_sql})::text, {own.trust_sql}, {question}".replace(  # noqa: S608
+                OF_AGENT, str(agent)
+            )
+            + f" FROM {own.table}"
             # Asked before the row is looked up, which the key by itself would not be.
             f" WHERE item.item_type = '{item_type}'"
             f" AND id = CASE item.item_type WHEN '{item_type}' THEN item.item_id::{own.key_type} END"

@@ -12,7 +12,7 @@ from memory.embedding import thresholds_of
 from memory.models.project_scope import EVERYTHING
 from memory.persona import PersonaMemory
 from memory.search.candidates import SPEAKER_OF_KIND, STANDING_LEVEL, distance_of, vector_text
-from memory.search.index_tables import source_of
+from memory.search.index_tables import AGENT_UNINDEXED, source_of
 from memory.search.lexeme_masks import bits_read, lexeme_values, masks_of, spelled_of
 from memory.search.lexical_search import LEXICAL_ROWS, selective
 from memory.search.query_context import QueryContext
@@ -108,7 +108,7 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
             values[f"keys{place}"] = [f"{int(view.agent.pk)}:{word}" for word in words]
             holding.append(f"nous_agent_lexemes(agent_id, terms) {operator} %(keys{place})s::text[]")
         # So written, the planner does not read all that was retired beside the index of words.
-        holders = source_of(view, "id", f"({' OR '.join(holding)}) AND {gone}", agent="agent_id + 0")
+        holders = source_of(view, "id", f"({' OR '.join(holding)}) AND {gone}", agent=AGENT_UNINDEXED)
         likely += f" UNION (SELECT id FROM {holders} AS holder LIMIT {LEXICAL_ROWS})"  # noqa: S608
     statement = f"""
 WITH likely AS MATERIALIZED ({likely}), gone AS MATERIALIZED (
@@ -121,7 +121,7 @@ SELECT gone.*, fact.content, fact.valid_from, fact.valid_until, fact.invalidated
 FROM gone
 LEFT JOIN memory_fact AS fact ON fact.id = CASE WHEN item_type = 'fact' THEN item_id::uuid END
     AND fact.agent_id = %(agent)s AND fact.persona = ANY(%(personas)s)
-LEFT JOIN memory_fact AS heir ON heir.id = fact.superseded_by_id
+LEFT JOIN memory_fact AS heir ON heir.id = fact.superseded_by_id AND heir.agent_id = fact.agent_id
     AND heir.agent_id = %(agent)s AND heir.persona = ANY(%(personas)s)
     AND (%(projects)s::text[] IS NULL OR heir.project = ANY(%(projects)s::text[]))
 ORDER BY gone.id

@@ -34,15 +34,16 @@ def profile_texts(agent: Agent) -> Mapping[str, Sequence[str]]:
 MAX_CHAIN = 50
 _CHAIN = """
 WITH RECURSIVE older (id, step) AS (
-    SELECT id, 1 FROM memory_fact WHERE superseded_by_id = %(id)s
+    SELECT id, 1 FROM memory_fact WHERE agent_id = %(agent)s AND superseded_by_id = %(id)s
     UNION ALL
     SELECT fact.id, older.step + 1 FROM memory_fact fact JOIN older ON fact.superseded_by_id = older.id
-    WHERE older.step < %(most)s
+    WHERE fact.agent_id = %(agent)s AND older.step < %(most)s
 ), newer (id, step) AS (
-    SELECT superseded_by_id, 1 FROM memory_fact WHERE id = %(id)s AND superseded_by_id IS NOT NULL
+    SELECT superseded_by_id, 1 FROM memory_fact WHERE agent_id = %(agent)s AND id = %(id)s
+        AND superseded_by_id IS NOT NULL
     UNION ALL
     SELECT fact.superseded_by_id, newer.step + 1 FROM memory_fact fact JOIN newer ON fact.id = newer.id
-    WHERE fact.superseded_by_id IS NOT NULL AND newer.step < %(most)s
+    WHERE fact.agent_id = %(agent)s AND fact.superseded_by_id IS NOT NULL AND newer.step < %(most)s
 )
 (SELECT id FROM older ORDER BY step LIMIT %(most)s) UNION ALL (SELECT id FROM newer ORDER BY step LIMIT %(most)s)
 """
@@ -54,7 +55,7 @@ def fact_chain(memory: PersonaMemory, fact: Fact) -> list[Fact]:
     At most 50 on either side, those nearest to it. Empty for a fact that stands alone.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_CHAIN, {"id": fact.pk, "most": MAX_CHAIN})
+        cursor.execute(_CHAIN, {"agent": fact.agent_id, "id": fact.pk, "most": MAX_CHAIN})
         others = [row[0] for row in cursor.fetchall()]
     if not others:
         return []

@@ -152,7 +152,7 @@ def censor_false_positive(*, censor: Censor, by: Principal, message: str = "") -
     """Count that a person found a match of this censor to be mistaken."""
     change_check(censor, by, "memory.change_censor")
     message = text_check("message", message, MAX_REMARK_CHARACTERS)
-    Censor.objects.filter(pk=censor.pk).update(
+    Censor.objects.filter(agent=censor.agent_id, pk=censor.pk).update(
         false_positive_count=F("false_positive_count") + 1, updated_at=clock.now()
     )
     censor.refresh_from_db()
@@ -222,7 +222,7 @@ def censors_count(
     transaction of what was checked, so that the same text is not counted again.
     """
     # The subconscious reads the actor's censors too, but its checks neither count there nor let one rise.
-    own = Censor.objects.filter(pk__in=matched, persona=persona)
+    own = Censor.objects.filter(agent=agent, pk__in=matched, persona=persona)
     # Locked in one order first, so that two checks at once cannot wait for each other.
     list(own.select_for_update(no_key=True).order_by("pk").values_list("pk"))
     own.update(activation_count=F("activation_count") + 1, last_activated_at=clock.now())

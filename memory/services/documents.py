@@ -334,7 +334,7 @@ def _version_add(
             last.active, last.retired_at = False, now
         last.superseded_by, last.updated_at = document, now
         # The new version is stored in the same transaction, before which the reference is not checked.
-        Document.objects.filter(pk=last.pk).update(
+        Document.objects.filter(agent=last.agent_id, pk=last.pk).update(
             active=False, retired_at=last.retired_at, superseded_by_id=document.pk, updated_at=now
         )
     document.save(force_insert=True)

@@ -129,8 +129,12 @@ def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] 
             "it elsewhere.",
             field="event_ids",
         )
-    held = set(EpisodeEvent.objects.filter(episode=episode, event__in=wanted).values_list("event_id", flat=True))
-    EpisodeEvent.objects.bulk_create(EpisodeEvent(episode=episode, event_id=key) for key in sorted(wanted - held))
+    agent_id = episode.agent_id
+    places = EpisodeEvent.objects.filter(agent=agent_id, episode=episode, event__in=wanted)
+    held = set(places.values_list("event_id", flat=True))
+    EpisodeEvent.objects.bulk_create(
+        EpisodeEvent(agent_id=agent_id, episode=episode, event_id=key) for key in sorted(wanted - held)
+    )
     origin = least_trusted((episode_origin(episode), writer_trust(by) if text else episode.origin))
     if origin != episode.origin:
         episode.origin = origin
@@ -277,4 +281,4 @@ def _index(episode: Episode) -> None:
     if entry.text or entry.held:
         index_put([entry])
     else:
-        index_remove(episode.persona, ItemType.EPISODE, [str(episode.pk)])
+        index_remove(episode.agent_id, episode.persona, ItemType.EPISODE, [str(episode.pk)])

@@ -5,6 +5,7 @@ the whole database, lie below 2^53 for 131,000 agents, and rise with the numbers
 order of their arrival. Ids from before lie below 2^36.
 """
 
+from django.conf import settings
 from django.db import connection
 
 from identity.models import Persona
@@ -20,6 +21,12 @@ SELECT id, %(persona)s, %(count)s FROM identity_agent WHERE id = %(agent)s FOR K
 ON CONFLICT (agent_id, persona) DO UPDATE SET last = held.last + excluded.last
 RETURNING last
 """
+# Citus takes a statement that reads one table and writes another to all parts of both; there the foreign key holds it.
+_RESERVE_ROUTED = """
+INSERT INTO memory_eventsequence AS held (agent_id, persona, last) VALUES (%(agent)s, %(persona)s, %(count)s)
+ON CONFLICT (agent_id, persona) DO UPDATE SET last = held.last + excluded.last
+RETURNING last
+"""
 
 
 def event_ids_reserve(*, agent_id: int, persona: str, count: int) -> list[int]:
@@ -29,7 +36,8 @@ def event_ids_reserve(*, agent_id: int, persona: str, count: int) -> list[int]:
     such agent any more.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_RESERVE, {"agent": agent_id, "persona": persona, "count": count})
+        statement = _RESERVE_ROUTED if settings.DB_DISTRIBUTED else _RESERVE
+        cursor.execute(statement, {"agent": agent_id, "persona": persona, "count": count})
         row = cursor.fetchone()
     if row is None:
         raise NotFound("No such agent.")

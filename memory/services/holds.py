@@ -46,8 +46,8 @@ def finding_of(agent: Agent, persona: str, text: str, trust: str) -> tuple[Findi
 def _allowed(agent: Agent, persona: str, text: str) -> bool:
     """Whether a person has allowed these words."""
     about = hold_about(agent.pk, persona, text)
-    allowed = MemoryReview.objects.filter(about=about, status=Status.RESOLVED, resolution=Resolution.ALLOW)
-    return allowed.exists()
+    allowed = MemoryReview.objects.filter(agent=agent, about=about, status=Status.RESOLVED)
+    return allowed.filter(resolution=Resolution.ALLOW).exists()
 
 
 def memory_finding(memory: Any) -> Finding | None:
@@ -101,6 +101,7 @@ def hold_set(memory: Any, *, at: datetime | None = None) -> None:
     memory.save(update_fields=["held", "active", "retired_at"])
     if isinstance(memory, Fact):
         FactChange.objects.create(
+            agent_id=memory.agent_id,
             fact=memory,
             action=FactChange.Action.HELD,
             at=memory.retired_at or clock.now(),
@@ -110,7 +111,7 @@ def hold_set(memory: Any, *, at: datetime | None = None) -> None:
             author_name=BY.name,
         )
     if not isinstance(memory, Censor):
-        index_remove(memory.persona, type_name(memory), [str(memory.pk)])
+        index_remove(memory.agent_id, memory.persona, type_name(memory), [str(memory.pk)])
     audit_record(
         by=BY, action="memory.hold", target=memory, agent=memory.agent, before=before,
         after={"held": True, "active": False},
@@ -132,7 +133,7 @@ def hold_ask(
     """
     about = hold_about(agent.pk, persona, text)
     named = [list(item) for item in items]
-    held = MemoryReview.objects.select_for_update(of=("self",), no_key=True).filter(about=about).first()
+    held = MemoryReview.objects.select_for_update(of=("self",), no_key=True).filter(agent=agent, about=about).first()
     if held is not None:
         if held.status == Status.EXPIRED:
             review_reopen(held)

@@ -1,8 +1,11 @@
 """Writing the search index. Called inside the transaction of the primary write; embeddings follow later."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
 
 from django.db import connection
 
@@ -27,8 +30,8 @@ _ARRAYS = ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in _COLUMNS)
 # One statement of arrays: for a thousand rows several times as fast as a statement a row.
 _UPSERT = f"""
 INSERT INTO memory_searchitem ({", ".join(_COLUMNS)}, dictionary)
-SELECT entry.*, {dictionary_sql("entry.agent_id")} FROM unnest({_ARRAYS}) AS entry ({", ".join(_COLUMNS)})
-ON CONFLICT (persona, item_type, item_id) DO UPDATE SET
+SELECT entry.*, {dictionary_sql("%s::bigint")} FROM unnest({_ARRAYS}) AS entry ({", ".join(_COLUMNS)})
+ON CONFLICT (persona, item_type, item_id, agent_id) DO UPDATE SET
     {", ".join(f"{name} = excluded.{name}" for name in (*_CHANGING, "dictionary"))},
     status = CASE WHEN memory_searchitem.text = excluded.text THEN memory_searchitem.status ELSE 'pending' END,
     attempts = CASE WHEN memory_searchitem.text = excluded.text THEN memory_searchitem.attempts ELSE 0 END,
@@ -41,42 +44,51 @@ ON CONFLICT (persona, item_type, item_id) DO UPDATE SET
     next_model = CASE WHEN memory_searchitem.text = excluded.text THEN memory_searchitem.next_model ELSE '' END
 """  # noqa: S608  (names come from the dataclass above)
 
-_WAITING = "SELECT EXISTS (SELECT 1 FROM memory_searchitem WHERE status = 'pending' AND due_at IS NULL)"
+_WAITING = """
+SELECT EXISTS (SELECT 1 FROM memory_searchitem WHERE agent_id = ANY(%s) AND status = 'pending' AND due_at IS NULL)
+"""
 
 
 def index_put(entries: Iterable[IndexEntry], *, tell: bool = True) -> None:
     """Insert or update rows of the index; a row whose text changed waits for a new embedding. What is held back has
     none, so that no search finds it.
 
-    The last of several entries of one item counts. The worker is notified in the same transaction, unless rows that it
-    has yet to take up show that it has been notified already: many writes need no task each. With `tell` off it is not
-    notified at all, because the caller brings the vectors itself.
+    The last of several entries of one item counts. The worker is notified in the same transaction, unless rows of
+    these agents that it has yet to take up show that it has been notified already: many writes need no task each. With
+    `tell` off it is not notified at all, because the caller brings the vectors itself.
     """
     latest = {(entry.persona, entry.item_type, entry.item_id): entry for entry in entries}
     for key in [key for key, entry in latest.items() if entry.held]:
-        index_remove(key[0], key[1], [key[2]])
+        index_remove(latest[key].agent_id, *key[:2], [key[2]])
         del latest[key]
     if not latest:
         return
     # In one order for all, so that two writers of the same rows wait for each other and do not lock up.
-    rows = [latest[key] for key in sorted(latest)]
-    columns = [[getattr(entry, name) for entry in rows] for name in _COLUMNS]
-    tags = _COLUMNS.index("tags")
-    columns[tags] = [json.dumps(value) for value in columns[tags]]
+    rows = sorted(latest.values(), key=lambda entry: (entry.agent_id, entry.persona, entry.item_type, entry.item_id))
+    agents = [sorted({entry.agent_id for entry in rows})]
     with connection.cursor() as cursor:
-        cursor.execute(_WAITING)
+        cursor.execute(_WAITING, agents)
         notified = cursor.fetchone()[0]
-        cursor.execute(_UPSERT, columns)
+        for agent_id, own in groupby(rows, key=attrgetter("agent_id")):
+            cursor.execute(_UPSERT, [agent_id, *_columns(list(own))])
         if tell and not notified:
-            cursor.execute(_WAITING)
+            cursor.execute(_WAITING, agents)
             if cursor.fetchone()[0]:
                 message_send("memory.tasks.embed_pending")
 
 
-def index_remove(persona: str, item_type: str, item_ids: Iterable[str]) -> None:
+def _columns(rows: Sequence[IndexEntry]) -> list[list[Any]]:
+    columns = [[getattr(entry, name) for entry in rows] for name in _COLUMNS]
+    tags = _COLUMNS.index("tags")
+    columns[tags] = [json.dumps(value) for value in columns[tags]]
+    return columns
+
+
+def index_remove(agent_id: int, persona: str, item_type: str, item_ids: Iterable[str]) -> None:
     """Delete rows of the index, for memories that are erased."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "DELETE FROM memory_searchitem WHERE persona = %s AND item_type = %s AND item_id = ANY(%s)",
-            [persona, item_type, list(item_ids)],
+            "DELETE FROM memory_searchitem"
+            " WHERE agent_id = %s AND persona = %s AND item_type = %s AND item_id = ANY(%s)",
+            [agent_id, persona, item_type, list(item_ids)],
         )

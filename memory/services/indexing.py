@@ -5,9 +5,12 @@ still the one that was embedded. A claim is a lease, so what a killed worker had
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
 
 import structlog
 from django.db import connection, transaction
@@ -41,6 +44,7 @@ class Claimed:
     id: int
     text: str
     attempts: int
+    agent_id: int
 
 
 def embeddings_make(*, seconds: float = RUN_SECONDS) -> int:
@@ -91,41 +95,56 @@ def active_model() -> EmbeddingModel:
     return active
 
 
-_CLAIM = """
-UPDATE memory_searchitem AS item SET due_at = %s, attempts = item.attempts + 1
-FROM (SELECT persona, id FROM memory_searchitem
-      WHERE persona = %s AND status = 'pending' AND (due_at IS NULL OR due_at <= %s)
-      ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED) AS due
-WHERE item.persona = due.persona AND item.id = due.id
-RETURNING item.persona, item.id, item.text, item.attempts
-"""
+_DUE = "persona = %(persona)s AND status = 'pending' AND (due_at IS NULL OR due_at <= %(now)s)"
+_AGENTS = f"""
+SELECT DISTINCT agent_id FROM (
+    SELECT agent_id, id FROM memory_searchitem WHERE {_DUE} ORDER BY id LIMIT %(batch)s) AS first
+"""  # noqa: S608
+_CLAIM = f"""
+UPDATE memory_searchitem AS item SET due_at = %(until)s, attempts = item.attempts + 1
+FROM (SELECT id FROM memory_searchitem WHERE agent_id = %(agent)s AND {_DUE}
+      ORDER BY id LIMIT %(batch)s FOR UPDATE SKIP LOCKED) AS due
+WHERE item.agent_id = %(agent)s AND item.persona = %(persona)s AND item.id = due.id
+RETURNING item.persona, item.id, item.text, item.attempts, item.agent_id
+"""  # noqa: S608
 
 
 def _claim(persona: str) -> list[Claimed]:
+    """Rows that are due, the oldest of all agents first; the rows of each agent are locked by themselves."""
     now = clock.now()
+    values: dict[str, Any] = {"persona": persona, "now": now, "until": now + EMBEDDING_LEASE.lease, "batch": BATCH}
+    claimed: list[Claimed] = []
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIM, [now + EMBEDDING_LEASE.lease, persona, now, BATCH])
-        return sorted((Claimed(*row) for row in cursor.fetchall()), key=lambda row: row.id)
+        cursor.execute(_AGENTS, values)
+        for (agent_id,) in sorted(cursor.fetchall()):
+            cursor.execute(_CLAIM, {**values, "agent": agent_id, "batch": BATCH - len(claimed)})
+            claimed += sorted((Claimed(*row) for row in cursor.fetchall()), key=lambda row: row.id)
+            if len(claimed) == BATCH:
+                break
+    return claimed
+
+
+def by_agent(claimed: Iterable[Claimed]) -> Iterator[tuple[int, list[Claimed]]]:
+    """The rows of each agent, since every statement is about one."""
+    agent_of = attrgetter("agent_id")
+    for agent_id, rows in groupby(sorted(claimed, key=agent_of), key=agent_of):
+        yield agent_id, list(rows)
 
 
 _RENEW = """
 UPDATE memory_searchitem AS item SET due_at = greatest(item.due_at, %s)
 FROM unnest(%s::text[], %s::bigint[], %s::smallint[]) AS held (persona, id, attempts)
-WHERE item.persona = held.persona AND item.id = held.id AND item.attempts = held.attempts AND item.status = 'pending'
+WHERE item.agent_id = %s AND item.persona = held.persona AND item.id = held.id AND item.attempts = held.attempts
+  AND item.status = 'pending'
 """
 
 
 def _renew(claimed: Sequence[Claimed]) -> None:
+    until = clock.now() + EMBEDDING_LEASE.lease
     with connection.cursor() as cursor:
-        cursor.execute(
-            _RENEW,
-            [
-                clock.now() + EMBEDDING_LEASE.lease,
-                [row.persona for row in claimed],
-                [row.id for row in claimed],
-                [row.attempts for row in claimed],
-            ],
-        )
+        for agent_id, rows in by_agent(claimed):
+            personas, ids = [row.persona for row in rows], [row.id for row in rows]
+            cursor.execute(_RENEW, [until, personas, ids, [row.attempts for row in rows], agent_id])
 
 
 def _give_up() -> None:
@@ -197,8 +216,8 @@ UPDATE memory_searchitem AS item
 SET embedding = new.vector::halfvec, model = %s, status = 'ready', error = '', due_at = NULL, passages = new.passages
 FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::smallint[])
     AS new (persona, id, text, vector, passages)
-WHERE item.persona = new.persona AND item.id = new.id AND item.text = new.text AND item.status = 'pending'
-  AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = %s)
+WHERE item.agent_id = %s AND item.persona = new.persona AND item.id = new.id AND item.text = new.text
+  AND item.status = 'pending' AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = %s)
 RETURNING item.persona, item.id
 """
 
@@ -210,25 +229,27 @@ def _write_back(claimed: Sequence[Claimed], embedded: Sequence[EmbeddedText], em
 
 @transaction.atomic
 def _written_back(claimed: Sequence[Claimed], embedded: Sequence[EmbeddedText], embedder: Embedder) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _WRITE_BACK,
-            [
-                embedder.name,
-                [row.persona for row in claimed],
-                [row.id for row in claimed],
-                [row.text for row in claimed],
-                [vector_literal(each.whole) for each in embedded],
-                [len(each.passages) for each in embedded],
-                embedder.name,
-            ],
-        )
-        written = {(persona, row_id) for persona, row_id in cursor.fetchall()}
-    kept = [
-        (row, each.passages) for row, each in zip(claimed, embedded, strict=True) if (row.persona, row.id) in written
-    ]
-    passages_write(kept, embedder.name)
-    return len(written)
+    texts = dict(zip(claimed, embedded, strict=True))
+    count = 0
+    for agent_id, rows in by_agent(claimed):
+        with connection.cursor() as cursor:
+            cursor.execute(
+                _WRITE_BACK,
+                [
+                    embedder.name,
+                    [row.persona for row in rows],
+                    [row.id for row in rows],
+                    [row.text for row in rows],
+                    [vector_literal(texts[row].whole) for row in rows],
+                    [len(texts[row].passages) for row in rows],
+                    agent_id,
+                    embedder.name,
+                ],
+            )
+            written = set(cursor.fetchall())
+        passages_write([(row, texts[row].passages) for row in rows if (row.persona, row.id) in written], embedder.name)
+        count += len(written)
+    return count
 
 
 _PASSAGES = """
@@ -236,17 +257,21 @@ INSERT INTO memory_searchpassage (agent_id, persona, row_id, model, place, begin
 SELECT item.agent_id, item.persona, item.id, %s, new.place, new.begins, new.ends, new.vector::halfvec
 FROM unnest(%s::text[], %s::bigint[], %s::smallint[], %s::integer[], %s::integer[], %s::text[])
     AS new (persona, id, place, begins, ends, vector)
-JOIN memory_searchitem AS item ON item.persona = new.persona AND item.id = new.id
+JOIN memory_searchitem AS item ON item.persona = new.persona AND item.id = new.id AND item.agent_id = %s
 """
 
 
 def passages_write(rows: Sequence[tuple[Claimed, Sequence[tuple[int, int, Vectors]]]], model: str) -> None:
-    """Let these be the passages of each row by the model called `model`, in place of those that it had."""
+    """Let these be the passages of each row of one agent by the model called `model`, in place of those that it had."""
+    if not rows:
+        return
+    agent_id = rows[0][0].agent_id
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM memory_searchpassage AS passage USING unnest(%s::text[], %s::bigint[]) AS held (persona, id)"
-            " WHERE passage.persona = held.persona AND passage.row_id = held.id AND passage.model = %s",
-            [[row.persona for row, _ in rows], [row.id for row, _ in rows], model],
+            " WHERE passage.agent_id = %s AND passage.persona = held.persona AND passage.row_id = held.id"
+            " AND passage.model = %s",
+            [[row.persona for row, _ in rows], [row.id for row, _ in rows], agent_id, model],
         )
         parts = [
             (row.persona, row.id, place, begin, end, vector_literal(vector))
@@ -254,7 +279,7 @@ def passages_write(rows: Sequence[tuple[Claimed, Sequence[tuple[int, int, Vector
             for place, (begin, end, vector) in enumerate(passages)
         ]
         if parts:
-            cursor.execute(_PASSAGES, [model, *map(list, zip(*parts, strict=True))])
+            cursor.execute(_PASSAGES, [model, *map(list, zip(*parts, strict=True)), agent_id])
 
 
 def vector_literal(vector: Vectors) -> str:
@@ -267,26 +292,28 @@ def _postpone(claimed: Sequence[Claimed], error: EmbeddingFailed) -> None:
     log.warning("embedding_failed", rows=len(claimed), error=str(error))
     now = clock.now()
     with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE memory_searchitem AS item SET error = %s, due_at = new.due_at,"
-            " status = CASE WHEN item.attempts >= %s THEN 'failed' ELSE item.status END"
-            " FROM unnest(%s::text[], %s::bigint[], %s::timestamptz[]) AS new (persona, id, due_at)"
-            " WHERE item.persona = new.persona AND item.id = new.id AND item.status = 'pending'",
-            [
-                str(error)[:500],
-                EMBEDDING_LEASE.max_attempts,
-                [row.persona for row in claimed],
-                [row.id for row in claimed],
-                [now + EMBEDDING_LEASE.backoff(row.attempts) for row in claimed],
-            ],
-        )
+        for agent_id, rows in by_agent(claimed):
+            cursor.execute(
+                "UPDATE memory_searchitem AS item SET error = %s, due_at = new.due_at,"
+                " status = CASE WHEN item.attempts >= %s THEN 'failed' ELSE item.status END"
+                " FROM unnest(%s::text[], %s::bigint[], %s::timestamptz[]) AS new (persona, id, due_at)"
+                " WHERE item.agent_id = %s AND item.persona = new.persona AND item.id = new.id"
+                " AND item.status = 'pending'",
+                [
+                    str(error)[:500],
+                    EMBEDDING_LEASE.max_attempts,
+                    [row.persona for row in rows],
+                    [row.id for row in rows],
+                    [now + EMBEDDING_LEASE.backoff(row.attempts) for row in rows],
+                    agent_id,
+                ],
+            )
 
 
 def _refuse(row: Claimed, error: EmbeddingFailed) -> None:
     log.warning("embedding_refused", row=row.id, error=str(error))
-    SearchItem.objects.filter(persona=row.persona, id=row.id, text=row.text, status=IndexStatus.PENDING).update(
-        status=IndexStatus.FAILED, error=str(error)[:500]
-    )
+    rows = SearchItem.objects.filter(agent=row.agent_id, persona=row.persona, id=row.id, text=row.text)
+    rows.filter(status=IndexStatus.PENDING).update(status=IndexStatus.FAILED, error=str(error)[:500])
 
 
 def index_retry(*, agent: Agent | None, by: Principal) -> int:

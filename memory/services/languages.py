@@ -79,7 +79,7 @@ def languages_detect() -> int:
         detected = language_of([text[:TEXT_CHARACTERS] for text in latest])
         with transaction.atomic():
             row, _ = SearchLanguage.objects.get_or_create(agent=agent)
-            SearchLanguage.objects.filter(pk=row.pk).update(looked_at=size, detected=detected or row.detected)
+            SearchLanguage.objects.filter(agent=row.agent_id).update(looked_at=size, detected=detected or row.detected)
             if detected:
                 changed += _use(agent, detected)
     return changed
@@ -105,7 +105,7 @@ def _use(agent: Agent, code: str) -> bool:
     row, _ = SearchLanguage.objects.get_or_create(agent=agent)
     if row.dictionary == dictionary:
         return False
-    SearchLanguage.objects.filter(pk=agent.pk).update(dictionary=dictionary, since=clock.now())
+    SearchLanguage.objects.filter(agent=agent).update(dictionary=dictionary, since=clock.now())
     log.info("search_language", agent=agent.slug, language=code, dictionary=dictionary)
     message_send("memory.tasks.reread_words")
     return True
@@ -129,7 +129,7 @@ WITH batch AS (
     ORDER BY item.id LIMIT %(batch)s FOR UPDATE
 ), read AS (
     UPDATE memory_searchitem AS item SET dictionary = %(dictionary)s FROM batch
-    WHERE item.persona = batch.persona AND item.id = batch.id RETURNING item.id
+    WHERE item.agent_id = %(agent)s AND item.persona = batch.persona AND item.id = batch.id RETURNING item.id
 )
 SELECT count(*), max(id) FROM read
 """

@@ -19,6 +19,7 @@ from memory.jobs.messages import message_send
 from memory.layers.event_policy import CLOSING_KINDS, OPENING_KINDS
 from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
 from memory.models import Event, EventKind, LongTermEntry, LoopSummary, Trust
+from memory.models.events import LoopSummaryQuerySet
 from memory.services.events import long_term_store
 from memory.services.index_writer import index_put
 from memory.types import entry_of
@@ -56,18 +57,28 @@ def loops_close_idle() -> list[int]:
     """
     horizon = clock.now() - timedelta(minutes=settings.LOOP_IDLE_MINUTES)
     # Persona by persona, so that neither keeps the other's waiting.
-    return [loop_id for persona in Persona.values for loop_id in _close_idle(persona, horizon)]
+    return [
+        loop_id
+        for persona in Persona.values
+        for agent_id in _idle(persona, horizon).order_by("agent").values_list("agent", flat=True).distinct()
+        for loop_id in _close_idle(agent_id, persona, horizon)
+    ]
 
 
-def _close_idle(persona: str, horizon: datetime) -> list[int]:
+def _idle(persona: str, horizon: datetime) -> LoopSummaryQuerySet:
+    return LoopSummary.objects.filter(persona=persona, closed_at__isnull=True, last_event_at__lt=horizon)
+
+
+def _close_idle(agent_id: int, persona: str, horizon: datetime) -> list[int]:
     closed: list[int] = []
     while True:
         with transaction.atomic():
-            idle = LoopSummary.objects.filter(persona=persona, closed_at__isnull=True, last_event_at__lt=horizon)
+            idle = _idle(persona, horizon).filter(agent=agent_id)
             free = idle.order_by("pk").select_for_update(skip_locked=True, of=("self",))
             rows = list(free.select_related("agent")[:BATCH])
             found = [row.pk for row in rows]
-            LoopSummary.objects.filter(pk__in=found).update(closed_at=clock.now(), closed_by=LoopSummary.ClosedBy.IDLE)
+            own = LoopSummary.objects.filter(agent=agent_id, pk__in=found)
+            own.update(closed_at=clock.now(), closed_by=LoopSummary.ClosedBy.IDLE)
             changes_record(
                 change_draft("loop.closed", row.agent, row.persona, "loopsummary", row.loop_id, {"closed_by": "idle"})
                 for row in rows
@@ -92,11 +103,13 @@ def loop_summarise(loop_pk: int) -> bool:
     Under the row's lock, which writers of the loop's events take too, so the entries seen and the count are of one
     moment. Deriving again gives the same.
     """
-    loop = LoopSummary.objects.select_for_update().filter(pk=loop_pk, closed_at__isnull=False).first()
+    closed = LoopSummary.objects.filter(pk=loop_pk, closed_at__isnull=False)
+    agent_id = closed.values_list("agent", flat=True).first()
+    loop = closed.select_for_update().filter(agent=agent_id).first() if agent_id else None
     if loop is None or loop.covered_events >= loop.event_count:
         return False
     events = Event.objects.filter(agent=loop.agent_id, persona=loop.persona).of_loop(loop.loop_id)
-    entries = LongTermEntry.objects.filter(event__in=events).order_by("event__ts", "event_id")
+    entries = LongTermEntry.objects.filter(agent=loop.agent_id, event__in=events).order_by("event__ts", "event_id")
     loop.long_term_ids = list(entries.values_list("pk", flat=True))
     if not loop.long_term_ids:
         return False
@@ -165,7 +178,8 @@ _UNINDEXED = """
 SELECT entry.event_id FROM memory_longtermentry entry
 WHERE entry.event_id > %s AND NOT EXISTS (
     SELECT 1 FROM memory_searchitem item
-    WHERE item.persona = entry.persona AND item.item_type = 'event' AND item.item_id = entry.event_id::text)
+    WHERE item.agent_id = entry.agent_id AND item.persona = entry.persona
+    AND item.item_type = 'event' AND item.item_id = entry.event_id::text)
 ORDER BY entry.event_id LIMIT %s
 """
 
@@ -193,7 +207,7 @@ SELECT agent_id, persona, loop_id, '', min(kind), min(visibility), '{}', count(*
 FROM memory_event event
 WHERE NOT EXISTS (
     SELECT 1 FROM memory_loopsummary loop
-    WHERE (loop.agent_id, loop.persona, loop.loop_id) = (event.agent_id, event.persona, event.loop_id))
+    WHERE loop.agent_id = event.agent_id AND loop.persona = event.persona AND loop.loop_id = event.loop_id)
 GROUP BY agent_id, persona, loop_id ORDER BY min(id) LIMIT %s
 ON CONFLICT (agent_id, persona, loop_id) DO NOTHING
 """

@@ -135,11 +135,11 @@ def procedure_report(*, procedure: Procedure, success: bool, by: Principal, note
 def _count(procedure: Procedure, by: Principal, counter: str, message: str = "", **also: object) -> Procedure:
     """Move one counter where it stands in the database, so that none of many counts at once is lost."""
     change_check(procedure, by, "memory.change_procedure")
-    found = Procedure.objects.active().filter(pk=procedure.pk)
+    found = Procedure.objects.active().filter(agent=procedure.agent_id, pk=procedure.pk)
     if not found.update(**{counter: F(counter) + 1}, **also):
         raise Conflict("This procedure is out of use.")
     # The update holds the row, so nobody erases it before the end of this transaction.
-    procedure = Procedure.objects.select_related("agent").get(pk=procedure.pk)
+    procedure = Procedure.objects.select_related("agent").get(agent=procedure.agent_id, pk=procedure.pk)
     audit_record(
         by=by,
         action="procedure.activate" if counter == "activation_count" else "procedure.report",

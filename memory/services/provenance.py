@@ -79,6 +79,11 @@ def fields_trust(fields: Mapping[str, Any]) -> list[str]:
 
 def episode_origin(episode: Episode) -> str:
     """Where an episode's words come from: the least trusted of itself and of its events."""
-    members = EpisodeEvent.objects.filter(episode=episode).values("event")
-    origins = LongTermEntry.objects.filter(event__in=members).order_by().values_list("origin", flat=True).distinct()
+    members = EpisodeEvent.objects.filter(agent=episode.agent_id, episode=episode).values("event")
+    origins = (
+        LongTermEntry.objects.filter(agent=episode.agent_id, event__in=members)
+        .order_by()
+        .values_list("origin", flat=True)
+        .distinct()
+    )
     return least_trusted((episode.origin, *origins))

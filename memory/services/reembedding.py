@@ -17,6 +17,7 @@ from memory.services.indexing import (
     Claimed,
     EmbeddedText,
     active_model,
+    by_agent,
     embedded_texts,
     passages_write,
     vector_literal,
@@ -93,7 +94,7 @@ def _reembed(seconds: float, progress: Callable[[ReembedProgress], None]) -> Ree
     deadline = time.monotonic() + seconds
     while (building := EmbeddingModel.objects.filter(state=EmbeddingModel.State.BUILDING).first()) is not None:
         rows = SearchItem.objects.exclude(next_model=building.name).order_by("persona", "id")
-        batch = [Claimed(*row, 0) for row in rows.values_list("persona", "id", "text")[:BATCH]]
+        batch = [Claimed(*row[:3], 0, row[3]) for row in rows.values_list("persona", "id", "text", "agent_id")[:BATCH]]
         if not batch:
             return _switch(building)
         # A vector can depend on the rest of its batch, so no batch is of both personas.
@@ -130,23 +131,27 @@ def _embed_for_next(batch: Sequence[Claimed], embedder: Embedder) -> tuple[list[
 
 @transaction.atomic
 def _write_next(batch: Sequence[Claimed], embedded: Sequence[EmbeddedText], model: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE memory_searchitem AS item SET next_embedding = new.vector::halfvec, next_model = %s,"
-            " passages = new.passages"
-            " FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::smallint[])"
-            " AS new (persona, id, text, vector, passages)"
-            " WHERE item.persona = new.persona AND item.id = new.id AND item.text = new.text",
-            [
-                model,
-                [row.persona for row in batch],
-                [row.id for row in batch],
-                [row.text for row in batch],
-                [vector_literal(each.whole) for each in embedded],
-                [len(each.passages) for each in embedded],
-            ],
-        )
-    passages_write([(row, each.passages) for row, each in zip(batch, embedded, strict=True)], model)
+    texts = dict(zip(batch, embedded, strict=True))
+    for agent_id, rows in by_agent(batch):
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "UPDATE memory_searchitem AS item SET next_embedding = new.vector::halfvec, next_model = %s,"
+                " passages = new.passages"
+                " FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::smallint[])"
+                " AS new (persona, id, text, vector, passages)"
+                " WHERE item.agent_id = %s AND item.persona = new.persona AND item.id = new.id"
+                " AND item.text = new.text",
+                [
+                    model,
+                    [row.persona for row in rows],
+                    [row.id for row in rows],
+                    [row.text for row in rows],
+                    [vector_literal(texts[row].whole) for row in rows],
+                    [len(texts[row].passages) for row in rows],
+                    agent_id,
+                ],
+            )
+        passages_write([(row, texts[row].passages) for row in rows], model)
 
 
 @transaction.atomic

@@ -142,7 +142,7 @@ def _read(kind: str, row: Any) -> int:
 @agent_transaction()
 def _memory_hold(*, agent: Agent, kind: str, key: Any) -> int:
     rows = STORES[kind]._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
-    row: Any = rows.filter(pk=key).first()
+    row: Any = rows.filter(agent=agent, pk=key).first()
     found = memory_finding(row) if row is not None else None
     if found is None:
         return 0
@@ -157,14 +157,14 @@ def _memory_hold(*, agent: Agent, kind: str, key: Any) -> int:
 @agent_transaction()
 def _event_hold(*, agent: Agent, key: Any) -> int:
     entries = LongTermEntry.objects.select_for_update(of=("self",), no_key=True).select_related("event__agent")
-    entry = entries.filter(pk=key).first()
+    entry = entries.filter(agent=agent, pk=key).first()
     if entry is None:
         return 0
     was_held = entry.held
     for _, said, found in events_hold([entry], None):
         if not was_held:
             entry.save(update_fields=["held"])
-            index_remove(entry.persona, EVENT, [str(entry.event_id)])
+            index_remove(entry.agent_id, entry.persona, EVENT, [str(entry.event_id)])
             loop_resummarise(entry)
             audit_record(
                 by=BY, action="memory.hold", target=entry.event, agent=agent, before={"held": False},
@@ -177,7 +177,8 @@ def _event_hold(*, agent: Agent, key: Any) -> int:
 
 @agent_transaction()
 def _working_hold(*, agent: Agent, key: Any) -> int:
-    working = WorkingMemory.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=key).first()
+    rows = WorkingMemory.objects.select_for_update(of=("self",)).select_related("agent")
+    working = rows.filter(agent=agent, pk=key).first()
     if working is None:
         return 0
     held = _working_found(working)

@@ -161,13 +161,17 @@ def row_of(model: type[models.Model], row: models.Model) -> dict[str, Any]:
     }
 
 
+_THROUGH: dict[type[models.Model], str] = {FactChange: "fact__", EpisodeEvent: "episode__"}
+"""What says of which persona the rows of a table are that does not name it."""
+
+
 def rows_of(model: type[models.Model], agent_id: int, persona: str = "") -> models.QuerySet:
     """An agent's rows of one table, in an order that is the same every time; those of one `persona` where it is named.
 
     What is of neither persona, such as the identity, is of both. References to rows of the other one are None.
     """
-    through = {FactChange: "fact__", EpisodeEvent: "episode__"}.get(model, "")
-    rows = model._default_manager.filter(**{f"{through}agent_id": agent_id}).order_by("pk")
+    through = _THROUGH.get(model, "")
+    rows = model._default_manager.filter(**dict.fromkeys({f"{through}agent_id", "agent_id"}, agent_id)).order_by("pk")
     if not persona or not (through or _has_persona(model)):
         return rows
     rows = rows.filter(**{f"{through}persona": persona})

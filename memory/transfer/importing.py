@@ -352,11 +352,12 @@ def _agreement_check(agent: Agent) -> None:
             SELECT EXISTS (
                 SELECT 1 FROM memory_loopsummary loop, unnest(loop.long_term_ids) entry_id
                 JOIN memory_longtermentry entry ON entry.event_id = entry_id
-                WHERE loop.agent_id = %s AND (entry.persona, entry.loop_id) <> (loop.persona, loop.loop_id))
+                WHERE loop.agent_id = %s AND entry.agent_id = loop.agent_id
+                AND (entry.persona, entry.loop_id) <> (loop.persona, loop.loop_id))
             OR EXISTS (
                 SELECT 1 FROM memory_episodeevent link
-                JOIN memory_episode episode ON episode.id = link.episode_id
-                JOIN memory_event event ON event.id = link.event_id
+                JOIN memory_episode episode ON episode.id = link.episode_id AND episode.agent_id = link.agent_id
+                JOIN memory_event event ON event.id = link.event_id AND event.agent_id = link.agent_id
                 WHERE episode.agent_id = %s AND episode.persona = 'actor' AND event.persona <> 'actor')
             """,
             [agent.pk, agent.pk],
@@ -366,13 +367,16 @@ def _agreement_check(agent: Agent) -> None:
         cursor.execute(
             """
             SELECT EXISTS (
-                SELECT 1 FROM memory_fact fact JOIN memory_subjectalias alias ON alias.id = fact.subject_alias_id
+                SELECT 1 FROM memory_fact fact JOIN memory_subjectalias alias
+                ON alias.id = fact.subject_alias_id AND alias.agent_id = fact.agent_id
                 WHERE fact.agent_id = %s AND alias.persona <> fact.persona)
             OR EXISTS (
-                SELECT 1 FROM memory_subjectalias alias JOIN memory_subject subject ON subject.id = alias.subject_id
+                SELECT 1 FROM memory_subjectalias alias JOIN memory_subject subject
+                ON subject.id = alias.subject_id AND subject.agent_id = alias.agent_id
                 WHERE alias.agent_id = %s AND alias.persona <> subject.persona)
             OR EXISTS (
-                SELECT 1 FROM memory_subject one JOIN memory_subject other ON other.id = one.merged_into_id
+                SELECT 1 FROM memory_subject one JOIN memory_subject other
+                ON other.id = one.merged_into_id AND other.agent_id = one.agent_id
                 WHERE one.agent_id = %s AND one.persona <> other.persona)
             """,
             [agent.pk, agent.pk, agent.pk],
@@ -388,8 +392,8 @@ def _agreement_check(agent: Agent) -> None:
                 AND (event.project NOT IN ('', loop.project) OR event.task NOT IN ('', loop.task)))
             OR EXISTS (
                 SELECT 1 FROM memory_episodeevent link
-                JOIN memory_episode episode ON episode.id = link.episode_id
-                JOIN memory_event event ON event.id = link.event_id
+                JOIN memory_episode episode ON episode.id = link.episode_id AND episode.agent_id = link.agent_id
+                JOIN memory_event event ON event.id = link.event_id AND event.agent_id = link.agent_id
                 WHERE episode.agent_id = %s AND (event.project, event.task) <> (episode.project, episode.task)
                 AND (event.project NOT IN ('', episode.project) OR event.task NOT IN ('', episode.task)))
             """,

@@ -8,7 +8,7 @@ from memory.layers.compaction import indexed_text
 from memory.models import Event, EventKind, ItemType, LongTermEntry, LoopSummary, Scope
 from memory.models.project_scope import tier_of
 from memory.types.index_entry import IndexEntry
-from memory.types.memory_type import MemoryType
+from memory.types.memory_type import OF_AGENT, MemoryType
 from memory.types.standing_instructions import standing_of
 
 _SPEAKER = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
@@ -64,7 +64,8 @@ EVENT = MemoryType(
     text_sql="content",
     words=_words,
     metadata_field="metadata",
-    trust_sql="coalesce((SELECT origin FROM memory_longtermentry WHERE event_id = memory_event.id), 'agent')",
+    trust_sql=f"coalesce((SELECT origin FROM memory_longtermentry WHERE agent_id = {OF_AGENT}"  # noqa: S608
+    " AND event_id = memory_event.id), 'agent')",
     indexed_model=LongTermEntry,
     indexed_key="event_id",
     tables=(LoopSummary,),

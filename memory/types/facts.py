@@ -3,7 +3,7 @@
 from memory.models import Fact, ItemType
 from memory.models.project_scope import tier_of
 from memory.types.index_entry import IndexEntry
-from memory.types.memory_type import MemoryType
+from memory.types.memory_type import OF_AGENT, MemoryType
 from memory.types.standing_instructions import standing_of
 
 
@@ -49,7 +49,8 @@ FACT = MemoryType(
     words=_words,
     about=("subject", "category", "kind", "confidence", "source", "valid_from", "valid_until"),
     source_sql="source",
-    subject_sql="(SELECT thing.name FROM memory_subjectalias AS spelling JOIN memory_subject AS thing"
-    " ON thing.id = spelling.subject_id WHERE spelling.id = subject_alias_id)",
+    subject_sql="(SELECT thing.name FROM memory_subjectalias AS spelling JOIN memory_subject AS thing"  # noqa: S608
+    " ON thing.id = spelling.subject_id AND thing.agent_id = spelling.agent_id"
+    f" WHERE spelling.agent_id = {OF_AGENT} AND spelling.id = subject_alias_id)",
     tokens_may=("view", "add"),
 )

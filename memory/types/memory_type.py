@@ -22,6 +22,10 @@ def _settled(row: Any, moment: datetime, undone: Collection[str]) -> None:
     return None
 
 
+OF_AGENT = "{agent}"
+"""Stands for the number of the agent in `subject_sql` and `trust_sql`: every statement names it."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryType:
     """A type of memory that is searched.

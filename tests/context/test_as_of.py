@@ -347,7 +347,7 @@ def test_as_of_trail_written_by_no_service_reverts_nothing(old_ada, system, said
     for state in states:
         for action in ("decision.update", "decision.review", "episode.append", "context.pin", "agent.configure"):
             _recorded(old_ada, decision, action, state)
-        FactChange.objects.create(fact=fact, action="edited", at=ago(5), before=state or {})
+        FactChange.objects.create(agent=fact.agent, fact=fact, action="edited", at=ago(5), before=state or {})
     Decision.objects.filter(pk=decision.pk).update(updated_at=ago(5))
     for days in (10, 1):
         shown = found(old_ada, days, exclude_categories=("rule",))

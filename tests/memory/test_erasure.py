@@ -52,7 +52,7 @@ def supersede(old, new, by):
     Fact.objects.filter(pk=new.pk).update(contradiction_of=old)
     for fact, other in ((old, new), (new, old)):
         FactChange.objects.create(
-            fact=fact, other=other, action="superseded", reason=f"not {other.content}",
+            agent=fact.agent, fact=fact, other=other, action="superseded", reason=f"not {other.content}",
             author_kind=by.kind, author_id=by.id, author_name=by.name,
         )  # fmt: skip
     audit_record(
@@ -181,7 +181,7 @@ def full(ada, actor, bruno, system):
         facts = [learn(agent, by, SECRET), learn(agent, by, "Zanzibar moved away.")]
         supersede(*facts, by)
         episode = Episode.objects.create(agent=agent, title=SECRET)
-        EpisodeEvent.objects.create(episode=episode, event=made[0].event)
+        EpisodeEvent.objects.create(agent=episode.agent, episode=episode, event=made[0].event)
         Fact.objects.filter(agent=agent).update(source_event=made[0].event, source_episode=episode)
         WorkingMemory.objects.create(agent=agent, persona="actor", session_id="s", task=SECRET)
         identity_propose(agent=agent, section="character", content=SECRET, reason=SECRET, by=by)

@@ -48,7 +48,7 @@ def locked_up(ada, actor, texts):
     with ThreadPoolExecutor(1) as pool:
         try:
             with transaction.atomic():
-                facts_lock([facts[1].pk])
+                facts_lock(facts[1].agent_id, [facts[1].pk])
                 answer = pool.submit(
                     on_a_connection_of_its_own, lambda: fact_supersede(old=facts[0], new=facts[1], by=actor)
                 )
@@ -58,7 +58,7 @@ def locked_up(ada, actor, texts):
                         cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
                         (waits,) = cursor.fetchone()
                 # Against the order: the database ends the one that waited first.
-                facts_lock([facts[0].pk])
+                facts_lock(facts[0].agent_id, [facts[0].pk])
             service_ended = True
         except OperationalError:
             # On a slow machine that may be this one.

@@ -95,7 +95,7 @@ def stored(module_db):
         started_at=first.recorded_at,
     )  # fmt: skip
     for event in made[:2]:
-        EpisodeEvent.objects.create(episode=episode, event=event)
+        EpisodeEvent.objects.create(agent=episode.agent, episode=episode, event=event)
     Fact.objects.filter(pk=second.pk).update(source_event=made[1], source_episode=episode, contradiction_of=first)
     decision = Decision.objects.create(agent=ada, description="go", reasons=["a", "b"], episode=episode)
     procedure = Procedure.objects.create(agent=ada, name="deploy", steps=["x", "y"], success_count=3)

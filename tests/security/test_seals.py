@@ -80,7 +80,7 @@ def live(agent: Agent, by: Principal, person: Principal) -> list[Fact]:
         fact_learn(agent=agent, content=words, subject=words.split()[1], by=by)
     for fact, other in (facts, facts[::-1]):
         FactChange.objects.create(
-            fact=fact, other=other, action="superseded", reason=f"not {other.content}", score=0.25,
+            agent=agent, fact=fact, other=other, action="superseded", reason=f"not {other.content}", score=0.25,
             evidence={"said": other.content}, author_kind="person", author_id="1", author_name="bob",
         )  # fmt: skip
     make_events(agent, by, "one", "two", "three", "four")

@@ -52,7 +52,7 @@ def rows_read(table: SealedTable, keys: Sequence[str]) -> dict[str, Row]:
         cursor.execute(
             # The offset keeps the texts from being made twice.
             f"SELECT key, {kept}, {blanks}, at FROM (SELECT t.id::text AS key, {at} AS at, {texts}"  # noqa: S608
-            f" FROM {table.table} t WHERE t.id = ANY(%s::{type_of_key}[]) OFFSET 0) read",
+            f" FROM {table.table} t WHERE t.id = ANY(%s::{type_of_key}[]) AND {table.condition} OFFSET 0) read",
             [[key for key in keys if form.fullmatch(key)]],
         )
         return {row[0]: Row(*row) for row in cursor.fetchall()}

@@ -12,7 +12,8 @@ BY = Principal.of_system("lifecycle")
 
 
 def _apply(job: Job, prepared: None) -> dict[str, Any]:
-    censor = Censor.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=job.subject_id).first()
+    rows = Censor.objects.select_for_update(of=("self",)).select_related("agent")
+    censor = rows.filter(agent=job.agent_id, pk=job.subject_id).first()
     if censor is None or not censor.active:
         return {"action": "none"}
     higher = censor.escalates_to

@@ -46,7 +46,7 @@ def _crowded(job: Job, persona: str, began: float) -> Crowded:
     judge = judge_in_force()
     for row in counts[:200]:
         about = _about(job, persona, row)
-        if MemoryReview.objects.filter(about=about).exists():
+        if MemoryReview.objects.filter(agent=job.agent, about=about).exists():
             continue
         facts = list(
             Fact.objects.active()

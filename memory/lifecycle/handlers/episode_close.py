@@ -40,7 +40,11 @@ class EpisodeSummary:
 
 
 def _prepare(job: Job) -> EpisodeSummary:
-    episode = Episode.objects.select_related("agent").filter(pk=job.subject_id, ended_at__isnull=False).first()
+    episode = (
+        Episode.objects.select_related("agent")
+        .filter(agent=job.agent_id, pk=job.subject_id, ended_at__isnull=False)
+        .first()
+    )
     if episode is None:
         return EpisodeSummary(skipped=True)
     text = episode_transcript(episode)
@@ -101,7 +105,7 @@ def _draft(episode: Episode, extracted: ExtractedFact) -> Fact:
 def _apply(job: Job, found: EpisodeSummary) -> dict[str, Any]:
     if found.skipped:
         return {"skipped": "There is nothing to summarise."}
-    episode = Episode.objects.select_related("agent").get(pk=job.subject_id)
+    episode = Episode.objects.select_related("agent").get(agent=job.agent_id, pk=job.subject_id)
     episode_describe(episode=episode, by=BY, title=found.title, summary=found.summary, kind=found.kind)
     result: dict[str, Any] = {
         "judge": found.judge,

@@ -14,7 +14,7 @@ BY = Principal.of_system("lifecycle")
 
 
 def _prepare(job: Job) -> Vector | None:
-    fact = Fact.objects.filter(pk=job.subject_id, active=True).first()
+    fact = Fact.objects.filter(agent=job.agent_id, pk=job.subject_id, active=True).first()
     if fact is None:
         return None
     vector = vector_of(fact.content)
@@ -25,7 +25,7 @@ def _prepare(job: Job) -> Vector | None:
 
 def _apply(job: Job, vector: Vector | None) -> dict[str, Any]:
     learning_lock(job.agent, job.persona)
-    fact = Fact.objects.select_related("agent").filter(pk=job.subject_id, active=True).first()
+    fact = Fact.objects.select_related("agent").filter(agent=job.agent_id, pk=job.subject_id, active=True).first()
     if fact is None or vector is None:
         return {"action": "gone"}
     result = fact_reconcile(fact=fact, by=BY, precheck=Precheck(vector))

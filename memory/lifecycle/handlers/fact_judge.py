@@ -17,7 +17,12 @@ BY = Principal.of_system("judge")
 
 
 def _prepare(job: Job) -> Judged[RelationVerdict] | str:
-    review = MemoryReview.objects.pending().select_related("old", "new", "agent").filter(pk=job.subject_id).first()
+    review = (
+        MemoryReview.objects.pending()
+        .select_related("old", "new", "agent")
+        .filter(agent=job.agent_id, pk=job.subject_id)
+        .first()
+    )
     if review is None or review.old is None or review.new is None:
         return "answered"
     judge = judge_in_force()
@@ -40,7 +45,7 @@ def _prepare(job: Job) -> Judged[RelationVerdict] | str:
 def _apply(job: Job, judged: Judged[RelationVerdict] | str) -> dict[str, Any]:
     if isinstance(judged, str):
         return {"judge": judged}
-    review = MemoryReview.objects.select_related("old", "new").filter(pk=job.subject_id).first()
+    review = MemoryReview.objects.select_related("old", "new").filter(agent=job.agent_id, pk=job.subject_id).first()
     if review is None or review.old is None or review.new is None:
         return {"judge": "answered"}
     answer = verdict_apply(review=review, judged=judged, by=BY)

@@ -22,7 +22,9 @@ def _apply(job: Job, prepared: None) -> dict[str, Any]:
 
 def _lower(job: Job, persona: str) -> int:
     horizon = clock.now() - STALE_AFTER
-    lowered = FactChange.objects.filter(fact=OuterRef("pk"), at__gt=horizon, evidence__has_key="staleness")
+    lowered = FactChange.objects.filter(
+        agent=OuterRef("agent"), fact=OuterRef("pk"), at__gt=horizon, evidence__has_key="staleness"
+    )
     stale = (
         Fact.objects.active()
         .filter(

@@ -31,7 +31,7 @@ def signature_of(body: bytes, secret: str) -> str:
 def _prepare(job: Job) -> str:
     if not settings.WEBHOOK_URL:
         return "no address"
-    review = MemoryReview.objects.select_related("agent").filter(pk=job.subject_id).first()
+    review = MemoryReview.objects.select_related("agent").filter(agent=job.agent_id, pk=job.subject_id).first()
     if review is None or review.status != MemoryReview.Status.PENDING:
         return "answered"
     body = json.dumps(

@@ -98,7 +98,7 @@ def documents_remove(
     changes_record(change_draft("document.erased", row.agent, row.persona, "document", row.pk) for row in versions)
     total = {} if chains else dict(rows or {})
     for place, ((persona, _), chain) in enumerate(chains.items()):
-        index_remove(persona, ItemType.DOCUMENT, [str(row.pk) for row in chain])
+        index_remove(chain[0].agent_id, persona, ItemType.DOCUMENT, [str(row.pk) for row in chain])
         last = chain[-1]
         entry = receipt_describe(
             by=by, action="document.erase", target=last, agent=last.agent, reason=reason, label="A document"

@@ -33,7 +33,7 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str, documents: Collection[
     reason = reason_check(reason)
     looked = tables_look(fact.agent, [fact], versions_of(fact.agent, documents))
     agent = agent_erasing(fact.agent)
-    if not Fact.objects.filter(pk=fact.pk).exists():
+    if not Fact.objects.filter(agent=fact.agent_id, pk=fact.pk).exists():
         raise NotFound("There is no such fact.")
     entry = receipt_describe(by=by, action="fact.erase", target=fact, agent=agent, reason=reason, label="A fact")
     with_them = versions_of(agent, documents)
@@ -88,7 +88,7 @@ def facts_remove(
     project: str = "",
 ) -> tuple[Receipt, Erasure]:
     """Remove facts, and versions of `documents`, of an agent that is held; `entry` describes the facts' receipt."""
-    facts = list(facts_lock(fact_ids).values())
+    facts = list(facts_lock(agent.pk, fact_ids).values())
     erasure = erasure_of(agent, facts, documents, looked=looked, project=project)
     rows: dict[str, int] = {}
     quoting: list[int] = []
@@ -97,7 +97,7 @@ def facts_remove(
         _unlink(facts)
         changes_record(change_draft("fact.erased", agent, fact.persona, "fact", fact.pk) for fact in facts)
         for persona in Persona.values:
-            index_remove(persona, ItemType.FACT, [str(fact.pk) for fact in facts])
+            index_remove(agent.pk, persona, ItemType.FACT, [str(fact.pk) for fact in facts])
         rows["searchitem"] = len(facts)
         rows["workingmemory"] = mind_forget(erasure)
         quoting = quoting_keys(AuditEvent, erasure)

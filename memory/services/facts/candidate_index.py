@@ -39,7 +39,7 @@ Floats = NDArray[np.float32]
 _ROWS = """
 SELECT item.id, fact.id, fact.subject_alias_id, lower(item.subject), item.project, item.task, fact.recorded_at,
     item.active, CASE WHEN item.model = %(model)s THEN halfvec_send(item.embedding) END, words.lexemes, words.counts
-FROM {table} AS item JOIN memory_fact AS fact ON fact.id = item.item_id::uuid
+FROM {table} AS item JOIN memory_fact AS fact ON fact.id = item.item_id::uuid AND fact.agent_id = item.agent_id
 CROSS JOIN LATERAL (
     SELECT array_agg(lexeme) AS lexemes, array_agg(coalesce(cardinality(positions), 1)) AS counts
     FROM unnest(item.terms)

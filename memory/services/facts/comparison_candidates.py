@@ -24,6 +24,7 @@ from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import covers, covers_sql, meet, meets_sql, same_keys
 from memory.persona import VIEWS
 from memory.policy import CATEGORY_PERMISSIONS
+from memory.search.index_tables import AGENT_UNINDEXED
 from memory.search.languages import terms_sql
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
 from memory.subjects.mentions import KnownSubject, names_subject, subjects_clash
@@ -291,12 +292,13 @@ WITH words AS MATERIALIZED (
            string_agg('''' || replace(replace(lexeme, '\\', '\\\\'), '''', '''''') || '''', ' | ')::tsquery AS query
     FROM unnest(tsvector_to_array({terms_sql(fact.agent_id, "%(text)s")})) AS lexeme
 )
-SELECT item_id, {cosine}, {embedding} FROM {table} WHERE id IN ({nearest}
+SELECT item_id, {cosine}, {embedding} FROM {table} WHERE {AGENT_UNINDEXED} = %(agent)s AND id IN ({nearest}
     (SELECT id FROM (
         SELECT id, row_number() OVER (PARTITION BY covers ORDER BY ts_rank(terms, words.query, 1) DESC, id) AS place
         FROM (
             SELECT id, terms, {covers_sql()} AS covers FROM {table}, words
-            WHERE nous_agent_lexemes(agent_id, terms) && words.keys AND item_type = 'fact' AND active AND {meets_sql()}
+            WHERE {AGENT_UNINDEXED} = %(agent)s
+            AND nous_agent_lexemes(agent_id, terms) && words.keys AND item_type = 'fact' AND active AND {meets_sql()}
             LIMIT {WORD_ROWS}
         ) AS sharing, words) AS ranked WHERE place <= {BY_WORDS})
     UNION

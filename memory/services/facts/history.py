@@ -23,6 +23,7 @@ def change_draft(
 ) -> FactChange:
     """What happened to `fact`, not kept yet; `before` and `evidence` are ready for JSON."""
     return FactChange(
+        agent_id=fact.agent_id,
         fact=fact,
         action=action,
         other=other,

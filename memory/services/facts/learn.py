@@ -291,7 +291,7 @@ def fact_reconcile(
         ask.insert(0, known)
         known = None
     matched = [match.fact_id for match in [*([known] if known else []), *decision.supersede, *ask]]
-    olds = facts_lock([*matched, fact.pk] if stored else matched)
+    olds = facts_lock(fact.agent_id, [*matched, fact.pk] if stored else matched)
     if known is not None and not by.writes_project(olds[known.fact_id].project):
         # Known everywhere, and not this token's to confirm.
         return LearnResult("confirmed", olds[known.fact_id])
@@ -308,7 +308,9 @@ def fact_reconcile(
             fact_invalidate(fact=fact, by=by, reason="It says what people found wrong.")
         return LearnResult("queued", wrong, reviews=(review,)) if review else LearnResult("decided", wrong)
     if decision.repeats is not None and not stored and not repeats:
-        repeated = Fact.objects.select_related("agent", "subject_alias").get(pk=decision.repeats.fact_id)
+        repeated = Fact.objects.select_related("agent", "subject_alias").get(
+            agent=fact.agent_id, pk=decision.repeats.fact_id
+        )
         review = repeated_review(fact=fact, known=repeated, by=by)
         if review is not None:
             return LearnResult("queued", repeated, reviews=(review,))
@@ -337,7 +339,11 @@ def fact_reconcile(
 
 def _recorded_before(fact: Fact, matches: Sequence[FactMatch]) -> list[FactMatch]:
     keys = [match.fact_id for match in matches]
-    earlier = set(Fact.objects.filter(pk__in=keys, recorded_at__lte=fact.recorded_at).values_list("pk", flat=True))
+    earlier = set(
+        Fact.objects.filter(agent=fact.agent_id, pk__in=keys, recorded_at__lte=fact.recorded_at).values_list(
+            "pk", flat=True
+        )
+    )
     return [match for match in matches if match.fact_id in earlier]
 
 

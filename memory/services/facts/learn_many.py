@@ -237,7 +237,8 @@ class _Batch:
         waiting, self.waiting = self.waiting, []
         self.entries.store()
         new = {each.fact.pk: each.fact for each in waiting}
-        olds = facts_lock([match.fact_id for each in waiting for match in each.asked if match.fact_id not in new]) | new
+        asked = [match.fact_id for each in waiting for match in each.asked if match.fact_id not in new]
+        olds = facts_lock(self.index.agent.pk, asked) | new
         questions = [
             PairQuestion(olds[match.fact_id], each.fact, match.comparison)
             for each in waiting

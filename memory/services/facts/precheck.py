@@ -54,7 +54,7 @@ def fact_precheck(
     if any(match.exact_match for match in matches):
         return Precheck(vector, comparisons=comparisons)
     doubtful = sorted(filter(needs_judge, matches), key=lambda match: -match.comparison.cosine)[:MAX_VERDICTS]
-    facts = Fact.objects.in_bulk([match.fact_id for match in doubtful])
+    facts = Fact.objects.filter(agent=fact.agent_id).in_bulk([match.fact_id for match in doubtful])
     new = snapshot_of(fact)
     for match in doubtful:
         old = facts.get(match.fact_id)

@@ -59,7 +59,7 @@ def fact_replace(
         # Reviews are opened under this lock, so none comes up between the look and the change.
         learning_lock(old.agent, old.persona)
         # Read and not locked: rows of facts are locked in one order, and `fact_supersede` looks again under the lock.
-        current = Fact.objects.select_related("agent").filter(pk=old.pk).first()
+        current = Fact.objects.select_related("agent").filter(agent=old.agent_id, pk=old.pk).first()
         if current is None:
             raise NotFound("There is no such fact.")
         old = current
@@ -111,13 +111,13 @@ def _is_elsewhere(learned: LearnResult) -> bool:
 
 def _replacement_ask(old: Fact, new: Fact, by: Principal, reason: str) -> MemoryReview:
     """Ask people whether `new` takes the place of `old`, which is their word."""
-    decided = MemoryReview.objects.filter(about=pair_about(old.pk, new.pk)).first()
+    decided = MemoryReview.objects.filter(agent=old.agent_id, about=pair_about(old.pk, new.pk)).first()
     if decided is not None:
         raise Conflict(
             f"People have decided about these two facts already (review {decided.pk}).", review=str(decided.pk)
         )
     # Read again: learning may have confirmed a fact of people's.
-    if Fact.objects.filter(pk=new.pk, endorsed=True).exists():
+    if Fact.objects.filter(agent=new.agent_id, pk=new.pk, endorsed=True).exists():
         raise Conflict(
             "People wrote, confirmed or kept both of these facts: only people let one take the other's place.",
             fact=str(new.pk),

@@ -49,7 +49,7 @@ def resolution_apply(
     """
     undo: dict[str, Any] = {}
     if review is not None:
-        locked = facts_lock([old.pk, new.pk])
+        locked = facts_lock(old.agent_id, [old.pk, new.pk])
         old, new = locked.get(old.pk, old), locked.get(new.pk, new)
         if by.is_person:
             undo["endorsed"] = {str(key): fact.endorsed for key, fact in locked.items()}

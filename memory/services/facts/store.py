@@ -20,8 +20,8 @@ _VECTORS_PUT = """
 UPDATE {table} AS item SET embedding = put.vector::halfvec, model = put.model, status = 'ready', error = '',
     due_at = NULL
 FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[]) AS put (item_id, text, vector, model)
-WHERE item.item_type = %s AND item.item_id = put.item_id AND item.text = put.text AND item.status = 'pending'
-AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = put.model)
+WHERE item.agent_id = %s AND item.item_type = %s AND item.item_id = put.item_id AND item.text = put.text
+AND item.status = 'pending' AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = put.model)
 """
 
 
@@ -77,6 +77,7 @@ def _vectors_put(facts: Sequence[tuple[Fact, Vector]]) -> None:
                 [fact.content for fact, _ in facts],
                 [vector.literal for _, vector in facts],
                 [vector.model for _, vector in facts],
+                first.agent_id,
                 ItemType.FACT,
             ],
         )

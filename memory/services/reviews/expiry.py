@@ -1,5 +1,8 @@
 """Closing reviews that nobody resolved in time, or that have nothing left to decide."""
 
+from collections import defaultdict
+from uuid import UUID
+
 from django.db import transaction
 from django.db.models import Q
 
@@ -19,14 +22,13 @@ def reviews_expire(*, by: Principal) -> int:
     """Close reviews that nobody resolved in time, and those whose facts were settled elsewhere; returns how many."""
     now = clock.now()
     settled = Q(old__active=False) | Q(new__active=False) | Q(censor__active=False)
-    over = (
-        MemoryReview.objects.pending()
-        .filter(Q(expires_at__lte=now) | settled)
-        .select_related("agent")
-        .select_for_update(of=("self",), skip_locked=True)
-        .order_by("created_at")
-    )
-    reviews = [review for persona in Persona.values for review in over.filter(persona=persona)[:MAX_CLOSED]]
+    over = MemoryReview.objects.pending().filter(Q(expires_at__lte=now) | settled).order_by("created_at")
+    found: dict[int, list[UUID]] = defaultdict(list)
+    for persona in Persona.values:
+        for agent_id, key in over.filter(persona=persona).values_list("agent", "pk")[:MAX_CLOSED]:
+            found[agent_id].append(key)
+    free = over.select_related("agent").select_for_update(of=("self",), skip_locked=True)
+    reviews = [review for agent_id, keys in found.items() for review in free.filter(agent=agent_id, pk__in=keys)]
     for review in reviews:
         if review.expires_at <= now:
             review.status = MemoryReview.Status.EXPIRED

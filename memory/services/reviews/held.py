@@ -46,7 +46,10 @@ def held_resolve(
     """
     done: list[list[Any]] = []
     for kind, key in review.details.get("items", []):
-        before = _release(review, kind, key, by) if resolution is Resolution.ALLOW else _refuse(kind, key, by, comment)
+        if resolution is Resolution.ALLOW:
+            before = _release(review, kind, key, by)
+        else:
+            before = _refuse(review.agent_id, kind, key, by, comment)
         if before is not None:
             done.append([kind, key, before])
     return {"held": done}
@@ -56,14 +59,14 @@ def held_undo(review: MemoryReview, by: Principal) -> None:
     """Hold back again what was allowed, and let what was held back for good wait again."""
     for kind, key, before in review.before.get("held", []):
         if kind == "event":
-            for entry in _entries(key):
+            for entry in _entries(review.agent_id, key):
                 entry.origin, entry.held = before["origin"], True
                 entry.save(update_fields=["origin", "held"])
-                index_remove(entry.persona, "event", [key])
+                index_remove(entry.agent_id, entry.persona, "event", [key])
                 loop_resummarise(entry)
         elif kind == "working":
             entry_hold(review.agent_id, key)
-        elif (row := _row(kind, key)) is not None:
+        elif (row := _row(review.agent_id, kind, key)) is not None:
             row.origin = before["origin"]
             row.save(update_fields=["origin"])
             if isinstance(row, Fact) and row.invalidated_at is not None:
@@ -79,7 +82,7 @@ def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[s
     """Let one memory be used again; what it was before, None where it is gone."""
     if kind == "event":
         before = None
-        for entry in _entries(key):
+        for entry in _entries(review.agent_id, key):
             before = {"origin": entry.origin}
             entry.origin, entry.held = Trust.PERSON.value, False
             entry.save(update_fields=["origin", "held"])
@@ -92,7 +95,7 @@ def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[s
         return before
     if kind == "working":
         return {} if entry_release(review.agent_id, key) else None
-    row = _row(kind, key)
+    row = _row(review.agent_id, kind, key)
     if row is None or not row.held:
         return None
     told = {"held": True, "active": row.active, "trust": row.trust}
@@ -125,11 +128,11 @@ def _fact_enter(fact: Fact, review: MemoryReview, by: Principal) -> None:
     job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact, key=key)
 
 
-def _refuse(kind: str, key: str, by: Principal, comment: str) -> dict[str, Any] | None:
+def _refuse(agent_id: int, kind: str, key: str, by: Principal, comment: str) -> dict[str, Any] | None:
     """Keep one memory held back for good; what it was before, None where it is gone."""
     if kind in ("event", "working"):
         return None
-    row = _row(kind, key)
+    row = _row(agent_id, kind, key)
     if row is None:
         return None
     before = {"origin": row.origin}
@@ -144,14 +147,14 @@ def _refuse(kind: str, key: str, by: Principal, comment: str) -> dict[str, Any] 
     return before
 
 
-def _row(kind: str, key: str) -> Any:
+def _row(agent_id: int, kind: str, key: str) -> Any:
     rows = STORES[kind]._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
-    return rows.filter(pk=key).first()
+    return rows.filter(agent=agent_id, pk=key).first()
 
 
-def _entries(key: str) -> Iterator[LongTermEntry]:
+def _entries(agent_id: int, key: str) -> Iterator[LongTermEntry]:
     rows = LongTermEntry.objects.select_for_update(of=("self",), no_key=True).select_related("event__agent")
-    yield from rows.filter(event=int(key))
+    yield from rows.filter(agent=agent_id, event=int(key))
 
 
 def loop_resummarise(entry: LongTermEntry) -> None:
@@ -168,12 +171,14 @@ def held_memories(review: MemoryReview) -> list[Any]:
     found: list[Any] = []
     for kind, key in review.details.get("items", []):
         if kind == "event":
-            entry = LongTermEntry.objects.select_related("event__agent").filter(event=int(key)).first()
+            entries = LongTermEntry.objects.select_related("event__agent")
+            entry = entries.filter(agent=review.agent_id, event=int(key)).first()
             found.append(entry and entry.event)
         elif kind == "working":
             working = WorkingMemory.objects.filter(agent=review.agent_id, pk=key.partition(":")[0]).first()
             parts = working.held_entries if working else []
             found += [str(part["text"]) for part in parts if part["id"] == key.partition(":")[2]]
         else:
-            found.append(STORES[kind]._default_manager.select_related("agent").filter(pk=key).first())
+            rows = STORES[kind]._default_manager.select_related("agent")
+            found.append(rows.filter(agent=review.agent_id, pk=key).first())
     return [one for one in found if one is not None]

@@ -124,7 +124,7 @@ def reviews_open(drafts: Sequence[MemoryReview], *, by: Principal) -> list[Memor
         draft.created_at, draft.expires_at = now, now + timedelta(days=settings.REVIEW_EXPIRY_DAYS)
     MemoryReview.objects.bulk_create(drafts, ignore_conflicts=True)
     keys = [draft.pk for draft in drafts]
-    stored = set(MemoryReview.objects.filter(pk__in=keys).values_list("pk", flat=True))
+    stored = set(MemoryReview.objects.filter(agent=drafts[0].agent_id, pk__in=keys).values_list("pk", flat=True))
     opened = [draft for draft in drafts if draft.pk in stored]
     if by.kind == "token" and opened:
         _caps_check(opened, by)

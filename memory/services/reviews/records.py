@@ -22,7 +22,7 @@ def review_lock(review: MemoryReview) -> MemoryReview:
     locked = (
         MemoryReview.objects.select_for_update(of=("self",))
         .select_related("agent", "old__agent", "new__agent", "censor__agent")
-        .filter(pk=review.pk)
+        .filter(agent=review.agent_id, pk=review.pk)
         .first()
     )
     if locked is None:

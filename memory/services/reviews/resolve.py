@@ -186,7 +186,9 @@ def _single(
     review: MemoryReview, resolution: MemoryReview.Resolution, fact: Fact, by: Principal, comment: str
 ) -> dict[str, Any]:
     """An uncertain fact: kept, or found wrong."""
-    undo: dict[str, Any] = {"endorsed": {str(key): row.endorsed for key, row in facts_lock([fact.pk]).items()}}
+    undo: dict[str, Any] = {
+        "endorsed": {str(key): row.endorsed for key, row in facts_lock(fact.agent_id, [fact.pk]).items()}
+    }
     if resolution is Resolution.NEW_WRONG:
         fact_invalidate(fact=fact, by=by, reason=comment)
         return undo | {"invalidated": str(fact.pk)}
@@ -200,7 +202,7 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
         _both_active_check(review.old, review.new)
     keys: list[UUID] = [key for key in (review.old_id, review.new_id) if key] if review.old_id else review.facts
     content = visible_text_check("content", content or review.proposal, MAX_CONTENT_CHARACTERS, required=True)
-    locked = [each for each in facts_lock(keys).values() if each.active]
+    locked = [each for each in facts_lock(review.agent_id, keys).values() if each.active]
     sources = sorted(locked, key=lambda each: (each.recorded_at, each.pk))
     if len(sources) < 2:
         raise Conflict("Fewer than two of these facts are still held to be true; there is nothing to merge.")
@@ -260,7 +262,7 @@ def _escalation(
     if resolution is Resolution.KEEP:
         if censor is None or censor.binding:
             return {}
-        Censor.objects.filter(pk=censor.pk).update(endorsed=True)
+        Censor.objects.filter(agent=censor.agent_id, pk=censor.pk).update(endorsed=True)
         return {"censor_kept": True}
     if censor is None:
         raise NotFound("There is no such censor.")
@@ -326,7 +328,7 @@ def _standing(review: MemoryReview, key: UUID) -> Subject:
 
 def _hold_after_all(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
     """Restore what was found wrong, or where it was learned again in other words, learn it in those."""
-    wrong = Fact.objects.select_related("agent").filter(pk__in=review.facts).first()
+    wrong = Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first()
     if wrong is None:
         raise NotFound("There is no such fact.")
     if review.proposal == wrong.content:

@@ -49,7 +49,7 @@ def supersession_undo(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
         raise Conflict("This fact is not superseded: there is nothing to undo.")
     pairs = Q(old=fact, new=fact.superseded_by_id) | Q(old=fact.superseded_by_id, new=fact)
     rows = MemoryReview.objects.select_for_update(of=("self",)).select_related("agent")
-    review = rows.filter(pairs, status=Status.RESOLVED).first()
+    review = rows.filter(pairs, agent=fact.agent_id, status=Status.RESOLVED).first()
     restored = fact_restore(fact=fact, by=by, reason=reason or "The supersession was undone.")
     if review is not None:
         _reopen(review, by)
@@ -83,9 +83,9 @@ def _effects_undo(review: MemoryReview, by: Principal) -> None:
             subject_change_undo(change=merged, by=by, reason=reason)
     endorsed = _endorsed_before(review)
     retired = [*undo.get("merged", []), *filter(None, [undo.get("superseded"), undo.get("invalidated")])]
-    successors = Fact.objects.filter(supersedes__in=retired).values_list("pk", flat=True)
+    successors = Fact.objects.filter(agent=review.agent_id, supersedes__in=retired).values_list("pk", flat=True)
     others = [undo.get("confirmed", {}).get("fact"), undo.get("made"), undo.get("restored")]
-    facts = facts_lock({*map(UUID, [*retired, *filter(None, others)]), *successors, *endorsed})
+    facts = facts_lock(review.agent_id, {*map(UUID, [*retired, *filter(None, others)]), *successors, *endorsed})
     if any(UUID(key) not in facts for key in retired):
         raise Conflict("One of these facts is gone; the answer cannot be taken back.")
     for key in retired:
@@ -100,7 +100,7 @@ def _effects_undo(review: MemoryReview, by: Principal) -> None:
         last = heard["before"] and datetime.fromisoformat(heard["before"])
         fact_unconfirm(fact=old, by=by, heard_at=datetime.fromisoformat(heard["at"]), before=last, reason=reason)
     if made := undo.get("made"):
-        third = Fact.objects.select_related("agent").filter(pk=made, active=True).first()
+        third = Fact.objects.select_related("agent").filter(agent=review.agent_id, pk=made, active=True).first()
         if third is not None:
             fact_invalidate(fact=third, by=by, reason=reason)
     if (censor := undo.get("censor")) and review.censor is not None:

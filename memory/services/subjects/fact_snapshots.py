@@ -32,7 +32,8 @@ def snapshot_of(
 
 _SPELLINGS = """
 SELECT alias.id, alias.subject_id, subject.name, alias.spelling
-FROM memory_subjectalias AS alias JOIN memory_subject AS subject ON subject.id = alias.subject_id
+FROM memory_subjectalias AS alias JOIN memory_subject AS subject
+    ON subject.id = alias.subject_id AND subject.agent_id = alias.agent_id
 WHERE alias.agent_id = %(agent)s AND alias.subject_id IN (
     SELECT named.subject_id FROM memory_subjectalias AS named
     WHERE named.agent_id = %(agent)s AND named.id = ANY (%(keys)s::uuid[]))

@@ -9,6 +9,7 @@ from django.db import connection
 
 from identity.principal import Principal
 from memory.models import MemoryReview, Subject, SubjectAlias
+from memory.search.index_tables import AGENT_UNINDEXED
 from memory.services.reviews.opening import reviews_open
 from memory.subjects.likeness import Likeness, blocks_wanted, likeness
 
@@ -25,7 +26,7 @@ FROM unnest(%(subjects)s::uuid[], %(blocks)s::text[]) WITH ORDINALITY AS asked (
 CROSS JOIN LATERAL (
     SELECT id, subject_id, spelling, created_at FROM (
         SELECT id, agent_id, persona, subject_id, spelling, created_at FROM memory_subjectalias
-        WHERE blocks && asked.blocks::bigint[] OFFSET 0
+        WHERE {AGENT_UNINDEXED} = %(agent)s AND blocks && asked.blocks::bigint[] OFFSET 0
     ) AS sharing
     WHERE agent_id = %(agent)s AND persona = %(persona)s AND subject_id <> asked.subject_id
     ORDER BY created_at, id LIMIT %(limit)s

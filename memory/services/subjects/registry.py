@@ -32,7 +32,8 @@ def alias_find(*, agent: Agent, persona: str, spelling: str) -> SubjectAlias | N
 
 _KNOWN = f"""
 SELECT {columns_of(SubjectAlias, "alias")}, {columns_of(Subject, "subject")}
-FROM {SubjectAlias._meta.db_table} AS alias JOIN {Subject._meta.db_table} AS subject ON subject.id = alias.subject_id
+FROM {SubjectAlias._meta.db_table} AS alias JOIN {Subject._meta.db_table} AS subject
+    ON subject.id = alias.subject_id AND subject.agent_id = alias.agent_id
 WHERE alias.agent_id = %(agent)s AND alias.persona = %(persona)s
     AND (alias.key = ANY (%(keys)s::text[]) OR alias.meaning = ANY (%(meanings)s::text[]))
 ORDER BY alias.created_at, alias.id LIMIT %(most)s::int

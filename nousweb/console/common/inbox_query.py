@@ -80,8 +80,9 @@ SELECT CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endor
        md5(concat_ws('/', r.kind, r.persona, regexp_replace(lower(
            coalesce(old.content, new.content, censor.pattern, nullif(r.proposal, ''), r.subject || r.id::text)
        ), '[\\s!-/:-@\\[-`{-~]+', ' ', 'g'))) AS alike
-FROM (VALUES (1)) one LEFT JOIN memory_fact old ON old.id = r.old_id LEFT JOIN memory_fact new ON new.id = r.new_id
-LEFT JOIN memory_censor censor ON censor.id = r.censor_id"""
+FROM (VALUES (1)) one LEFT JOIN memory_fact old ON old.id = r.old_id AND old.agent_id = r.agent_id
+LEFT JOIN memory_fact new ON new.id = r.new_id AND new.agent_id = r.agent_id
+LEFT JOIN memory_censor censor ON censor.id = r.censor_id AND censor.agent_id = r.agent_id"""
 
 # What the worker has not placed yet is placed here, each item by itself.
 _ITEMS = f"""{PROMPTS},

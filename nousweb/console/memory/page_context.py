@@ -20,10 +20,10 @@ STATUS_KINDS: dict[str, str] = {IndexStatus.READY: "ok", IndexStatus.PENDING: "w
 OUTCOME_KINDS = {"success": "ok", "partial": "warn", "failure": "removed"}
 
 
-def index_state(persona: str, item_type: str, item_id: object) -> dict[str, Any] | None:
+def index_state(agent_id: int, persona: str, item_type: str, item_id: object) -> dict[str, Any] | None:
     """What the search index holds of one memory, for a badge with its reason; None when it has no row."""
     found = (
-        SearchItem.objects.filter(persona=persona, item_type=item_type, item_id=str(item_id))
+        SearchItem.objects.filter(agent=agent_id, persona=persona, item_type=item_type, item_id=str(item_id))
         .values("status", "model", "attempts", "error", "due_at")
         .first()
     )

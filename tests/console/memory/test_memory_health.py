@@ -87,7 +87,7 @@ def test_near_repetition_of_what_the_session_was_told_is_a_loop(ada, actor, syst
     show(run, other)
     (event,) = make_events(ada, actor, "We spoke of Mira.", loop_id="bees")
     episode = Episode.objects.create(agent=ada, title="Bees")
-    EpisodeEvent.objects.create(episode=episode, event=event)
+    EpisodeEvent.objects.create(agent=episode.agent, episode=episode, event=event)
     make_facts(
         ada,
         ["mira keeps forty bees behind the old boathouse, too", "Rope is sold."],

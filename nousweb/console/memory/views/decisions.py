@@ -65,7 +65,7 @@ def agent_decision(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         decision=decision,
         form=form,
         episode=episode,
-        index=index_state(decision.persona, ItemType.DECISION, decision.pk),
+        index=index_state(decision.agent_id, decision.persona, ItemType.DECISION, decision.pk),
         outcome_kind=OUTCOME_KINDS.get(decision.outcome, "neutral"),
         stakes_kind=STAKES_KINDS.get(decision.stakes, "neutral"),
     )

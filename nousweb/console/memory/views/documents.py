@@ -66,7 +66,7 @@ def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         may_change=shown.by.may("memory.change_document"),
         may_retire=shown.by.may("memory.add_document"),
         may_erase=shown.by.may("memory.erase_memory"),
-        index=index_state(document.persona, ItemType.DOCUMENT, document.pk),
+        index=index_state(document.agent_id, document.persona, ItemType.DOCUMENT, document.pk),
     )
     return render(request, "memory/document.html", context)
 

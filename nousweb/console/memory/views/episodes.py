@@ -61,7 +61,7 @@ def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         query=query_without(request),
         decisions=shown.memory.decisions.filter(episode=episode)[:RELATED_SHOWN],
         facts=shown.memory.facts.filter(source_episode=episode)[:RELATED_SHOWN],
-        index=index_state(episode.persona, ItemType.EPISODE, episode.pk),
+        index=index_state(episode.agent_id, episode.persona, ItemType.EPISODE, episode.pk),
         outcome_kind=OUTCOME_KINDS.get(episode.outcome, "neutral"),
         summary_kind=SUMMARY_KINDS.get(episode.summary_kind, "neutral"),
         mono_kinds=MONO_KINDS,

@@ -152,7 +152,7 @@ def agent_event(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         event=event,
         loop=loop,
         entry=LongTermEntry.objects.filter(event=event).first(),
-        index=index_state(event.persona, ItemType.EVENT, event.pk),
+        index=index_state(event.agent_id, event.persona, ItemType.EVENT, event.pk),
         mono=event.kind in MONO_KINDS,
         before=_neighbour(neighbours, event, "lt"),
         after=_neighbour(neighbours, event, "gt"),

@@ -97,7 +97,7 @@ def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         chain=fact_chain(shown.memory, fact),
         changes=[(change, CHANGE_KINDS.get(FactChange.Action(change.action), "neutral")) for change in changes],
         more_changes=len(changes) > CHANGES_SHOWN,
-        index=index_state(fact.persona, ItemType.FACT, fact.pk),
+        index=index_state(fact.agent_id, fact.persona, ItemType.FACT, fact.pk),
         in_profile=fact.category in PROFILE_CATEGORIES,
         may_change=may_change,
         may_confirm=shown.by.may("memory.add_fact"),

@@ -48,7 +48,7 @@ def agent_procedure(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         shown,
         procedure=procedure,
         may_change=shown.by.may("memory.change_procedure"),
-        index=index_state(procedure.persona, ItemType.PROCEDURE, procedure.pk),
+        index=index_state(procedure.agent_id, procedure.persona, ItemType.PROCEDURE, procedure.pk),
     )
     return render(request, "memory/procedure.html", context)
 
