@@ -65,6 +65,7 @@ def inbox(request: HttpRequest) -> HttpResponseBase:
             "view": VIEWS[part.view],
             "rows": rows,
             "next": _cursor_of(entries[ROWS - 1]) if len(entries) > ROWS else "",
+            "page_size": ROWS,
             "is_first": not after,
             "left": left,
             "minutes": minutes_left(left, moments),
