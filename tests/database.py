@@ -1,6 +1,7 @@
 """pytest plugin: a throw-away PostgreSQL for the whole run, made before Django reads its settings.
 
-TEST_DATABASE_URL names a server to use instead; its user needs the right to create databases. Everything
+TEST_DATABASE_URL names a server to use instead; its user needs the right to create databases. TEST_CITUS_URL names a
+database of a Citus cluster instead, migrated and distributed, whose rows the tests may remove. Everything
 that the run writes goes into a temporary folder, which is removed at its end. Folders of runs that were
 killed are removed by the next run.
 
@@ -227,9 +228,10 @@ def _remove_abandoned() -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
     """Start the database; a wrapper, because only then it comes before pytest-django loads the settings."""
-    given_url = os.environ.get("TEST_DATABASE_URL", "")
+    citus_url = os.environ.get("TEST_CITUS_URL", "")
+    given_url = citus_url or os.environ.get("TEST_DATABASE_URL", "")
     if given_url and not urlsplit(given_url).scheme.startswith("postgres"):
-        raise pytest.UsageError("TEST_DATABASE_URL: expected a postgresql:// address")
+        raise pytest.UsageError("TEST_DATABASE_URL, TEST_CITUS_URL: expected a postgresql:// address")
     # Otherwise each process of the run, and each program that a test starts, compiles all of the project for itself.
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -237,7 +239,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     # Who only hands tests out to processes of their own has no question to a database.
     asks = "PYTEST_XDIST_WORKER" in os.environ or options.usepdb or not getattr(options, "numprocesses", None)
     try:
-        database = ThrowAwayDatabase(given_url, asks=asks)
+        # There the tests have one role, and the database itself: Citus makes none by `CREATE DATABASE`.
+        database = ThrowAwayDatabase(given_url, asks=asks and not citus_url)
     except PostgresProblem as problem:
         raise pytest.UsageError(str(problem)) from problem
     early_config.stash[DATABASE] = database
@@ -248,6 +251,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     if "PYTEST_XDIST_WORKER" not in os.environ:
         # Of this process and of those that it hands tests out to.
         os.environ["TEST_RUN_FOLDER"] = str(database.folder)
+    if citus_url:
+        os.environ["NOUS_DB_DISTRIBUTED"] = "1"
     os.environ["DATABASE_URL"] = database.url
     os.environ["DATABASE_OWNER_URL"] = database.owner_url
     os.environ["NOUS_DATA_DIR"] = str(database.folder)
@@ -264,6 +269,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     for name in ("USER", "PASSWORD", "HOST", "PORT"):
         settings.DATABASES["default"][name] = settings.DATABASE_OWNER[name]
+    if os.environ.get("TEST_CITUS_URL"):
+        settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = settings.DATABASES["default"]["NAME"]
+        config.option.reuse_db = True
     if config.stash[DATABASE].copied:
         settings.DATABASES["default"].setdefault("TEST", {})["TEMPLATE"] = MIGRATED
 

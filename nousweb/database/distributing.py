@@ -1,0 +1,216 @@
+"""Turning the tables of this database into tables that Citus distributes. As a superuser, on the coordinator."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from nousweb.database.distributed_functions import functions_rewrite
+from nousweb.database.distribution import CASCADES, COLUMN, DISTRIBUTED, PARTITIONED, REFERENCE, SETTINGS
+
+
+class NotDistributable(Exception):
+    """Why this database cannot be distributed, in a sentence for the operator."""
+
+
+@dataclass(slots=True)
+class Distribution:
+    """What was done; names of tables and keys, and rows moved by table."""
+
+    distributed: list[str] = field(default_factory=list)
+    reference: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    local: int = 0
+
+
+def distribute(connection: psycopg.Connection[Any], *, shards: int = 32) -> Distribution:
+    """Distribute what is not distributed yet, in one transaction: either all of it or nothing changes.
+
+    Nobody may write meanwhile. Raises NotDistributable.
+    """
+    _check(connection)
+    done = Distribution()
+    with connection.transaction():
+        for name, value in {**SETTINGS, "citus.shard_count": str(shards)}.items():
+            connection.execute("SELECT set_config(%s, %s, true)", [name, value])
+        _functions_share(connection)
+        held = _citus_tables(connection)
+        new = [name for name in DISTRIBUTED if held.get(name) != "distributed"]
+        # Without foreign keys first: Citus converts all the tables that are tied to one by them.
+        kept = [key for name in new for key in _foreign_keys_drop(connection, name, done)]
+        for name in new:
+            _keys_widen(connection, name, done)
+            done.rows[name] = _rows(connection, name)
+            for trigger in _hole_triggers(connection, name):
+                connection.execute(_sql("DROP TRIGGER {} ON {}", trigger, name))
+            near = "none" if name == DISTRIBUTED[0] else DISTRIBUTED[0]
+            connection.execute("SELECT create_distributed_table(%s, %s, colocate_with => %s)", [name, COLUMN, near])
+            done.distributed.append(name)
+        for name in REFERENCE:
+            if held.get(name) != "reference":
+                done.rows[name] = _rows(connection, name)
+                connection.execute("SELECT create_reference_table(%s)", [name])
+                done.reference.append(name)
+        for name, key, definition in kept:
+            connection.execute(_sql(f"ALTER TABLE {{}} ADD CONSTRAINT {{}} {definition}", name, key))
+        functions_rewrite(connection)
+        _sequences_keep(connection)
+        if new:
+            for name, definition in CASCADES.items():
+                connection.execute(_sql(f"ALTER TABLE {{}} ADD {definition}", name))
+        done.local = _local(connection)
+    _settings_keep(connection)
+    return done
+
+
+def _check(connection: psycopg.Connection[Any]) -> None:
+    if not _one(connection, "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"):
+        raise NotDistributable("This database has no extension citus: CREATE EXTENSION citus on each server first.")
+    nodes = _one(connection, "SELECT count(*) FILTER (WHERE groupid <> 0) FROM pg_dist_node WHERE isactive")
+    if not nodes:
+        raise NotDistributable("This coordinator knows no other server: SELECT citus_add_node(host, port) first.")
+    if not _one(connection, "SELECT EXISTS (SELECT FROM pg_dist_node WHERE groupid = 0)"):
+        raise NotDistributable("The coordinator has no address yet: SELECT citus_set_coordinator_host(…) first.")
+    if not _one(connection, "SELECT to_regclass('memory_event') IS NOT NULL"):
+        raise NotDistributable("The database has no tables yet: run migrate first.")
+
+
+def _functions_share(connection: psycopg.Connection[Any]) -> None:
+    """Let every server know the functions that indexes, triggers and searches call: those made before it was added."""
+    rows = connection.execute(
+        "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = to_regnamespace(current_schema())"
+        " AND starts_with(proname, 'nous_') AND NOT prosecdef AND oid NOT IN ("
+        "  SELECT objid FROM pg_catalog.pg_dist_object WHERE classid = 'pg_proc'::regclass)"
+    ).fetchall()
+    for (name,) in rows:
+        connection.execute("SELECT create_distributed_function(%s)", [name])
+
+
+def _citus_tables(connection: psycopg.Connection[Any]) -> dict[str, str]:
+    rows = connection.execute(
+        "SELECT c.relname, CASE WHEN p.partmethod = 'h' THEN 'distributed' WHEN p.repmodel = 't' THEN 'reference'"
+        " ELSE 'local' END FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid"
+    )
+    return dict(rows.fetchall())
+
+
+def _foreign_keys_drop(
+    connection: psycopg.Connection[Any], table: str, done: Distribution
+) -> list[tuple[str, str, str]]:
+    """Drop those of a table and to it; returns those to reference tables, which come back: table, name, definition."""
+    rows = connection.execute(
+        "SELECT k.conrelid::regclass::text, k.conname, k.confrelid::regclass::text, pg_get_constraintdef(k.oid)"
+        " FROM pg_constraint k WHERE k.contype = 'f' AND k.conparentid = 0"
+        " AND %(table)s::regclass IN (k.conrelid, k.confrelid)",
+        {"table": table},
+    ).fetchall()
+    kept = []
+    for owner, name, to, definition in rows:
+        connection.execute(_sql("ALTER TABLE {} DROP CONSTRAINT {}", owner, name))
+        if to in REFERENCE:
+            kept.append((owner, name, definition))
+        elif owner in DISTRIBUTED and owner not in PARTITIONED:
+            kept.append((owner, name, re.sub(r"\((\w+)\)", rf"(\1, {COLUMN})", definition, count=2)))
+        else:
+            done.dropped.append(f"{owner} -> {to}")
+    return kept
+
+
+def _keys_widen(connection: psycopg.Connection[Any], table: str, done: Distribution) -> None:
+    """Let every unique key of a table contain its agent."""
+    rows = connection.execute(
+        "SELECT i.indexrelid::regclass::text, k.conname, k.contype::text, pg_get_indexdef(i.indexrelid)"
+        " FROM pg_index i LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.contype IN ('p', 'u')"
+        " WHERE i.indrelid = %(table)s::regclass AND i.indisunique AND NOT EXISTS ("
+        "  SELECT FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attname = %(column)s"
+        "  AND a.attnum = ANY (i.indkey))",
+        {"table": table, "column": COLUMN},
+    ).fetchall()
+    for index, constraint, kind, definition in rows:
+        before, inside, after = _parts(definition)
+        wider = f"{inside}, {COLUMN}"
+        if constraint:
+            verb = "PRIMARY KEY" if kind == "p" else "UNIQUE"
+            connection.execute(_sql("ALTER TABLE {} DROP CONSTRAINT {}", table, constraint))
+            connection.execute(_sql(f"ALTER TABLE {{}} ADD CONSTRAINT {{}} {verb} ({wider})", table, constraint))
+        else:
+            connection.execute(_sql("DROP INDEX {}", index))
+            connection.execute(_sql("{}", raw=f"{before}({wider}){after}"))
+        done.keys.append(constraint or index)
+
+
+def _parts(definition: str) -> tuple[str, str, str]:
+    """What stands before the columns of an index, they themselves, and what follows."""
+    before, _, rest = definition.partition("(")
+    inside, _, after = rest.partition(")")
+    return before, inside, after
+
+
+def _sequences_keep(connection: psycopg.Connection[Any]) -> None:
+    """Let numbers go on where they were: Citus makes the sequences of a table that it converts anew."""
+    rows = connection.execute(
+        "SELECT c.relname, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+        " WHERE c.relnamespace = to_regnamespace(current_schema()) AND c.relkind IN ('r', 'p') AND a.attidentity <> ''"
+        " AND NOT a.attisdropped"
+        " AND NOT c.relispartition"
+    ).fetchall()
+    for table, column in rows:
+        connection.execute(
+            _sql(
+                "SELECT setval(s, greatest(nextval(s), (SELECT max({}) FROM {})))"  # noqa: S608  (of our own tables)
+                f" FROM pg_get_serial_sequence('{table}', '{column}') s",
+                column,
+                table,
+            )
+        )
+
+
+def _hole_triggers(connection: psycopg.Connection[Any], table: str) -> list[str]:
+    rows = connection.execute(
+        "SELECT tgname FROM pg_trigger WHERE tgrelid = %s::regclass AND tgfoid = 'nous_log_hole'::regproc", [table]
+    )
+    return [name for (name,) in rows.fetchall()]
+
+
+def _local(connection: psycopg.Connection[Any]) -> int:
+    return int(
+        _one(
+            connection,
+            "SELECT count(*) FROM pg_class c WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'"
+            " AND NOT EXISTS (SELECT FROM pg_dist_partition p WHERE p.logicalrelid = c.oid AND p.partmethod = 'h')"
+            " AND NOT relname = ANY (%s)",
+            [list(REFERENCE)],
+        )
+    )
+
+
+def _settings_keep(connection: psycopg.Connection[Any]) -> None:
+    database = connection.info.dbname
+    for name, value in SETTINGS.items():
+        connection.execute(
+            sql.SQL("ALTER DATABASE {} SET {} = {}").format(
+                sql.Identifier(database),
+                sql.SQL(name),
+                sql.Literal(value),
+            )
+        )
+
+
+def _rows(connection: psycopg.Connection[Any], table: str) -> int:
+    return int(_one(connection, _sql("SELECT count(*) FROM {}", table)))
+
+
+def _one(connection: psycopg.Connection[Any], query: Any, values: list[Any] | None = None) -> Any:
+    row = connection.execute(query, values).fetchone()
+    return row[0] if row else None
+
+
+def _sql(text: str, *names: str, raw: str = "") -> sql.Composed:
+    identifiers: Iterator[sql.Composable] = map(sql.Identifier, names)
+    parts = [*identifiers, *([sql.SQL(raw)] if raw else [])]
+    return sql.SQL(text).format(*parts)

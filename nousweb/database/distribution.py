@@ -1,0 +1,76 @@
+"""Which tables Citus distributes by their agent, declared as data; `manage.py distribute` does it.
+
+Citus (https://github.com/citusdata/citus) is PostgreSQL whose tables lie on several servers, each in parts. A unique
+key of a distributed table, and a foreign key between two of them, must contain the column by which they are
+distributed. What does not is replaced by one that does, or dropped: docs/operations.md, "Citus", says what that means.
+"""
+
+COLUMN = "agent_id"
+
+DISTRIBUTED = (
+    "memory_event",
+    "memory_eventsequence",
+    "memory_longtermentry",
+    "memory_loopsummary",
+    "memory_episode",
+    "memory_episodeevent",
+    "memory_subject",
+    "memory_subjectalias",
+    "memory_subjectchange",
+    "memory_fact",
+    "memory_factchange",
+    "memory_decision",
+    "memory_procedure",
+    "memory_document",
+    "memory_censor",
+    "memory_workingmemory",
+    "memory_judgecall",
+    "memory_memoryreview",
+    "memory_importedmemory",
+    "memory_searchitem",
+    "memory_searchpassage",
+    "memory_searchlanguage",
+    "memory_searchstatistics",
+    "context_contextrun",
+    "context_contextrecall",
+    "context_memoryusage",
+    "context_contextpin",
+    "context_expectation",
+    "context_expectationresult",
+    "context_expectationwatch",
+    "identity_identityversion",
+    "identity_change",
+)
+"""What belongs to one agent: its memory, what it was shown, who it is, and what changed."""
+
+REFERENCE = ("identity_agent", "memory_embeddingmodel", "context_contextprofile", "context_contextprofileversion")
+"""Small tables that statements read together with those: each server has a copy. All others stay on the coordinator:
+accounts, sessions, tokens, webhooks and places in the change feed, the queue and its jobs, the inbox, the audit trail
+and the seals."""
+
+PARTITIONED = ("memory_searchitem", "memory_searchpassage")
+CASCADES = {
+    f"memory_searchpassage_{persona}": (
+        f"FOREIGN KEY (agent_id, persona, row_id) REFERENCES memory_searchitem_{persona} (agent_id, persona, id)"
+        " ON DELETE CASCADE"
+    )
+    for persona in ("actor", "subconscious")
+}
+"""Foreign keys between distributed tables that delete rows, with the agent in them; of the partitions, since Citus
+makes none between tables that have some."""
+
+SEALED = {
+    "identity_identityversion": "identityversion",
+    "memory_event": "event",
+    "memory_factchange": "factchange",
+    "memory_judgecall": "judgecall",
+}
+"""Distributed tables whose rows are sealed, and how seals call them (memory/migrations/0038_seals.py)."""
+
+SETTINGS = {
+    "citus.enable_unsafe_triggers": "on",
+    "citus.multi_shard_modify_mode": "sequential",
+}
+"""Settings of the database on the coordinator. Triggers of append-only tables read no other row, so that they are safe
+on parts of a table. One connection to each server makes a statement on all parts safe beside one on a reference table.
+"""
