@@ -15,7 +15,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.staticfiles.handlers import StaticFilesHandler
 from django.db import connection, transaction
-from django.test import TransactionTestCase, override_settings
+from django.test import TransactionTestCase, client, override_settings
 from django.test.client import ClientHandler
 from django.utils import timezone
 from pytest_django.plugin import DjangoDbBlocker
@@ -99,6 +99,24 @@ def _middleware_is_loaded_once(_cheap_passwords_and_static_folder: None) -> Iter
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ClientHandler, "load_middleware", once)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _contexts_of_whole_pages_are_kept() -> Iterator[None]:
+    """The test client copies the context of each template; of a page's hundred the tests read that of the page.
+
+    Each copy holds what it was copied from in a circle, which only a search for garbage finds.
+    """
+    ordinary = client.store_rendered_templates
+
+    def of_pages(store: Any, signal: Any, sender: Any, template: Any, context: Any, **more: Any) -> None:
+        # Includes are rendered with the page's template bound; fields of forms are pages of their own to Django.
+        if context.template is template and not str(template.name).startswith("django/forms/"):
+            ordinary(store, signal, sender, template, context, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "store_rendered_templates", of_pages)
         yield
 
 
