@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Prefix
 
 from memory.comparison import lexicon as w
-from memory.comparison.cross_encoder import cross_scores
+from memory.comparison.cross_encoder import CHARACTERS, cross_scores, sentence_of
 from memory.comparison.differences import subject_of
 from memory.comparison.snapshot import STEM, FactSnapshot
 from memory.comparison.tokenizer import base_form
@@ -34,6 +34,9 @@ DOUBT, NEAR = -3.0, 0.2
 """From which score of the trees the cross-encoder is asked, and from which cosine where they read nothing."""
 SENTENCE = 3
 """Words that a new fact has for the cross-encoder to read it."""
+SETTLED = -2.0
+"""Below these log-odds of the cross-encoder both are true, whatever their words suggest. Of the labelled pairs none
+that changes lies below."""
 CROSS_SHARE, LEAST, CROSS_BOUND = 0.7, -1.5, -1.1
 """Share of the cross-encoder's log-odds in the score; the least that trees say against it; and the bound of both."""
 _SAID = {
@@ -135,8 +138,24 @@ def _is_doubted(pair: Pair, signs: Mapping[str, float], score: float) -> bool:
     less say too little of a change: it has learned from sentences."""
     old, new, _, cosine, _ = pair
     near = score >= DOUBT if score != UNKNOWN else cosine >= NEAR
-    known = old.vector is not None and new.vector is not None
-    return near and known and len(new.texts) >= SENTENCE and not signs["beside"]
+    return near and _is_readable(old, new) and not signs["beside"]
+
+
+def _is_readable(old: FactSnapshot, new: FactSnapshot) -> bool:
+    return old.vector is not None and new.vector is not None and len(new.texts) >= SENTENCE
+
+
+def both_true(pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]) -> list[bool]:
+    """Of each pair whether the cross-encoder is sure that neither ends nor repeats the other; it reads both whole."""
+    held = [False] * len(pairs)
+    read = [
+        place
+        for place, pair in enumerate(pairs)
+        if _is_readable(*pair) and all(len(sentence_of(fact, whole=True)) <= CHARACTERS for fact in pair)
+    ]
+    for place, score in zip(read, cross_scores([pairs[place] for place in read]), strict=True):
+        held[place] = score < SETTLED
+    return held
 
 
 class _Sentence:

@@ -6,13 +6,13 @@ each not known to be harmless has to be on both sides, in the same role. Source:
 
 import enum
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import cast
 
 from memory.comparison import differences as d
 from memory.comparison import lexicon as w
-from memory.comparison.change_score import Pair, change_scores
+from memory.comparison.change_score import Pair, both_true, change_scores
 from memory.comparison.snapshot import FactSnapshot
 from memory.comparison.statements import exclusive
 from memory.comparison.tokenizer import Token, base_form
@@ -73,6 +73,8 @@ REASONS = {
     "change": "The new one may say what has become of the old one.",
     "ended": "What was true is true no longer.", "wording": "They are worded differently.",
 }  # fmt: skip
+PLAIN = frozenset({"number", "negation", "antonym", "roles"})
+"""Differences that people are asked about whatever else reads the two."""
 OPPOSING = frozenset({"number", "negation", "antonym", "roles", "quantity", "value"})
 """Differences that make two facts about the same thing compete, however far apart their embeddings are."""
 
@@ -93,7 +95,18 @@ def facts_compare(
     asked = [(place, each) for place, each in enumerate(found) if not isinstance(each, Comparison)]
     for (place, _), score in zip(asked, change_scores([each for _, each in asked]), strict=True):
         found[place] = _advanced(steps[place], score)
-    return [each for each in found if isinstance(each, Comparison)]
+    compared = [each for each in found if isinstance(each, Comparison)]
+    doubted = [place for place, each in enumerate(compared) if _is_doubted(each)]
+    for place, true in zip(doubted, both_true([pairs[place][:2] for place in doubted]), strict=True):
+        if true:
+            compared[place] = replace(compared[place], kind=Kind.UNRELATED)
+    return compared
+
+
+def _is_doubted(found: Comparison) -> bool:
+    """Whether words alone speak for asking, and none of those that say so plainly."""
+    asked = found.kind in (Kind.DIFFERS, Kind.CLOSE) and not found.faint
+    return asked and PLAIN.isdisjoint(reason.code for reason in found.reasons)
 
 
 Comparing = Generator[Pair, float, Comparison]

@@ -97,10 +97,11 @@ def cross_scores(pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]) -> list[flo
     return scores
 
 
-def sentence_of(fact: FactSnapshot) -> str:
-    """As the cross-encoder was fitted: behind the subject, where that is a name."""
+def sentence_of(fact: FactSnapshot, *, whole: bool = False) -> str:
+    """As the cross-encoder was fitted: behind the subject, where that is a name; to its end only where `whole`."""
     subject = "" if fact.subject in ("", "user") else f"{fact.subject}: "
-    return (subject + fact.content)[:CHARACTERS]
+    sentence = subject + fact.content
+    return sentence if whole else sentence[:CHARACTERS]
 
 
 @lru_cache(maxsize=1)
