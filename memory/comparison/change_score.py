@@ -146,12 +146,17 @@ def _is_readable(old: FactSnapshot, new: FactSnapshot) -> bool:
 
 
 def both_true(pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]) -> list[bool]:
-    """Of each pair whether the cross-encoder is sure that neither ends nor repeats the other; it reads both whole."""
+    """Of each pair whether the cross-encoder is sure that neither ends nor repeats the other.
+
+    It is not asked where it would not read both whole, nor where the new one says a word of change, such as "instead".
+    """
     held = [False] * len(pairs)
     read = [
         place
-        for place, pair in enumerate(pairs)
-        if _is_readable(*pair) and all(len(sentence_of(fact, whole=True)) <= CHARACTERS for fact in pair)
+        for place, (old, new) in enumerate(pairs)
+        if _is_readable(old, new)
+        and not _sentence(new).said["now"]
+        and all(len(sentence_of(fact, whole=True)) <= CHARACTERS for fact in (old, new))
     ]
     for place, score in zip(read, cross_scores([pairs[place] for place in read]), strict=True):
         held[place] = score < SETTLED

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from memory.comparison import cross_encoder as c
+from memory.comparison.change_score import both_true
 from memory.comparison.compare import Outcome, compare_facts
 from memory.comparison.cross_encoder import cross_scores, encoder_of
 from memory.comparison.snapshot import FactSnapshot
@@ -52,6 +53,30 @@ def test_score_of_a_pair_is_the_same_beside_whatever_other_pairs():
 def test_change_told_in_other_words_is_asked_about(subject, old, new, asked):
     outcome = compare_facts(*snapshots(subject, old, new), thresholds_of(DEFAULT_MODEL)).outcome
     assert (outcome is Outcome.QUEUED) is asked
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "asked"),
+    [
+        ("The company sells bicycles.", "The company repairs bicycles.", False),
+        ("Rufus has asthma.", "Rufus got a new inhaler.", False),
+        ("Severin has brown eyes.", "Severin has a brown moustache.", False),
+        ("Umar bought a tent.", "Umar bought a sleeping bag instead of a tent.", True),
+        ("The shed has two locks.", "The shed has three locks.", True),
+        ("The shed is locked.", "The shed is not locked.", True),
+    ],
+)
+def test_difference_of_words_alone_is_settled_where_both_are_true(old, new, asked):
+    outcome = compare_facts(*snapshots("", old, new), thresholds_of(DEFAULT_MODEL)).outcome
+    assert (outcome in (Outcome.QUEUED, Outcome.SUPERSEDED)) is asked
+
+
+def test_nothing_is_settled_of_facts_that_are_not_read_whole():
+    old, new, _ = snapshots("", "Severin has brown eyes.", "Severin has a brown moustache.")
+    longer = FactSnapshot(new.content[:-1] + " that he has worn for years" * 9 + ".", "", vector=new.vector)
+    brief = FactSnapshot("So what.", "", vector=new.vector)
+    unknown = FactSnapshot(new.content, "")
+    assert both_true([(old, each) for each in (new, longer, brief, unknown)]) == [True, False, False, False]
 
 
 def test_long_facts_are_cut_off_before_they_are_read():
