@@ -148,7 +148,8 @@ def _is_readable(old: FactSnapshot, new: FactSnapshot) -> bool:
 def both_true(pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]) -> list[bool]:
     """Of each pair whether the cross-encoder is sure that neither ends nor repeats the other.
 
-    It is not asked where it would not read both whole, nor where the new one says a word of change, such as "instead".
+    It is not asked where it would not read both whole, nor where one says a word of change or a condition, such as
+    "instead" or "only when".
     """
     held = [False] * len(pairs)
     read = [
@@ -156,6 +157,7 @@ def both_true(pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]) -> list[bool]:
         for place, (old, new) in enumerate(pairs)
         if _is_readable(old, new)
         and not _sentence(new).said["now"]
+        and w.CONDITIONS.isdisjoint(old.texts + new.texts)
         and all(len(sentence_of(fact, whole=True)) <= CHARACTERS for fact in (old, new))
     ]
     for place, score in zip(read, cross_scores([pairs[place] for place in read]), strict=True):

@@ -46,6 +46,7 @@ PRIVATIVES = words("""former ex alleged supposed fake false semi quasi half depu
     potential substitute old previous original initial wrong other another second planned draft temporary""")
 """What begins words that say more about a statement; PRIVATIVES: what takes back the word behind it."""
 RESTRICTIONS = (NEGATIONS | QUANTIFIERS | MODALS | PRIVATIVES | CLAUSE_WORDS) - REFINEMENTS - words(", need want")
+CONDITIONS = words("when whenever while if unless until only except just")
 PRONOUNS = words("i me my we us our you your he him his she her they them it its this that these those")
 NUMBER_WORDS = mapping("""zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11
     twelve=12 thirteen=13 fourteen=14 fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30

@@ -152,7 +152,7 @@ def _parts(definition: str) -> tuple[str, str, str]:
 
 
 def _sequences_keep(connection: psycopg.Connection[Any]) -> None:
-    """Let numbers go on where they were: Citus makes the sequences of a table that it converts anew."""
+    """Let numbers go on where they were: Citus makes the sequences of a table that it converts."""
     rows = connection.execute(
         "SELECT c.relname, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
         " WHERE c.relnamespace = to_regnamespace(current_schema()) AND c.relkind IN ('r', 'p') AND a.attidentity <> ''"
