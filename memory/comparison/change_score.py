@@ -32,11 +32,11 @@ EMBEDDED, UNKNOWN = ("topic", "ending", "change", "apart", "about"), -99.0
 """Signs of embeddings, and what each is where these are not known: below every bound of the trees."""
 DOUBT, NEAR = -3.0, 0.2
 """From which score of the trees the cross-encoder is asked, and from which cosine where they read nothing."""
-SENTENCE = 3
+MIN_WORDS = 3
 """Words that a new fact has for the cross-encoder to read it."""
-SETTLED = -2.0
-"""Below these log-odds of the cross-encoder both are true, whatever their words suggest. Of the labelled pairs none
-that changes lies below."""
+BOTH_TRUE_BELOW = -2.0
+"""Below these log-odds of the cross-encoder both are true, though their words differ. No labelled pair that changes and
+that words alone ask about lies below."""
 CROSS_SHARE, LEAST, CROSS_BOUND = 0.7, -1.5, -1.1
 """Share of the cross-encoder's log-odds in the score; the least that trees say against it; and the bound of both."""
 _SAID = {
@@ -142,7 +142,7 @@ def _is_doubted(pair: Pair, signs: Mapping[str, float], score: float) -> bool:
 
 
 def _is_readable(old: FactSnapshot, new: FactSnapshot) -> bool:
-    return old.vector is not None and new.vector is not None and len(new.texts) >= SENTENCE
+    return old.vector is not None and new.vector is not None and len(new.texts) >= MIN_WORDS
 
 
 def both_true(pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]) -> list[bool]:
@@ -161,7 +161,7 @@ def both_true(pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]) -> list[bool]:
         and all(len(sentence_of(fact, whole=True)) <= CHARACTERS for fact in (old, new))
     ]
     for place, score in zip(read, cross_scores([pairs[place] for place in read]), strict=True):
-        held[place] = score < SETTLED
+        held[place] = score < BOTH_TRUE_BELOW
     return held
 
 

@@ -73,7 +73,7 @@ REASONS = {
     "change": "The new one may say what has become of the old one.",
     "ended": "What was true is true no longer.", "wording": "They are worded differently.",
 }  # fmt: skip
-PLAIN = frozenset({"number", "negation", "antonym", "roles"})
+ALWAYS_ASKED = frozenset({"number", "negation", "antonym", "roles"})
 """Differences that people are asked about whatever else reads the two."""
 OPPOSING = frozenset({"number", "negation", "antonym", "roles", "quantity", "value"})
 """Differences that make two facts about the same thing compete, however far apart their embeddings are."""
@@ -96,17 +96,17 @@ def facts_compare(
     for (place, _), score in zip(asked, change_scores([each for _, each in asked]), strict=True):
         found[place] = _advanced(steps[place], score)
     compared = [each for each in found if isinstance(each, Comparison)]
-    doubted = [place for place, each in enumerate(compared) if _is_doubted(each)]
+    doubted = [place for place, each in enumerate(compared) if _is_asked_by_words(each)]
     for place, true in zip(doubted, both_true([pairs[place][:2] for place in doubted]), strict=True):
         if true:
             compared[place] = replace(compared[place], kind=Kind.UNRELATED)
     return compared
 
 
-def _is_doubted(found: Comparison) -> bool:
+def _is_asked_by_words(found: Comparison) -> bool:
     """Whether words alone speak for asking, and none of those that say so plainly."""
     asked = found.kind in (Kind.DIFFERS, Kind.CLOSE) and not found.faint
-    return asked and PLAIN.isdisjoint(reason.code for reason in found.reasons)
+    return asked and ALWAYS_ASKED.isdisjoint(reason.code for reason in found.reasons)
 
 
 Comparing = Generator[Pair, float, Comparison]

@@ -28,9 +28,9 @@ class RotationForm(forms.Form):
     grace = forms.TypedChoiceField(
         label="The former secret",
         choices=[
-            (24, "opens the same for a day"),
-            (7 * 24, "opens the same for seven days"),
-            (0, "opens nothing any more"),
+            (24, "keeps working for a day"),
+            (7 * 24, "keeps working for seven days"),
+            (0, "stops working at once"),
         ],
         coerce=lambda hours: timedelta(hours=int(hours)),
         help_text="Until whatever uses the token has the new one.",
