@@ -5,7 +5,7 @@ still the one that was embedded. A claim is a lease, so what a killed worker had
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -227,6 +227,17 @@ def _write_back(claimed: Sequence[Claimed], embedded: Sequence[EmbeddedText], em
     return transaction_retried(partial(_written_back, claimed, embedded, embedder))
 
 
+def embedded_columns(rows: Sequence[Claimed], texts: Mapping[Claimed, EmbeddedText]) -> list[list[Any]]:
+    """What is written of embedded rows, one list a column: persona, id, text, vector, number of passages."""
+    return [
+        [row.persona for row in rows],
+        [row.id for row in rows],
+        [row.text for row in rows],
+        [vector_literal(texts[row].whole) for row in rows],
+        [len(texts[row].passages) for row in rows],
+    ]
+
+
 @transaction.atomic
 def _written_back(claimed: Sequence[Claimed], embedded: Sequence[EmbeddedText], embedder: Embedder) -> int:
     texts = dict(zip(claimed, embedded, strict=True))
@@ -237,11 +248,7 @@ def _written_back(claimed: Sequence[Claimed], embedded: Sequence[EmbeddedText], 
                 _WRITE_BACK,
                 [
                     embedder.name,
-                    [row.persona for row in rows],
-                    [row.id for row in rows],
-                    [row.text for row in rows],
-                    [vector_literal(texts[row].whole) for row in rows],
-                    [len(texts[row].passages) for row in rows],
+                    *embedded_columns(rows, texts),
                     agent_id,
                     embedder.name,
                 ],

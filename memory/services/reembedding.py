@@ -18,9 +18,9 @@ from memory.services.indexing import (
     EmbeddedText,
     active_model,
     by_agent,
+    embedded_columns,
     embedded_texts,
     passages_write,
-    vector_literal,
 )
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
@@ -143,11 +143,7 @@ def _write_next(batch: Sequence[Claimed], embedded: Sequence[EmbeddedText], mode
                 " AND item.text = new.text",
                 [
                     model,
-                    [row.persona for row in rows],
-                    [row.id for row in rows],
-                    [row.text for row in rows],
-                    [vector_literal(texts[row].whole) for row in rows],
-                    [len(texts[row].passages) for row in rows],
+                    *embedded_columns(rows, texts),
                     agent_id,
                 ],
             )
