@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Self
 
-from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import OuterRef, Q, Window
+from django.db.models import Q, Window
 from django.db.models.functions import JSONObject, RowNumber
 
 from context.engine.analysis.frames import FRAMES
@@ -128,15 +127,15 @@ def section_label(item_id: str) -> str:
 
 def _sizes_each(agents: Sequence[Agent], by: Principal) -> dict[int, Counter[Sizes]]:
     """By agent the sizes of its last requests, where `by` may see them."""
-    if not by.may(VIEW_RUN):
-        return {agent.pk: Counter() for agent in agents}
-    runs = ContextRun.objects.filter(agent=OuterRef("pk"), persona=VIEWS[by.persona].persona, as_of=None)
-    sizes = runs.values(size=JSONObject(budget="request__budget", budgets="request__budgets"))[:LAST_RUNS]
-    found = Agent.objects.filter(pk__in=[agent.pk for agent in agents]).order_by()
-    return {
-        key: Counter(_sizes(request) for request in asked)
-        for key, asked in found.annotate(asked=ArraySubquery(sizes)).values_list("pk", "asked")
-    }
+    asked: dict[int, Counter[Sizes]] = {agent.pk: Counter() for agent in agents}
+    if not asked or not by.may(VIEW_RUN):
+        return asked
+    runs = ContextRun.objects.filter(persona=VIEWS[by.persona].persona, as_of=None)
+    sizes = runs.values_list("agent", JSONObject(budget="request__budget", budgets="request__budgets"))
+    first, *others = [sizes.filter(agent=key)[:LAST_RUNS] for key in asked]
+    for key, request in first.union(*others, all=True) if others else first:
+        asked[key][_sizes(request)] += 1
+    return asked
 
 
 def _sizes(request: Mapping[str, Any]) -> Sizes:

@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 from django.urls import reverse
 
-from identity.models.agent_rows import AgentForeignKey
+from identity.models.agent_rows import AgentForeignKey, AgentRow
 from identity.models.agents import Agent, Persona
 from identity.models.author import AuthorFields
 from identity.models.versions import IdentityVersion
@@ -46,7 +46,7 @@ class ChangeProposalQuerySet(models.QuerySet["ChangeProposal"]):
         return self.order_by(rank, "created_at", "id")
 
 
-class ChangeProposal(AuthorFields):
+class ChangeProposal(AgentRow, AuthorFields):
     """A wish to change one section: what it said, what it should say, why, and what people decided."""
 
     class Status(models.TextChoices):

@@ -22,7 +22,7 @@ def proposal_lock(proposal: ChangeProposal, by: Principal) -> tuple[Agent, Chang
         ChangeProposal.objects.seen_by(by)
         .select_for_update(of=("self",))
         .select_related("version__previous", "restores")
-        .filter(pk=proposal.pk)
+        .filter(agent=agent, pk=proposal.pk)
         .first()
     )
     if locked is None:

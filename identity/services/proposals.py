@@ -6,6 +6,7 @@ after another, and leaves its audit record in the same transaction. The subconsc
 that the actor could feel.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -245,7 +246,7 @@ def proposal_withdraw(*, proposal: ChangeProposal, by: Principal) -> ChangePropo
     """Take one's own pending proposal back."""
     by.require("identity.propose_changeproposal", proposal.agent)
     agent = agent_lock(proposal.agent)
-    proposal = ChangeProposal.objects.select_for_update().get(pk=proposal.pk)
+    proposal = ChangeProposal.objects.select_for_update().get(agent=agent, pk=proposal.pk)
     ours = proposal.author_kind == by.kind and proposal.persona == by.persona
     if not ours or (by.is_person and proposal.author_id != by.id):
         raise NotAllowed("Only whoever proposed a change can withdraw it.")
@@ -260,15 +261,14 @@ def proposal_withdraw(*, proposal: ChangeProposal, by: Principal) -> ChangePropo
 def proposals_expire(*, by: Principal, now: datetime | None = None) -> int:
     """Close pending proposals past their expiry; returns how many."""
     now = now or clock.now()
-    over = (
-        ChangeProposal.objects.pending()
-        .filter(expires_at__lte=now)
-        .select_related("agent")
-        .select_for_update(of=("self",), skip_locked=True)
-        .order_by("expires_at")
-    )
+    over = ChangeProposal.objects.pending().filter(expires_at__lte=now).order_by("expires_at")
+    found: dict[int, list[UUID]] = defaultdict(list)
     # So many of each persona, whatever the other has proposed.
-    expired = [proposal for persona in Persona.values for proposal in over.filter(persona=persona)[:500]]
+    for persona in Persona.values:
+        for agent_id, key in over.filter(persona=persona).values_list("agent", "pk")[:500]:
+            found[agent_id].append(key)
+    free = over.select_related("agent").select_for_update(of=("self",), skip_locked=True)
+    expired = [one for agent_id, keys in found.items() for one in free.filter(agent=agent_id, pk__in=keys)]
     for proposal in expired:
         proposal.status, proposal.decided_at = Status.EXPIRED, now
         proposal.save(update_fields=["status", "decided_at"])

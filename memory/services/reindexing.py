@@ -22,17 +22,18 @@ def index_rebuild(*, agent: Agent | None = None, progress: Callable[[int, int], 
     (done, all). Returns "written" and "deleted".
     """
     total = sum(rows.count() for rows in _primary(agent))
-    done = 0
-    for rows in _primary(agent):
-        for batch in _batches(rows.values_list("pk", flat=True).order_by("pk")):
-            with transaction.atomic():
-                # Locked, so that no writer's newer row is overwritten by what was read before it.
-                held = rows.filter(pk__in=batch).order_by("pk").select_for_update(of=("self",))
-                index_put([entry_of(row) for row in held])
-            done += len(batch)
-            if progress:
-                progress(done, total)
-    deleted = _delete_orphans(agent)
+    done = deleted = 0
+    for one in [agent] if agent else Agent.objects.order_by("pk"):
+        for rows in _primary(one):
+            for batch in _batches(rows.values_list("pk", flat=True).order_by("pk")):
+                with transaction.atomic():
+                    # Locked, so that no writer's newer row is overwritten by what was read before it.
+                    held = rows.filter(pk__in=batch).order_by("pk").select_for_update(of=("self",))
+                    index_put([entry_of(row) for row in held])
+                done += len(batch)
+                if progress:
+                    progress(done, total)
+        deleted += _delete_orphans(one)
     if requeue_stale_embeddings():
         message_send("memory.tasks.embed_pending")
     return {"written": done, "deleted": deleted}
@@ -54,18 +55,19 @@ def _batches(keys: Any) -> Iterator[list[Any]]:
         yield batch
 
 
-_EXISTS = " ".join(
-    f"WHEN '{key}' THEN EXISTS (SELECT 1 FROM {rows.model._meta.db_table} WHERE {one.indexed_key}::text = item.item_id)"  # noqa: S608
+_KEYS = " UNION ALL ".join(
+    f"SELECT '{key}' AS type, {one.indexed_key}::text AS id FROM {rows.model._meta.db_table}"  # noqa: S608
+    " WHERE agent_id = %(agent)s"
     for key, one in MEMORY_TYPES.items()
     for rows in (one.indexed_rows(),)
 )
 _ORPHANS = f"""
-DELETE FROM memory_searchitem AS item
-WHERE (%(agent)s::bigint IS NULL OR item.agent_id = %(agent)s) AND NOT CASE item.item_type {_EXISTS} END
+DELETE FROM memory_searchitem AS item WHERE agent_id = %(agent)s
+AND NOT EXISTS (SELECT 1 FROM ({_KEYS}) AS held WHERE held.type = item.item_type AND held.id = item.item_id)
 """  # noqa: S608
 
 
-def _delete_orphans(agent: Agent | None) -> int:
+def _delete_orphans(agent: Agent) -> int:
     with connection.cursor() as cursor:
-        cursor.execute(_ORPHANS, {"agent": agent.pk if agent else None})
+        cursor.execute(_ORPHANS, {"agent": agent.pk})
         return cursor.rowcount

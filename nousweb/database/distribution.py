@@ -39,6 +39,7 @@ DISTRIBUTED = (
     "context_expectationresult",
     "context_expectationwatch",
     "identity_identityversion",
+    "identity_changeproposal",
     "identity_change",
 )
 """What belongs to one agent: its memory, what it was shown, who it is, and what changed."""

@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection
 
 from identity.models import ChangeProposal, Persona
@@ -64,10 +65,23 @@ prompts AS (
     SELECT agent_id, persona, count(*) AS number FROM context_contextrun
     WHERE created_at >= %(since)s AND persona = ANY (%(personas)s) GROUP BY agent_id, persona
 ), agent_prompts AS (SELECT agent_id, sum(number) AS number FROM prompts GROUP BY agent_id)"""
-OF_PROPOSAL = """
+
+
+def _beside(table: str, row: str, joined: str = "") -> str:
+    """One row to join others to: Citus takes what is read of `row` to its part of `table` by a row of that table."""
+    if settings.DB_DISTRIBUTED:
+        return f"{table} one {joined} WHERE one.id = {row}.id AND one.agent_id = {row}.agent_id"
+    return f"(VALUES (1)) one {joined} WHERE true"
+
+
+OF_PROPOSAL = f"""
 SELECT p.risk, coalesce((SELECT number FROM agent_prompts WHERE agent_prompts.agent_id = p.agent_id), 0) AS prompts,
-       md5(concat_ws('/', p.status, p.persona, p.section, lower(p.content))) AS alike"""
-OF_REVIEW = """
+       md5(concat_ws('/', p.status, p.persona, p.section, lower(p.content))) AS alike
+FROM {_beside("identity_changeproposal", "p")}"""  # noqa: S608
+_ABOUT = """LEFT JOIN memory_fact old ON old.id = r.old_id AND old.agent_id = r.agent_id
+LEFT JOIN memory_fact new ON new.id = r.new_id AND new.agent_id = r.agent_id
+LEFT JOIN memory_censor censor ON censor.id = r.censor_id AND censor.agent_id = r.agent_id"""
+OF_REVIEW = f"""
 SELECT CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endorsed THEN 'high'
             WHEN r.kind IN ('contradiction', 'relearned') THEN 'medium' ELSE 'low' END AS risk,
        CASE WHEN r.censor_id IS NOT NULL OR old.category = ANY (%(core)s) OR new.category = ANY (%(core)s)
@@ -79,31 +93,32 @@ SELECT CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endor
                  ) END AS prompts,
        md5(concat_ws('/', r.kind, r.persona, regexp_replace(lower(
            coalesce(old.content, new.content, censor.pattern, nullif(r.proposal, ''), r.subject || r.id::text)
-       ), '[\\s!-/:-@\\[-`{-~]+', ' ', 'g'))) AS alike
-FROM (VALUES (1)) one LEFT JOIN memory_fact old ON old.id = r.old_id AND old.agent_id = r.agent_id
-LEFT JOIN memory_fact new ON new.id = r.new_id AND new.agent_id = r.agent_id
-LEFT JOIN memory_censor censor ON censor.id = r.censor_id AND censor.agent_id = r.agent_id"""
+       ), '[\\s!-/:-@\\[-`{{-~]+', ' ', 'g'))) AS alike
+FROM {_beside("memory_memoryreview", "r", _ABOUT)}"""  # noqa: S608
 
 # What the worker has not placed yet is placed here, each item by itself.
-_ITEMS = f"""{PROMPTS},
-item AS (
+_PROPOSALS = f"""
     SELECT p.id, 'changeproposal' AS type, p.agent_id, p.persona, p.section AS kind, p.status, p.risk, p.created_at,
            coalesce(CASE WHEN %(both)s THEN kept.prompts_both ELSE kept.prompts END, own.prompts) AS prompts,
            coalesce(kept.alike, own.alike) AS alike
     FROM identity_changeproposal p LEFT JOIN context_inboxrank kept ON kept.item_id = p.id
-    LEFT JOIN LATERAL ({OF_PROPOSAL} WHERE kept.item_id IS NULL) own ON true
+    LEFT JOIN LATERAL ({OF_PROPOSAL} AND kept.item_id IS NULL) own ON true
     WHERE (%(agents)s::bigint[] IS NULL OR p.agent_id = ANY (%(agents)s))
-    AND p.status = ANY (%(statuses)s) AND 'changeproposal' = ANY (%(types)s) AND p.persona = ANY (%(personas)s)
-    UNION ALL
-    SELECT r.id, 'memoryreview', r.agent_id, r.persona, r.kind, r.status, coalesce(kept.risk, own.risk), r.created_at,
-           coalesce(CASE WHEN %(both)s THEN kept.prompts_both ELSE kept.prompts END, own.prompts),
-           coalesce(kept.alike, own.alike)
+    AND p.status = ANY (%(statuses)s) AND p.persona = ANY (%(personas)s)"""  # noqa: S608
+_REVIEWS = f"""
+    SELECT r.id, 'memoryreview' AS type, r.agent_id, r.persona, r.kind, r.status, coalesce(kept.risk, own.risk) AS risk,
+           r.created_at,
+           coalesce(CASE WHEN %(both)s THEN kept.prompts_both ELSE kept.prompts END, own.prompts) AS prompts,
+           coalesce(kept.alike, own.alike) AS alike
     FROM memory_memoryreview r LEFT JOIN context_inboxrank kept ON kept.item_id = r.id
-    LEFT JOIN LATERAL ({OF_REVIEW} WHERE kept.item_id IS NULL) own ON true
+    LEFT JOIN LATERAL ({OF_REVIEW} AND kept.item_id IS NULL) own ON true
     WHERE (%(agents)s::bigint[] IS NULL OR r.agent_id = ANY (%(agents)s))
-    AND r.status = 'pending' AND 'memoryreview' = ANY (%(types)s) AND r.persona = ANY (%(personas)s)
-)
-"""  # noqa: S608
+    AND r.status = 'pending' AND r.persona = ANY (%(personas)s)"""  # noqa: S608
+_OF_TYPE = {PROPOSAL: _PROPOSALS, REVIEW: _REVIEWS}
+_NOTHING = """
+    SELECT item_id AS id, '' AS type, agent_id, persona, '' AS kind, '' AS status, risk, at AS created_at, prompts,
+           alike
+    FROM context_inboxrank WHERE false"""
 
 
 def placing_values(now: datetime) -> dict[str, Any]:
@@ -203,7 +218,7 @@ class InboxQuery:
     def count(self) -> int:
         """How many items there are, those of groups each counted."""
         with connection.cursor() as cursor:
-            cursor.execute(f"WITH {_ITEMS} SELECT count(*) FROM item {self._where()}", self._params())  # noqa: S608
+            cursor.execute(f"WITH {self._items()} SELECT count(*) FROM item {self._where()}", self._params())  # noqa: S608
             number: int = cursor.fetchone()[0]
             return number
 
@@ -214,16 +229,20 @@ class InboxQuery:
         some |= {"applied": "status = 'applied'", "censors": "kind = 'escalation'"}
         parts |= {"": SCOPES[""]} | {name: f"{where} AND {SCOPES['']}" for name, where in some.items()}
         counted = ", ".join(f"count(*) FILTER (WHERE {where})" for where in parts.values())
-        sql = f"WITH {_ITEMS} SELECT {counted} FROM item {self._where(scoped=False)}"  # noqa: S608
+        sql = f"WITH {self._items()} SELECT {counted} FROM item {self._where(scoped=False)}"  # noqa: S608
         with connection.cursor() as cursor:
             cursor.execute(sql, self._params())
             return dict(zip(parts, cursor.fetchone(), strict=True))
 
     def _scored(self) -> str:
         weights = " ".join(f"WHEN '{risk}' THEN {weight}" for risk, weight in RISK_WEIGHTS.items())
-        return f"""WITH {_ITEMS}, scored AS (
+        return f"""WITH {self._items()}, scored AS (
             SELECT item.*, (CASE risk {weights} END) * (1 + prompts)::bigint AS priority FROM item {self._where()}
         )"""  # noqa: S608
+
+    def _items(self) -> str:
+        parts = [_OF_TYPE[one] for one in self.types if self.by.may(VIEW_RIGHTS[one])]
+        return f"{PROMPTS}, item AS ({' UNION ALL '.join(parts or [_NOTHING])})"
 
     def _where(self, *, scoped: bool = True) -> str:
         conditions = [SCOPES[self.scope]] if scoped else ["true"]
@@ -240,7 +259,6 @@ class InboxQuery:
         personas = list(Persona.values) if self.by.may(VIEW_SUBCONSCIOUS) else [Persona.ACTOR.value]
         now = clock.now()
         return placing_values(now) | {
-            "types": [one for one in self.types if self.by.may(VIEW_RIGHTS[one])],
             "statuses": list(self.statuses),
             "agents": None if self.by.agents is None else sorted(self.by.agents),
             "personas": personas,
