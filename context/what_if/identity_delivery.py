@@ -30,14 +30,17 @@ from identity.models import Agent, IdentityVersion
 from identity.policy.sections import Section
 from identity.principal import Principal
 from memory.models import Censor, Fact
+from memory.models.facts import PEOPLES_FIRST
 from memory.models.project_scope import GLOBAL
 from memory.persona import VIEWS, PersonaMemory
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN
 
 LAST_RUNS = 20
+CORE_FIRST_READ = 300
+"""Facts of core memory that fill the room of nearly every agent's prompts; more are read where they do not."""
 SMALLEST_FRAME = min(FRAMES.values(), key=lambda frame: frame.total).id
 IDENTITY = "identity"
-_CONTENT = FACT_COLUMNS.index("content")
+_CONTENT, _CATEGORY = FACT_COLUMNS.index("content"), FACT_COLUMNS.index("category")
 Rows = defaultdict[int, list[Any]]
 Sizes = tuple[int | None, tuple[tuple[str, int], ...]]
 """What a request says of its size: the total, and budgets by section."""
@@ -158,12 +161,12 @@ def _fixed_sections_each(
     in_force = Censor.objects.filter(agent__in=agents, persona__in=view.personas).active().binding_first()
     for key, *censor in in_force.values_list("agent", *CensorInForce._fields):
         censors[key].append(CensorInForce(*censor))
-    facts = _core_facts_each(agents, view, profiles, pinned)
+    facts = _core_facts_each(agents, view, profiles, pinned, rooms)
     budget = budget_for(SMALLEST_FRAME)
     return {
         agent.pk: [
             identity_shape(versions[agent.pk], budget),
-            profile_shape(_filling(facts[agent.pk], pinned[agent.pk], rooms[agent.pk]), pinned[agent.pk], budget),
+            profile_shape(facts[agent.pk], pinned[agent.pk], budget),
             censor_section(censors[agent.pk], budget),
             frame_section(FRAMES[SMALLEST_FRAME], budget),
         ]
@@ -185,21 +188,49 @@ def _core_facts_each(
     view: type[PersonaMemory],
     profiles: Mapping[int, Profile],
     pinned: Mapping[int, Sequence[str]],
+    rooms: Mapping[int, int],
+) -> dict[int, list[tuple[Any, ...]]]:
+    """By agent the core memory that fills its `rooms`, rows of FACT_COLUMNS: people's word first, and what is pinned.
+
+    One statement, and a second one for agents whose facts are so short that there is room for more of them.
+    """
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    wanted = list(agents)
+    for most in (CORE_FIRST_READ, PROFILE_FACTS_READ):
+        read = _core_read(wanted, view, pinned, most)
+        for agent in wanted:
+            excluded = set(profiles[agent.pk].excluded_kinds)
+            found[agent.pk] = [tuple(row) for kind, *row in read[agent.pk] if not {kind, row[_CATEGORY]} & excluded]
+        wanted = [
+            agent
+            for agent in wanted
+            if len(read[agent.pk]) >= most and _characters(found[agent.pk], pinned[agent.pk]) < rooms[agent.pk]
+        ]
+        if not wanted:
+            break
+    return {agent.pk: _filling(found[agent.pk], pinned[agent.pk], rooms[agent.pk]) for agent in agents}
+
+
+def _characters(rows: Sequence[tuple[Any, ...]], pinned: Sequence[str]) -> int:
+    """Of the facts that are not pinned, which come in order and not by themselves."""
+    return sum(len(row[_CONTENT]) for row in rows if str(row[0]) not in pinned)
+
+
+def _core_read(
+    agents: Sequence[Agent], view: type[PersonaMemory], pinned: Mapping[int, Sequence[str]], most: int
 ) -> Rows:
-    """By agent its core memory, rows of FACT_COLUMNS: what is pinned, and of the rest people's word first."""
+    """By agent the first `most` facts of its core memory and what is pinned: kind and FACT_COLUMNS."""
     core = Fact.objects.filter(GLOBAL.q, agent__in=agents, persona__in=view.personas).active().profile()
-    ids = [key for keys in pinned.values() for key in keys]
     if len(agents) == 1:
         # The first of many are found without all being put in order.
-        first = core.peoples_first().values("pk")[:PROFILE_FACTS_READ]
+        first = core.peoples_first().values("pk")[:most]
     else:
-        order: Any = core.peoples_first().query.order_by
-        place = Window(RowNumber(), partition_by="agent", order_by=order)
-        first = core.annotate(place=place).filter(place__lte=PROFILE_FACTS_READ).order_by().values("pk")
+        place = Window(RowNumber(), partition_by="agent", order_by=PEOPLES_FIRST)
+        first = core.annotate(place=place).filter(place__lte=most).order_by().values("pk")
+    ids = [key for agent in agents for key in pinned[agent.pk]]
     # The names of subjects are read for those alone that are chosen.
     chosen = core.filter(Q(pk__in=first) | Q(pk__in=ids)).with_subject_name().peoples_first()
     found: Rows = defaultdict(list)
-    for key, kind, *row in chosen.values_list("agent", "kind", *FACT_COLUMNS):
-        if not {kind, row[FACT_COLUMNS.index("category")]} & set(profiles[key].excluded_kinds):
-            found[key].append(tuple(row))
+    for key, *row in chosen.values_list("agent", "kind", *FACT_COLUMNS):
+        found[key].append(row)
     return found

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, When
+from django.db.models.expressions import Expression
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 from django.urls import reverse
@@ -23,6 +24,16 @@ SAME_WORDS = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"
 """Of two texts the same where their words are, however they are spaced and end; written as an index has it."""
 SUBJECT_NAME = Coalesce("subject_alias__subject__name", "subject")
 """What the registry calls the thing that a fact is about, now; without one what the fact calls it."""
+
+PEOPLES_FIRST: tuple[Expression, ...] = (
+    F("endorsed").desc(),
+    Case(When(category__in=BINDING_CATEGORIES, then=0), default=1, output_field=models.IntegerField()),
+    F("confidence").desc(),
+    F("importance").desc(),
+    F("recorded_at").desc(),
+    F("id").asc(),
+)
+"""What people wrote, confirmed or kept before what only agents wrote; of each rules first, then the surest."""
 
 
 class FactQuerySet(models.QuerySet["Fact"]):
@@ -80,8 +91,7 @@ class FactQuerySet(models.QuerySet["Fact"]):
 
     def peoples_first(self) -> "FactQuerySet":
         """What people wrote, confirmed or kept before what only agents wrote; of each rules first, then the surest."""
-        rank = Case(When(category__in=BINDING_CATEGORIES, then=0), default=1, output_field=models.IntegerField())
-        return self.order_by("-endorsed", rank, "-confidence", "-importance", "-recorded_at", "id")
+        return self.order_by(*PEOPLES_FIRST)
 
     def with_subject_name(self) -> "FactQuerySet":
         """Each with `subject_name`: what the registry calls the thing that it is about, now."""
@@ -168,6 +178,14 @@ class Fact(OriginFields, ProjectKeyFields):
                 fields=["agent", "persona", "category", "-confidence", "-importance", "-recorded_at"],
                 condition=Q(active=True),
                 name="fact_profile",
+            ),
+            # The first of core memory, which every prompt reads, however many facts of it there are.
+            models.Index(
+                "agent",
+                "persona",
+                *PEOPLES_FIRST,
+                condition=Q(active=True, category__in=PROFILE_CATEGORIES),
+                name="fact_core",
             ),
             # The figures of the home page, counted without the rows.
             models.Index(

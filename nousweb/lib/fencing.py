@@ -20,6 +20,7 @@ _QUOTES = (">", "＞", "﹥")
 _LINE_MARKS = "".join(_QUOTES) + "*+-＊﹡＋﹢－﹣"
 """What may stand before a heading in its line, as a reader sees it: full-width and small forms too."""
 _RULE = re.compile(r"[=＝]+|-+")
+_LETTER = re.compile(r"[A-Za-z0-9]")
 _LIST_MARK = re.compile(r"[-+*](?=\s|$)")
 _LIST_NUMBER = re.compile(r"(\d{1,9})([.)](?=\s|$))")
 _PLAIN_START = re.compile(r"[A-Za-z]|[0-9](?!\d*[.)])")
@@ -115,7 +116,8 @@ def _fence_heading(line: str, level: int) -> str:
     if _begins_plainly(line):
         return line
     underline = _first_ink(line, passing="".join(_QUOTES))
-    if _RULE.fullmatch("".join(char for char in line[underline:] if not _unseen(char))):
+    # A letter that shows is of no rule, and most lines have one: the rest is looked at by character.
+    if not _LETTER.search(line, underline) and _RULE.fullmatch("".join(c for c in line[underline:] if not _unseen(c))):
         return f"{line[:underline]}\\{line[underline:]}"
     start = _heading_start(line)
     depth = len(line[start:]) - len(line[start:].lstrip("".join(_HASHES)))

@@ -1,7 +1,10 @@
 """GET /api/profile: what an agent knows of its user, without any search."""
 
+from django.db import connection
+
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
+from memory.persona import ActorMemory
 from memory.services.facts import fact_invalidate, fact_learn
 from tests.api.problems import assert_problem
 from tests.factories import make_token
@@ -58,3 +61,13 @@ def test_profile_needs_the_right_to_read_memory_and_identity(api, ada):
     for name, scopes in (("i", ["identity:read"]), ("m", ["memory:read"])):
         refused = api.as_token(make_token(ada, name=name, scopes=scopes)).get("/profile")
         assert_problem(refused, 403, "not_allowed")
+
+
+def test_first_of_core_memory_is_found_by_an_index_in_its_order(ada):
+    with connection.cursor() as cursor:
+        # Only where it cannot do otherwise: few rows are sorted sooner.
+        for way in ("seqscan", "bitmapscan", "sort", "incremental_sort"):
+            cursor.execute(f"SET LOCAL enable_{way} = off")
+    plan = ActorMemory(ada).facts.active().profile().peoples_first()[:5].explain()
+    assert "using fact_core" in plan
+    assert "Sort" not in plan

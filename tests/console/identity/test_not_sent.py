@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from context.services.agent_settings import settings_update
 from context.services.pins import context_pin
+from context.what_if import identity_delivery
 from context.what_if.identity_delivery import SMALLEST_FRAME, IdentityDelivery
 from identity.principal import Principal
 from identity.services.agents import agent_create
@@ -106,8 +107,9 @@ def test_run_page_names_what_was_not_sent(ada, api, actor_token, alice, too_long
     assert f"All sections together may have {body['budget']:,} tokens" in page
 
 
-def test_pages_say_of_each_agent_what_its_prompts_leave_out(ada, bruno, api, bob, charlie):
-    """Core memory, pins, censors, excluded kinds and budgets of its own take their room there as here."""
+def test_pages_say_of_each_agent_what_its_prompts_leave_out(ada, bruno, api, bob, charlie, monkeypatch):
+    """Core memory, pins, censors, excluded kinds and budgets of its own take their room there as here, however much of
+    core memory is read at first."""
     admin = Principal.of_user(charlie)
     agents = [ada, bruno, agent_create(slug="carl", name="Carl", kind="knight", by=admin)]
     for number, agent in enumerate(agents):
@@ -126,6 +128,8 @@ def test_pages_say_of_each_agent_what_its_prompts_leave_out(ada, bruno, api, bob
     settings_update(agent=bruno, budgets={"identity": 900, "user_profile": 50}, by=admin)
     bruno.refresh_from_db()
     deliveries = IdentityDelivery.load_each(agents, Principal.of_user(bob))
+    monkeypatch.setattr(identity_delivery, "CORE_FIRST_READ", 3)
+    assert IdentityDelivery.load_each(agents, Principal.of_user(bob)) == deliveries
     for agent in agents:
         answer = api.as_token(make_token(agent)).post("/context", ASK | {"frame": SMALLEST_FRAME}).json()
         cut = next(one for one in answer["truncated"] if one["key"] == "identity")
