@@ -14,6 +14,7 @@ Near-identical items are of one group: proposals of one section for the same tex
 kind about the same words, whatever their case, spaces and punctuation.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,19 +38,21 @@ PROMPTS_SINCE = timedelta(days=7)
 QUEUE_LIMIT = 10_000
 """Positions, neighbours and numbered pages are found among so many."""
 
-SNOOZED = (
-    "EXISTS (SELECT 1 FROM identity_itemsnooze s WHERE s.item_id = item.id AND s.person_id = %(person)s"
-    " AND s.ended_at IS NULL AND (s.until IS NULL OR s.until > %(now)s))"
-)
+_OF_PERSON = {
+    "snoozed": "FROM identity_itemsnooze s WHERE s.person_id = %(person)s AND s.ended_at IS NULL"
+    " AND (s.until IS NULL OR s.until > %(now)s)",
+    "mine": "FROM identity_itemassignment a WHERE a.person_id = %(person)s",
+    "mentioned": "FROM identity_notification m WHERE m.person_id = %(person)s AND m.kind = 'mention'",
+    "opinions": "FROM identity_secondopinion o WHERE o.person_id = %(person)s AND o.answered_at IS NULL",
+}
+"""By name of what a person has to do with items the rows that say of which."""
+_HAS = {name: f"EXISTS (SELECT 1 {rows} AND item_id = item.id)" for name, rows in _OF_PERSON.items()}
 SCOPES = {
-    "": f"NOT {SNOOZED}",
-    "snoozed": SNOOZED,
-    "mine": f"NOT {SNOOZED} AND EXISTS (SELECT 1 FROM identity_itemassignment a"  # noqa: S608
-    " WHERE a.item_id = item.id AND a.person_id = %(person)s)",
-    "mentioned": "EXISTS (SELECT 1 FROM identity_notification m"
-    " WHERE m.item_id = item.id AND m.person_id = %(person)s AND m.kind = 'mention')",
-    "opinions": "EXISTS (SELECT 1 FROM identity_secondopinion o"
-    " WHERE o.item_id = item.id AND o.person_id = %(person)s AND o.answered_at IS NULL)",
+    "": f"NOT {_HAS['snoozed']}",
+    "snoozed": _HAS["snoozed"],
+    "mine": f"NOT {_HAS['snoozed']} AND {_HAS['mine']}",
+    "mentioned": _HAS["mentioned"],
+    "opinions": _HAS["opinions"],
 }
 """By name of a scope the condition on an item; "" is what waits and is not snoozed."""
 
@@ -96,6 +99,7 @@ SELECT CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endor
        ), '[\\s!-/:-@\\[-`{{-~]+', ' ', 'g'))) AS alike
 FROM {_beside("memory_memoryreview", "r", _ABOUT)}"""  # noqa: S608
 
+_SEEN = "(%(agents)s::bigint[] IS NULL OR {0}.agent_id = ANY (%(agents)s)) AND {0}.persona = ANY (%(personas)s)"
 # What the worker has not placed yet is placed here, each item by itself.
 _PROPOSALS = f"""
     SELECT p.id, 'changeproposal' AS type, p.agent_id, p.persona, p.section AS kind, p.status, p.risk, p.created_at,
@@ -103,8 +107,7 @@ _PROPOSALS = f"""
            coalesce(kept.alike, own.alike) AS alike
     FROM identity_changeproposal p LEFT JOIN context_inboxrank kept ON kept.item_id = p.id
     LEFT JOIN LATERAL ({OF_PROPOSAL} AND kept.item_id IS NULL) own ON true
-    WHERE (%(agents)s::bigint[] IS NULL OR p.agent_id = ANY (%(agents)s))
-    AND p.status = ANY (%(statuses)s) AND p.persona = ANY (%(personas)s)"""  # noqa: S608
+    WHERE {_SEEN.format("p")} AND p.status = ANY (%(statuses)s)"""  # noqa: S608
 _REVIEWS = f"""
     SELECT r.id, 'memoryreview' AS type, r.agent_id, r.persona, r.kind, r.status, coalesce(kept.risk, own.risk) AS risk,
            r.created_at,
@@ -112,13 +115,40 @@ _REVIEWS = f"""
            coalesce(kept.alike, own.alike) AS alike
     FROM memory_memoryreview r LEFT JOIN context_inboxrank kept ON kept.item_id = r.id
     LEFT JOIN LATERAL ({OF_REVIEW} AND kept.item_id IS NULL) own ON true
-    WHERE (%(agents)s::bigint[] IS NULL OR r.agent_id = ANY (%(agents)s))
-    AND r.status = 'pending' AND r.persona = ANY (%(personas)s)"""  # noqa: S608
+    WHERE {_SEEN.format("r")} AND r.status = 'pending'"""  # noqa: S608
 _OF_TYPE = {PROPOSAL: _PROPOSALS, REVIEW: _REVIEWS}
 _NOTHING = """
     SELECT item_id AS id, '' AS type, agent_id, persona, '' AS kind, '' AS status, risk, at AS created_at, prompts,
            alike
     FROM context_inboxrank WHERE false"""
+
+# Where an item stands is not asked for by counts, and what a person has to do with items is read once, not for each.
+_COUNTED_OF_TYPE = {
+    PROPOSAL: f"""
+    SELECT p.id, 'changeproposal' AS type, p.status, p.section AS kind FROM identity_changeproposal p
+    WHERE {_SEEN.format("p")} AND p.status = ANY (%(statuses)s)""",  # noqa: S608
+    REVIEW: f"""
+    SELECT r.id, 'memoryreview' AS type, r.status, r.kind FROM memory_memoryreview r
+    WHERE {_SEEN.format("r")} AND r.status = 'pending'""",  # noqa: S608
+}
+_MARKED = " UNION ALL ".join(f"SELECT '{name}' AS name, item_id {rows}" for name, rows in _OF_PERSON.items())
+_MARKS = f"""
+SELECT item_id AS id, {", ".join(f"bool_or(name = '{name}') AS {name}" for name in _OF_PERSON)}
+FROM ({_MARKED}) marked GROUP BY item_id"""  # noqa: S608
+_WAITS = "NOT coalesce(snoozed, false)"
+_COUNTED = {
+    "snoozed": "snoozed",
+    "mine": f"{_WAITS} AND mine",
+    "mentioned": "mentioned",
+    "opinions": "opinions",
+    "": _WAITS,
+    PROPOSAL: f"{_WAITS} AND status = 'pending' AND type = 'changeproposal'",
+    REVIEW: f"{_WAITS} AND type = 'memoryreview'",
+    "applied": f"{_WAITS} AND status = 'applied'",
+    "censors": f"{_WAITS} AND kind = 'escalation'",
+}
+"""By name of a scope or a sort the condition on an item with its marks."""
+_COUNTS = ", ".join(f"count(*) FILTER (WHERE {where})" for where in _COUNTED.values())
 
 
 def placing_values(now: datetime) -> dict[str, Any]:
@@ -224,15 +254,11 @@ class InboxQuery:
 
     def counts(self) -> dict[str, int]:
         """How many items there are in each scope ("" without a name), and of each sort."""
-        parts = {name: where for name, where in SCOPES.items() if name}
-        some = {PROPOSAL: "status = 'pending' AND type = 'changeproposal'", REVIEW: "type = 'memoryreview'"}
-        some |= {"applied": "status = 'applied'", "censors": "kind = 'escalation'"}
-        parts |= {"": SCOPES[""]} | {name: f"{where} AND {SCOPES['']}" for name, where in some.items()}
-        counted = ", ".join(f"count(*) FILTER (WHERE {where})" for where in parts.values())
-        sql = f"WITH {self._items()} SELECT {counted} FROM item {self._where(scoped=False)}"  # noqa: S608
+        parts = " UNION ALL ".join(self._of_types(_COUNTED_OF_TYPE) or [_NOTHING])
+        sql = f"WITH item AS ({parts}), mark AS ({_MARKS}) SELECT {_COUNTS} FROM item LEFT JOIN mark USING (id)"  # noqa: S608
         with connection.cursor() as cursor:
             cursor.execute(sql, self._params())
-            return dict(zip(parts, cursor.fetchone(), strict=True))
+            return dict(zip(_COUNTED, cursor.fetchone(), strict=True))
 
     def _scored(self) -> str:
         weights = " ".join(f"WHEN '{risk}' THEN {weight}" for risk, weight in RISK_WEIGHTS.items())
@@ -241,11 +267,14 @@ class InboxQuery:
         )"""  # noqa: S608
 
     def _items(self) -> str:
-        parts = [_OF_TYPE[one] for one in self.types if self.by.may(VIEW_RIGHTS[one])]
-        return f"{PROMPTS}, item AS ({' UNION ALL '.join(parts or [_NOTHING])})"
+        parts = self._of_types(_OF_TYPE) or [_NOTHING]
+        return f"{PROMPTS}, item AS ({' UNION ALL '.join(parts)})"
 
-    def _where(self, *, scoped: bool = True) -> str:
-        conditions = [SCOPES[self.scope]] if scoped else ["true"]
+    def _of_types(self, parts: Mapping[str, str]) -> list[str]:
+        return [parts[one] for one in self.types if self.by.may(VIEW_RIGHTS[one])]
+
+    def _where(self) -> str:
+        conditions = [SCOPES[self.scope]]
         if self.agent:
             conditions.append("agent_id = (SELECT id FROM identity_agent WHERE slug = %(agent)s)")
         for name in ("risk", "alike"):
