@@ -229,7 +229,7 @@ TEMPLATES = [
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [RESOURCES / "templates"],
         "OPTIONS": {
-            "builtins": ["nousweb.console.templatetags.visible"],
+            "builtins": ["nousweb.console.templatetags.visible", "nousweb.console.templatetags.differences"],
             "loaders": [("django.template.loaders.cached.Loader", FILE_LOADERS)],
             "context_processors": [
                 "django.template.context_processors.request",

@@ -1,6 +1,5 @@
 """How pages print text that somebody else wrote; the template loader puts `shown` or `shown_plain` everywhere."""
 
-from collections.abc import Iterable
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -8,11 +7,8 @@ from typing import Any
 from django import template
 from django.template import Context, Node, NodeList
 from django.template.base import Parser, Token
-from django.utils.html import conditional_escape, format_html_join
-from django.utils.safestring import SafeString, mark_safe
 
-from nousweb.lib.textdiff import Row, Span
-from nousweb.lib.visible import direction, is_plain, visible_html, visible_plain
+from nousweb.lib.visible import is_plain, visible_html, visible_plain
 
 register = template.Library()
 
@@ -39,38 +35,6 @@ def shown_plain(value: Any) -> Any:
     """As `shown`, where no element can stand: in attributes, options and the title of a page."""
     text = _words(value)
     return value if text is None or is_plain(text) else visible_plain(text)
-
-
-@register.filter
-def line_direction(spans: Iterable[Span]) -> str:
-    """ "rtl" or "ltr", for the spans of one line of a difference."""
-    return direction("".join(span.text for span in spans))
-
-
-@register.simple_tag
-def diff_words(spans: Iterable[Span], row_kind: str = "", side: str = "") -> SafeString:
-    """The spans of one line of a difference; in a "changed" row, those that are of `side` only are marked."""
-    element = {"removed": "del", "added": "ins"}.get(side, "")
-    words = ((conditional_escape(marked(span.text)), row_kind == "changed" and span.kind == side) for span in spans)
-    line = "".join(f"<{element}>{text}</{element}>" if inside else text for text, inside in words)
-    return mark_safe(line)  # noqa: S308 - each text is escaped above
-
-
-_UNCHANGED = (
-    '<div class="diff-row"><span class="diff-no">{}</span><span class="diff-no">{}</span>'
-    '<span class="diff-text" data-mark=" " dir="{}">{}</span></div>'
-)
-
-
-@register.simple_tag
-def diff_unchanged(row: Row) -> SafeString:
-    """A line of a unified difference that is in both texts, or those that a gap hides: lists of changes show hundreds.
-
-    A tag, since a fragment for each takes five times as long.
-    """
-    rows = row.hidden_rows or (row,)
-    lines = ((row.old_no, row.new_no, line_direction(row.old_spans), diff_words(row.old_spans)) for row in rows)
-    return format_html_join("\n", _UNCHANGED, lines)
 
 
 class TrimNode(Node):

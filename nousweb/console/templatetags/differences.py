@@ -1,0 +1,92 @@
+"""How pages print the lines of a difference: by code, since a fragment for each line takes many times as long."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from django import template
+from django.utils.html import conditional_escape
+from django.utils.safestring import SafeString, mark_safe
+
+from nousweb.console.templatetags.visible import marked
+from nousweb.lib.textdiff import Row, Span
+from nousweb.lib.visible import direction
+
+register = template.Library()
+
+ELEMENTS = {"removed": "del", "added": "ins"}
+SIGNS = {"removed": "−", "added": "+"}
+NO_NUMBER = '<span class="diff-no diff-blank"> </span>'
+NO_LINE = f'{NO_NUMBER}<span class="diff-text diff-blank"></span>'
+
+
+@register.simple_tag
+def diff_rows(rows: Iterable[Row], layout: str = "") -> SafeString:
+    """Lines of a difference, those of both texts beside each other where `layout` is "split"; a gap can be unfolded.
+
+    No white space stands inside of a text: it would be read as part of it.
+    """
+    return mark_safe(_html(rows, _split if layout == "split" else _unified))  # noqa: S308 - each text is escaped below
+
+
+def _html(rows: Iterable[Row], lines: Callable[[Row], Iterator[str]]) -> str:
+    return "\n".join(
+        _gap(row.hidden_rows, lines)
+        if row.kind == "gap"
+        else "".join(f'<div class="diff-row">{line}</div>' for line in lines(row))
+        for row in rows
+    )
+
+
+def _gap(hidden: Sequence[Row], lines: Callable[[Row], Iterator[str]]) -> str:
+    said = f"{len(hidden)} unchanged line{'' if len(hidden) == 1 else 's'}"
+    return f'<details class="diff-gap"><summary>{said}</summary>{_html(hidden, lines)}</details>'
+
+
+def _unified(row: Row) -> Iterator[str]:
+    if row.kind == "equal":
+        yield f"{_number(row.old_no)}{_number(row.new_no)}{_equal(row.old_spans)}"
+        return
+    if row.old_no:
+        blank = _number(" ", " is-removed")
+        yield f"{_number(row.old_no, ' is-removed')}{blank}{_changed(row.old_spans, row.kind, 'removed')}"
+    if row.new_no:
+        blank = _number(" ", " is-added")
+        yield f"{blank}{_number(row.new_no, ' is-added')}{_changed(row.new_spans, row.kind, 'added')}"
+
+
+def _split(row: Row) -> Iterator[str]:
+    if row.kind == "equal":
+        # The same line again is for the eyes alone.
+        beside = _number(row.new_no, ' is-equal-new" aria-hidden="true')
+        again = _equal(row.new_spans, ' is-equal-new" aria-hidden="true')
+        yield f"{_number(row.old_no)}{_equal(row.old_spans)}{beside}{again}"
+        return
+    old, new = NO_LINE, NO_LINE
+    if row.old_no:
+        old = f"{_number(row.old_no, ' is-removed')}{_changed(row.old_spans, row.kind, 'removed')}"
+    if row.new_no:
+        new = f"{_number(row.new_no, ' is-added')}{_changed(row.new_spans, row.kind, 'added')}"
+    yield f"{old}{new}"
+
+
+def _number(number: int | str | None, style: str = "") -> str:
+    return f'<span class="diff-no{style}">{number}</span>'
+
+
+def _equal(spans: Iterable[Span], style: str = "") -> str:
+    words = "".join(conditional_escape(marked(span.text)) for span in spans)
+    return f'<span class="diff-text{style}" data-mark=" " dir="{_direction(spans)}">{words}</span>'
+
+
+def _changed(spans: Iterable[Span], kind: str, side: str) -> str:
+    """A line that is on one side alone; of a changed one, the words that are not on the other are marked."""
+    element = ELEMENTS[side]
+    texts = ((conditional_escape(marked(span.text)), kind == "changed" and span.kind == side) for span in spans)
+    words = "".join(f"<{element}>{text}</{element}>" if inside else text for text, inside in texts)
+    heard = f'<span class="visually-hidden">{side}:</span>'
+    sign = SIGNS[side]
+    return f'<span class="diff-text is-{side}" data-mark="{sign}" dir="{_direction(spans)}">{heard}{words}</span>'
+
+
+def _direction(spans: Iterable[Span]) -> str:
+    """ "rtl" or "ltr", for the spans of one line."""
+    return direction("".join(span.text for span in spans))
