@@ -34,6 +34,7 @@ from memory.models.facts import FactQuerySet
 from memory.models.procedures import ProcedureQuerySet
 from memory.policy import PROFILE_CATEGORIES
 from memory.subjects.spelling import key_of, meaning_of
+from nousweb.lib import ilike_lookup  # noqa: F401 - registers the lookup of words
 from nousweb.lib.validation import moment_check
 
 STATES = {"active": "Active", "retired": "Retired", "superseded": "Superseded", "wrong": "Found wrong", "all": "All"}
@@ -61,7 +62,7 @@ def _words(*columns: str) -> Callable[[QuerySet[Any], str, str], QuerySet[Any]]:
     """Rows with the words in one of the columns."""
 
     def method(queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        return queryset.filter(reduce(or_, (Q(**{f"{column}__icontains": value}) for column in columns)))
+        return queryset.filter(reduce(or_, (Q(**{f"{column}__ilike": value}) for column in columns)))
 
     return method
 

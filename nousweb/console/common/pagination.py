@@ -15,7 +15,19 @@ MOST_ROWS = 10_000
 
 
 class BoundedPaginator(Paginator):
-    """A paginator that counts, and reaches, at most MOST_ROWS rows: further ones are found by filtering."""
+    """A paginator that counts, and reaches, at most MOST_ROWS rows: further ones are found by filtering.
+
+    A first page that is not full has counted them, which where few rows have a word takes as long as finding them.
+    """
+
+    def get_page(self, number: Any) -> "Page[Any]":
+        """The page of this number; the first or last one for a number that does not exist."""
+        if str(number or 1) != "1":
+            return super().get_page(number)
+        rows = list(self.object_list[: self.per_page + 1])
+        if len(rows) <= self.per_page:
+            self.count = len(rows)
+        return Page(rows[: self.per_page], 1, self)
 
     @cached_property
     def count(self) -> int:
