@@ -8,6 +8,7 @@ from identity.models import Persona
 from memory.persona import VIEWS
 from nousweb.console.common.inbox_ranks import inbox_ranks_keep
 from nousweb.console.home.memory import growth_keep
+from nousweb.console.home.reference_shares import usage_keep
 from nousweb.console.memory.index_counts import index_counts_keep
 
 ROUND_SECONDS = 60
@@ -28,10 +29,12 @@ def keep_figures() -> int:
             health_keep(view(agent, shows_held=True))
             index_counts_keep(view(agent, shows_held=True))
             growth_keep(agent, both=persona == Persona.SUBCONSCIOUS)
+            usage_keep(agent, both=persona == Persona.SUBCONSCIOUS)
         counted += 1
         if time.monotonic() - begun > ROUND_SECONDS:
             break
     if counted:
         for persona in VIEWS:
             growth_keep(None, both=persona == Persona.SUBCONSCIOUS)
+            usage_keep(None, both=persona == Persona.SUBCONSCIOUS)
     return counted

@@ -6,10 +6,11 @@ from typing import Any
 from django.db import connection
 from django.db.models import Aggregate, Avg, Count, FloatField, Q, QuerySet, Sum
 
-from context.models import ContextRun, MemoryUsage
+from context.models import ContextRun, FigureSnapshot
 from identity.models import Agent
 from nousweb.console.common.charts import Bar, bars, lines, nice_top
 from nousweb.console.home.period import Period, Trend
+from nousweb.console.home.reference_shares import percent, reference_shares
 
 CHART_HEIGHT = 120.0
 SECTION_WIDTH = 100.0
@@ -102,14 +103,14 @@ class Calls:
         return (min(means), max(means)) if means else None
 
 
-def context_calls(personas: tuple[str, ...], agent: Agent | None, period: Period) -> Calls:
-    """Figures of both periods. Four queries: the totals, the series, the latest calls' sections, and the usage."""
+def context_calls(personas: tuple[str, ...], agent: Agent | None, period: Period, kept: FigureSnapshot | None) -> Calls:
+    """Figures of both periods; `kept` are those that reference_shares takes. Four queries: the totals, the series, the
+    latest calls' sections, and the usage."""
     runs = ContextRun.objects.filter(period.within_both("created_at"), persona__in=personas).order_by()
-    usage = MemoryUsage.objects.filter(period.within_both("at"), persona__in=personas).order_by()
     if agent:
-        runs, usage = runs.filter(agent=agent), usage.filter(agent=agent)
+        runs = runs.filter(agent=agent)
     totals = _totals(runs, period)
-    shares = _shares(usage, period)
+    shares = reference_shares(personas, agent, period, kept)
     sections, runs_read, failed = _sections(personas, agent, period, shares)
     columns, lines_drawn, tops = _columns(runs, period)
 
@@ -139,11 +140,6 @@ def context_calls(personas: tuple[str, ...], agent: Agent | None, period: Period
         runs_read=runs_read,
         failed_sections=failed,
     )
-
-
-def percent(part: float | None, whole: float | None) -> float | None:
-    """Share of `part` in `whole`, 0 to 100; None where there is no whole."""
-    return round(100 * (part or 0) / whole, 1) if whole else None
 
 
 def _totals(runs: QuerySet[ContextRun], period: Period) -> dict[str, Any]:
@@ -209,23 +205,6 @@ def _points(values: list[float | None], top: float) -> list[str]:
         points = [(run[0][0] - 0.5, run[0][1]), (run[0][0] + 0.5, run[0][1])] if len(run) == 1 else run
         stretches.append(" ".join(f"{x:g},{y:g}" for x, y in points))
     return stretches
-
-
-def _shares(usage: QuerySet[MemoryUsage], period: Period) -> dict[str, Trend]:
-    """Share of the tokens of memories that answers referred to, in percent, by section; "" is all of them."""
-    rows = usage.values("section").annotate(
-        sent=Sum("tokens", filter=period.within("at")),
-        used=Sum("tokens", filter=period.within("at") & Q(referenced=True)),
-        sent_before=Sum("tokens", filter=period.within_before("at")),
-        used_before=Sum("tokens", filter=period.within_before("at") & Q(referenced=True)),
-    )
-    found: dict[str, dict[str, Any]] = {row["section"]: dict(row) for row in rows}
-    names = ("sent", "used", "sent_before", "used_before")
-    found[""] = {name: sum(row[name] or 0 for row in found.values()) for name in names}
-    return {
-        section: Trend(percent(row["used"], row["sent"]), percent(row["used_before"], row["sent_before"]), points=True)
-        for section, row in found.items()
-    }
 
 
 _LATEST = """

@@ -6,6 +6,7 @@ from datetime import datetime
 from django.http import QueryDict
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
+from context.feedback.figure_snapshots import snapshots_of
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
@@ -21,8 +22,9 @@ from nousweb.console.home.inbox import (
     questions_waiting,
     runs_given_up,
 )
-from nousweb.console.home.memory import Growth, memory_growth
+from nousweb.console.home.memory import Growth, memory_growth, snapshot_name
 from nousweb.console.home.period import CHOICES, DEFAULT_DAYS, Period
+from nousweb.console.home.reference_shares import NAME as USAGE
 from nousweb.lib import clock
 
 VIEW_AGENT = "identity.view_agent"
@@ -119,7 +121,10 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
         judge = judge_health(personas, agent, period, limited=by.agents is not None)
         health += [index_health(backlog, agent), embedder_health(), judge]
     agents, more = agents_activity(by, personas, agent, period) if by.may(VIEW_AGENT) else (None, False)
-    memory, memory_at = memory_growth(by, personas, agent, period)
+    growth = snapshot_name(period.days)
+    kept = snapshots_of((growth, USAGE), agent.pk if agent else None, both=len(personas) > 1)
+    memory, memory_at = memory_growth(by, personas, agent, period, kept.get(growth))
+    may_see_calls = by.may("context.view_contextrun")
     return Dashboard(
         period=period,
         agent=agent,
@@ -129,7 +134,7 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
         changes=changes_since_yesterday(by, agent) if by.may("identity.view_auditevent") else None,
         memory=memory,
         memory_at=memory_at,
-        calls=context_calls(personas, agent, period) if by.may("context.view_contextrun") else None,
+        calls=context_calls(personas, agent, period, kept.get(USAGE)) if may_see_calls else None,
         agents=agents,
         more_agents=more,
     )

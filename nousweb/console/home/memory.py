@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import Case, CharField, Count, DateTimeField, Model, Q, QuerySet, Value, When
 
-from context.feedback.figure_snapshots import snapshot_of, snapshot_put
+from context.feedback.figure_snapshots import snapshot_put
 from context.models import FigureSnapshot
 from identity.models import Agent, Persona
 from identity.principal import Principal
@@ -80,13 +80,12 @@ class GrowthCounts:
 
 
 def memory_growth(
-    by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period
+    by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period, kept: FigureSnapshot | None
 ) -> tuple[list[Growth], datetime | None]:
-    """Each type that `by` may see, and when it was counted, where that was earlier. At most two queries."""
+    """Each type that `by` may see, and when it was counted, where `kept` has figures of earlier. At most one query."""
     kinds = [kind for kind in KINDS if by.may(kind.permission)]
     if not kinds:
         return [], None
-    kept = snapshot_of(snapshot_name(period.days), agent.pk if agent else None, both=len(personas) > 1)
     counts = _read(kept) if kept else growth_counted(kinds, personas, agent, period)
     return [_growth(kind, counts.totals, counts.added.get(kind.key, []), period) for kind in kinds], counts.at
 

@@ -24,6 +24,7 @@ from nousweb.console.home.context_calls import RUNS_READ
 from nousweb.console.home.dashboard import Dashboard, dashboard
 from nousweb.console.home.health import ERROR_CHARACTERS
 from nousweb.console.home.period import Period, Trend
+from nousweb.console.home.reference_shares import usage_keep
 from nousweb.lib import clock
 from tests.http import browser
 
@@ -293,6 +294,34 @@ def test_context_calls_sections_have_tokens_and_references(ada: Agent, bob: User
     assert (found["Relevant Facts"].width, found["Relevant Facts"].referenced_width) == (100, 37.5)
     assert calls.referenced == Trend(37.5, 100)
     assert (calls.runs_read, calls.failed_sections) == (2, 1)
+
+
+def test_shares_of_whole_days_are_those_that_were_summed(ada: Agent, bob: User) -> None:
+    """Whenever the worker summed them, each period has the figures that its rows give."""
+    told = run(ada, ago(hours=1))
+    for place in range(190):
+        use(told, f"f{place}", 10 + place % 7, place % 3 == 0, ago(days=place, hours=place % 13))
+
+    def shown() -> list[Any]:
+        boards = (
+            board(bob, **query)
+            for days in ["1", "7", "30", "90"]
+            for query in ({"days": days}, {"days": days, "agent": "ada"})
+        )
+        return [
+            (one.calls.referenced, [section.share for section in one.calls.sections]) for one in boards if one.calls
+        ]
+
+    live = shown()
+    assert all(now != before for (now, before) in ((one.now, one.before) for one, _ in live))
+    for summed in (ago(days=100), ago(days=10, hours=3), ago(hours=1)):
+        with clock.at(summed):
+            usage_keep(ada, both=False)
+            usage_keep(None, both=False)
+        assert shown() == live
+    MemoryUsage.objects.filter(at__lt=NOON.replace(hour=0)).delete()
+    # The part of a day with which the period before ends, and hours, are of the rows; whole days are of the last sum.
+    assert [one.now for one, _ in shown()[2:]] == [one.now for one, _ in live[2:]]
 
 
 def test_context_calls_over_the_limit_use_the_latest(ada: Agent, bob: User) -> None:

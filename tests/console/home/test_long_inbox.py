@@ -53,12 +53,13 @@ def test_figures_of_a_large_memory_are_those_of_the_last_count(
     def shown() -> dict[str, Any]:
         health = client.get(reverse("agent_health", args=["ada"])).context["health"]
         listed = client.get(reverse("agent_health_list", args=["ada", "duplicates"])).context["page"].rows
-        growth = client.get(reverse("home")).context["board"].memory
+        board = client.get(reverse("home")).context["board"]
         return {
             "health": (health.facts, [count.number for count in health.counts]),
             "duplicates": [fact.pk for fact in listed],
             "index": client.get(reverse("agent_index", args=["ada"])).context["totals"],
-            "growth": [(one.total, one.new) for one in growth],
+            "growth": [(one.total, one.new) for one in board.memory],
+            "referenced": board.calls.referenced,
         }
 
     before = shown()
