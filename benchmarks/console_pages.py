@@ -2,8 +2,8 @@
 
 The demo's agent gets that many memories, and as many items wait as `--items` says (benchmarks.console_rows). Each page
 is asked for as its form and links would, by a person who may see everything, through all of the product's middleware
-in this process, so that what is measured is the server alone: its SQL, its Python and its template. The first request
-of each page is left out. Searches and prompts are measured by benchmarks.latency and benchmarks.large.
+in this process, so that what is measured is the server alone: its SQL, its Python and its template. The first requests
+of each page are left out. Searches and prompts are measured by benchmarks.latency and benchmarks.large.
 """
 
 import argparse
@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.console_rows import Size, filled
-from benchmarks.ingestion import cpu_seconds
+from benchmarks.ingestion import cpu_seconds, server_pid
 from benchmarks.system import RESULTS, collections_index, system
 
-ASKED = 20
+ASKED = 30
+WARM_UP = 2
+"""Requests of a page after its first one, before those that are measured."""
 BOUND_MS = 150.0
 
 
@@ -116,13 +118,8 @@ def noted(queries: list[str], execute: Callable[..., Any], sql: str, *rest: Any)
 
 
 def cpu_seconds_of_both() -> float:
-    """What this process and its backend of PostgreSQL have used."""
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_backend_pid()")
-        (backend,) = cursor.fetchone()
-    return time.process_time() + cpu_seconds({backend})
+    """What this process and PostgreSQL have used, whose backends start others for large tables."""
+    return time.process_time() + cpu_seconds({server_pid()})
 
 
 def measured(get: Callable[[str], Any], pages: dict[str, str], asked: int) -> dict[str, dict[str, float]]:
@@ -136,6 +133,8 @@ def measured(get: Callable[[str], Any], pages: dict[str, str], asked: int) -> di
             answer = get(address)
         if answer.status_code != 200:
             raise RuntimeError(f"{name}: {address} answered {answer.status_code}")
+        for _ in range(WARM_UP):
+            get(address)
         took, spent = [], cpu_seconds_of_both()
         for _ in range(asked):
             began = time.perf_counter()
@@ -159,6 +158,10 @@ def caller() -> Callable[[str], Any]:
     from django.contrib.auth.models import User
     from django.test import Client
 
+    from nousweb.runtime.gunicorn import post_worker_init
+
+    # Views are loaded and garbage is looked for as in a process of the web server.
+    post_worker_init(None)
     client = Client(SERVER_NAME="localhost")
     client.force_login(User.objects.create_superuser("measured"))
     return client.get

@@ -22,7 +22,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pids: set[int]) -> float:
-    """Of these processes and their children."""
+    """Of these processes and their children, those that have ended too."""
     parents: dict[int, tuple[int, float]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -30,8 +30,9 @@ def cpu_seconds(pids: set[int]) -> float:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            # The parent, then user and system time: the fourth, fourteenth and fifteenth of proc_pid_stat(5).
-            parents[int(entry.name)] = int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS
+            # The parent, then user and system time of it and of its children that have ended: the fourth and the
+            # fourteenth to the seventeenth of proc_pid_stat(5).
+            parents[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15])) / TICKS
     known = set(pids)
     while more := {pid for pid, (parent, _) in parents.items() if parent in known} - known:
         known |= more
