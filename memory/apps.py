@@ -14,7 +14,7 @@ class MemoryConfig(AppConfig):
         from identity.services.change_bodies import bodies
         from identity.services.seeding import profile_sources
         from memory.lifecycle.reaper import reaper_start
-        from memory.models import Event, FactChange, JudgeCall
+        from memory.models import Event, EventSequence, FactChange, JudgeCall
         from memory.schemas.change_bodies import memory_bodies
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
@@ -32,7 +32,7 @@ class MemoryConfig(AppConfig):
         bodies.update(memory_bodies(one.model for one in MEMORY_TYPES.values() if one.key_type == "uuid"))
         profile_sources.append(profile_texts)
         sealed_declare(
-            SealedTable("event", Event, "Event", by_chain=True),
+            SealedTable("event", Event, "Event", by_chain=True, counters=EventSequence),
             SealedTable(
                 "factchange",
                 FactChange,

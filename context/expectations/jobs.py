@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Exists, Max, OuterRef
 
 from context.expectations.causes import mark_now
 from context.expectations.policy import (
@@ -61,14 +61,11 @@ def _due(pairs: set[Pair]) -> Iterable[tuple[Pair, ExpectationWatch | None]]:
     streams = ChangeStream.objects.filter(agent__in=agents).values_list("agent_id", "persona", "last")
     last = {(agent_id, persona): position for agent_id, persona, position in streams}
     profiles = _profiles_now()
-    unchecked = set(
-        Expectation.objects.active()
-        .exclude(results__is_current=True)
-        .order_by()
-        .values_list("agent_id", "persona")
-        .distinct()
-    )
-    errors = ExpectationResult.objects.filter(is_current=True, state=State.ERROR, expectation__active=True)
+    current = ExpectationResult.objects.filter(is_current=True)
+    of_it = current.filter(agent=OuterRef("agent"), expectation=OuterRef("pk"))
+    waiting = Expectation.objects.active().filter(~Exists(of_it), agent__in=agents)
+    unchecked = set(waiting.order_by().values_list("agent_id", "persona").distinct())
+    errors = current.filter(state=State.ERROR, expectation__active=True, agent__in=agents)
     broken = set(errors.order_by().values_list("agent_id", "persona").distinct())
     now = clock.now()
     for pair in sorted(pairs):

@@ -34,10 +34,11 @@ VIEW = "identity.view_auditevent"
 
 @dataclass(frozen=True, slots=True)
 class SealedTable:
-    """`blanks` are columns that an erasure may empty in a row that stays. `agent` and `persona` are SQL on `t`, or on
-    what `join` brings. Keys of a `numbered` table are numbers: given by a sequence of the table, or with `by_chain`
-    rising within each persona of an agent in the order of commits. `clock_column` is written by the product alone. A
-    row that fails the `condition`, SQL on `t`, counts as missing."""
+    """`blanks` are columns that an erasure may empty in a row that stays. `agent` and `persona` are SQL on `t`, or
+    on what `join` brings. Keys of a `numbered` table are numbers: given by a sequence of the table, or with
+    `by_chain` rising within each persona of an agent in the order of commits, of which `counters` knows the last.
+    `clock_column` is written by the product alone. A row that fails the `condition`, SQL on `t`, counts as missing.
+    """
 
     name: str
     model: type[models.Model]
@@ -47,6 +48,7 @@ class SealedTable:
     join: str = ""
     numbered: bool = True
     by_chain: bool = False
+    counters: type[models.Model] | None = None
     blanks: tuple[str, ...] = ()
     open_columns: Mapping[str, str] = field(default_factory=dict)
     clock_column: str = ""

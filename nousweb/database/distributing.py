@@ -18,13 +18,14 @@ class NotDistributable(Exception):
 
 @dataclass(slots=True)
 class Distribution:
-    """What was done; names of tables and keys, and rows moved by table."""
+    """What was done; names of tables and keys, and rows moved by table; `emptied` were the coordinator's copies."""
 
     distributed: list[str] = field(default_factory=list)
     reference: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
+    emptied: list[str] = field(default_factory=list)
     local: int = 0
 
 
@@ -63,6 +64,7 @@ def distribute(connection: psycopg.Connection[Any], *, shards: int = 32) -> Dist
         if new:
             for name, definition in CASCADES.items():
                 connection.execute(_sql(f"ALTER TABLE {{}} ADD {definition}", name))
+        done.emptied = _hidden_rows_remove(connection)
         done.local = _local(connection)
     _settings_keep(connection)
     return done
@@ -175,6 +177,19 @@ def _hole_triggers(connection: psycopg.Connection[Any], table: str) -> list[str]
         "SELECT tgname FROM pg_trigger WHERE tgrelid = %s::regclass AND tgfoid = 'nous_log_hole'::regproc", [table]
     )
     return [name for (name,) in rows.fetchall()]
+
+
+def _hidden_rows_remove(connection: psycopg.Connection[Any]) -> list[str]:
+    """Remove the rows that were moved: Citus leaves them on the coordinator, where no statement and no erasure finds
+    them; returns the names of the tables that had some."""
+    # The triggers of append-only tables refuse this.
+    connection.execute("SELECT set_config('session_replication_role', 'replica', true)")
+    size = "SELECT sum(pg_relation_size(relid)) > 0 FROM pg_partition_tree(%s)"
+    filled = [name for name in (*DISTRIBUTED, *REFERENCE) if _one(connection, size, [name])]
+    for name in filled:
+        connection.execute("SELECT truncate_local_data_after_distributing_table(%s)", [name])
+    connection.execute("SELECT set_config('session_replication_role', 'origin', true)")
+    return filled
 
 
 def _local(connection: psycopg.Connection[Any]) -> int:

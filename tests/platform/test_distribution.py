@@ -1,10 +1,16 @@
 """Statements on the tables that Citus distributes name the agent, so that each goes to one part of one server."""
 
+import os
 import re
+import secrets
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 from django.conf import settings
 from django.db import connection
@@ -15,8 +21,9 @@ from memory.models import Fact, Job, MemoryReview
 from memory.services.indexing import embeddings_make
 from memory.services.loops import loops_summarise
 from nousweb.database.distributing import NotDistributable, distribute
-from nousweb.database.distribution import COLUMN, DISTRIBUTED
+from nousweb.database.distribution import COLUMN, DISTRIBUTED, REFERENCE
 from tests.http import browser
+from tests.product import PROJECT
 
 pytestmark = pytest.mark.django_db
 
@@ -36,6 +43,11 @@ ALLOWED = {
     r"\(SELECT 'the inbox' AS \"page\"": "what the navigation counts for a person, of all agents",
 }
 """Statements that name no agent, each with its reason."""
+
+
+on_a_cluster = pytest.mark.skipif(
+    not settings.DB_DISTRIBUTED, reason="asks a Citus cluster, which TEST_CITUS_URL names"
+)
 
 
 @contextmanager
@@ -105,7 +117,7 @@ def test_statements_of_requests_and_tasks_name_the_agent(api, ada, all_scopes_to
     assert not unexpected(nameless(sent))
 
 
-@pytest.mark.skipif(not settings.DB_DISTRIBUTED, reason="asks a Citus cluster, which TEST_CITUS_URL names")
+@on_a_cluster
 def test_search_goes_to_one_part_of_one_server(api, ada, all_scopes_token):
     caller = api.as_token(all_scopes_token)
     for content in ("The office is in Berlin.", "Tim sails on Sundays."):
@@ -125,3 +137,84 @@ def test_search_goes_to_one_part_of_one_server(api, ada, all_scopes_token):
             cursor.execute(f"EXPLAIN (COSTS OFF) {sql}", given)
             plan = "\n".join(row[0] for row in cursor.fetchall())
             assert re.findall(r"Task Count: (\d+)", plan) == ["1"], f"{sql}\n{plan}"
+
+
+@pytest.fixture
+def empty_database() -> Iterator[str]:
+    """Address of a database of its own on every server of the cluster, which is removed afterwards."""
+    url, name = urlsplit(os.environ["TEST_CITUS_URL"]), f"nous_test_{secrets.token_hex(4)}"
+
+    def each(database: str, *orders: str) -> None:
+        for host, port in servers:
+            place = f"{url.scheme}://{url.netloc.rpartition('@')[0]}@{host}:{port}/{database}"
+            with psycopg.connect(place, autocommit=True) as server:
+                for order in ("SET citus.enable_create_database_propagation = off", *orders):
+                    server.execute(order.encode())
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nodename, nodeport FROM pg_dist_node ORDER BY groupid")
+        servers = cursor.fetchall()
+    each(url.path[1:], f"CREATE DATABASE {name}")
+    try:
+        each(name, "CREATE EXTENSION citus", "CREATE EXTENSION vector")
+        with psycopg.connect(url._replace(path=f"/{name}").geturl(), autocommit=True) as coordinator:
+            coordinator.execute("SELECT citus_set_coordinator_host(%s, %s)", servers[0])
+            for server in servers[1:]:
+                coordinator.execute("SELECT citus_add_node(%s, %s)", server)
+        yield url._replace(path=f"/{name}").geturl()
+    finally:
+        each(url.path[1:], f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _contents(database: psycopg.Connection[Any]) -> dict[str, tuple[int, int]]:
+    """Number and checksum of the rows of each table of the product."""
+    names = database.execute(
+        "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition"
+        " AND relname ~ '^(memory|context|identity)_'"
+    ).fetchall()
+    checksum = "sum(('x' || left(md5(t::text), 8))::bit(32)::bigint)"
+    return {
+        name: database.execute(f"SELECT count(*), {checksum} FROM {name} t".encode()).fetchone()  # noqa: S608
+        for (name,) in names
+    }
+
+
+@on_a_cluster
+def test_distribute_moves_the_rows_of_a_filled_database(empty_database, tmp_path):
+    def command(*words: str, distributed: bool = True) -> str:
+        environment = {
+            "DATABASE_URL": empty_database,
+            "NOUS_DATA_DIR": str(tmp_path),
+            "NOUS_SECRET_KEY": secrets.token_hex(32),
+            "NOUS_DB_DISTRIBUTED": str(int(distributed)),
+        }
+        done = subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=PROJECT,
+            env={name: value for name, value in os.environ.items() if not name.startswith("NOUS_")} | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert not done.returncode, done.stderr[-2000:]
+        return done.stdout
+
+    command("migrate", "--verbosity", "0", distributed=False)
+    command("loaddemo", distributed=False)
+    with psycopg.connect(empty_database, autocommit=True) as database:
+        before = _contents(database)
+        facts = before["memory_fact"][0]
+        assert facts
+        assert f"Distributed by agent: {len(DISTRIBUTED)} tables." in command("distribute", "--shards", "4")
+        assert _contents(database) == before
+        hidden = "SELECT sum(pg_relation_size(relid)) FROM unnest(%s::text[]) name, pg_partition_tree(name::regclass)"
+        assert database.execute(hidden, [[*DISTRIBUTED, *REFERENCE]]).fetchone() == (0,)
+        assert "Distributed by agent: 0 tables." in command("distribute")
+        for table in ("memory_event", "identity_auditevent"):
+            row = database.execute(f"SELECT max(id) FROM {table}".encode()).fetchone()  # noqa: S608
+            following = database.execute("SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [table]).fetchone()
+            assert following > row
+        with pytest.raises(psycopg.errors.RestrictViolation, match="append-only"):
+            database.execute(
+                "UPDATE memory_event SET content = '' WHERE agent_id = (SELECT min(id) FROM identity_agent)"
+            )

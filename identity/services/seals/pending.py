@@ -8,6 +8,7 @@ below it. What does appear there was not written by the product.
 from datetime import datetime
 from typing import NamedTuple
 
+from django.conf import settings
 from django.db import connection
 
 from identity.models import LogHorizon
@@ -42,6 +43,24 @@ CROSS JOIN LATERAL (
     ORDER BY t.id LIMIT 1000) waiting
 ORDER BY held.agent_id, held.persona, waiting.id LIMIT %(limit)s
 """
+FLOORS = """
+SELECT a.id AS agent_id, p.persona, (
+    SELECT s.floor FROM identity_logseal s WHERE s.agent_id = a.id AND s.persona = p.persona AND s.kind = %(kind)s
+    ORDER BY s.number DESC LIMIT 1) AS floor
+FROM identity_agent a, unnest(ARRAY['actor', 'subconscious']) p(persona)"""
+"""Up to which key each chain is sealed."""
+# Citus goes from chain to chain only where a table that it distributes has them.
+_BY_CHAIN_ROUTED = f"""
+WITH floors AS MATERIALIZED ({FLOORS})
+SELECT waiting.id::text, held.agent_id, held.persona
+FROM {{counters}} held LEFT JOIN floors last ON last.agent_id = held.agent_id AND last.persona = held.persona
+CROSS JOIN LATERAL (
+    SELECT t.id FROM {{table}} t
+    WHERE t.agent_id = held.agent_id AND t.persona = held.persona AND t.id > coalesce(last.floor, 0)
+    ORDER BY t.id LIMIT 1000) waiting
+WHERE held.last > coalesce(last.floor, 0)
+ORDER BY held.agent_id, held.persona, waiting.id LIMIT %(limit)s
+"""  # noqa: S608
 _NAMED = """
 SELECT t.id::text, {agent}, {persona} FROM {table} t {join}
 WHERE t.id::text NOT IN (SELECT unnest(l.keys) FROM identity_logleaves l WHERE l.kind = %(kind)s)
@@ -51,8 +70,12 @@ ORDER BY {agent}, t.section, t.version LIMIT %(limit)s
 
 def pending_rows(table: SealedTable, floor: int, limit: int) -> list[Pending]:
     """The rows of a table that are in no seal, up to `limit`, in the order in which they are to be sealed."""
-    form = (_BY_CHAIN if table.by_chain else _NUMBERED) if table.numbered else _NAMED
-    statement = form.format(table=table.table, agent=table.agent, persona=table.persona, join=table.join)
+    by_chain = _BY_CHAIN_ROUTED if settings.DB_DISTRIBUTED else _BY_CHAIN
+    form = (by_chain if table.by_chain else _NUMBERED) if table.numbered else _NAMED
+    counters = table.counters._meta.db_table if table.counters else ""
+    statement = form.format(
+        table=table.table, agent=table.agent, persona=table.persona, join=table.join, counters=counters
+    )
     with connection.cursor() as cursor:
         cursor.execute(statement, {"kind": table.name, "floor": floor, "limit": limit})
         return [Pending(*row) for row in cursor.fetchall()]
@@ -74,7 +97,7 @@ def horizon_move(table: SealedTable) -> tuple[LogHorizon, int | None]:
         )
         oldest, following, highest = cursor.fetchone()
     if horizon.next_transaction is not None and oldest >= horizon.next_transaction:
-        return horizon, horizon.next_floor
+        return horizon, None if settings.DB_DISTRIBUTED and _is_open_since(horizon.noted_at) else horizon.next_floor
     if horizon.next_floor is None or (horizon.next_transaction or 0) > following:
         # The second: a dump was restored on a server that counts its transactions from the beginning.
         horizon.next_transaction = None
@@ -82,6 +105,18 @@ def horizon_move(table: SealedTable) -> tuple[LogHorizon, int | None]:
     elif horizon.next_transaction is None and horizon.noted_at and clock.now() - horizon.noted_at >= SETTLED:
         horizon.next_transaction = following
     return horizon, None
+
+
+def _is_open_since(noted_at: datetime | None) -> bool:
+    """Whether a transaction is open that may have taken a number before. One that only wrote on other servers of a
+    cluster has no number of its own on the coordinator."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid() AND xact_start < %s)",
+            [noted_at],
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def horizon_settle(

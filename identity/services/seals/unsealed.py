@@ -8,6 +8,7 @@ from django.db.models import Max
 from identity.models import LogHole, LogHorizon, LogLeaves, LogSeal
 from identity.policy.sealed_tables import SEALED_TABLES, SealedTable
 from identity.services.seals.findings import Finding, Report, of_unsealed
+from identity.services.seals.pending import FLOORS
 
 _COUNTED = """
 WITH {sealed} unsealed (key, agent_id, persona, below) AS MATERIALIZED ({rows})
@@ -20,9 +21,9 @@ WHERE ({of_agent}) AND t.id::text NOT IN (
     SELECT unnest(l.keys) FROM identity_logleaves l WHERE l.kind = %(kind)s)
 """
 _FLOOR = "%(floor)s"
-_FLOOR_OF_CHAIN = """coalesce((
-    SELECT s.floor FROM identity_logseal s
-    WHERE s.kind = %(kind)s AND s.agent_id = t.agent_id AND s.persona = t.persona ORDER BY s.number DESC LIMIT 1), 0)"""
+_FLOOR_OF_CHAIN = "coalesce(last.floor, 0)"
+_FLOORS = f"floors AS MATERIALIZED ({FLOORS}),"
+_OF_CHAIN = "LEFT JOIN floors last ON last.agent_id = t.agent_id AND last.persona = t.persona"
 _VERSIONS = """
 SELECT t.id::text, {agent}, {persona}, EXISTS (
     SELECT 1 FROM {table} later WHERE later.agent_id = t.agent_id AND later.section = t.section
@@ -80,7 +81,10 @@ def _rows(table: SealedTable, agent_id: int | None) -> list[Any]:
     """The keys of rows below the floor that are in no seal, and last the number of those that wait for one."""
     if not table.numbered:
         return _fetch(_COUNTED.replace("{sealed}", _SEALED).replace("{rows}", _VERSIONS), table, agent_id)
-    rows = _NUMBERED.replace("{floor}", _FLOOR_OF_CHAIN if table.by_chain else _FLOOR)
+    if table.by_chain:
+        rows = _NUMBERED.replace("{floor}", _FLOOR_OF_CHAIN).replace("{join}", _OF_CHAIN)
+        return _fetch(_COUNTED.replace("{sealed}", _FLOORS).replace("{rows}", rows), table, agent_id)
+    rows = _NUMBERED.replace("{floor}", _FLOOR)
     return _fetch(_COUNTED.replace("{sealed}", "").replace("{rows}", rows), table, agent_id)
 
 

@@ -27,4 +27,4 @@ class Command(BaseCommand):
         self.stdout.write(f"Kept on the coordinator: {done.local} tables.")
         self.stdout.write(f"Keys that contain the agent now: {len(done.keys)}. {' '.join(done.keys)}")
         self.stdout.write(f"Foreign keys dropped: {len(done.dropped)}. {'; '.join(done.dropped)}")
-        self.stdout.write(f"Rows moved: {moved}.")
+        self.stdout.write(f"Rows moved: {moved}. Copies removed from the coordinator: {len(done.emptied)} tables.")
