@@ -64,10 +64,10 @@ _BEYOND = {
 }
 
 PROMPTS = """
-prompts AS (
+prompts AS MATERIALIZED (
     SELECT agent_id, persona, count(*) AS number FROM context_contextrun
     WHERE created_at >= %(since)s AND persona = ANY (%(personas)s) GROUP BY agent_id, persona
-), agent_prompts AS (SELECT agent_id, sum(number) AS number FROM prompts GROUP BY agent_id)"""
+), agent_prompts AS MATERIALIZED (SELECT agent_id, sum(number) AS number FROM prompts GROUP BY agent_id)"""
 
 
 def _beside(table: str, row: str, joined: str = "") -> str:
