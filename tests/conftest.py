@@ -28,7 +28,7 @@ from identity.services.agents import agent_create
 from identity.services.tokens import token_create, token_revoke
 from tests.baseline import Baseline
 from tests.database import product_rights
-from tests.embeddings import batches_run_once, questions_forgotten
+from tests.embeddings import batches_run_once, pairs_read_once, questions_forgotten
 from tests.factories import make_person, make_principal, make_token
 from tests.http import ApiClient
 
@@ -134,8 +134,8 @@ def _questions_of_other_tests_are_unknown() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _batches_are_embedded_once() -> Iterator[None]:
-    with batches_run_once():
+def _models_run_once_for_the_same() -> Iterator[None]:
+    with batches_run_once(), pairs_read_once():
         yield
 
 

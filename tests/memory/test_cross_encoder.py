@@ -11,6 +11,12 @@ from memory.comparison.snapshot import FactSnapshot
 from memory.embedding import embedder_named
 from memory.embedding.local import tokenizer
 from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
+from tests.embeddings import pair_score
+
+
+@pytest.fixture(autouse=True)
+def _each_pair_is_read_each_time(monkeypatch):
+    monkeypatch.setattr(c.CrossEncoder, "score", pair_score)
 
 
 def snapshots(subject, old, new):
