@@ -93,9 +93,13 @@ class FactQuerySet(models.QuerySet["Fact"]):
         """What people wrote, confirmed or kept before what only agents wrote; of each rules first, then the surest."""
         return self.order_by(*PEOPLES_FIRST)
 
-    def with_subject_name(self) -> "FactQuerySet":
-        """Each with `subject_name`: what the registry calls the thing that it is about, now."""
-        return self.annotate(subject_name=SUBJECT_NAME)
+    def with_subject_name(self, agent: int | None = None) -> "FactQuerySet":
+        """Each with `subject_name`: what the registry calls the thing that it is about, now. Facts of one `agent` find
+        it among the agent's own names alone."""
+        if agent is None:
+            return self.annotate(subject_name=SUBJECT_NAME)
+        spelling = SubjectAlias.objects.filter(pk=OuterRef("subject_alias"), agent=agent, subject__agent=agent)
+        return self.annotate(subject_name=Coalesce(Subquery(spelling.values("subject__name")), "subject"))
 
     def surest_first(self) -> "FactQuerySet":
         return self.order_by("-confidence", "-importance", "-recorded_at", "id")

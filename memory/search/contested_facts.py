@@ -95,10 +95,10 @@ def open_question_sql(key: str, agent: int | str) -> str:
     )
 
 
-def with_open_question(facts: FactQuerySet) -> FactQuerySet:
-    """Each of the facts with `has_question`, as `open_question_sql` says it."""
-    sql = open_question_sql(f"{Fact._meta.db_table}.id", f"{Fact._meta.db_table}.agent_id")
-    return facts.annotate(has_question=RawSQL(sql, [], output_field=BooleanField()))  # noqa: S611  (of names only)
+def with_open_question(facts: FactQuerySet, agent: int) -> FactQuerySet:
+    """Each of the facts of an agent with `has_question`, as `open_question_sql` says it."""
+    sql = open_question_sql(f"{Fact._meta.db_table}.id", "%s")
+    return facts.annotate(has_question=RawSQL(sql, [agent] * len(_SIDES), output_field=BooleanField()))  # noqa: S611
 
 
 def _pairs_of(key: str, columns: str) -> str:

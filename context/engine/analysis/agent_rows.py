@@ -65,9 +65,9 @@ _CENSORS = CachedQuery(
     agent=ANYONE,
 )
 _CORE = CachedQuery(
-    lambda shape, agent, project, task: with_open_question(core_facts(shape[0](Agent(pk=agent)), shape[1])).values_list(
-        *CORE_COLUMNS
-    )[:CORE_READ],
+    lambda shape, agent, project, task: with_open_question(
+        core_facts(shape[0](Agent(pk=agent)), shape[1]), agent
+    ).values_list(*CORE_COLUMNS)[:CORE_READ],
     agent=ANYONE,
     **STAND_INS,
 )
@@ -75,7 +75,7 @@ _CORE = CachedQuery(
 
 def core_facts(view: PersonaMemory, scope: ProjectScope) -> FactQuerySet:
     """Core memory that `scope` shows, whatever kinds the profile excludes: people's word first, then the surest."""
-    return view.facts.active().profile().filter(scope.q).with_subject_name().peoples_first()
+    return view.facts.active().profile().filter(scope.q).with_subject_name(view.agent.pk).peoples_first()
 
 
 @dataclass(frozen=True, slots=True)
