@@ -154,14 +154,17 @@ def measured(get: Callable[[str], Any], pages: dict[str, str], asked: int) -> di
 
 
 def caller() -> Callable[[str], Any]:
-    """What asks for a page as somebody who may see each."""
+    """What asks for a page as somebody who may see each, of a process like one of the web server that `serve` starts:
+    views are loaded, garbage is looked for as seldom, the connection to the database is kept."""
     from django.contrib.auth.models import User
+    from django.db import connection
     from django.test import Client
 
     from nousweb.runtime.gunicorn import post_worker_init
 
-    # Views are loaded and garbage is looked for as in a process of the web server.
     post_worker_init(None)
+    connection.settings_dict["CONN_MAX_AGE"] = 600
+    connection.close()
     client = Client(SERVER_NAME="localhost")
     client.force_login(User.objects.create_superuser("measured"))
     return client.get
