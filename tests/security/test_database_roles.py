@@ -45,6 +45,9 @@ def product() -> Iterator[Product]:
         until("ready", lambda: running.call("GET", "/events")[0] == 200)
         assert running.call("POST", "/events", EVENT)[0] == 201
         assert running.call("POST", "/facts", {"content": "Tim sails on Sundays.", "subject": "Tim"})[0] == 201
+        with psycopg.connect(running.url) as connection:
+            # What it does by the clock writes history too: on a busy machine it would do so between two looks at it.
+            connection.execute("UPDATE django_q_schedule SET next_run = now() + interval '1 day'")
         # What the worker makes of them goes into the tables that are compared below.
         until("the worker has nothing left to do", lambda: running.rows(UNFINISHED) == [(False,)])
         yield running

@@ -63,7 +63,7 @@ django.setup()
 from django.contrib.sessions.models import Session
 from django_q.models import OrmQ, Task
 print([each.get_decoded() for each in Session.objects.all()])
-print([each.task() for each in OrmQ.objects.all()])
+print([each.task for each in OrmQ.objects.all()])
 print([(each.args, each.kwargs, each.result) for each in Task.objects.all()])
 """
 """What tables hold in a form that cannot be read as text: sessions with their messages, queued and finished tasks."""
