@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from django.db import connection
-from pydantic_core import to_json
+from pgvector import HalfVector
 
 from identity.models import Agent
 from memory.embedding.protocol import Vectors
@@ -152,7 +152,7 @@ def _fetch_statement(
         "lexical": array_text(lexical),
     }
     if vector is not None:
-        values["vector"] = vector_text(vector)
+        values["vector"] = query_vector(vector)
     spelled = spelled_of(lexemes, counts.spellings)
     model, dimension = ("", 0) if vector is None else (counts.model, len(vector))
     agent, unindexed = int(view.agent.pk), frozenset(counts.unindexed)
@@ -288,11 +288,11 @@ def _nearest_passages(view: PersonaMemory, model: str, distance: str) -> str:
     )
 
 
-def vector_text(vector: Vectors) -> str:
-    """A vector as PostgreSQL reads it. Half precision keeps three digits; short numbers are quicker to send."""
-    return to_json(np.asarray(vector, float).round(6).tolist()).decode()
+def query_vector(vector: Vectors) -> HalfVector:
+    """A vector as it is compared: in half precision, as those of the index are."""
+    return HalfVector(np.asarray(vector, np.float16))
 
 
 def distance_of(dimension: int) -> str:
     """The negative cosine of a row's embedding and %(vector)s, which has so many numbers."""
-    return f"embedding::halfvec({dimension}) <#> %(vector)s::halfvec({dimension})"
+    return f"embedding::halfvec({dimension}) <#> %(vector)s::halfvec"

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from memory.models.project_scope import ProjectScope, tier_of
 from memory.models.relation import Relation
 from memory.persona import PersonaMemory
 from memory.search.as_of import METADATA_FIELDS, SPAN_FIELDS, facts_as_of
+from memory.search.index_tables import STATEMENTS_KEPT
 from memory.search.result import SearchHit, hit_of_entry
 from memory.types import entry_of
 from nousweb.lib.prepared_statements import array_text, rows_prepared
@@ -81,7 +83,6 @@ _UNDECIDED = (
     f" AND review.status IN ('{MemoryReview.Status.PENDING}', '{MemoryReview.Status.EXPIRED}')"
 )
 """As the conditions of the indexes memory_review_old and memory_review_new have it."""
-_OPEN = f"{_UNDECIDED} AND review.agent_id = %(agent)s::bigint AND review.persona = ANY(%(personas)s::text[])"
 _SIDES = ("old_id", "new_id")
 
 
@@ -101,11 +102,12 @@ def with_open_question(facts: FactQuerySet, agent: int) -> FactQuerySet:
     return facts.annotate(has_question=RawSQL(sql, [agent] * len(_SIDES), output_field=BooleanField()))  # noqa: S611
 
 
-def _pairs_of(key: str, columns: str) -> str:
+def _pairs_of(key: str, columns: str, personas: str) -> str:
     """The open reviews of the fact `key`; `columns` name the other fact as `other`."""
     return " UNION ALL ".join(
         f"SELECT {columns.format(other=f'review.{other}')} FROM {MemoryReview._meta.db_table} AS review"  # noqa: S608
-        f" WHERE review.{own} = {key} AND review.agent_id = %(agent)s::bigint AND {_OPEN}"
+        f" WHERE review.{own} = {key} AND review.agent_id = %(agent)s::bigint AND {_UNDECIDED}"
+        f" AND review.persona IN ({personas})"
         for own, other in (_SIDES, _SIDES[::-1])
     )
 
@@ -124,18 +126,29 @@ _NAME = (
 _READ = _FACT.replace(" id,", " fact.id::text,", 1) + f", {_NAME}"
 _HIT = (*_FACT.split(", ")[2:], "subject_name")
 """What a hit has of the row, behind the end of its span and whether people said it."""
-# A plan that is made once for all expects thousands of rows to be reached and would read all facts: OFFSET 0 keeps it
-# to looking up the few. A plan for an array that it can see would look cheaper, and be made again each time: hence the
-# SELECT around it.
-_STATEMENT = (
-    "WITH RECURSIVE reached (id) AS (SELECT unnest((SELECT %(ids)s::uuid[])) UNION"  # noqa: S608
-    f" SELECT partner.id FROM reached CROSS JOIN LATERAL ({_pairs_of('reached.id', '{other} AS id')}) AS partner)"
-    f" SELECT contest.pairs::text, {_READ} FROM reached"
-    f" CROSS JOIN LATERAL (SELECT json_agg(pair) AS pairs FROM ({_pairs_of('reached.id', _ABOUT)}) AS each) AS contest"
-    f" CROSS JOIN LATERAL (SELECT {_FACT}, subject_alias_id FROM {Fact._meta.db_table} AS own WHERE own.id = reached.id"
-    " AND own.agent_id = %(agent)s::bigint AND own.persona = ANY(%(personas)s::text[]) AND own.active AND "
-)
-_LIMITED = f" OFFSET 0) AS fact WHERE contest.pairs IS NOT NULL LIMIT {MAX_FACTS}"
+
+
+@lru_cache(maxsize=STATEMENTS_KEPT)
+def _statement(personas: tuple[str, ...], shown: str) -> str:
+    """The contested facts of these personas among those that the condition `shown` lets pass.
+
+    A plan that is made once for all expects thousands of rows to be reached and would read all facts: OFFSET 0 keeps it
+    to looking up the few. A plan for values that it can see would look cheaper, and be made again each time: hence the
+    SELECT around the ids, and the personas written out.
+    """
+    written = ", ".join(f"'{persona}'" for persona in personas)
+    others = _pairs_of("reached.id", "{other} AS id", written)
+    return (
+        "WITH RECURSIVE reached (id) AS (SELECT unnest((SELECT %(ids)s::uuid[])) UNION"  # noqa: S608
+        f" SELECT partner.id FROM reached CROSS JOIN LATERAL ({others}) AS partner)"
+        f" SELECT contest.pairs::text, {_READ} FROM reached CROSS JOIN LATERAL"
+        f" (SELECT json_agg(pair) AS pairs FROM ({_pairs_of('reached.id', _ABOUT, written)}) AS each) AS contest"
+        f" CROSS JOIN LATERAL (SELECT {_FACT}, subject_alias_id FROM {Fact._meta.db_table} AS own"
+        " WHERE own.id = reached.id AND own.agent_id = %(agent)s::bigint AND own.active"
+        f" AND own.persona IN ({written}) AND ({shown}) OFFSET 0) AS fact"
+        f" WHERE contest.pairs IS NOT NULL LIMIT {MAX_FACTS}"
+    )
+
 
 Pair = tuple[str, str, Collection[str], str]
 """Id of the other fact, kind of the review, codes of the differences, what a judge said."""
@@ -154,10 +167,10 @@ def contested_facts(
     if as_of is not None:
         return _contested_as_of(view, scope, keys, as_of)
     shown, values = scope.condition("own")
-    values |= {"ids": array_text(keys), "agent": view.agent.pk, "personas": array_text(view.personas)}
+    values |= {"ids": array_text(keys), "agent": view.agent.pk}
     found: dict[str, ContestedFact] = {}
     pairs: dict[str, list[Pair]] = {}
-    rows = rows_prepared(_STATEMENT + f"({shown})" + _LIMITED, values, binary=True)
+    rows = rows_prepared(_statement(tuple(view.personas), shown), values, binary=True)
     # Read in one piece: most of what a short text takes is the call.
     contests = json.loads(f"[{','.join(about for about, *_ in rows)}]")
     for (_, valid_until, endorsed, *columns), own in zip(rows, contests, strict=True):

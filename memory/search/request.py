@@ -10,6 +10,7 @@ from memory.policy import MAX_SEARCH_LIMIT
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import choice_check, moment_check, unit_check, unstorable_reason, whole_check
 
+ITEM_TYPES, SCOPES = tuple(ItemType.values), tuple(Scope.values)
 LEAST_HITS, MOST_HITS = 30, 50
 """Candidates of each of the two searches, before neighbours: three for each item asked for, within these bounds."""
 
@@ -56,7 +57,7 @@ class SearchRequest:
         if self.min_score is not None:
             unit_check("min_score", self.min_score)
         unit_check("min_importance", self.min_importance)
-        for name, values, allowed in (("type", self.types, ItemType.values), ("scope", self.scopes, Scope.values)):
+        for name, values, allowed in (("type", self.types, ITEM_TYPES), ("scope", self.scopes, SCOPES)):
             for value in values:
                 choice_check(name, value, allowed)
         for name in ("kinds", "categories", "exclude_categories", "tags"):

@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from memory.models import ItemType, Scope
 from memory.policy import PROFILE_CATEGORIES
-from memory.search.request import SearchRequest
+from memory.search.request import ITEM_TYPES, SCOPES, SearchRequest
 
-PLAIN_WORDS = frozenset([*ItemType.values, *Scope.values, *PROFILE_CATEGORIES])
+PLAIN_WORDS = frozenset([*ITEM_TYPES, *SCOPES, *PROFILE_CATEGORIES])
 """What filters of most searches name: words of this program, without quotes in them."""
 
 
@@ -37,7 +36,7 @@ def wanted_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
         ("scope", request.scopes),
     ):
         # Of a column with all that it may hold nothing is asked: every row that is ranked would be looked at for it.
-        if chosen and not (column == "item_type" and set(chosen).issuperset(ItemType.values)):
+        if chosen and not (column == "item_type" and set(chosen).issuperset(ITEM_TYPES)):
             conditions.append(f"{column} = ANY({_words(f'f_{column}', chosen, values)})")
     if request.exclude_categories:
         allowed = f"category <> ALL({_words('f_excluded', request.exclude_categories, values)})"

@@ -11,7 +11,7 @@ from django.db import connection
 from memory.embedding import thresholds_of
 from memory.models.project_scope import EVERYTHING
 from memory.persona import PersonaMemory
-from memory.search.candidates import SPEAKER_OF_KIND, STANDING_LEVEL, distance_of, vector_text
+from memory.search.candidates import SPEAKER_OF_KIND, STANDING_LEVEL, distance_of, query_vector
 from memory.search.index_tables import AGENT_UNINDEXED, source_of
 from memory.search.lexeme_masks import bits_read, lexeme_values, masks_of, spelled_of
 from memory.search.lexical_search import LEXICAL_ROWS, selective
@@ -93,7 +93,7 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
     held, named = masks_of(spelled_of(context.lexemes, context.counts.spellings))
     cosine = "NULL::double precision"
     if vector is not None:
-        values["vector"] = vector_text(vector)
+        values["vector"] = query_vector(vector)
         cosine = f"CASE WHEN model = %(model)s THEN -({distance_of(len(vector))}) END"
     columns = f"""
         id, item_type, item_id, persona, kind, category, scope, project, task, subject, loop_id, tags::json AS tags,

@@ -20,7 +20,7 @@ from memory.search.memory_loader import hits_load
 from memory.search.query_context import Counts, QueryContext
 from memory.search.ranking import score
 from memory.search.ranking_features import query_of
-from memory.search.request import SearchRequest
+from memory.search.request import ITEM_TYPES, SearchRequest
 from memory.search.result import SearchHit, SearchResult
 from memory.search.scoring import Ranking, Values, rarest
 from memory.search.typos import corrected, meant, mistyped
@@ -124,7 +124,7 @@ def _chosen(candidate_set: CandidateSet, ranking: Ranking, threshold: float, req
     """Places of the candidates that are answered, best first: the filters let them pass, and so does the threshold."""
     chosen: list[int] = []
     beyond: list[int] = []
-    room = {kind: request.max_per_type.get(kind, MAX_SEARCH_LIMIT) for kind in ItemType.values}
+    room = {kind: request.max_per_type.get(kind, MAX_SEARCH_LIMIT) for kind in ITEM_TYPES}
     wanted = ranking.order[candidate_set.wanted[ranking.order]]
     for place, relevance in zip(wanted.tolist(), ranking.relevance[wanted].tolist(), strict=True):
         if relevance < threshold and len(chosen) >= request.min_results:

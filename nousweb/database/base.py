@@ -14,6 +14,8 @@ from django.conf import settings
 from django.db import Error
 from django.db.backends.postgresql import base
 from django.db.backends.utils import CursorWrapper
+from pgvector import HalfVector
+from pgvector.psycopg.halfvec import HalfVectorBinaryDumper, HalfVectorDumper
 from psycopg.pq import TransactionStatus
 
 from nousweb.database import checks  # noqa: F401  (registers what it holds)
@@ -38,6 +40,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         connection = super().get_new_connection(conn_params)
+        for dumper in (HalfVectorDumper, HalfVectorBinaryDumper):
+            connection.adapters.register_dumper(HalfVector, dumper)
         connection.nous_work = work_at_hand()
         return connection
 

@@ -58,7 +58,9 @@ def head_of(received: bytearray, limits: Limits, most: int) -> Head | None:
             raise Refused(431)
         return None
     text = bytes(received[: end + len(END)])
-    if _CODING.search(text):
+    # Most heads have none of the rarer fields, and to look for a word is quicker than for its line in any case.
+    folded = text.lower()
+    if b"transfer-encoding" in folded and _CODING.search(text):
         # Nothing behind this reads a body of unknown length.
         raise Refused(411)
     length = _length_of(text)
@@ -66,8 +68,8 @@ def head_of(received: bytearray, limits: Limits, most: int) -> Head | None:
         raise Refused(413)
     method, _, rest = text.partition(b"\r\n")[0].decode("latin-1").partition(" ")
     authorization = _AUTHORIZATION.search(text)
-    forwarded = _FORWARDED.findall(text)
-    expects = _EXPECT.search(text) is not None
+    forwarded = _FORWARDED.findall(text) if b"x-forwarded-for" in folded else ()
+    expects = b"100-continue" in folded and _EXPECT.search(text) is not None
     if expects:
         # The body is asked for before a thread has the request, which must not ask again.
         text = _EXPECT.sub(b"", text)
@@ -80,7 +82,7 @@ def head_of(received: bytearray, limits: Limits, most: int) -> Head | None:
         expects=expects,
         authorization=authorization[1] if authorization else b"",
         forwarded=forwarded[-1].decode("latin-1").rpartition(",")[2].strip() if forwarded else "",
-        closes=_CLOSE.search(text) is not None or b" HTTP/1.0\r\n" in text,
+        closes=(b"close" in folded and _CLOSE.search(text) is not None) or b" HTTP/1.0\r\n" in text,
     )
 
 
