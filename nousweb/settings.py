@@ -90,7 +90,7 @@ try:
     EMBED_API_KEY = read("NOUS_EMBED_API_KEY", str, "")
     EMBED_DIMENSION = read("NOUS_EMBED_DIMENSION", whole(0, 4000), 0)
     EMBED_TIMEOUT_SECONDS = read("NOUS_EMBED_TIMEOUT", whole(1, 300), 30)
-    EMBED_THREADS = read("NOUS_EMBED_THREADS", whole(1, 64), 1)
+    EMBED_THREADS = read("NOUS_EMBED_THREADS", whole(0, 64), 0)
 
     ANTHROPIC_API_KEY = read("NOUS_ANTHROPIC_API_KEY", str, "")
     JUDGE = read("NOUS_JUDGE", one_of("none", "anthropic"), "anthropic" if ANTHROPIC_API_KEY else "none")

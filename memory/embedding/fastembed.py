@@ -56,7 +56,7 @@ class FastEmbedder:
         folder = settings.DATA_DIR / "models"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            return TextEmbedding(self.model, cache_dir=str(folder), threads=settings.EMBED_THREADS)
+            return TextEmbedding(self.model, cache_dir=str(folder), threads=settings.EMBED_THREADS or 1)
         except ValueError as error:
             if "not supported" in str(error):
                 raise EmbeddingRefused(f"fastembed knows no model {self.model!r}.") from error

@@ -31,7 +31,10 @@ BATCH = 16
 SHORT_CHARACTERS = 200
 """Queries up to here are embedded together when they come together; a longer one would hold them up."""
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-"""So many batches of texts are embedded at once: a run of the model uses one core well, and two hardly better."""
+"""So many batches of texts are embedded at once."""
+THREADS = 2
+"""Of one run of the model. It waits for its weights to be read, and two threads read them in little more than half of
+the time, with no more of it on the processor."""
 RUNS = max(1, CORES // 2)
 """Runs for queries that go on at once in a process: the usual two web processes have half of the cores each."""
 
@@ -113,7 +116,9 @@ def _load() -> tuple[Any, Any]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = settings.EMBED_THREADS
+    options.intra_op_num_threads = settings.EMBED_THREADS or min(THREADS, CORES)
+    # A thread that waits in a loop for its next part would take a core from the database.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     verified_file(*MODEL_FILE, MODEL_SHA256)

