@@ -1,4 +1,8 @@
-"""An index in the order in which prompts read core memory. It is made while people and agents write."""
+"""An index in the order in which prompts read core memory. It is made while people and agents write.
+
+Making it waits for each transaction that is under way, which keeps nobody else waiting, so that it may take longer than
+other locks. What a former try left unfinished is taken away first.
+"""
 
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
@@ -20,6 +24,8 @@ class Migration(migrations.Migration):
     dependencies = [("memory", "0043_agent_in_every_table")]
 
     operations = [
+        migrations.RunSQL("SET lock_timeout = 0", "RESET lock_timeout"),
+        migrations.RunSQL("DROP INDEX CONCURRENTLY IF EXISTS fact_core", migrations.RunSQL.noop),
         AddIndexConcurrently(
             model_name="fact",
             index=models.Index(
@@ -30,4 +36,5 @@ class Migration(migrations.Migration):
                 name="fact_core",
             ),
         ),
+        migrations.RunSQL("RESET lock_timeout", "SET lock_timeout = 0"),
     ]
