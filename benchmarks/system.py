@@ -19,6 +19,8 @@ from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 RESULTS = PROJECT / "benchmarks" / "results"
+KEPT = ("NOUS_EMBED", "NOUS_DB_DISTRIBUTED")
+"""Settings of whoever measures that the system takes over."""
 REUSED_SECONDS = 2.0
 """How long a connection may have been idle to be used for a write; well below the server's own patience."""
 
@@ -214,7 +216,7 @@ def _system(folder: Path, web_workers: int, threads: int, log_level: str, worker
         metrics = folder / "metrics"
         metrics.mkdir()
         (folder / "static").mkdir()
-        for name in [name for name in os.environ if name.startswith("NOUS_") and not name.startswith("NOUS_EMBED")]:
+        for name in [name for name in os.environ if name.startswith("NOUS_") and not name.startswith(KEPT)]:
             del os.environ[name]
         os.environ |= {
             "DATABASE_URL": url,
