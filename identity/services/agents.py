@@ -55,8 +55,7 @@ def agent_create(
             **({"facts_from": facts_from.slug} if facts_from else {}),
         },
     )
-    identity_seed(agent=agent, by=by, prompt=prompt, facts_from=facts_from)
-    agent.refresh_from_db()
+    identity_seed(agent=agent, by=by, prompt=prompt, facts_from=facts_from, new=True)
     return agent
 
 

@@ -35,20 +35,22 @@ BOUNDARIES_TEXT = "See Active Censors section for current safety rules."
 
 @transaction.atomic
 def identity_seed(
-    *, agent: Agent, by: Principal, prompt: str | None = None, facts_from: Agent | None = None
+    *, agent: Agent, by: Principal, prompt: str | None = None, facts_from: Agent | None = None, new: bool = False
 ) -> list[IdentityVersion]:
     """Give an agent without identity its first sections; returns them, or nothing when it has any.
 
     `prompt` is the character's text, NOUS_IDENTITY_PROMPT by default; its preferences come from what is known about
     people: by itself, or by the agent `facts_from`. Without either there is nothing to be initiated with, and the agent
     stays new. With four eyes a person only proposes them, and the agent stays new until
-    another one approves.
+    another one approves. `new` says that this transaction has just made the agent: nobody else can reach it, and it
+    knows nothing, so that none of this is asked of the database.
     """
-    agent = agent_lock(agent)
-    if IdentityVersion.objects.filter(agent=agent).exists():
-        return []
+    if not new:
+        agent = agent_lock(agent)
+        if IdentityVersion.objects.filter(agent=agent).exists():
+            return []
     text = settings.IDENTITY_PROMPT if prompt is None else prompt
-    return _write_seed(agent, by, text, "Seeded.", facts_source_check(facts_from, by)).written
+    return _write_seed(agent, by, text, "Seeded.", facts_source_check(facts_from, by), new=new).written
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,18 @@ def facts_source_check(source: Agent | None, by: Principal) -> Agent | None:
     return source
 
 
-def seed_plan(agent: Agent, prompt: str | None = None, facts_from: Agent | None = None) -> list[SeedChange]:
+def seed_plan(
+    agent: Agent, prompt: str | None = None, facts_from: Agent | None = None, *, new: bool = False
+) -> list[SeedChange]:
     """What seeding `agent` would change: from `prompt` (NOUS_IDENTITY_PROMPT by default) and from today's facts, its
-    own or those of the agent `facts_from`."""
+    own or those of the agent `facts_from`. One that is `new` has neither facts nor sections."""
     character = content_check(settings.IDENTITY_PROMPT if prompt is None else prompt)
-    wanted = {Section.CHARACTER: character, Section.PREFERENCES: _profile_text(facts_from or agent)}
+    source = facts_from or (None if new else agent)
+    wanted = {Section.CHARACTER: character, Section.PREFERENCES: _profile_text(source) if source else ""}
     if any(wanted.values()):
         wanted[Section.BOUNDARIES] = BOUNDARIES_TEXT
-    held = {version.section: version for version in IdentityVersion.objects.current().filter(agent=agent)}
+    current_ones = () if new else IdentityVersion.objects.current().filter(agent=agent)
+    held = {version.section: version for version in current_ones}
     changes = []
     for section, text in wanted.items():
         current = held.get(section)
@@ -136,8 +142,10 @@ def agent_reinitiate(
     return seeded
 
 
-def _write_seed(agent: Agent, by: Principal, prompt: str, reason: str, facts_from: Agent | None) -> Seeded:
-    plan = seed_plan(agent, prompt, facts_from)
+def _write_seed(
+    agent: Agent, by: Principal, prompt: str, reason: str, facts_from: Agent | None, *, new: bool = False
+) -> Seeded:
+    plan = seed_plan(agent, prompt, facts_from, new=new)
     if waits(by):
         return Seeded([], _propose_seed(agent, by, plan, reason))
     written = [
