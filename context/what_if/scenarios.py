@@ -1,7 +1,8 @@
 """What a change under consideration would make otherwise, as overrides for its blast radius."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 from context.engine.overrides import CensorDraft, MetadataChange, Overrides, RepeatedFact
 from context.engine.retrieval.pins import pins_of
@@ -37,12 +38,19 @@ def fact_overrides(fact: Fact, content: str | None) -> Overrides:
     return Overrides(facts={str(fact.pk): content}, subjects={str(fact.pk): _subject_name(fact)})
 
 
-def invalidation_overrides(fact: Fact) -> Overrides:
+def invalidations_overrides(facts: Sequence[Fact]) -> Overrides:
+    """A memory in which people have found all of these facts wrong."""
+    keys = [fact.pk for fact in facts]
+    return Overrides.together(invalidation_overrides(fact, beside=keys) for fact in facts)
+
+
+def invalidation_overrides(fact: Fact, *, beside: Collection[UUID] = ()) -> Overrides:
     """A memory in which people have found a fact wrong: it is gone, and so is what says it again elsewhere, unless
-    another fact in force has the same words."""
+    another fact in force has the same words, other than those found wrong `beside` it."""
     overrides = fact_overrides(fact, None)
     same_words = SAME_WORDS.format("content"), SAME_WORDS.format("%s::text")
-    again = Fact.objects.active().filter(agent=fact.agent_id, persona=fact.persona).exclude(pk=fact.pk)
+    others = Fact.objects.active().filter(agent=fact.agent_id, persona=fact.persona)
+    again = others.exclude(pk__in={fact.pk, *beside})
     if again.extra(where=[f"{same_words[0]} = {same_words[1]}"], params=[fact.content]).exists():  # noqa: S610
         return overrides
     return replace(overrides, found_wrong=(FoundWrong(fact.content, fact.project, fact.task),))

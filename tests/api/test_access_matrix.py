@@ -307,6 +307,7 @@ GET    agent_censor_bench    login in    in    in    login login login login log
 GET    agent_working         login in    in    in    login login login login login
 GET    agent_health          login in    in    in    login login login login login
 GET    agent_health_list     login in    in    in    login login login login login
+POST   agent_health_bulk     login no    in    in    login login login login login
 GET    agent_health_ledger   login in    in    in    login login login login login
 GET    agent_index           login in    in    in    login login login login login
 POST   agent_censor_bench    login in    in    in    login login login login login
@@ -423,6 +424,7 @@ FORMS = {
     "section_propose": {"content": "Care.", "base_version": "1"},
     "proposal": {"action": "approve"},
     "review_bulk": {"action": "approve"},
+    "agent_health_bulk": {"action": "invalidate"},
 }
 
 
@@ -558,7 +560,7 @@ class World:
             "agent_context_run": {"pk": self.run}, "agent_context_bisect": {"pk": self.run},
             "proposal_undo": {"pk": self.decided.pk},
             "inbox_filter_delete": {"pk": 1},
-            "agent_health_list": {"finding": "stale"},
+            "agent_health_list": {"finding": "stale"}, "agent_health_bulk": {"finding": "stale"},
             "agent_subject": {"subject": "Tim"}, "agent_subject_thing": {"pk": self.keys["subject_id"]},
             "agent_subject_change": {"pk": self.keys["subject_id"], "change": "edit"},
             "lifecycle_retry": {"pk": self.retried.pk},

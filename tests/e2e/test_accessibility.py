@@ -322,6 +322,7 @@ NO_PAGES = {
     "memory_review_undo",
     "memory_review_batch_undo",
     "memory_review_bulk",
+    "agent_health_bulk",
     "logout",
     "review_bulk",
     "review_batch_undo",

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from context.feedback.health_findings import FINDINGS
 from context.models import MemoryUsage
+from identity.models import AuditEvent
 from memory.models import Episode, EpisodeEvent, Fact
 from nousweb.lib import clock
 from tests.factories import make_events, make_facts, make_principal, make_review, make_run
@@ -76,6 +77,37 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     page = person.get(f"{PAGE}contested/").content.decode()
     assert review.get_absolute_url() in page
     assert f"/facts/{fading.pk}/confirm/" in person.get(f"{PAGE}stale/").content.decode()
+
+
+def test_many_facts_are_remedied_at_once_and_taken_back(ada, actor, system, alice, bob):
+    old = {"recorded_at": clock.now() - LONG_AGO}
+    first, second, third = make_facts(
+        ada, ["The dock has rust.", "The pier is wet.", "The lamp is out."], system, **old
+    )
+    show(make_run(ada, actor), make_facts(ada, ["Tea is at four."], system)[0])
+    person, bulk = browser(bob), f"{PAGE}stale/remedy/"
+    chosen = {"fact": [first.pk, second.pk], "reason": "Nobody knows."}
+    assert browser(alice).post(bulk, chosen | {"action": "invalidate"}).status_code == 403
+    assert "Select" not in browser(alice).get(f"{PAGE}stale/").content.decode()
+    foreseen = person.post("/agents/ada/context/blast/", chosen).content.decode()
+    assert "2 facts found wrong together" in foreseen
+    assert len(listed(person, "stale")) == 3, "nothing is written by looking"
+    page = person.post(bulk, chosen | {"action": "invalidate"}, follow=True)
+    assert [row["fact"] for row in page.context["rows"]] == [third]
+    assert set(Fact.objects.exclude(invalidated_at=None)) == {first, second}
+    assert set(AuditEvent.objects.filter(action="fact.invalidate").values_list("message", flat=True)) == {
+        "Nobody knows."
+    }
+    undo = page.context["undo"]
+    assert (undo["what"], undo["many"]) == ("2 facts", True)
+    again = person.post(bulk, chosen | {"action": "invalidate"}, follow=True).content.decode()
+    assert "marked as wrong already" in again
+    assert "Restored: 2 facts." in person.post(undo["url"], follow=True).content.decode()
+    assert len(listed(person, "stale")) == 3
+    assert "Confirmed: 2 facts." in person.post(bulk, chosen | {"action": "confirm"}, follow=True).content.decode()
+    assert listed(person, "stale") == ["The lamp is out."]
+    assert "Nothing was selected." in person.post(bulk, {"action": "confirm"}, follow=True).content.decode()
+    assert person.post(bulk, chosen | {"action": "forget"}).status_code == 404
 
 
 def test_near_repetition_of_what_the_session_was_told_is_a_loop(ada, actor, system, bob):

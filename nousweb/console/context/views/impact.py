@@ -21,6 +21,7 @@ from context.what_if.scenarios import (
     censor_overrides,
     fact_overrides,
     invalidation_overrides,
+    invalidations_overrides,
     metadata_overrides,
     proposal_overrides,
     proposals_overrides,
@@ -71,9 +72,10 @@ def agent_context_blast(request: HttpRequest, slug: str) -> HttpResponse:
     """What ?proposal=, ?fact= (with ?content= for what takes its place, or ?category= and other metadata),
     ?question= with ?answer=, or ?censor= and ?pattern= would change.
 
-    Several proposals or reviews count together; ?together= says that even one is all of a bulk action.
-    ?n= says how many logged requests are replayed; ?run= shows one of them in full, ?expectation= the prompt of one.
-    A form sends by POST what it says, since a text may be longer than an address. Nothing is written either way.
+    Several proposals, facts found wrong or reviews count together; ?together= says that even one is all of a bulk
+    action. ?n= says how many logged requests are replayed; ?run= shows one of them in full, ?expectation= the prompt of
+    one. A form sends by POST what it says, since a text may be longer than an address. Nothing is written either
+    way.
     """
     by = principal_of(request)
     by.require(VIEW_RUN)
@@ -193,9 +195,11 @@ def _considered(given: QueryDict, agent: Agent, by: Principal) -> Considered:
         return Considered(f"{words}: {names}", overrides, refused=refused)
     if "fact" in given:
         by.require("memory.view_fact", agent)
-        fact = view.facts.filter(pk=_uuid(given.get("fact", ""), "fact")).first()
-        if fact is None:
-            raise NotFound("There is no such fact.")
+        keys = _uuids(given.getlist("fact"), "fact")
+        facts = _in_order(view.facts.filter(pk__in=keys), keys, "fact")
+        if len(facts) > 1:
+            return Considered(f"{len(facts)} facts found wrong together", invalidations_overrides(facts))
+        [fact] = facts
         if "category" in given:
             return _with_metadata(fact, given)
         content = given.get("content", "").strip()

@@ -21,6 +21,7 @@ from nousweb.console.common.memory_types import TYPE_PAGES, memory_url
 from nousweb.console.common.pagination import BoundedPaginator, query_without, request_page
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
+from nousweb.console.memory.views.health_remedies import undo_offer
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 
@@ -54,6 +55,7 @@ def agent_health_list(request: HttpRequest, slug: str, finding: str) -> HttpResp
     found, at = facts_found(shown.memory, about, clock.now())
     page = request_page(request, found.select_related("agent"), "recorded_at", size=PAGE_SIZE)
     questions = _questions(shown, page.rows) if shown.by.may("memory.view_memoryreview") else {}
+    may_change, may_confirm = shown.by.may("memory.change_fact"), shown.by.may("memory.add_fact")
     context = base_context(
         request,
         shown,
@@ -62,9 +64,11 @@ def agent_health_list(request: HttpRequest, slug: str, finding: str) -> HttpResp
         listed=LISTED,
         page=page,
         rows=[_row(shown, fact, questions.get(fact.pk)) for fact in page.rows],
-        query=query_without(request),
-        may_change=shown.by.may("memory.change_fact"),
-        may_confirm=shown.by.may("memory.add_fact"),
+        query=query_without(request, "done"),
+        may_change=may_change,
+        may_confirm=may_confirm,
+        may_select=(may_change or may_confirm) and any(fact.active for fact in page.rows),
+        undo=undo_offer(request, shown, finding),
     )
     return render(request, "memory/health_list.html", context)
 

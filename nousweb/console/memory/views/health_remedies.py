@@ -1,0 +1,77 @@
+"""One remedy for many facts of a list of the memory's health."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from context.feedback.health_findings import FINDINGS
+from context.models import VIEW_RUN
+from memory.models import Fact
+from nousweb.console.common.bulk_refusals import refusals_summary
+from nousweb.console.common.requests import SELECTED_MOST
+from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
+from nousweb.console.memory.review_queue import uuids_of
+from nousweb.console.memory.views.fact_changes import CHANGES
+from nousweb.lib.errors import DomainError, NotFound
+
+DONE = {"confirm": "Confirmed", "invalidate": "Marked as wrong", "restore": "Restored"}
+"""By the change of a fact what was done to many; only what was marked as wrong is restored from here."""
+
+
+@require_POST
+def agent_health_bulk(request: HttpRequest, slug: str, finding: str) -> HttpResponse:
+    """Confirm the selected facts, mark them as wrong, or restore them; each that refuses is named and stops none."""
+    shown = persona_scope(request, slug, "memory.view_fact")
+    shown.by.require(VIEW_RUN)
+    given = request.GET.copy()
+    given.update(request.POST)
+    action = given.get("action", "")
+    if finding not in FINDINGS or action not in DONE:
+        raise NotFound("There is no such list, or no such remedy.")
+    what = CHANGES[action]
+    shown.by.require(what.permission, shown.agent)
+    done, refused = [], []
+    for fact in _selected(shown, given):
+        try:
+            done.append(what.run(fact, shown.by, {"reason": given.get("reason", "")}))
+        except DomainError as error:
+            refused.append((f"“{fact}”", error.detail))
+    if refused:
+        messages.error(request, refusals_summary(refused))
+    if not done and not refused:
+        messages.warning(request, "Nothing was selected.")
+    page = reverse("agent_health_list", args=[slug, finding]) + shown.suffix
+    if done and action == "invalidate":
+        query = urlencode([("done", fact.pk) for fact in done])
+        return redirect(f"{page}{'&' if shown.suffix else '?'}{query}")
+    if done:
+        messages.success(request, f"{DONE[action]}: {_facts(len(done))}.")
+    return redirect(page)
+
+
+def undo_offer(request: HttpRequest, shown: PersonaScope, finding: str) -> dict[str, Any] | None:
+    """What was just marked as wrong, as the address says, and where it can be taken back."""
+    keys = uuids_of(request.GET.getlist("done")[:SELECTED_MOST])
+    wrong = [fact.pk for fact in shown.memory.facts.filter(pk__in=keys, invalidated_at__isnull=False)] if keys else []
+    if not wrong:
+        return None
+    query = [("action", "restore"), *(("fact", key) for key in wrong)]
+    query += [("persona", "subconscious")] if shown.both else []
+    may = shown.by.may(CHANGES["restore"].permission)
+    url = f"{reverse('agent_health_bulk', args=[shown.agent.slug, finding])}?{urlencode(query)}"
+    word = f"{DONE['invalidate']}:"
+    return {"word": word, "what": _facts(len(wrong)), "url": url if may else "", "many": len(wrong) > 1}
+
+
+def _selected(shown: PersonaScope, given: QueryDict) -> list[Fact]:
+    keys = uuids_of(given.getlist("fact")[:SELECTED_MOST])
+    return list(shown.memory.facts.filter(pk__in=keys).select_related("agent").order_by("recorded_at", "pk"))
+
+
+def _facts(number: int) -> str:
+    return f"{number} fact{'' if number == 1 else 's'}"
