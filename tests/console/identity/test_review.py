@@ -282,8 +282,17 @@ def test_audit_page_filters_pages_and_unfolds(
     assert "<html" in client.get(reverse("audit_event", args=[event.pk])).content.decode()
     assert not client.get(url, {"until": "2001-01-01"}).context["rows"]
     assert client.get(url, {"since": "not a day"}).status_code == 200
-    of_object = client.get(url, {"object": f"changeproposal:{proposal.pk}"})
-    assert {row.object_id for row in of_object.context["rows"]} == {str(proposal.pk)}
+    # An object is chosen from a row, and shown in words with the way back to all.
+    chosen = f"{event.object_type}:{event.object_id}"
+    assert f'href="?object={chosen}"' in rows.content.decode()
+    assert 'name="object"' not in rows.content.decode()
+    of_object = client.get(f"{url}?object={chosen}&kind=person")
+    assert event.pk in {row.pk for row in of_object.context["rows"]}
+    assert {row.object_id for row in of_object.context["rows"]} == {event.object_id}
+    assert of_object.context["chosen"] == [{"text": f"about {event.object_label}", "url": "?kind=person"}]
+    assert f'<input type="hidden" name="object" value="{chosen}"' in of_object.content.decode()
+    of_proposal = client.get(url, {"object": f"changeproposal:{proposal.pk}"})
+    assert {row.object_id for row in of_proposal.context["rows"]} == {str(proposal.pk)}
     AuditEvent.objects.bulk_create(
         AuditEvent(author_kind="system", author_id="x", author_name="x", action="a.b", object_label=str(number))
         for number in range(120)

@@ -1,10 +1,11 @@
 """The audit trail: who did what to what, before and after."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
@@ -44,6 +45,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
             "form": found.form,
             "rows": rows,
             "query": query.urlencode(),
+            "chosen": _chosen(query, rows),
             "newer": newer,
             "older": older,
             "is_filtered": any(query.values()),
@@ -64,6 +66,19 @@ def audit_event(request: HttpRequest, pk: int) -> HttpResponse:
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "identity/_audit_states.html", shown)
     return render(request, "identity/audit_event.html", shown)
+
+
+def _chosen(query: QueryDict, rows: Sequence[AuditEvent]) -> list[dict[str, str]]:
+    """The object and the request whose records alone are shown, in words, with the address that shows those of others
+    too."""
+    words = {"object": f"about {rows[0].object_label}" if rows else "", "request": "in one request"}
+    chosen = []
+    for name, text in words.items():
+        if query.get(name):
+            rest = query.copy()
+            rest.pop(name)
+            chosen.append({"text": text or f"about {query[name]}", "url": f"?{rest.urlencode()}"})
+    return chosen
 
 
 def _page(found: Any, request: HttpRequest) -> tuple[list[AuditEvent], int | None, int | None]:
