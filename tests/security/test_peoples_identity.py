@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db.models import F
 
 from identity.models import Agent, ChangeProposal
 from identity.policy.sections import REJECTION_STANDS
@@ -43,7 +42,9 @@ def proposal_of(answer: Any) -> ChangeProposal:
 
 
 def long_ago(span: timedelta) -> None:
-    ChangeProposal.objects.update(created_at=F("created_at") - span, decided_at=F("decided_at") - span)
+    for one in ChangeProposal.objects.all():
+        one.created_at, one.decided_at = one.created_at - span, one.decided_at and one.decided_at - span
+        one.save()
 
 
 def assert_waits(caller: ApiClient, reason: str, content: str = BOLD) -> None:

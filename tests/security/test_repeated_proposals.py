@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
-from django.db.models import F
 
 from identity.models import ChangeProposal
 from identity.policy.sections import MAX_PENDING_PROPOSALS_PER_TOKEN, MAX_PROPOSALS_PER_TOKEN_AND_DAY, REJECTION_STANDS
@@ -25,7 +24,9 @@ def agent(api, ada, actor_token):
 
 
 def long_ago(span):
-    ChangeProposal.objects.update(created_at=F("created_at") - span, decided_at=F("decided_at") - span)
+    for one in ChangeProposal.objects.all():
+        one.created_at, one.decided_at = one.created_at - span, one.decided_at and one.decided_at - span
+        one.save()
 
 
 def proposed(caller, content, section="character", **more):
