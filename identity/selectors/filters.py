@@ -93,10 +93,10 @@ class AuditFilter(django_filters.FilterSet):
         label="Came in by",
     )
     author = django_filters.CharFilter(field_name="author_name", lookup_expr="icontains", label="Name")
-    q = django_filters.CharFilter(method="filter_words", label="Words")
+    q = django_filters.CharFilter(method="filter_words", label="Words or id")
     since = django_filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From", widget=DateInput())
     until = django_filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To", widget=DateInput())
-    # Chosen from a row, not typed: nobody knows an id by heart.
+    # Chosen from a row: nobody knows an id by heart. One that a log has goes into the field of words.
     object = django_filters.CharFilter(method="filter_object", label="Object", widget=forms.HiddenInput)
     request = django_filters.CharFilter(field_name="request_id", label="Request id", widget=forms.HiddenInput)
 
@@ -113,7 +113,9 @@ class AuditFilter(django_filters.FilterSet):
         return queryset.filter(channel="" if value == "itself" else value)
 
     def filter_words(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:
-        return queryset.filter(Q(object_label__icontains=value) | Q(message__icontains=value))
+        """A part of the label or the message; or the whole id of the object or of the request, as logs have it."""
+        words = Q(object_label__icontains=value) | Q(message__icontains=value)
+        return queryset.filter(words | Q(object_id=value) | Q(request_id=value))
 
     def filter_object(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:
         """Either "type:id", as the rows link to it, or an id alone."""

@@ -291,6 +291,9 @@ def test_audit_page_filters_pages_and_unfolds(
     assert {row.object_id for row in of_object.context["rows"]} == {event.object_id}
     assert of_object.context["chosen"] == [{"text": f"about {event.object_label}", "url": "?kind=person"}]
     assert f'<input type="hidden" name="object" value="{chosen}"' in of_object.content.decode()
+    pasted = client.get(url, {"q": event.object_id})
+    assert event.pk in {row.pk for row in pasted.context["rows"]}
+    assert {row.object_id for row in pasted.context["rows"]} == {event.object_id}
     of_proposal = client.get(url, {"object": f"changeproposal:{proposal.pk}"})
     assert {row.object_id for row in of_proposal.context["rows"]} == {str(proposal.pk)}
     AuditEvent.objects.bulk_create(
