@@ -79,13 +79,13 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     assert f"/facts/{fading.pk}/confirm/" in person.get(f"{PAGE}stale/").content.decode()
 
 
-def test_many_facts_are_remedied_at_once_and_taken_back(ada, actor, system, alice, bob):
+def test_many_facts_are_changed_at_once_and_taken_back(ada, actor, system, alice, bob):
     old = {"recorded_at": clock.now() - LONG_AGO}
     first, second, third = make_facts(
         ada, ["The dock has rust.", "The pier is wet.", "The lamp is out."], system, **old
     )
     show(make_run(ada, actor), make_facts(ada, ["Tea is at four."], system)[0])
-    person, bulk = browser(bob), f"{PAGE}stale/remedy/"
+    person, bulk = browser(bob), f"{PAGE}stale/changes/"
     chosen = {"fact": [first.pk, second.pk], "reason": "Nobody knows."}
     assert browser(alice).post(bulk, chosen | {"action": "invalidate"}).status_code == 403
     assert "Select" not in browser(alice).get(f"{PAGE}stale/").content.decode()

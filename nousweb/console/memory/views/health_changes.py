@@ -1,4 +1,4 @@
-"""One remedy for many facts of a list of the memory's health."""
+"""One change of many facts from a list of the health of the memory."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -32,7 +32,7 @@ def agent_health_bulk(request: HttpRequest, slug: str, finding: str) -> HttpResp
     given.update(request.POST)
     action = given.get("action", "")
     if finding not in FINDINGS or action not in DONE:
-        raise NotFound("There is no such list, or no such remedy.")
+        raise NotFound("There is no such list, or no such change.")
     what = CHANGES[action]
     shown.by.require(what.permission, shown.agent)
     done, refused = [], []
