@@ -39,7 +39,8 @@ class CachedEmbedder:
         return np.array([np.frombuffer(known[key], np.float32) for key in keys])
 
     def embed_query(self, text: str) -> Vectors:
-        return self.embed_documents([text])[0]
+        # Questions are embedded otherwise than what is stored, and quickly.
+        return self._embedder.embed_query(text)
 
     def _row(self, key: bytes) -> tuple[bytes] | None:
         found: tuple[bytes] | None = self._kept.execute("SELECT value FROM vector WHERE key = ?", [key]).fetchone()

@@ -22,10 +22,10 @@ pair_score = CrossEncoder.score
 @contextmanager
 def batches_run_once() -> Iterator[None]:
     """Keep what the model says of a batch: of the very same tokens, run together again, it says the same."""
-    known: dict[tuple[tuple[int, ...], ...], Vectors] = {}
+    known: dict[tuple[Any, tuple[tuple[int, ...], ...]], Vectors] = {}
 
     def once(session: Any, token_ids: Sequence[Sequence[int]]) -> Vectors:
-        batch = tuple(map(tuple, token_ids))
+        batch = session, tuple(map(tuple, token_ids))
         if batch not in known:
             known[batch] = model_runs(session, token_ids)
         return known[batch]

@@ -22,6 +22,7 @@ from django.conf import settings
 
 from memory.embedding.protocol import EmbeddingUnavailable, Vectors, normalised
 from memory.embedding.query_batches import QueryBatches, QueryText
+from memory.embedding.query_model import products_exact, query_session
 
 MODEL = "all-MiniLM-L6-v2-int8"
 DIMENSION = 384
@@ -35,6 +36,8 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 THREADS = 2
 """Of one run of the model. It waits for its weights to be read, and two threads read them in little more than half of
 the time, with no more of it on the processor."""
+QUERY_THREADS = 1
+"""Of one run for questions, whose weights are a quarter as large: a second thread costs as much as it wins."""
 RUNS = max(1, CORES // 2)
 """Runs for queries that go on at once in a process: the usual two web processes have half of the cores each."""
 
@@ -51,8 +54,9 @@ class LocalEmbedder:
         if model != MODEL:
             raise ValueError(f"the local embedder has one model, {MODEL}")
         self._loading = threading.Lock()
-        self._loaded: tuple[Any, Any] | None = None
-        self._queries = QueryBatches(self.embed_documents, runs=RUNS, most=BATCH)
+        self._session: Any = None
+        self._query_session: Any = None
+        self._queries = QueryBatches(self._embed_queries, runs=RUNS, most=BATCH)
 
     @property
     def name(self) -> str:
@@ -63,8 +67,8 @@ class LocalEmbedder:
         return DIMENSION
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        tokenizer, session = self._load()
-        encodings = tokenizer.encode_batch(list(texts))
+        session = self._loaded()
+        encodings = tokenizer().encode_batch(list(texts))
         vectors = np.zeros((len(texts), DIMENSION), np.float32)
         by_length = sorted(range(len(texts)), key=lambda index: len(encodings[index].ids))
         batches = [by_length[begin : begin + BATCH] for begin in range(0, len(texts), BATCH)]
@@ -90,12 +94,24 @@ class LocalEmbedder:
         """Let a question that is about to be asked be embedded with others; None for one that never is."""
         return self._queries.announce(text) if len(text) <= SHORT_CHARACTERS else None
 
-    def _load(self) -> tuple[Any, Any]:
-        if self._loaded is None:
+    def _embed_queries(self, texts: Sequence[str]) -> Vectors:
+        session = self._loaded_for_queries() if products_exact() else self._loaded()
+        encodings = tokenizer().encode_batch(list(texts))
+        return normalised(_mean_of_tokens(session, [encoding.ids for encoding in encodings]))
+
+    def _loaded(self) -> Any:
+        if self._session is None:
             with self._loading:
-                if self._loaded is None:
-                    self._loaded = _load()
-        return self._loaded
+                if self._session is None:
+                    self._session = _load()
+        return self._session
+
+    def _loaded_for_queries(self) -> Any:
+        if self._query_session is None:
+            with self._loading:
+                if self._query_session is None:
+                    self._query_session = _load_for_queries()
+        return self._query_session
 
 
 def _mean_of_tokens(session: Any, token_ids: Sequence[Sequence[int]]) -> Vectors:
@@ -111,21 +127,37 @@ def _mean_of_tokens(session: Any, token_ids: Sequence[Sequence[int]]) -> Vectors
     return (hidden * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
 
 
-def _load() -> tuple[Any, Any]:
-    # Imported here: a process that embeds nothing need not pay for it.
-    import onnxruntime
+def _load() -> Any:
+    verified_file(*MODEL_FILE, MODEL_SHA256)
+    # By its path: of bytes the session would keep a copy for good.
+    session = _runtime().InferenceSession(
+        _path(*MODEL_FILE), _options(min(THREADS, CORES)), providers=["CPUExecutionProvider"]
+    )
+    _heap_trim()
+    return session
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = settings.EMBED_THREADS or min(THREADS, CORES)
+
+def _load_for_queries() -> Any:
+    session = query_session(memoryview(verified_file(*MODEL_FILE, MODEL_SHA256)), _options(QUERY_THREADS))
+    _heap_trim()
+    return session
+
+
+def _options(threads: int) -> Any:
+    options = _runtime().SessionOptions()
+    options.intra_op_num_threads = settings.EMBED_THREADS or threads
     # A thread that waits in a loop for its next part would take a core from the database.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    verified_file(*MODEL_FILE, MODEL_SHA256)
-    # By its path: of bytes the session would keep a copy for good.
-    session = onnxruntime.InferenceSession(_path(*MODEL_FILE), options, providers=["CPUExecutionProvider"])
-    _heap_trim()
-    return tokenizer(), session
+    return options
+
+
+def _runtime() -> Any:
+    # Imported here: a process that embeds nothing need not pay for it.
+    import onnxruntime
+
+    return onnxruntime
 
 
 @lru_cache(maxsize=1)

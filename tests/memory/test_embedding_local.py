@@ -13,6 +13,7 @@ from memory.embedding import (
     embedder_named,
     full_name,
     local,
+    query_model,
     query_prefetch,
     recent_queries,
 )
@@ -44,11 +45,45 @@ def test_embedding_has_length_one_and_carries_meaning(embedder):
     assert vectors[0] @ vectors[1] > 0.5 > 0.2 > vectors[0] @ vectors[2]
 
 
-def test_embedding_of_query_and_document_is_equal(embedder):
-    texts = ["short", "a much longer text " * 40, "", "日本語 🎉"]
-    together = embedder.embed_documents(texts)
-    for text, vector in zip(texts, together, strict=True):
+TEXTS = ("short", "a much longer text " * 40, "", "日本語 🎉", "?", "kubectl get pods -n prod | grep CrashLoop")
+QUESTIONS = (
+    "Where does Ana live now?",
+    "When did we decide to move the nightly backup to three in the morning?",
+    "What should I keep in mind before I deploy the billing service on a Friday?",
+)
+
+
+def test_embedding_of_a_question_is_near_that_of_a_document(embedder):
+    near = [
+        embedder.embed_query(text) @ vector for text, vector in zip(TEXTS, embedder.embed_documents(TEXTS), strict=True)
+    ]
+    assert min(near) > 0.99
+    asked = zip(QUESTIONS, embedder.embed_documents(QUESTIONS), strict=True)
+    assert min(embedder.embed_query(text) @ vector for text, vector in asked) > 0.998
+
+
+def test_embedding_of_query_and_document_is_equal_where_products_of_8_bits_are_cut_off(monkeypatch):
+    monkeypatch.setattr(local, "products_exact", lambda: False)
+    embedder = LocalEmbedder()
+    for text, vector in zip(TEXTS, embedder.embed_documents(TEXTS), strict=True):
         assert np.allclose(embedder.embed_query(text), vector, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "exact"),
+    [("x86_64", "avx2 avx512_vnni", True), ("AMD64", "avx2", False), ("x86_64", None, False), ("arm64", None, True)],
+)
+def test_products_of_8_bits_are_exact_by_processor(machine, flags, exact, monkeypatch, tmp_path):
+    if flags is not None:
+        (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
+    monkeypatch.setattr(query_model, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(query_model.platform, "machine", lambda: machine)
+    assert query_model.products_exact.__wrapped__() is exact
+
+
+def test_embedding_of_a_question_is_the_same_whatever_is_embedded_with_it(embedder):
+    alone = [embedder.embed_query(text) for text in QUESTIONS]
+    assert np.array_equal(embedder._embed_queries(QUESTIONS), alone)
 
 
 def test_embedding_of_no_text_is_none(embedder):
@@ -57,7 +92,7 @@ def test_embedding_of_no_text_is_none(embedder):
 
 def test_embedding_threads_share_one_model(embedder):
     texts = [f"thread number {n} talks about subject {n * 7}" for n in range(8)]
-    alone = embedder.embed_documents(texts)
+    alone = [embedder.embed_query(text) for text in texts]
     found: dict[int, np.ndarray] = {}
     threads = [
         threading.Thread(target=lambda n=n: found.update({n: embedder_named("local").embed_query(texts[n])}))
