@@ -219,8 +219,33 @@ def _measured(running: System, size: int) -> dict[str, Any]:
             "  AND pg_get_indexdef(indexrelid) LIKE '%USING hnsw%')"
         )
         found["index_bytes"], found["vector_index_bytes"] = map(int, cursor.fetchone())
+        cursor.execute("SELECT pg_database_size(current_database())")
+        (found["database_bytes"],) = cursor.fetchone()
+    found["vacuum_seconds"], found["reindex_words_seconds"] = maintained()
+    found["after_upkeep"] = timed(client, ASKED, queries)
     found["web_bytes"] = running.memory_of_web()
     return found
+
+
+def maintained() -> tuple[float, float]:
+    """Seconds of VACUUM of what is searched after one row of a hundred has changed, and of building the index of words
+    again beside the searches."""
+    from django.db import connection
+
+    from nousweb.database.roles import as_owner
+
+    with as_owner(), connection.cursor() as cursor:
+        cursor.execute("UPDATE memory_searchitem SET importance = 0.6 WHERE id % 100 = 0")
+        began = time.perf_counter()
+        cursor.execute("VACUUM memory_searchitem")
+        vacuumed = time.perf_counter()
+        cursor.execute(
+            "SELECT indexrelid::regclass FROM pg_index WHERE indrelid = 'memory_searchitem_actor'::regclass"
+            " AND pg_get_indexdef(indexrelid) LIKE '%USING gin%'"
+        )
+        for (name,) in cursor.fetchall():
+            cursor.execute(f"REINDEX INDEX CONCURRENTLY {name}")
+    return vacuumed - began, time.perf_counter() - vacuumed
 
 
 def main() -> int:

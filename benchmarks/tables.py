@@ -180,6 +180,22 @@ def large_table(found: dict[str, Any]) -> str:
     return lines_of([f"ms at {found['items']:,}", "recall p50", "p95", "context p50", "p95"], rows)
 
 
+def sizes_table(found: dict[str, Any]) -> str:
+    """What the largest size takes of disk, memory and time."""
+    rows = [
+        ["database", f"{found['database_bytes'] / 1e9:.1f} GB"],
+        ["of it what is searched, with its indexes", f"{found['index_bytes'] / 1e9:.1f} GB"],
+        ["of that the vector index", f"{found['vector_index_bytes'] / 1e9:.1f} GB"],
+        ["loading by COPY, with the index of words", f"{found['load_seconds'] + found['word_index_seconds']:.0f} s"],
+        ["counting", f"{found['count_seconds']:.1f} s"],
+        ["building the vector index", f"{found['vector_index_seconds']:.0f} s"],
+        ["VACUUM after one row of a hundred changed", f"{found['vacuum_seconds']:.0f} s"],
+        ["building the index of words again", f"{found['reindex_words_seconds']:.0f} s"],
+        ["a web process of four threads", f"{found['web_bytes'] / 1e6:.0f} MB"],
+    ]
+    return lines_of([f"at {found['items']:,}", ""], rows)
+
+
 def ingestion_table(found: dict[str, Any]) -> str:
     """What a short and a long message cost."""
     rows = [
@@ -209,6 +225,8 @@ TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "ingestion": ("ingestion.json", ingestion_table),
     "large-10000": ("large-10000.json", large_table),
     "large-100000": ("large-100000.json", large_table),
+    "large-1000000": ("large-1000000.json", large_table),
+    "large-sizes": ("large-1000000.json", sizes_table),
 }
 """By name: the file of the results, and what makes the table of it."""
 

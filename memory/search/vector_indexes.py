@@ -15,9 +15,10 @@ INDEX_FROM = 5_000
 quick, and exact."""
 MAX_INDEXED_DIMENSION = 4_000
 """Of pgvector's halfvec."""
-MOST_MEGABYTES = 1_024
-"""Of memory for building one, and no more than a quarter of this machine's. A graph that does not fit is built many
-times more slowly: of 384 dimensions about 1 kB an item."""
+GRAPH_BYTES = 900
+"""Of an item in the graph, beside two bytes for each number of its vector. A graph that does not fit into the memory
+for building it is built many times more slowly."""
+LEAST_MEGABYTES = 64
 
 
 def may_index() -> bool:
@@ -56,7 +57,7 @@ def _keep(table: str, persona: str, active: EmbeddingModel | None) -> int:
             name = _name(table, row.agent_id, model)
             wanted.add(name)
             if row.vector_index_model != model:
-                _make(name, table, persona, row.agent_id, active)
+                _make(name, table, persona, row.agent_id, active, row.items)
                 SearchStatistics.objects.filter(pk=row.pk).update(vector_index_model=model)
                 changed += 1
     return changed + _drop_others(table, wanted)
@@ -71,7 +72,7 @@ def _keep_passages(table: str, persona: str, active: EmbeddingModel | None) -> i
                 name = _name(table, agent_id, active.name)
                 wanted.add(name)
                 if not _is_valid(name):
-                    _make(name, table, persona, agent_id, active)
+                    _make(name, table, persona, agent_id, active, _count(table, agent_id, active.name))
                     changed += 1
     return changed + _drop_others(table, wanted)
 
@@ -86,6 +87,18 @@ def _has_many(table: str, agent_id: int, model: str) -> bool:
         return bool(cursor.fetchone()[0] >= INDEX_FROM)
 
 
+def _count(table: str, agent_id: int, model: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM {table} WHERE agent_id = %s AND model = %s", [agent_id, model])  # noqa: S608
+        return int(cursor.fetchone()[0])
+
+
+def build_megabytes(items: int, dimension: int) -> int:
+    """Memory for building the index of so many vectors in one piece, in MiB; a quarter of this machine's at most."""
+    quarter = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4 // 2**20
+    return max(LEAST_MEGABYTES, min(quarter, items * (2 * dimension + GRAPH_BYTES) // 2**20))
+
+
 def _is_valid(name: str) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [name])
@@ -93,12 +106,12 @@ def _is_valid(name: str) -> bool:
         return bool(found and found[0])
 
 
-def _make(name: str, table: str, persona: str, agent_id: int, model: EmbeddingModel) -> None:
+def _make(name: str, table: str, persona: str, agent_id: int, model: EmbeddingModel, items: int) -> None:
     with connection.cursor() as cursor:
         # One that was interrupted is there and invalid: it helps nobody.
         cursor.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(name)))
-        quarter = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4 // 2**20
-        cursor.execute("SELECT set_config('maintenance_work_mem', %s, false)", [f"{min(quarter, MOST_MEGABYTES)}MB"])
+        memory = f"{build_megabytes(items, model.dimension)}MB"
+        cursor.execute("SELECT set_config('maintenance_work_mem', %s, false)", [memory])
         # By one process: others would take all of that as shared memory, which containers have little of, and the
         # cores from the searches that go on.
         cursor.execute("SET max_parallel_maintenance_workers = 0")

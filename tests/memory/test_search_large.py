@@ -12,7 +12,7 @@ from memory.persona import ActorMemory
 from memory.search import SearchRequest, candidates, collection_counts, index_statistics, search, vector_indexes
 from memory.search.collection_counts import counts_read
 from memory.search.index_statistics import statistics_refresh
-from memory.search.vector_indexes import may_index, vector_indexes_keep
+from memory.search.vector_indexes import build_megabytes, may_index, vector_indexes_keep
 from memory.services import index_upkeep
 from memory.services.facts import fact_learn
 from memory.services.indexing import embeddings_make
@@ -34,6 +34,12 @@ def indexes():
     with connection.cursor() as cursor:
         cursor.execute("SELECT indexname FROM pg_indexes WHERE strpos(indexname, '_near_') > 0")
         return [name for (name,) in cursor.fetchall()]
+
+
+def test_memory_for_building_a_vector_index_follows_from_its_size(monkeypatch):
+    monkeypatch.setattr(vector_indexes.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 4 * 2**20}.get)
+    sizes = [build_megabytes(items, 384) for items in (5_000, 100_000, 1_000_000, 100_000_000)]
+    assert sizes == [64, 159, 1590, 4096], "a quarter of 16 GiB at most"
 
 
 @pytest.mark.django_db(transaction=True)
