@@ -89,7 +89,7 @@ def filled(size: Size) -> dict[str, float]:
 
     from identity.models import Agent, LogHorizon
     from identity.policy.sealed_tables import SEALED_TABLES
-    from nousweb.database.roles import as_owner
+    from nousweb.database.postgres_roles import as_owner
 
     agent = Agent.objects.get(slug="marlow")
     took: dict[str, float] = {}

@@ -97,8 +97,8 @@ def bare(query: str) -> dict[str, float]:
     from memory.search import SearchRequest
     from memory.search.candidates import TUNING, candidates_fetch
     from memory.search.collection_counts import counts_read
+    from memory.search.fusion import rarest
     from memory.search.lexical_search import lexical_fetch
-    from memory.search.scoring import rarest
     from nousweb.lib.prepared_statements import session_tuned
 
     view = ActorMemory(Agent.objects.get(slug="speed"))
@@ -180,7 +180,7 @@ def together(token_client: Client, clients: int, requests: int, questions: Itera
 def measured(size: int, requests: int, others: int) -> dict[str, Any]:
     """Everything about one size, on a system of its own."""
     with system(web_workers=2, threads=8, log_level="INFO") as running:
-        from nousweb.database.roles import as_owner
+        from nousweb.database.postgres_roles import as_owner
 
         # Who fills the tables analyses them on the way, which only their owner may.
         with as_owner():

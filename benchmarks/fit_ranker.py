@@ -24,7 +24,7 @@ from benchmarks.vector_cache import vectors_keep
 
 TARGET = PROJECT / "memory" / "search" / "ranker.json"
 LINEAR = 0.6
-"""Share of the linear score (memory.search.scoring.rank) that the trees correct."""
+"""Share of the linear score (memory.search.fusion.rank) that the trees correct."""
 TREES = 64
 SEEDS = (1, 2, 3, 4, 5)
 """Of so many fits the mean is taken, TREES each: what one of them finds differs by .005 from what the next one does."""
@@ -134,9 +134,9 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
     from memory.search import SearchRequest
     from memory.search.candidates import candidates_fetch
     from memory.search.collection_counts import counts_read
+    from memory.search.fusion import features, gate, rarest
     from memory.search.lexical_search import lexical_fetch
     from memory.search.ranking_features import query_of, ranking_features
-    from memory.search.scoring import features, gate, rarest
 
     view = ActorMemory(Agent.objects.get(slug=slug))
     request = SearchRequest(question, GLOBAL, types=types, limit=100, min_score=0.0)
@@ -161,7 +161,7 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
 
 def fitted(questions: Sequence[QuestionRun]) -> dict[str, Any]:
     """Trees over the questions, and chances from trees that have not seen them, as the product reads both."""
-    from memory.search.ranker import SIGNS
+    from memory.search.learned_ranker import SIGNS
 
     asked = [one for one in questions if one.evidence]
     unseen: dict[str, dict[str, Any]] = {}
@@ -284,7 +284,7 @@ def scored(model: dict[str, Any], one: QuestionRun) -> Any:
 
 
 def _ranker(model: dict[str, Any]) -> Any:
-    from memory.search.ranker import SIGNS, ranker_of
+    from memory.search.learned_ranker import SIGNS, ranker_of
 
     return ranker_of(
         {"half_gap": HALF_GAP, "recall_weight": RECALL_WEIGHT, "chance": dict.fromkeys(SIGNS, 0.0)} | model
@@ -301,9 +301,9 @@ def recalls(one: QuestionRun, order: Sequence[int], ks: Sequence[int] = (5, 10, 
 
 def kept(one: QuestionRun, model: dict[str, Any], ranks: Any, order: Any) -> list[int]:
     """The candidates above the threshold, best first."""
+    from memory.search.fusion import RELEVANT, relevance
     from memory.search.ranking_features import NAMES
     from memory.search.relevance_cutoff import reach_of
-    from memory.search.scoring import RELEVANT, relevance
 
     learned = _ranker(model)
     close, many = one.matrix[:, NAMES.index("close")], one.matrix[0, NAMES.index("wants_many")]

@@ -99,7 +99,7 @@ def loaded(slug: str, size: int) -> dict[str, float]:
 
     from identity.models import Agent
     from memory.services.indexing import active_model
-    from nousweb.database.roles import as_owner
+    from nousweb.database.postgres_roles import as_owner
 
     agent = Agent.objects.get(slug=slug).pk
     model = active_model().name
@@ -184,7 +184,7 @@ def _measured(running: System, size: int) -> dict[str, Any]:
 
     from memory.search.index_statistics import statistics_refresh
     from memory.search.vector_indexes import vector_indexes_keep
-    from nousweb.database.roles import as_owner
+    from nousweb.database.postgres_roles import as_owner
 
     slug = f"agent-{size}"
     client = running.agent(slug)
@@ -232,7 +232,7 @@ def maintained() -> tuple[float, float]:
     again beside the searches."""
     from django.db import connection
 
-    from nousweb.database.roles import as_owner
+    from nousweb.database.postgres_roles import as_owner
 
     with as_owner(), connection.cursor() as cursor:
         cursor.execute("UPDATE memory_searchitem SET importance = 0.6 WHERE id % 100 = 0")

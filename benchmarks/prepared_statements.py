@@ -121,7 +121,7 @@ WAYS = ("plain", "server_side_binding", "by hand", "no cached querysets", "one i
 def measured(size: int, rounds: int, each: int) -> dict[str, dict[str, float]]:
     """Median milliseconds of each call in each way, on a store of that size."""
     with system(web_workers=1, threads=2, log_level="WARNING") as running:
-        from nousweb.database.roles import as_owner
+        from nousweb.database.postgres_roles import as_owner
 
         with as_owner():
             client = filled(running, size, 0)

@@ -118,7 +118,7 @@ def collections_index(clean: str | None = None) -> None:
 
     from memory.search.index_statistics import statistics_refresh
     from memory.search.vector_indexes import vector_indexes_keep
-    from nousweb.database.roles import as_owner
+    from nousweb.database.postgres_roles import as_owner
 
     with as_owner():
         if clean is not None:
@@ -163,7 +163,7 @@ def _ended_cleanly() -> Iterator[None]:
 def _guarded(folder: Path) -> Iterator[None]:
     """Let another process clean `folder` up, PostgreSQL included, should this one be killed outright."""
     guard = subprocess.Popen(
-        tied(sys.executable, "-m", "benchmarks.guard", str(folder)),
+        tied(sys.executable, "-m", "benchmarks.cleanup_guard", str(folder)),
         cwd=PROJECT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

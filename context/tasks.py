@@ -1,7 +1,7 @@
 """What the worker runs for context. Thin: each calls a service."""
 
 from context.services.context import context_runs_purge
-from context.services.inbox_mail import mails_send
+from context.services.email_digest import mails_send
 from context.services.inbox_notices import high_risk_notify, snoozes_return
 from context.services.token_counting import context_runs_count
 from identity.principal import Principal

@@ -1,13 +1,14 @@
 """What the worker runs for memory. Thin: each calls a service."""
 
 from identity.principal import Principal
-from memory.lifecycle import runner, schedule
+from memory.lifecycle import runner, schedule_control
 from memory.lifecycle.activities import activities_heal
+from memory.services.derived_backfill import derived_backfill
 from memory.services.erasure import samples_renew
 from memory.services.index_upkeep import collections_refresh, new_rows_embed
 from memory.services.indexing import index_retry
 from memory.services.languages import words_reread
-from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
+from memory.services.loops import loops_close_idle, loops_summarise, summaries_heal
 from memory.services.reembedding import reembed_continue
 from memory.services.reviews.expiry import reviews_expire
 from memory.services.screening import screening_continue
@@ -61,12 +62,12 @@ def sweep_lifecycle() -> int:
 
 def retry_judgements() -> int:
     """Let the judge in force answer what waited for one; returns how many questions and episodes."""
-    return schedule.judgements_retry()
+    return schedule_control.judgements_retry()
 
 
 def dream() -> int:
     """Queue the dream cycle of every agent, once a day; returns how many runs are new."""
-    return schedule.dream_queue()
+    return schedule_control.dream_queue()
 
 
 def backfill_layers() -> dict[str, int]:
@@ -91,4 +92,4 @@ def renew_samples() -> int:
 
 def purge_runs() -> int:
     """Delete the records of runs that were done long ago, and files of imports that wait no more; returns how many."""
-    return schedule.done_work_purge()
+    return schedule_control.done_work_purge()

@@ -107,7 +107,7 @@ try:
     COUNTER_TIMEOUT_SECONDS = read("NOUS_COUNTER_TIMEOUT", whole(1, 30), 5)
 
     DATABASES = {"default": environ.Env().db_url("DATABASE_URL", default="postgres:///nous")}
-    # Who owns the tables and migrates them; without it, whoever DATABASE_URL names. See nousweb/database/roles.py.
+    # The role that owns and migrates the tables; without it, that of DATABASE_URL. See database/postgres_roles.py.
     DATABASE_OWNER = environ.Env().db_url("DATABASE_OWNER_URL") if read("DATABASE_OWNER_URL", str, "") else None
     DATABASE_REPLICA = environ.Env().db_url("DATABASE_REPLICA_URL") if read("DATABASE_REPLICA_URL", str, "") else None
     REPLICA_SECONDS = read("NOUS_REPLICA_SECONDS", whole(0, 3600), 5)
@@ -184,11 +184,11 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "nousweb.middleware.RequestIdMiddleware",
-    "nousweb.middleware.MetricsMiddleware",
-    "nousweb.middleware.time_limits.TimeLimitsMiddleware",
+    "nousweb.middleware.request_id.RequestIdMiddleware",
+    "nousweb.middleware.request_metrics.RequestMetricsMiddleware",
+    "nousweb.middleware.statement_timeouts.StatementTimeoutsMiddleware",
     "nousweb.middleware.no_store.NoStoreMiddleware",
-    "nousweb.middleware.malformed_requests.WellFormedMiddleware",
+    "nousweb.middleware.malformed_requests.MalformedRequestMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "nousweb.middleware.static_files.StaticFilesMiddleware",
@@ -198,13 +198,13 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "nousweb.access.second_step.SecondStepMiddleware",
-    "nousweb.middleware.ConsoleLoginMiddleware",
-    "nousweb.middleware.PrincipalMiddleware",
+    "nousweb.middleware.console_login.ConsoleLoginMiddleware",
+    "nousweb.middleware.principal.PrincipalMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "nousweb.middleware.DomainErrorMiddleware",
+    "nousweb.middleware.domain_errors.DomainErrorMiddleware",
     "nousweb.access.second_step.FreshCodeMiddleware",
     "axes.middleware.AxesMiddleware",
 ]

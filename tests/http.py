@@ -12,7 +12,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.middleware.csrf import _get_new_csrf_string
 from django.test import Client
 
-from nousweb.database.limits import work_usual
+from nousweb.database.statement_timeouts import work_usual
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User

@@ -3,7 +3,7 @@
 import pytest
 from django.urls import get_resolver
 
-from context.engine.memory_sections import MEMORY_SECTIONS
+from context.engine.section_budgets import MEMORY_SECTIONS
 from identity.policy import changes
 from identity.policy.permissions import PEOPLE_ONLY_PERMISSIONS, PROJECT_TOKEN_PERMISSIONS, SCOPE_PERMISSIONS
 from identity.services.change_bodies import bodies

@@ -52,7 +52,7 @@ def _grow(size: int) -> None:
     from memory.models import Fact
     from memory.services.reindexing import index_rebuild
     from memory.subjects.registry_backfill import registry_fill
-    from nousweb.database.roles import as_owner
+    from nousweb.database.postgres_roles import as_owner
 
     agent = Agent.objects.get(slug="many")
     held = Fact.objects.filter(agent=agent).count()

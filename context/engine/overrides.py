@@ -8,9 +8,9 @@ from uuid import UUID
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, Item, list_item
 from context.engine.retrieval.candidates import kinds_of
 from context.engine.retrieval.censors import censor_line
-from context.engine.retrieval.fixed_sections import IDENTITY_PRIORITY, profile_rank
+from context.engine.retrieval.fixed_sections import profile_rank
 from identity.models import Persona
-from identity.policy.prompt import assemble_prompt
+from identity.policy.prompt import SECTION_PRIORITY, assemble_prompt
 from identity.policy.sections import Section
 from memory.models.project_scope import GLOBAL, ProjectScope
 from memory.policy import PROFILE_CATEGORIES
@@ -241,7 +241,7 @@ class Overrides:
             by_section.pop(section, None)
             if text := assemble_prompt({section: content}, level=3):
                 item_id = f"{section}:{PROPOSED}"
-                by_section[section] = Item("identity", item_id, text, IDENTITY_PRIORITY[Section(section)])
+                by_section[section] = Item("identity", item_id, text, SECTION_PRIORITY[Section(section)])
         return [by_section[section] for section in order if section in by_section]
 
     def _profile(self, items: Sequence[Item], excluded: Collection[str], scope: ProjectScope) -> Sequence[Item]:

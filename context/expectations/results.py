@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from context.expectations.causes import CauseFinder, Mark, mark_now
-from context.expectations.checking import Check, expectations_check
+from context.expectations.check_runner import Check, expectations_check
 from context.expectations.policy import CAUSE_SECONDS
 from context.models import Expectation, ExpectationResult
 from identity.models import Agent

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from context.engine.analysis.request import ContextRequest
 from context.expectations import policy
+from context.expectations.outcome import normalised
 from context.expectations.policy import ADD, CHANGE, RUN
-from context.expectations.requirements import normalised
 from context.expectations.results import expectations_run, results_record
 from context.expectations.selectors import expectations_of, personas_of
 from context.models import ContextRun, Expectation, ExpectationResult

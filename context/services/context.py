@@ -24,9 +24,9 @@ from memory.models.project_scope import scope_check
 from memory.persona import persona_memory
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
-from nousweb.lib.measures import CONTEXT_MEMORIES, CONTEXT_SECONDS, CONTEXT_TOKENS
-from nousweb.lib.measures import record as record_measure
 from nousweb.lib.prepared_statements import instance_insert
+from nousweb.lib.recorded_metrics import CONTEXT_MEMORIES, CONTEXT_SECONDS, CONTEXT_TOKENS
+from nousweb.lib.recorded_metrics import record as record_measure
 from nousweb.lib.retrying import transaction_retried
 from nousweb.lib.tracing import Value, span, trace_id, traced
 

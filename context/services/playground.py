@@ -22,9 +22,9 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import Trust
 from memory.persona import persona_memory
-from memory.services.chat import ChatAnswer, ChatFailed, chat_ask, chat_model
 from memory.services.events import events_record
 from memory.services.holds import finding_of
+from memory.services.model_chat import ChatAnswer, ChatFailed, chat_ask, chat_model
 from nousweb.lib.errors import DomainError, NotFound
 
 TALK = "context.talk_to_agent"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from context.engine.overrides import Overrides
-from context.expectations.checking import ImpactCheck, expectations_impact
+from context.expectations.check_runner import ImpactCheck, expectations_impact
 from context.expectations.policy import VIEW
 from context.expectations.selectors import expectation_get, expectations_of, personas_of
 from context.models import Expectation, ExpectationResult

@@ -11,7 +11,8 @@ from django.db.models.functions import JSONObject, RowNumber
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.plan import ContextBudget, budget_for
-from context.engine.analysis.profiles import Profile, profiles_in_force
+from context.engine.analysis.profile_in_force import profiles_in_force
+from context.engine.analysis.profiles import Profile
 from context.engine.analysis.resolved_request import agent_budgets
 from context.engine.assembly import FixedSection, Truncation
 from context.engine.assembly.fixed_fill import first_fill, truncations_of

@@ -1,4 +1,4 @@
-"""The append-only tables whose rows are sealed, declared as data; other apps add theirs while they are set up.
+"""How append-only tables are sealed, and which those of identity are; `memory/sealed_tables.py` adds those of memory.
 
 A seal covers every column of a row but those of `open_columns`, each with the reason why it may change.
 """
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from django.apps import apps
 from django.db import models
 
 FORMAT = 1
@@ -34,25 +35,34 @@ VIEW = "identity.view_auditevent"
 
 @dataclass(frozen=True, slots=True)
 class SealedTable:
-    """`blanks` are columns that an erasure may empty in a row that stays. `agent` and `persona` are SQL on `t`, or
-    on what `join` brings. Keys of a `numbered` table are numbers: given by a sequence of the table, or with
-    `by_chain` rising within each persona of an agent in the order of commits, of which `counters` knows the last.
+    """`model_label` names the model of the rows. `blanks` are columns that an erasure may empty in a row that stays.
+    `agent` and `persona` are SQL on `t`, or on what `join` brings. Keys of a `numbered` table are numbers: given by a
+    sequence of the table, or with `by_chain` rising within each persona of an agent in the order of commits, of which
+    the model named by `counters_label` knows the last.
     `clock_column` is written by the product alone. A row that fails the `condition`, SQL on `t`, counts as missing.
     """
 
     name: str
-    model: type[models.Model]
+    model_label: str
     label: str
     agent: str = "t.agent_id"
     persona: str = "t.persona"
     join: str = ""
     numbered: bool = True
     by_chain: bool = False
-    counters: type[models.Model] | None = None
+    counters_label: str = ""
     blanks: tuple[str, ...] = ()
     open_columns: Mapping[str, str] = field(default_factory=dict)
     clock_column: str = ""
     condition: str = "true"
+
+    @property
+    def model(self) -> type[models.Model]:
+        return apps.get_model(self.model_label)
+
+    @property
+    def counters(self) -> type[models.Model] | None:
+        return apps.get_model(self.counters_label) if self.counters_label else None
 
     @property
     def table(self) -> str:
@@ -65,10 +75,26 @@ class SealedTable:
         return tuple(sorted(found, key=lambda column: column.attname))
 
 
-SEALED_TABLES: dict[str, SealedTable] = {}
-"""By name."""
+_OF_IDENTITY = (
+    SealedTable(
+        "auditevent",
+        "identity.AuditEvent",
+        "Audit record",
+        persona="CASE t.persona WHEN 'subconscious' THEN 'subconscious' ELSE 'actor' END",
+        blanks=("after", "before", "message", "object_label"),
+        clock_column="at",
+    ),
+    SealedTable(
+        "identityversion",
+        "identity.IdentityVersion",
+        "Identity version",
+        persona="'actor'",
+        numbered=False,
+        open_columns={
+            "is_current": "It is lost when the next version comes; that the latest has it is checked instead."
+        },
+    ),
+)
 
-
-def sealed_declare(*tables: SealedTable) -> None:
-    """Let the rows of these tables be sealed: once, while the apps are set up."""
-    SEALED_TABLES.update({table.name: table for table in tables})
+SEALED_TABLES: dict[str, SealedTable] = {table.name: table for table in _OF_IDENTITY}
+"""By name; those of other apps are added while these are set up."""

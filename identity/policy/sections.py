@@ -5,7 +5,6 @@ Source: seed 008, part A and "Self-Evolution Guardrails".
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import timedelta
 
 from django.db import models
 
@@ -82,13 +81,3 @@ def change_risk(section: str, before: str, after: str) -> Risk:
 
 MAX_SECTION_CHARACTERS = 20_000
 MAX_REASON_CHARACTERS = 2_000
-
-# Seed 008: "Max 1 identity update per day", counted over a sliding day so that midnight gives no second one.
-AGENT_UPDATES_PER_WINDOW = 1
-AGENT_UPDATE_WINDOW = timedelta(days=1)
-
-MAX_PENDING_PROPOSALS_PER_TOKEN = 20
-MAX_PROPOSALS_PER_TOKEN_AND_DAY = 50
-PROPOSAL_WINDOW = timedelta(days=1)
-REJECTION_STANDS = timedelta(days=30)
-"""So long what people turned down or took back is not proposed again by an agent in the same words."""

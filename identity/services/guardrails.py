@@ -5,18 +5,16 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
+from identity.policy.proposal_limits import AGENT_UPDATE_WINDOW, AGENT_UPDATES_PER_WINDOW, REJECTION_STANDS
 from identity.policy.sections import (
-    AGENT_UPDATE_WINDOW,
-    AGENT_UPDATES_PER_WINDOW,
     MAX_REASON_CHARACTERS,
     MAX_SECTION_CHARACTERS,
-    REJECTION_STANDS,
     SECTION_POLICY,
     change_risk,
     change_size,
 )
 from identity.principal import Principal
-from identity.services.proposal_limits import lately_refused
+from identity.services.proposal_checks import lately_refused
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import unapprovable_reason, unstorable_reason

@@ -21,7 +21,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.four_eyes import approval_check
 from identity.services.guardrails import guardrail_decide, remark_check, text_check
-from identity.services.proposal_limits import (
+from identity.services.proposal_checks import (
     daily_cap_check,
     pending_cap_check,
     proposal_waiting,

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory.layers.compaction import cut_at_sentence, fold
 from memory.layers.event_policy import (
     CLOSING_KINDS,
     MAX_SUMMARY_CHARACTERS,
@@ -17,6 +16,7 @@ from memory.layers.event_policy import (
     OTHER_VISIBILITY_RANK,
     VISIBILITY_RANK,
 )
+from memory.layers.text_compaction import cut_at_sentence, fold
 from memory.models import EventKind
 
 

@@ -1,6 +1,6 @@
 """The agent in the two tables that had it only by what they refer to, and in the statements of the owner's functions.
 
-So that the tables can be distributed by their agent: see nousweb/database/distribution.py. A change of a fact, and an
+So that the tables can be distributed by their agent: see nousweb/database/distributed_tables.py. A change of a fact, and an
 event's place in an episode, is of the agent of the fact and the episode; the foreign keys to these hold it, so the
 column has none of its own, and no index: nothing looks for rows by it alone.
 """

@@ -8,7 +8,7 @@ from memory.search.collection_counts import COUNTED
 from memory.search.index_tables import PERSONA_OF_TABLE
 from memory.search.vector_indexes import may_index, vector_indexes_keep
 from nousweb.lib import clock
-from nousweb.lib.turns import turn
+from nousweb.lib.advisory_lock import advisory_lock
 
 COUNT_FROM = 2_000
 """Items of a collection from which its counts are kept."""
@@ -22,7 +22,7 @@ def statistics_refresh() -> int:
     Outside of any transaction. Where this program owns the tables itself, and no pooler shares its connection, it keeps
     their vector indexes too.
     """
-    with turn("nous.search.statistics") as mine:
+    with advisory_lock("nous.search.statistics") as mine:
         if not mine:
             return 0
         renewed = _refresh()

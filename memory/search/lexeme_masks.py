@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from memory.search.scoring import Flags, Places
+from memory.search.fusion import Flags, Places
 
 Spellings = Mapping[str, Sequence[Sequence[str]]]
 """Other names of a subject, each as its lexemes, by a lexeme of the name that a query has."""

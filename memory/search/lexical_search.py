@@ -5,12 +5,12 @@ from itertools import accumulate, combinations
 from typing import Any
 
 from memory.persona import PersonaMemory
+from memory.search.fusion import rarity
 from memory.search.index_tables import holders_of
 from memory.search.lexeme_masks import holder_query, tsquery_of
 from memory.search.query_context import Counts
 from memory.search.request import SearchRequest
 from memory.search.request_conditions import visible_as_of, wanted_of
-from memory.search.scoring import rarity
 from nousweb.lib.prepared_statements import rows_prepared
 
 LEXICAL_ROWS = 1_500

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memory.embedding.protocol import Vectors
+from memory.search.fusion import Statistics
 from memory.search.request import SearchRequest
-from memory.search.scoring import Statistics
 
 
 @dataclass(frozen=True, slots=True)

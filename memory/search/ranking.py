@@ -2,10 +2,7 @@
 
 import numpy as np
 
-from memory.search.ranker import ranker
-from memory.search.ranking_features import ranking_features
-from memory.search.relevance_cutoff import reach_of
-from memory.search.scoring import (
+from memory.search.fusion import (
     RECIPE,
     Candidates,
     Flags,
@@ -17,9 +14,12 @@ from memory.search.scoring import (
     gate,
     relevance,
 )
+from memory.search.learned_ranker import ranker
+from memory.search.ranking_features import ranking_features
+from memory.search.relevance_cutoff import reach_of
 
 
-def score(
+def candidates_rank(
     query: Query,
     rows: Candidates,
     stats: Statistics,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.search.scoring import (
+from memory.search.fusion import (
     RECIPE,
     SAID_BY_AGENT,
     SAID_BY_PERSON,
@@ -20,8 +20,8 @@ from memory.search.scoring import (
     Statistics,
     Values,
     filled,
+    fused_scores,
     loop_groups,
-    rank,
 )
 
 Matrix = NDArray[np.float64]
@@ -81,7 +81,7 @@ def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statist
     earlier, later = _neighbours(rows, f.by_loop)
     before, after, lexical_after = close.copy(), close.copy(), np.zeros(len(close))
     before[later], after[earlier], lexical_after[earlier] = close[earlier], close[later], f.own[later]
-    linear = rank(f, recipe)
+    linear = fused_scores(f, recipe)
     logs = np.log1p(np.arange(len(close)))
     loop_items, loop_place, in_loop = _loops(rows, f.by_loop, linear, logs)
     early = _early(rows)

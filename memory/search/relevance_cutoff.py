@@ -7,9 +7,9 @@ expectation: Ye et al., "Optimizing F-Measures: A Tale of Two Approaches", 2012.
 
 import numpy as np
 
-from memory.search.ranker import SIGNS, Ranker
+from memory.search.fusion import Values
+from memory.search.learned_ranker import SIGNS, Ranker
 from memory.search.ranking_features import Matrix
-from memory.search.scoring import Values
 
 MOST = 40
 """Of an answer no more candidates are ever worth reading."""

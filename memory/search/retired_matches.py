@@ -12,15 +12,15 @@ from memory.embedding import thresholds_of
 from memory.models.project_scope import EVERYTHING
 from memory.persona import PersonaMemory
 from memory.search.candidates import SPEAKER_OF_KIND, STANDING_LEVEL, distance_of, query_vector
+from memory.search.fusion import Candidates
 from memory.search.index_tables import AGENT_UNINDEXED, source_of
 from memory.search.lexeme_masks import bits_read, lexeme_values, masks_of, spelled_of
 from memory.search.lexical_search import LEXICAL_ROWS, selective
 from memory.search.query_context import QueryContext
-from memory.search.ranking import score
+from memory.search.ranking import candidates_rank
 from memory.search.ranking_features import query_of
 from memory.search.request_conditions import visible_as_of, wanted_of
 from memory.search.result import HIT_COLUMNS, Retirement, SearchHit
-from memory.search.scoring import Candidates
 from memory.search.search import calibrated
 
 RETIRED_ROWS = 30
@@ -55,7 +55,7 @@ def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit
         asks=np.array([row["text"].endswith("?") for row in rows], bool),
     )
     query = query_of(context.request.query, context.lexemes)
-    ranking = score(query, candidates, counts.statistics, steady=context.request.steady)
+    ranking = candidates_rank(query, candidates, counts.statistics, steady=context.request.steady)
     return [
         _hit(rows[place], float(ranking.relevance[place]), float(ranking.lexical[place])) for place in ranking.order
     ]

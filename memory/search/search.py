@@ -15,14 +15,14 @@ from memory.policy import MAX_SEARCH_LIMIT
 from memory.search.as_of import changed_since
 from memory.search.candidates import TUNING, CandidateSet, candidates_fetch
 from memory.search.collection_counts import counts_read
+from memory.search.fusion import Ranking, Values, rarest
 from memory.search.lexical_search import lexical_fetch
 from memory.search.memory_loader import hits_load
 from memory.search.query_context import Counts, QueryContext
-from memory.search.ranking import score
+from memory.search.ranking import candidates_rank
 from memory.search.ranking_features import query_of
 from memory.search.request import ITEM_TYPES, SearchRequest
 from memory.search.result import SearchHit, SearchResult
-from memory.search.scoring import Ranking, Values, rarest
 from memory.search.typos import corrected, meant, mistyped
 from nousweb.lib.prepared_statements import session_tuned, statements_tuned
 from nousweb.lib.stopwatch import Stopwatch
@@ -86,7 +86,7 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingA
             passage=calibrated(rows.passage, thresholds),
             second=calibrated(rows.second, thresholds),
         )
-        ranking = score(query, alike, counts.statistics, wanted=candidate_set.wanted, steady=request.steady)
+        ranking = candidates_rank(query, alike, counts.statistics, wanted=candidate_set.wanted, steady=request.steady)
         chosen = _chosen(candidate_set, ranking, threshold, request)
     with watch.stage("loading"):
         items = _loaded(view, request, candidate_set, ranking, chosen)

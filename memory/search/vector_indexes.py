@@ -8,7 +8,7 @@ from psycopg import sql
 
 from memory.models import EmbeddingModel, SearchStatistics
 from memory.search.index_tables import PASSAGES_OF_TABLE, PERSONA_OF_TABLE
-from nousweb.lib.turns import turn
+from nousweb.lib.advisory_lock import advisory_lock
 
 INDEX_FROM = 5_000
 """Items, or passages of a counted collection, from which they get an approximate index. Below, reading all vectors is
@@ -34,7 +34,7 @@ def vector_indexes_keep() -> int:
     As the owner of the tables, and outside of any transaction: an index is built without stopping writers. One run
     at a time does it. The statistics and the name of the model are data that the product wrote.
     """
-    with turn("nous.search.indexes") as mine:
+    with advisory_lock("nous.search.indexes") as mine:
         if not mine:
             return 0
         active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).first()

@@ -29,8 +29,8 @@ from memory.policy import (
 )
 from memory.services.field_changes import fields_change
 from memory.services.holds import memory_screen
-from memory.services.provenance import origin_of
 from memory.services.row_locks import row_lock
+from memory.services.trust import origin_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from nousweb.lib.validation import choice_check, text_check, unit_check, unstorable_reason, whole_check, word_check

@@ -14,8 +14,8 @@ from memory.services.endorsement import memory_bind, memory_endorse
 from memory.services.field_changes import fields_change
 from memory.services.holds import memory_screen
 from memory.services.index_writer import index_put
-from memory.services.provenance import least_trusted, origin_of
 from memory.services.row_locks import row_lock
+from memory.services.trust import least_trusted, origin_of
 from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid

@@ -36,8 +36,8 @@ from memory.services.endorsement import memory_bind
 from memory.services.facts.rejected_facts import rejected_like
 from memory.services.holds import memory_screen
 from memory.services.index_writer import index_put
-from memory.services.provenance import fields_trust, origin_of
 from memory.services.row_locks import row_lock
+from memory.services.trust import fields_trust, origin_of
 from memory.types import entry_of
 from memory.types.documents import document_text
 from nousweb.lib import clock

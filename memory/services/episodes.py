@@ -28,8 +28,8 @@ from memory.services.episode_texts import episode_words
 from memory.services.field_changes import fields_change
 from memory.services.holds import memory_screen
 from memory.services.index_writer import index_put, index_remove
-from memory.services.provenance import episode_origin, least_trusted, origin_of, writer_trust
 from memory.services.row_locks import row_lock
+from memory.services.trust import episode_origin, least_trusted, origin_of, writer_trust
 from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid

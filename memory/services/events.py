@@ -15,15 +15,15 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import change_draft, changes_record
 from memory.jobs.messages import message_send
-from memory.layers.compaction import compact
 from memory.layers.event_policy import CLOSING_KINDS, KIND_IMPORTANCE
 from memory.layers.event_validation import EventDraft, events_check
 from memory.layers.loops import loop_visibility
+from memory.layers.text_compaction import compact
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.services.event_ids import event_ids_reserve
 from memory.services.holds import events_hold, hold_ask
 from memory.services.index_writer import index_put
-from memory.services.provenance import event_origin
+from memory.services.trust import event_origin
 from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed

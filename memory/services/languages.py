@@ -13,8 +13,8 @@ from memory.search.index_statistics import statistics_recount
 from memory.search.language_detection import language_of
 from memory.search.languages import DEFAULT_DICTIONARY, LANGUAGES, PLAIN
 from nousweb.lib import clock
+from nousweb.lib.advisory_lock import advisory_lock
 from nousweb.lib.errors import Invalid
-from nousweb.lib.turns import turn
 
 log = structlog.get_logger(__name__)
 
@@ -90,7 +90,7 @@ def words_reread(*, seconds: float = RUN_SECONDS) -> int:
 
     For about `seconds`; what is left follows in another run. One run at a time does it. Returns how many were read.
     """
-    with turn("nous.search.words") as mine:
+    with advisory_lock("nous.search.words") as mine:
         return _reread(time.monotonic() + seconds) if mine else 0
 
 

@@ -23,8 +23,8 @@ from memory.services.indexing import (
     passages_write,
 )
 from nousweb.lib import clock
+from nousweb.lib.advisory_lock import advisory_lock
 from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.turns import turn
 
 log = structlog.get_logger(__name__)
 
@@ -86,7 +86,7 @@ def reembed_continue(
     Everything that is done is in the database after each batch, so a run that is killed costs one batch. One run at
     a time works; another returns at once. None when the index is not moving. Raises EmbeddingFailed.
     """
-    with turn("nous.reembed") as mine:
+    with advisory_lock("nous.reembed") as mine:
         return _reembed(seconds, progress or (lambda _: None)) if mine else reembed_progress()
 
 

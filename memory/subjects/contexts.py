@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from uuid import UUID
 
-from memory.subjects.lexicon import ARTICLES
+from memory.subjects.name_lexicon import ARTICLES
 from memory.subjects.spelling import key_of, tokens_of
 
 LEAST_SHARED = 2

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from rapidfuzz.distance import OSA
 
-from memory.subjects import lexicon as w
+from memory.subjects import name_lexicon as w
 from memory.subjects.spelling import meaning_of, tokens_of
 
 LEAST_TYPO, LEAST_MISSING, LEAST_EXCHANGED, LEAST_TWO_TYPOS = 5, 6, 8, 12

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Protocol
 from uuid import UUID
 
-from memory.subjects.lexicon import ARTICLES
+from memory.subjects.name_lexicon import ARTICLES
 from nousweb.lib.lookalikes import lookalike_fold
 
 _PRONOUN = re.compile(

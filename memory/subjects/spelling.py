@@ -2,7 +2,7 @@
 
 The key ignores case, white space and punctuation that only parts words, and reads letters that pass for Latin ones as
 these. What punctuation can tell apart stays: C and C++, .NET and net, 1.5 and 15, an address and a host. The meaning
-also writes alike what certainly says the same, by the tables of memory/subjects/lexicon.py. Two spellings of one
+also writes alike what certainly says the same, by the tables of memory/subjects/name_lexicon.py. Two spellings of one
 meaning are merged without asking anybody.
 """
 
@@ -11,7 +11,7 @@ import re
 import unicodedata
 
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
-from memory.subjects import lexicon
+from memory.subjects import name_lexicon
 from nousweb.lib.lookalikes import lookalike_fold
 from nousweb.lib.validation import visible_text
 
@@ -40,17 +40,17 @@ def key_of(spelling: str) -> str:
 def meaning_of(spelling: str) -> str:
     """What two spellings share that certainly mean the same thing."""
     key = " ".join(tokens_of(spelling))
-    if key in lexicon.USER:
-        return lexicon.USER_MEANING
+    if key in name_lexicon.USER:
+        return name_lexicon.USER_MEANING
     joined = _INNER_DOT.sub("", _plain(spelling))
-    words = tokens_of(joined) if len(joined) >= lexicon.LEAST_JOINED else tuple(key.split())
-    written = " ".join(lexicon.CERTAIN_WORDS.get(word, word) for word in words)
-    return _bounded(lexicon.CERTAIN_NAMES.get(written, written)) or key_of(spelling)
+    words = tokens_of(joined) if len(joined) >= name_lexicon.LEAST_JOINED else tuple(key.split())
+    written = " ".join(name_lexicon.CERTAIN_WORDS.get(word, word) for word in words)
+    return _bounded(name_lexicon.CERTAIN_NAMES.get(written, written)) or key_of(spelling)
 
 
 def is_users(spelling: str) -> bool:
     """Whether a spelling can only mean the user."""
-    return meaning_of(spelling) == lexicon.USER_MEANING
+    return meaning_of(spelling) == name_lexicon.USER_MEANING
 
 
 def _plain(spelling: str) -> str:

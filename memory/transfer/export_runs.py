@@ -27,9 +27,9 @@ from identity.services.audit import audit_record
 from memory.jobs.queue import job_queue
 from memory.models import ExportRun
 from memory.services.erasure import Erasure
+from memory.transfer.agent_export import agent_export
 from memory.transfer.export_tables import AUDIT_TABLE, TABLES, rows_of
-from memory.transfer.exporting import agent_export
-from memory.transfer.runs import IMPORT
+from memory.transfer.import_runs import IMPORT
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError, NotAllowed
 

@@ -20,8 +20,7 @@ from memory.services.facts.comparison_candidates import Vector
 from memory.services.facts.learn_many import FactInput, facts_learn
 from memory.services.facts.locks import learning_lock
 from memory.services.indexing import active_model
-from memory.transfer.import_survey import ImportRequest
-from memory.transfer.provenance import (
+from memory.transfer.import_provenance import (
     KeyedEntry,
     imported_hashes,
     is_new,
@@ -32,6 +31,7 @@ from memory.transfer.provenance import (
     provenance_put,
     source_text,
 )
+from memory.transfer.import_survey import ImportRequest
 from nousweb.lib.errors import Conflict, Invalid
 
 BATCH = 100

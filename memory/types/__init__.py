@@ -1,7 +1,7 @@
 """The types of memory that are searched, each declared in a file of its own.
 
 Index, search, looks at the past, erasure, export, rights and the API derive from `MEMORY_TYPES`. How prompts show a
-type is declared in `context/engine/memory_sections.py`, its pages in
+type is declared in `context/engine/section_budgets.py`, its pages in
 `nousweb/console/common/memory_types.py`.
 """
 

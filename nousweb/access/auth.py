@@ -7,7 +7,7 @@ from ninja.utils import check_csrf
 
 from identity.principal import Principal
 from identity.services.tokens import token_authenticate
-from nousweb.lib.callers import caller_accepted, caller_refused
+from nousweb.lib.caller_identity import caller_accepted, caller_refused
 from nousweb.lib.errors import NotAllowed
 from nousweb.middleware.replica_reads import token_reads
 

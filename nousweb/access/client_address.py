@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.http import HttpRequest
 
-from nousweb.lib.callers import network_of
+from nousweb.lib.caller_identity import network_of
 
 
 def client_address(request: HttpRequest) -> str:

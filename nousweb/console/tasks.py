@@ -6,8 +6,8 @@ from context.feedback.figure_snapshots import large_memories
 from context.feedback.memory_health import health_keep
 from identity.models import Persona
 from memory.persona import VIEWS
-from nousweb.console.common.inbox_ranks import inbox_ranks_keep
-from nousweb.console.home.memory import growth_keep
+from nousweb.console.common.inbox_rank_cache import inbox_ranks_keep
+from nousweb.console.home.memory_growth import growth_keep
 from nousweb.console.home.reference_shares import usage_keep
 from nousweb.console.memory.index_counts import index_counts_keep
 

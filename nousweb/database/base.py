@@ -19,7 +19,7 @@ from pgvector.psycopg.halfvec import HalfVectorBinaryDumper, HalfVectorDumper
 from psycopg.pq import TransactionStatus
 
 from nousweb.database import checks  # noqa: F401  (registers what it holds)
-from nousweb.database.limits import LIMITS, work_at_hand
+from nousweb.database.statement_timeouts import LIMITS, work_at_hand
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

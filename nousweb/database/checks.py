@@ -6,7 +6,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Tags, Warning, register
 from django.db import Error
 
-from nousweb.database.roles import product_role_weakness
+from nousweb.database.postgres_roles import product_role_weakness
 
 
 @register(Tags.database)

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from nousweb.database.distribution import SEALED
+from nousweb.database.distributed_tables import SEALED
 
 ERASING = (
     "nous_erase_facts",

@@ -23,7 +23,7 @@ Refusal = tuple[int, str, str]
 UNREADABLE: Refusal = (400, "bad_request", "The request cannot be read as it was sent.")
 
 
-class WellFormedMiddleware:
+class MalformedRequestMiddleware:
     """Refuses requests whose address, length, encoding or form cannot be read, for programs as problem documents.
 
     Forms are read here since a form that breaks its parser would do so again in the page that says so.

@@ -18,7 +18,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from nousweb.lib.measures import MEASURES, Measure, recorder_add
+from nousweb.lib.recorded_metrics import MEASURES, Measure, recorder_add
 from nousweb.monitoring.gauges import gauges_read
 
 WEB_SERVER = "nous_http_"

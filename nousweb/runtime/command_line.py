@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             gc.enable()
             url = postgres.ensure_database_url()
             if embedded:
-                from nousweb.database.roles import addresses_read
+                from nousweb.database.postgres_roles import addresses_read
 
                 addresses_read()
             if command in CHECKED:

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import Error, connections
 
 from memory.search.vector_indexes import vector_indexes_keep
-from nousweb.database.roles import as_owner
+from nousweb.database.postgres_roles import as_owner
 
 log = structlog.get_logger(__name__)
 

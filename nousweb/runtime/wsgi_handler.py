@@ -5,7 +5,7 @@ from typing import Any
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.utils.http import parse_header_parameters
 
-from nousweb.database.limits import work_usual
+from nousweb.database.statement_timeouts import work_usual
 
 
 class Request(WSGIRequest):

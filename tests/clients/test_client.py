@@ -23,7 +23,7 @@ from memory.models import Event, Fact
 from tests.event_loops import to_its_end
 from tests.factories import make_token
 from tests.judge_server import KEY, JudgeServer, Reply
-from tests.late import Late
+from tests.late_imports import Late
 
 anthropic = Late("anthropic")
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -9,7 +9,7 @@ from nous_client import AsyncNous, Conflict, Nous
 from memory.models import Document
 from memory.services.indexing import embeddings_make
 from tests.event_loops import to_its_end
-from tests.late import Late
+from tests.late_imports import Late
 
 graphs = Late("langgraph.graph")
 runtimes = Late("langgraph.runtime")

@@ -10,7 +10,7 @@ from memory.models import Document
 from memory.services.indexing import embeddings_make
 from tests.event_loops import to_its_end
 from tests.judge_server import KEY, JudgeServer, Reply
-from tests.late import Late
+from tests.late_imports import Late
 
 anthropic = Late("anthropic")
 sdk_tools = Late("anthropic.lib.tools")

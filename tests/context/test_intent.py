@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from context.engine.analysis.intent import intent_read
 from context.engine.analysis.plan import plan_retrieval
-from context.engine.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
+from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
 
 TYPES = ("decision", "fact", "procedure", "episode")
 

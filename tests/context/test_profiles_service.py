@@ -2,7 +2,7 @@
 
 import pytest
 
-from context.engine.analysis.profiles import profile_in_force
+from context.engine.analysis.profile_in_force import profile_in_force
 from context.models import ContextProfile
 from context.services.profiles import (
     profile_assign,

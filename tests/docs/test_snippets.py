@@ -16,7 +16,7 @@ from tests.docs.demo_server import DemoServer
 from tests.docs.interpreters import Interpreter, python, shell
 from tests.docs.snippets import DOCUMENTS, NOT_RUN, TEXT, Snippet, indented_blocks, snippets
 from tests.event_loops import to_its_end
-from tests.late import Late
+from tests.late_imports import Late
 
 mcp_client = Late("mcp.client.client")
 mcp_http = Late("mcp.client.streamable_http")

@@ -26,7 +26,7 @@ from memory.lifecycle.runner import job_run
 from memory.models import ImportRun, Job
 from tests.event_loops import to_its_end
 from tests.http import browser
-from tests.late import Late
+from tests.late_imports import Late
 from tests.product import PROJECT
 
 mcp_client = Late("mcp.client.client")

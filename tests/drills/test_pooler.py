@@ -22,11 +22,11 @@ django.setup()
 from django.core.management import call_command
 from memory.search.index_statistics import statistics_refresh
 from memory.services.languages import words_reread
-from nousweb.lib.turns import turn
+from nousweb.lib.advisory_lock import advisory_lock
 for _ in range(5):
-    with turn("drill") as mine:
+    with advisory_lock("drill") as mine:
         assert mine
-        with turn("drill") as other:
+        with advisory_lock("drill") as other:
             assert not other
 statistics_refresh()
 words_reread()

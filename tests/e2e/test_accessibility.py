@@ -48,7 +48,7 @@ from memory.services.procedures import procedure_create
 from memory.services.reviews.opening import escalation_announce
 from memory.services.working import working_item_add, working_thread_open
 from memory.transfer.export_runs import export_start, export_work
-from memory.transfer.runs import run_create, run_receive, run_work
+from memory.transfer.import_runs import run_create, run_receive, run_work
 from nousweb.access.second_step import CODE, PROOF
 from tests.e2e.conftest import AXE, assert_accessible
 from tests.factories import PASSWORD

@@ -21,7 +21,7 @@ from identity.services.oauth_clients import oauth_client_create
 from tests.e2e.conftest import OpenPage, assert_accessible
 from tests.event_loops import to_its_end
 from tests.factories import PASSWORD, make_fact
-from tests.late import Late
+from tests.late_imports import Late
 
 if TYPE_CHECKING:
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken

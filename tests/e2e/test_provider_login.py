@@ -13,7 +13,7 @@ from identity.services.people import invitation_create
 from nousweb.lib import clock
 from tests.e2e.conftest import OpenPage, assert_accessible
 from tests.factories import PASSWORD
-from tests.provider import provider
+from tests.oidc_provider import provider
 
 __all__ = ["provider"]
 

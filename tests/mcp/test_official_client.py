@@ -9,7 +9,7 @@ from django.db import connection
 
 from tests.event_loops import to_its_end
 from tests.factories import make_token
-from tests.late import Late
+from tests.late_imports import Late
 from tests.product import PROJECT
 
 mcp_client = Late("mcp.client.client")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from memory.comparison import lexicon as w
 from memory.comparison.compare import Comparison, Kind, Outcome, compare_facts
+from memory.comparison.resolution import MAX_FAINT_QUESTIONS, FactMatch, resolve
 from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
-from memory.judge.resolution import MAX_FAINT_QUESTIONS, FactMatch, resolve
 
 THRESHOLDS = thresholds_of(DEFAULT_MODEL)
 THEN = datetime(2026, 1, 1, tzinfo=UTC)

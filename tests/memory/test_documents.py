@@ -14,8 +14,8 @@ from memory.services.documents import document_put, document_retire
 from memory.services.erasure import project_erase
 from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.indexing import embeddings_make
-from memory.transfer.exporting import agent_export
-from memory.transfer.importing import agent_import
+from memory.transfer.agent_export import agent_export
+from memory.transfer.agent_import import agent_import
 from memory.types.documents import document_text
 from nousweb.lib.errors import Conflict
 from tests.api.problems import assert_problem

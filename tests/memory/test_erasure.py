@@ -23,10 +23,10 @@ from memory.models import (
     SearchItem,
     WorkingMemory,
 )
+from memory.services.derived_backfill import derived_backfill
 from memory.services.erasure import agent_erase, fact_erase, subject_erase
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
-from memory.services.loops import derived_backfill
 from memory.services.reviews.resolve import review_resolve
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound

@@ -10,7 +10,7 @@ from identity.models import AuditEvent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_erasing, agent_held
 from memory.lifecycle.runner import job_run
-from memory.lifecycle.schedule import dream_queue
+from memory.lifecycle.schedule_control import dream_queue
 from memory.models import Fact, FactChange, Job, MemoryReview, WorkingMemory
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory.layers.compaction import compact, cut_at_sentence
 from memory.layers.event_policy import (
     MAX_PROSE_CHARACTERS,
     MAX_SPEAKER_CHARACTERS,
     OUTPUT_HEAD_CHARACTERS,
     OUTPUT_TAIL_CHARACTERS,
 )
+from memory.layers.text_compaction import compact, cut_at_sentence
 from memory.models import EventKind
 
 MOST = max(MAX_PROSE_CHARACTERS, OUTPUT_HEAD_CHARACTERS + OUTPUT_TAIL_CHARACTERS + 60) + MAX_SPEAKER_CHARACTERS + 2

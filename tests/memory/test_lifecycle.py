@@ -15,10 +15,16 @@ from memory.layers.episode_extraction import MAX_SUMMARY_WORDS, extract_summary,
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.handlers.procedure_flags import flag_of
-from memory.lifecycle.handlers.webhook import signature_of
+from memory.lifecycle.handlers.review_notice import signature_of
 from memory.lifecycle.policy import STALE_AFTER
 from memory.lifecycle.runner import due_jobs_requeue, job_retry, job_run
-from memory.lifecycle.schedule import dream_queue, judgements_retry, schedule_pause, schedule_resume, schedule_run
+from memory.lifecycle.schedule_control import (
+    dream_queue,
+    judgements_retry,
+    schedule_pause,
+    schedule_resume,
+    schedule_run,
+)
 from memory.models import Censor, Decision, Episode, Fact, FactChange, Job, MemoryReview, SearchItem
 from memory.services.censors import censor_check, censor_create, censor_false_positive
 from memory.services.decisions import decision_record

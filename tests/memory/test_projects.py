@@ -21,9 +21,9 @@ from memory.services.facts import (
 from memory.services.loops import loop_close, loop_summarise
 from memory.services.reviews.resolve import review_resolve
 from memory.services.working import working_set
-from memory.transfer.exporting import agent_export
+from memory.transfer.agent_export import agent_export
+from memory.transfer.agent_import import agent_import
 from memory.transfer.import_conversation import conversation_import
-from memory.transfer.importing import agent_import
 from nousweb.lib.errors import Invalid
 from tests.factories import make_events
 

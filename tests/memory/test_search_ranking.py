@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from memory.search.ranker import FILE, ranker, ranker_of
+from memory.search.learned_ranker import FILE, ranker, ranker_of
 from memory.search.ranking_features import NAMES
 from memory.services.indexing import embeddings_make
 from nousweb.lib.boosted_trees import DEPTH, NODES, trees_unpacked

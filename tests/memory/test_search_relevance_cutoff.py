@@ -6,9 +6,9 @@ import numpy as np
 
 from benchmarks.system import PROJECT
 from benchmarks.tables import TABLES, lines_of, written
-from memory.search.ranker import ranker
+from memory.search.fusion import RELEVANT, relevance
+from memory.search.learned_ranker import ranker
 from memory.search.relevance_cutoff import MOST, reach_of
-from memory.search.scoring import RELEVANT, relevance
 
 CERTAIN = 4.0
 

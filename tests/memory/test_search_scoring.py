@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.embedding.thresholds import DEFAULT_MODEL, THRESHOLDS, thresholds_of
-from memory.search.ranking import score
-from memory.search.scoring import Candidates, Query, Statistics, features, rarest, rarity
+from memory.search.fusion import Candidates, Query, Statistics, features, rarest, rarity
+from memory.search.ranking import candidates_rank
 from memory.search.search import calibrated
 
 WORDS = [f"w{n}" for n in range(8)]
@@ -57,7 +57,7 @@ def columns(lexemes, rows):
 
 def ranked(query, rows, counts):
     """Places, best first, with the score and the share of words of each row in input order."""
-    found = score(query, columns(query.lexemes, rows), counts)
+    found = candidates_rank(query, columns(query.lexemes, rows), counts)
     return list(found.order), found.relevance, found.lexical
 
 

@@ -14,8 +14,8 @@ from memory.layers.short_term_search import stm_search
 from memory.models import LoopSummary
 from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
+from memory.services.derived_backfill import derived_backfill
 from memory.services.events import events_record
-from memory.services.loops import derived_backfill
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
 from tests.factories import make_events

@@ -8,7 +8,7 @@ from django.db import close_old_connections, connection
 from django.test.utils import CaptureQueriesContext
 
 from memory.lifecycle.runner import job_run
-from memory.lifecycle.schedule import dream_queue
+from memory.lifecycle.schedule_control import dream_queue
 from memory.models import Fact, Job, MemoryReview, Subject, SubjectAlias
 from memory.services.facts import fact_learn
 from memory.subjects.registry_backfill import registry_fill

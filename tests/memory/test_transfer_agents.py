@@ -34,14 +34,14 @@ from memory.models import (
     SearchItem,
     WorkingMemory,
 )
+from memory.services.derived_backfill import derived_backfill
 from memory.services.documents import document_put
 from memory.services.erasure import agent_erase
 from memory.services.events import events_record
 from memory.services.facts import fact_learn, fact_supersede
 from memory.services.index_writer import index_put
-from memory.services.loops import derived_backfill
+from memory.transfer.agent_export import agent_export
 from memory.transfer.export_tables import AUDIT_TABLE, LEFT_OUT, TABLES, columns, rows_of
-from memory.transfer.exporting import agent_export
 from memory.types import MEMORY_TYPES, entry_of
 from nousweb.lib.errors import NotAllowed
 from tests.factories import SYSTEM, make_principal

@@ -48,7 +48,7 @@ def test_benchmark_ended_leaves_no_program_and_no_folder(how: signal.Signals) ->
     folder = benchmark.stdout.readline().strip()
     assert folder
     running = " ".join(programs_of(folder))
-    assert all(name in running for name in ("postgres", "gunicorn", "qcluster", "benchmarks.guard"))
+    assert all(name in running for name in ("postgres", "gunicorn", "qcluster", "benchmarks.cleanup_guard"))
     benchmark.send_signal(how)
     benchmark.wait(60)
     until("all programs have ended", lambda: not programs_of(folder))

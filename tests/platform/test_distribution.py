@@ -20,8 +20,8 @@ from memory.lifecycle import runner
 from memory.models import Fact, Job, MemoryReview
 from memory.services.indexing import embeddings_make
 from memory.services.loops import loops_summarise
-from nousweb.database.distributing import NotDistributable, distribute
-from nousweb.database.distribution import COLUMN, DISTRIBUTED, REFERENCE
+from nousweb.database.distribute import NotDistributable, distribute
+from nousweb.database.distributed_tables import COLUMN, DISTRIBUTED, REFERENCE
 from tests.http import browser
 from tests.product import PROJECT
 

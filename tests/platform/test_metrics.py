@@ -6,7 +6,7 @@ import pytest
 from django.db import ProgrammingError
 from django.test import Client
 
-from nousweb.lib.measures import observe_request
+from nousweb.lib.recorded_metrics import observe_request
 from nousweb.monitoring import gauges
 
 pytestmark = pytest.mark.django_db

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from nousweb.lib.callers import caller_accepted, caller_of, caller_refused
+from nousweb.lib.caller_identity import caller_accepted, caller_of, caller_refused
 from nousweb.runtime.web_worker.admission import Admission
-from nousweb.runtime.web_worker.limits import Limits
 from nousweb.runtime.web_worker.request_heads import Refused, head_of
+from nousweb.runtime.web_worker.request_limits import Limits
 from nousweb.runtime.web_worker.warm_threads import LastWaiterQueue, WarmThreadPool
 from tests.product import Product, product_running, until
 

@@ -66,8 +66,8 @@ from memory.services import erasure
 from memory.services.facts import fact_invalidate
 from memory.tasks import renew_samples
 from memory.transfer.export_runs import export_path, export_start
-from memory.transfer.run_files import run_path
-from memory.transfer.runs import run_create, run_receive
+from memory.transfer.import_files import run_path
+from memory.transfer.import_runs import run_create, run_receive
 by, reason = Principal.of_user(User.objects.get(username="keeper")), "They asked for it."
 cara, dora = (Agent.objects.get(slug=slug) for slug in ("cara", "dora"))
 left = []

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from nousweb.database import limits as time_limits
-from nousweb.database.limits import LIMITS, work, work_of
+from nousweb.database import statement_timeouts
+from nousweb.database.statement_timeouts import LIMITS, work, work_of
 from tests.platform.test_outages import EVENT, api, ask, refused
 from tests.product import Product, product_running, until
 
@@ -75,7 +75,7 @@ def test_connection_has_the_time_limits_of_its_work(monkeypatch: pytest.MonkeyPa
     from django.db import connection
 
     # What this process usually does depends on which programs other tests have loaded into it.
-    monkeypatch.setattr(time_limits, "_usual", "command")
+    monkeypatch.setattr(statement_timeouts, "_usual", "command")
 
     def limits() -> list[str]:
         with connection.cursor() as cursor:

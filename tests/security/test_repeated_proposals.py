@@ -8,7 +8,11 @@ import pytest
 from django.db import connection
 
 from identity.models import ChangeProposal
-from identity.policy.sections import MAX_PENDING_PROPOSALS_PER_TOKEN, MAX_PROPOSALS_PER_TOKEN_AND_DAY, REJECTION_STANDS
+from identity.policy.proposal_limits import (
+    MAX_PENDING_PROPOSALS_PER_TOKEN,
+    MAX_PROPOSALS_PER_TOKEN_AND_DAY,
+    REJECTION_STANDS,
+)
 from identity.principal import Principal
 from identity.services.proposal_undo import proposal_revert, proposal_undo
 from identity.services.proposals import identity_propose, proposal_reject

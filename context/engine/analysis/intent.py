@@ -6,7 +6,7 @@ Source: seed 005.1, D1 and intent.py.
 import re
 from dataclasses import dataclass
 
-from context.engine.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
+from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
 
 _RECENCY: tuple[tuple[re.Pattern[str], float, float], ...] = tuple(
     (re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), weight, days)

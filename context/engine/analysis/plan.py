@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.intent import IntentSignals
-from context.engine.memory_sections import MEMORY_SECTIONS, PLANNED_TYPES
+from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
 
 DEFAULT_LIMIT = 5
 DOMINANT_LIMIT = 8

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any, Self
 
 from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.mode_weights import MODE_WEIGHTS
 from context.engine.analysis.plan import MAX_TOTAL, SECTION_BUDGETS
-from context.engine.analysis.profiles import MODE_WEIGHTS, override_check
+from context.engine.analysis.profiles import override_check
 from memory.models.project_scope import ProjectScope
 from memory.policy import MAX_SESSION_CHARACTERS
 from nousweb.lib import clock

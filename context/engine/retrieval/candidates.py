@@ -14,10 +14,10 @@ from context.engine.analysis.profiles import TOOL_OUTPUT
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import TOOL_OUTPUTS, ResolvedRequest
 from context.engine.assembly import THE_INPUT, Candidate, SearchedSection
-from context.engine.memory_sections import MEMORY_SECTIONS
 from context.engine.retrieval.dedup import duplicates_of, repeated_by_input
 from context.engine.retrieval.pins import Pins
 from context.engine.retrieval.usage import UsageStats, usage_stats
+from context.engine.section_budgets import MEMORY_SECTIONS
 from memory.layers.short_term_search import StmHit, stm_search
 from memory.models import EventKind, Scope, SearchItem
 from memory.models.project_scope import tier_of

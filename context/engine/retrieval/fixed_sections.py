@@ -26,7 +26,7 @@ from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.retrieval.censors import NOT_LOADED, CensorInForce, censor_section
 from context.engine.retrieval.pins import Pins
 from identity.models import Agent, IdentityVersion
-from identity.policy.prompt import assemble_prompt
+from identity.policy.prompt import SECTION_PRIORITY, assemble_prompt
 from identity.policy.sections import SECTION_NAMES
 from identity.policy.sections import Section as IdentitySection
 from memory.models import FactChange, Trust
@@ -52,21 +52,6 @@ FACT_COLUMNS = CORE_COLUMNS[: CORE_COLUMNS.index("kind")]
 _CATEGORY, _RECORDED_AT, _KIND, _ENDORSED, _ORIGIN = (
     CORE_COLUMNS.index(name) for name in ("category", "recorded_at", "kind", "endorsed", "origin")
 )
-
-IDENTITY_PRIORITY: dict[str, int] = {
-    name: place
-    for place, name in enumerate(
-        (
-            IdentitySection.BOUNDARIES,
-            IdentitySection.CHARACTER,
-            IdentitySection.VALUES,
-            IdentitySection.PROTOCOLS,
-            IdentitySection.PREFERENCES,
-            IdentitySection.ENVIRONMENT,
-        )
-    )
-}
-"""What an identity keeps when its budget is short: its limits first, since they protect others."""
 
 _FACTS = CachedQuery(
     lambda shape, agent, project, task: _without(core_facts(shape[0](Agent(pk=agent)), shape[2]), shape[1]).values_list(
@@ -116,7 +101,7 @@ def identity_shape(found: list[tuple[str, int, str]], budget: ContextBudget) -> 
     """The section of these texts, each with its name and version, in any order."""
     found.sort(key=lambda version: SECTION_NAMES.index(version[0]))
     items = [
-        Item("identity", f"{section}:{version}", text, IDENTITY_PRIORITY[section])
+        Item("identity", f"{section}:{version}", text, SECTION_PRIORITY[section])
         for section, version, content in found
         if (text := assemble_prompt({section: content}, level=3))
     ]
@@ -131,7 +116,7 @@ def identity_shape(found: list[tuple[str, int, str]], budget: ContextBudget) -> 
         items,
         divisible=True,
         separator="\n\n",
-        binding=IDENTITY_PRIORITY[IdentitySection.BOUNDARIES],
+        binding=SECTION_PRIORITY[IdentitySection.BOUNDARIES],
     )
 
 

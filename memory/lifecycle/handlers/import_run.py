@@ -5,7 +5,7 @@ from uuid import UUID
 
 from memory.lifecycle.handler import Handler
 from memory.models import Job
-from memory.transfer.runs import run_work, slice_continue
+from memory.transfer.import_runs import run_work, slice_continue
 
 
 def _prepare(job: Job) -> bool:

@@ -5,8 +5,8 @@ from django.core.management.base import BaseCommand
 
 from identity.principal import Principal
 from memory.lifecycle.activities import activities_heal
+from memory.services.derived_backfill import derived_backfill
 from memory.services.indexing import embeddings_make, index_retry
-from memory.services.loops import derived_backfill
 
 
 class Command(BaseCommand):

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.transfer.exporting import agent_export
+from memory.transfer.agent_export import agent_export
 from nousweb.lib.errors import DomainError
 
 

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from identity.principal import Principal
 from memory.management.progress import ProgressBar
-from memory.transfer.importing import agent_import
+from memory.transfer.agent_import import agent_import
 from nousweb.lib.errors import DomainError
 
 

@@ -16,9 +16,9 @@ from pydantic_core import from_json
 
 from identity.models import Agent
 from memory.comparison.compare import OPPOSING, Comparison, Kind, compare_facts, facts_compare
+from memory.comparison.resolution import FactMatch
 from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import DEFAULT_MODEL, UNKNOWN, Thresholds, thresholds_of
-from memory.judge.resolution import FactMatch
 from memory.models import Fact
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import covers, covers_sql, meet, meets_sql, same_keys

@@ -22,11 +22,12 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.censoring.injection import Finding
 from memory.comparison.compare import REASONS, Comparison
+from memory.comparison.resolution import FactMatch, reasons_of, resolve
 from memory.judge import Judged, RelationVerdict
-from memory.judge.resolution import FactMatch, reasons_of, resolve
 from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
 from memory.models.project_scope import carried_keys, key_check, tier_of
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
+from memory.services.facts.apply_resolution import AppliedResolution, Resolution, resolution_apply
 from memory.services.facts.comparison_candidates import candidates_compare
 from memory.services.facts.history import change_record
 from memory.services.facts.invalidate import fact_invalidate
@@ -34,12 +35,11 @@ from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
 from memory.services.facts.rejected_facts import rejected_like, relearned_review_open
 from memory.services.facts.repeated_facts import holds_of_both, repeated_review
-from memory.services.facts.resolution import AppliedResolution, Resolution, resolution_apply
 from memory.services.facts.store import alias_give, facts_store
 from memory.services.holds import hold_ask, hold_set, memory_finding, said_by
-from memory.services.provenance import fact_origin
 from memory.services.reviews.opening import PairQuestion, pair_reviews_open
 from memory.services.subjects.registry import alias_find
+from memory.services.trust import fact_origin
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from nousweb.lib.validation import (

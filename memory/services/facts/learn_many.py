@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_held, agent_transaction
-from memory.judge.resolution import FactMatch, resolve
+from memory.comparison.resolution import FactMatch, resolve
 from memory.models import Fact, MemoryReview, SubjectAlias
 from memory.models.project_scope import covers, meet
 from memory.services.facts.candidate_index import (

@@ -7,9 +7,9 @@ from uuid import UUID
 import structlog
 from django.db import transaction
 
+from memory.comparison.resolution import needs_judge
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import Judged, JudgeFailed, RelationVerdict, judge_in_force
-from memory.judge.resolution import needs_judge
 from memory.models import Fact
 from memory.services.facts.comparison_candidates import ComparisonCache, Nearness, Vector, candidates_compare
 from memory.services.indexing import active_model

@@ -14,8 +14,8 @@ from django.db import connection
 
 from identity.principal import Principal
 from memory.comparison.compare import Comparison, Kind, compare_facts
+from memory.comparison.resolution import FactMatch, reasons_of
 from memory.embedding.thresholds import UNKNOWN
-from memory.judge.resolution import FactMatch, reasons_of
 from memory.models import Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import meets_sql

@@ -16,7 +16,7 @@ from memory.services.facts.endorsement import endorsement_change, retirement_che
 from memory.services.facts.history import change_record, iso, retirement_time
 from memory.services.facts.locks import pair_lock
 from memory.services.index_writer import index_put
-from memory.services.provenance import least_trusted
+from memory.services.trust import least_trusted
 from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid

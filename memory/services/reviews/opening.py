@@ -13,9 +13,9 @@ from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.audit import audit_record_many
 from memory.comparison.compare import Comparison, Kind
+from memory.comparison.resolution import reasons_of
 from memory.jobs.queue import job_queue
 from memory.judge import Judged, RelationVerdict, judge_in_force
-from memory.judge.resolution import reasons_of
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.relation import Relation
 from memory.models.reviews import MemoryReviewQuerySet

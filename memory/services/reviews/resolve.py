@@ -11,20 +11,20 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.comparison.compare import Kind as ComparisonKind
 from memory.comparison.compare import compare_facts
+from memory.comparison.resolution import auto_resolution
 from memory.embedding.thresholds import UNKNOWN
 from memory.judge import Judged, RelationVerdict
-from memory.judge.resolution import auto_resolution
 from memory.models import Censor, Fact, MemoryReview, Subject
 from memory.models.project_scope import same_keys
 from memory.models.relation import Relation
 from memory.policy import ESCALATES_TO, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.services.censors import censor_update
 from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
+from memory.services.facts.apply_resolution import resolution_apply
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.repeated_facts import fields_of
-from memory.services.facts.resolution import resolution_apply
 from memory.services.reviews.held import held_resolve
 from memory.services.reviews.opening import verdict_of
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock

@@ -1,40 +1,25 @@
 """What waits for a person, in one order over all kinds: proposals of identities and reviews of memories.
 
-An item comes the earlier the higher its priority, and of equal ones the older one:
-
-    priority = weight of its risk x (1 + prompts)
-
-`prompts` is how many prompts of the last seven days it would have been in: all of its agent for what stands in every
-prompt (an identity, a censor, a fact of core memory), else those in which its facts were, as reported answers tell.
-Prompts of the subconscious count for those alone who may know of it.
-The risk of a proposal is its own. Of a review it is high where a censor rose by itself or people's own word is
-contradicted, medium for another contradiction and for what is learned again though found wrong, else low.
-
-Near-identical items are of one group: proposals of one section for the same text, whichever the agent; reviews of one
-kind about the same words, whatever their case, spaces and punctuation.
+The order is that of inbox_priority.py.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import connection
 
 from identity.models import ChangeProposal, Persona
 from identity.policy.inbox import VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
-from identity.policy.sections import Risk
 from identity.principal import Principal
 from memory.models import MemoryReview
-from memory.policy import PROFILE_CATEGORIES
+from nousweb.console.common.inbox_priority import OF_PROPOSAL, OF_REVIEW, PRIORITY, PROMPTS, placing_values
 from nousweb.lib import clock
 
 PROPOSAL, REVIEW = "changeproposal", "memoryreview"
-RISK_WEIGHTS = {Risk.LOW: 1, Risk.MEDIUM: 3, Risk.HIGH: 9}
-PROMPTS_SINCE = timedelta(days=7)
 QUEUE_LIMIT = 10_000
 """Positions, neighbours and numbered pages are found among so many."""
 
@@ -62,42 +47,6 @@ _BEYOND = {
     "oldest": "(created_at, id) > (%(moment)s, %(key)s)",
     "newest": "(created_at < %(moment)s OR created_at = %(moment)s AND id > %(key)s)",
 }
-
-PROMPTS = """
-prompts AS MATERIALIZED (
-    SELECT agent_id, persona, count(*) AS number FROM context_contextrun
-    WHERE created_at >= %(since)s AND persona = ANY (%(personas)s) GROUP BY agent_id, persona
-), agent_prompts AS MATERIALIZED (SELECT agent_id, sum(number) AS number FROM prompts GROUP BY agent_id)"""
-
-
-def _beside(table: str, row: str, joined: str = "") -> str:
-    """One row to join others to: Citus takes what is read of `row` to its part of `table` by a row of that table."""
-    if settings.DB_DISTRIBUTED:
-        return f"{table} one {joined} WHERE one.id = {row}.id AND one.agent_id = {row}.agent_id"
-    return f"(VALUES (1)) one {joined} WHERE true"
-
-
-OF_PROPOSAL = f"""
-SELECT p.risk, coalesce((SELECT number FROM agent_prompts WHERE agent_prompts.agent_id = p.agent_id), 0) AS prompts,
-       md5(concat_ws('/', p.status, p.persona, p.section, lower(p.content))) AS alike
-FROM {_beside("identity_changeproposal", "p")}"""  # noqa: S608
-_ABOUT = """LEFT JOIN memory_fact old ON old.id = r.old_id AND old.agent_id = r.agent_id
-LEFT JOIN memory_fact new ON new.id = r.new_id AND new.agent_id = r.agent_id
-LEFT JOIN memory_censor censor ON censor.id = r.censor_id AND censor.agent_id = r.agent_id"""
-OF_REVIEW = f"""
-SELECT CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endorsed THEN 'high'
-            WHEN r.kind IN ('contradiction', 'relearned') THEN 'medium' ELSE 'low' END AS risk,
-       CASE WHEN r.censor_id IS NOT NULL OR old.category = ANY (%(core)s) OR new.category = ANY (%(core)s)
-            THEN coalesce((SELECT number FROM prompts WHERE agent_id = r.agent_id AND persona = r.persona), 0)
-            ELSE (SELECT count(DISTINCT u.run_id) FROM context_memoryusage u
-                  WHERE u.agent_id = r.agent_id AND u.item_type = 'fact' AND u.at >= %(since)s
-                  AND u.persona = ANY (%(personas)s)
-                  AND u.item_id = ANY (array_remove(r.facts || ARRAY[r.old_id, r.new_id], NULL)::text[])
-                 ) END AS prompts,
-       md5(concat_ws('/', r.kind, r.persona, regexp_replace(lower(
-           coalesce(old.content, new.content, censor.pattern, nullif(r.proposal, ''), r.subject || r.id::text)
-       ), '[\\s!-/:-@\\[-`{{-~]+', ' ', 'g'))) AS alike
-FROM {_beside("memory_memoryreview", "r", _ABOUT)}"""  # noqa: S608
 
 _SEEN = "(%(agents)s::bigint[] IS NULL OR {0}.agent_id = ANY (%(agents)s)) AND {0}.persona = ANY (%(personas)s)"
 # What the worker has not placed yet is placed here, each item by itself.
@@ -149,11 +98,6 @@ _COUNTED = {
 }
 """By name of a scope or a sort the condition on an item with its marks."""
 _COUNTS = ", ".join(f"count(*) FILTER (WHERE {where})" for where in _COUNTED.values())
-
-
-def placing_values(now: datetime) -> dict[str, Any]:
-    """Parameters of OF_PROPOSAL and OF_REVIEW, but for the personas whose prompts count."""
-    return {"core": sorted(PROFILE_CATEGORIES), "since": now - PROMPTS_SINCE, "now": now}
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +205,8 @@ class InboxQuery:
             return dict(zip(_COUNTED, cursor.fetchone(), strict=True))
 
     def _scored(self) -> str:
-        weights = " ".join(f"WHEN '{risk}' THEN {weight}" for risk, weight in RISK_WEIGHTS.items())
         return f"""WITH {self._items()}, scored AS (
-            SELECT item.*, (CASE risk {weights} END) * (1 + prompts)::bigint AS priority FROM item {self._where()}
+            SELECT item.*, {PRIORITY} AS priority FROM item {self._where()}
         )"""  # noqa: S608
 
     def _items(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from context.engine.memory_sections import MEMORY_SECTIONS
+from context.engine.section_budgets import MEMORY_SECTIONS
 from context.expectations.policy import IDENTITY_PARTS
 
 PROMPT_SECTIONS: Mapping[str, str] = {

@@ -10,8 +10,8 @@ from django import forms
 from django.utils import timezone
 
 from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.mode_weights import MODE_WEIGHTS
 from context.engine.analysis.plan import MAX_TOTAL
-from context.engine.analysis.profiles import MODE_WEIGHTS
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, ContextRequest, Message
 from context.expectations import policy
 from context.models import ContextProfile, ContextRun, Expectation

@@ -14,7 +14,8 @@ from identity.selectors import agent_get
 from nousweb.console.home.activity import AgentRow, Changes, agents_activity, changes_since_yesterday
 from nousweb.console.home.context_calls import Calls, context_calls
 from nousweb.console.home.health import SEVERITY, Health, embedder_health, index_health, judge_health, worker_health
-from nousweb.console.home.inbox import (
+from nousweb.console.home.memory_growth import Growth, memory_growth, snapshot_name
+from nousweb.console.home.needs_attention import (
     Waiting,
     expectations_broken,
     index_backlog,
@@ -22,7 +23,6 @@ from nousweb.console.home.inbox import (
     questions_waiting,
     runs_given_up,
 )
-from nousweb.console.home.memory import Growth, memory_growth, snapshot_name
 from nousweb.console.home.period import CHOICES, DEFAULT_DAYS, Period
 from nousweb.console.home.reference_shares import NAME as USAGE
 from nousweb.lib import clock

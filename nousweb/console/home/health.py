@@ -13,7 +13,7 @@ from memory.embedding.registry import configured_name
 from memory.jobs.messages import messages_waiting
 from memory.judge.budget import today_start
 from memory.models import EmbeddingModel, JudgeCall, JudgeTask
-from nousweb.console.home.inbox import IndexBacklog
+from nousweb.console.home.needs_attention import IndexBacklog
 from nousweb.console.home.period import Period, Trend
 from nousweb.lib import clock
 

@@ -4,8 +4,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from nousweb.database.distributing import NotDistributable, distribute
-from nousweb.database.roles import as_owner
+from nousweb.database.distribute import NotDistributable, distribute
+from nousweb.database.postgres_roles import as_owner
 
 
 class Command(BaseCommand):

@@ -16,7 +16,7 @@ from identity.models import Agent
 from identity.services.seals.state import log_problem
 from memory.embedding.registry import configured_name, embedder_named
 from nousweb import __version__
-from nousweb.database.roles import product_role_weakness
+from nousweb.database.postgres_roles import product_role_weakness
 from nousweb.lib.installation import CLONED
 from nousweb.lib.otel_variables import obstacle, signals_wanted
 from nousweb.monitoring.disk_space import ELSEWHERE, OK, disks_checked

@@ -6,7 +6,7 @@ from django.core.management.base import CommandError
 from django.core.management.commands.migrate import Command as DjangoMigrate
 from django.db import ProgrammingError
 
-from nousweb.database.roles import as_owner, product_role_grant
+from nousweb.database.postgres_roles import as_owner, product_role_grant
 
 REFUSED = "42501"
 

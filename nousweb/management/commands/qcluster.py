@@ -6,7 +6,7 @@ from django.conf import settings
 from django_q.management.commands import qcluster
 from django_q.signals import post_spawn
 
-from nousweb.database.limits import work_usual
+from nousweb.database.statement_timeouts import work_usual
 from nousweb.queue.schedules import SCHEDULES
 
 

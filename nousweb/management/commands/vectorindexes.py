@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from memory.search.vector_indexes import may_index, vector_indexes_keep
-from nousweb.database.roles import as_owner
+from nousweb.database.postgres_roles import as_owner
 
 
 class Command(BaseCommand):

@@ -99,7 +99,7 @@ def _metrics_start(resource: Any, gauges: bool) -> None:
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
-    from nousweb.monitoring.telemetry.meters import gauges_observe, measures_record
+    from nousweb.monitoring.telemetry.otel_metrics import gauges_observe, measures_record
 
     reader = PeriodicExportingMetricReader(OTLPMetricExporter())
     provider = MeterProvider(metric_readers=[reader], resource=resource, shutdown_on_exit=False)

@@ -6,7 +6,7 @@ import structlog
 from django.http import HttpRequest, HttpResponse
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from nousweb.lib.measures import METHODS
+from nousweb.lib.recorded_metrics import METHODS
 from nousweb.lib.tracing import tracer_in_force
 from nousweb.monitoring.telemetry.tracer import OtelTracer, Within, ids_of
 

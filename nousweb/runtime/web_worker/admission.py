@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from nousweb.runtime.web_worker.limits import Limits
+from nousweb.runtime.web_worker.request_limits import Limits
 
 
 class Waiting(Protocol):

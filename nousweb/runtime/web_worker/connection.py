@@ -9,8 +9,8 @@ from typing import Any
 from gunicorn.http import get_parser
 from gunicorn.workers.gthread import TConn
 
-from nousweb.runtime.web_worker.limits import MEBIBYTE
 from nousweb.runtime.web_worker.request_heads import Head
+from nousweb.runtime.web_worker.request_limits import MEBIBYTE
 
 MOST_UNSENT = MEBIBYTE
 """Bytes that may wait to be sent before the thread that makes more of them waits too."""

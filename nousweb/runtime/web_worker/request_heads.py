@@ -7,7 +7,7 @@ is refused there.
 import re
 from dataclasses import dataclass
 
-from nousweb.runtime.web_worker.limits import Limits
+from nousweb.runtime.web_worker.request_limits import Limits
 
 END = b"\r\n\r\n"
 HEALTH = re.compile(rb"(GET|HEAD) /healthz(?:\?[^ ]*)? HTTP/1\.[01]\r\n")

@@ -19,14 +19,14 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
-from nousweb.lib.callers import caller_of, network_of
-from nousweb.lib.measures import observe_request
+from nousweb.lib.caller_identity import caller_of, network_of
+from nousweb.lib.recorded_metrics import observe_request
 from nousweb.lib.shutdown import stopping
 from nousweb.runtime.web_worker.admission import Admission
 from nousweb.runtime.web_worker.answers import health, refusal
 from nousweb.runtime.web_worker.connection import Connection, State
-from nousweb.runtime.web_worker.limits import Limits, limits_read
 from nousweb.runtime.web_worker.request_heads import Head, Refused, head_of
+from nousweb.runtime.web_worker.request_limits import Limits, limits_read
 from nousweb.runtime.web_worker.warm_threads import WarmThreadPool
 
 READ_BYTES = 256 * 1024

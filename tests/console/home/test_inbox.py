@@ -278,7 +278,7 @@ class TestMail:
     @pytest.fixture(autouse=True)
     def server(self, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         settings.EMAIL_URL, settings.PUBLIC_URL = "smtp://mail.example.org", "https://nous.example.org"
-        monkeypatch.setattr("context.services.inbox_mail.DIGEST_AT", timezone.now().time().replace(hour=0, minute=0))
+        monkeypatch.setattr("context.services.email_digest.DIGEST_AT", timezone.now().time().replace(hour=0, minute=0))
 
     def test_high_risk_is_sent_at_once_and_once(self, proposal: ChangeProposal, alice: User, bob: User) -> None:
         dora = make_person("dora", "Reviewer")

@@ -14,8 +14,8 @@ from memory.models import ExportRun, Job
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn
 from memory.transfer import export_runs
+from memory.transfer.agent_import import agent_import
 from memory.transfer.export_runs import export_path, export_start, exports_expire
-from memory.transfer.importing import agent_import
 from nousweb.lib import clock
 from nousweb.lib.errors import NotAllowed
 from tests.http import browser

@@ -16,9 +16,9 @@ from identity.services.agents import agent_create
 from memory.lifecycle.runner import job_run
 from memory.models import Event, Fact, ImportedMemory, ImportRun, Job
 from memory.services.erasure import agent_erase
-from memory.transfer import runs
-from memory.transfer.run_files import run_path
-from memory.transfer.runs import run_work, runs_expire
+from memory.transfer import import_runs
+from memory.transfer.import_files import run_path
+from memory.transfer.import_runs import run_work, runs_expire
 from nousweb.lib import clock
 from tests.http import browser
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_imported_is_refused_on_the_form(admin, content, fields, 
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_sent(admin):
-    answer = announce(admin, runs.MAX_FILE_BYTES + 1)
+    answer = announce(admin, import_runs.MAX_FILE_BYTES + 1)
     assert answer.status_code == 422
     assert "256 MB" in answer.json()["errors"][0]
     assert announce(admin, "-1").status_code == 422
@@ -194,7 +194,7 @@ def test_an_import_is_stopped_resumed_and_gone_on_with_after_a_kill(admin, monke
 
     with monkeypatch.context() as patch:
         # What was stored is stored, and how far it came is not written any more.
-        patch.setattr(runs, "_update", kill)
+        patch.setattr(import_runs, "_update", kill)
         with pytest.raises(Killed):
             run_work(run.pk)
     assert Event.objects.count() == 8
@@ -215,7 +215,7 @@ def test_a_discarded_or_forgotten_file_is_deleted(admin, ada, system):
     one, two, three = ImportRun.objects.order_by("created_at")
     assert "is deleted" in change(admin, one, "discard")
     assert not run_path(one.pk).exists()
-    ImportRun.objects.filter(pk=two.pk).update(changed_at=clock.now() - runs.KEEP_FILES * 2)
+    ImportRun.objects.filter(pk=two.pk).update(changed_at=clock.now() - import_runs.KEEP_FILES * 2)
     with TestCase.captureOnCommitCallbacks(execute=True):
         runs_expire()
     assert (run_path(two.pk).exists(), run_path(three.pk).exists()) == (False, True)
@@ -233,8 +233,8 @@ def test_an_import_belongs_to_its_agent_and_to_those_with_the_right(admin, ada, 
     assert part(browser(bob), run, 0, b"123").status_code == 403
     assert upload(browser(bob), lines(FACT)).status_code == 403
     for by in (actor, Principal.of_system("anything")):
-        with pytest.raises(runs.NotAllowed):
-            runs.run_create(agent=ada, file_name="a", file_bytes=1, by=by)
+        with pytest.raises(import_runs.NotAllowed):
+            import_runs.run_create(agent=ada, file_name="a", file_bytes=1, by=by)
     ImportRun.objects.filter(pk=run.pk).update(persona="subconscious")
     charlie.groups.clear()
     charlie.user_permissions.add(Permission.objects.get(codename="import_memory"))

@@ -12,7 +12,7 @@ from identity.principal import Principal
 from identity.services.people import person_deactivate
 from tests.factories import PASSWORD
 from tests.http import markup
-from tests.provider import provider
+from tests.oidc_provider import provider
 
 __all__ = ["provider"]
 

@@ -20,10 +20,10 @@ from anthropic.types.beta import (
 )
 
 from nous_client import calls
+from nous_client.call_sequences import Steps, arun_steps, run_steps
 from nous_client.client import AsyncNous, Nous
 from nous_client.errors import Conflict, Invalid, NotFound
 from nous_client.models import Document, PutDocument
-from nous_client.steps import Steps, arun_steps, run_steps
 
 ROOT = "/memories"
 NAMESPACE = ("memories",)

@@ -30,7 +30,7 @@ from nous_client.models import (
     Report,
     WorkingMemory,
 )
-from nous_client.transport import Attempts, Settings, answer_of, request_of
+from nous_client.retries import Attempts, Settings, answer_of, request_of
 from nous_client.turn import AsyncTurn, Turn
 
 Answer = TypeVar("Answer", bound=BaseModel)

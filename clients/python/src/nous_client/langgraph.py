@@ -22,10 +22,10 @@ from langgraph.store.base import (
 )
 
 from nous_client import calls
+from nous_client.call_sequences import Steps, arun_steps, run_steps
 from nous_client.client import AsyncNous, Nous
 from nous_client.errors import NotFound
 from nous_client.models import Document, FoundDocument
-from nous_client.steps import Steps, arun_steps, run_steps
 
 PAGE = 100
 """Most items that the server gives at once, and most that it ranks for one query."""

@@ -16,10 +16,10 @@ from typing import Any, Self
 from uuid import uuid4
 
 from nous_client import calls
+from nous_client.call_sequences import Steps, arun_steps, run_steps
 from nous_client.client import AsyncNous, Nous
 from nous_client.errors import Conflict, NotFound
 from nous_client.models import Document
-from nous_client.steps import Steps, arun_steps, run_steps
 
 NAMESPACE = ("mem0",)
 OWNERS = ("user_id", "agent_id", "run_id")

@@ -25,7 +25,7 @@ from context.expectations.services import (
     expectations_verify,
     request_of_run,
 )
-from context.expectations.targets import targets_load
+from context.expectations.target_memories import targets_load
 from context.models import Expectation, ExpectationResult
 from context.selectors import run_get
 from identity.models import Agent, Persona

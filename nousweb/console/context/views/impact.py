@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from context.engine.overrides import Overrides
-from context.expectations.checking import ImpactCheck
+from context.expectations.check_runner import ImpactCheck
 from context.models import ASSEMBLE, VIEW_RUN
 from context.what_if.expectations import impact_of_expectation
 from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, blast_radius, impact_of_run

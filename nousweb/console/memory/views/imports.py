@@ -14,7 +14,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.models import ImportRun
-from memory.transfer.runs import (
+from memory.transfer.import_runs import (
     IMPORT,
     MAX_FILE_BYTES,
     MAX_PART_BYTES,

@@ -21,7 +21,7 @@ from nousweb.console.common.memory_types import TYPE_PAGES, memory_url
 from nousweb.console.common.pagination import BoundedPaginator, query_without, request_page
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
-from nousweb.console.memory.views.health_changes import undo_offer
+from nousweb.console.memory.views.memory_health_bulk import undo_offer
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 

@@ -5,7 +5,7 @@ from django.db import connection, transaction
 from context.models import InboxRank
 from identity.models import ChangeProposal, Persona
 from memory.models import MemoryReview
-from nousweb.console.common.inbox_query import OF_PROPOSAL, OF_REVIEW, PROMPTS, placing_values
+from nousweb.console.common.inbox_priority import OF_PROPOSAL, OF_REVIEW, PROMPTS, placing_values
 from nousweb.lib import clock
 
 LONG_INBOX = 300

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from nousweb.database.limits import work, work_of
+from nousweb.database.statement_timeouts import work, work_of
 
 
-class TimeLimitsMiddleware:
+class StatementTimeoutsMiddleware:
     """Before everything that may ask the database."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

@@ -8,7 +8,7 @@ from django.db import connection
 
 
 @contextmanager
-def turn(name: str) -> Iterator[bool]:
+def advisory_lock(name: str) -> Iterator[bool]:
     """Whether this process has the turn at the work called `name`, until the end of the block. Nobody waits for it.
 
     Outside of any transaction. The lock is the connection's own. Behind a pooler that shares connections between

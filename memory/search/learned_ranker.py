@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from memory.search.fusion import Values
 from memory.search.ranking_features import NAMES, Matrix
-from memory.search.scoring import Values
 from nousweb.lib.boosted_trees import BoostedTrees, trees_unpacked
 
 FILE = Path(__file__).with_name("ranker.json")

@@ -15,9 +15,9 @@ from context.engine.analysis.resolved_request import ResolvedRequest, request_re
 from context.engine.overrides import PROPOSED, Overrides
 from context.engine.pipeline import ContextMaterial, material_after, material_load, record_of
 from context.engine.record import ContextRecord
+from context.expectations.outcome import Outcome, Surroundings, error_outcome, facts_in, outcome_of
 from context.expectations.policy import LOOKED_AHEAD
-from context.expectations.requirements import Outcome, Surroundings, error_outcome, facts_in, outcome_of
-from context.expectations.targets import (
+from context.expectations.target_memories import (
     NOTHING_UNINDEXED,
     FactSubject,
     Key,

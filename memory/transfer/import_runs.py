@@ -23,6 +23,7 @@ from memory.jobs.queue import job_queue
 from memory.models import ImportRun
 from memory.policy import DEFAULT_CATEGORY
 from memory.services.erasure import Erasure
+from memory.transfer.import_files import file_delete, files_sweep, part_write, run_path
 from memory.transfer.import_memory import (
     ImportPaused,
     ImportReport,
@@ -33,7 +34,6 @@ from memory.transfer.import_memory import (
     survey_check,
 )
 from memory.transfer.import_survey import ImportRequest, Survey, choices_check
-from memory.transfer.run_files import file_delete, files_sweep, part_write, run_path
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotAllowed
 from nousweb.lib.validation import text_check

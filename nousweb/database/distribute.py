@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 
 from nousweb.database.distributed_functions import functions_rewrite
-from nousweb.database.distribution import CASCADES, COLUMN, DISTRIBUTED, PARTITIONED, REFERENCE, SETTINGS
+from nousweb.database.distributed_tables import CASCADES, COLUMN, DISTRIBUTED, PARTITIONED, REFERENCE, SETTINGS
 
 
 class NotDistributable(Exception):

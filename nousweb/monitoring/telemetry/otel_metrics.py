@@ -8,7 +8,7 @@ from functools import partial
 from django.db import connections
 from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, Observation
 
-from nousweb.lib.measures import MEASURES, Measure, recorder_add, recorder_remove
+from nousweb.lib.recorded_metrics import MEASURES, Measure, recorder_add, recorder_remove
 from nousweb.monitoring.gauges import GAUGES, Gauge, Values, gauges_read
 
 FRESH_SECONDS = 1.0

@@ -1,4 +1,4 @@
-"""Clean up after a benchmark that was killed outright: `python -m benchmarks.guard FOLDER`.
+"""Clean up after a benchmark that was killed outright: `python -m benchmarks.cleanup_guard FOLDER`.
 
 The guard is tied to the benchmark by the parent-death signal.
 

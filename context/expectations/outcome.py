@@ -7,7 +7,7 @@ from typing import Any
 from context.engine.assembly import VerdictCode
 from context.engine.record import OWN_WORDS, ContextRecord
 from context.expectations.policy import IDENTITY_PARTS
-from context.expectations.targets import NOTHING_UNINDEXED, FactSubject, Key, TargetMemory, Unindexed
+from context.expectations.target_memories import NOTHING_UNINDEXED, FactSubject, Key, TargetMemory, Unindexed
 from context.models import Expectation, ExpectationResult
 from nousweb.lib.fencing import plain_text
 

@@ -18,7 +18,7 @@ from memory.lifecycle.handlers import DREAM
 from memory.lifecycle.runner import CHANGE, done_jobs_purge, job_rerun
 from memory.models import Job, MemoryReview
 from memory.transfer.export_runs import exports_expire
-from memory.transfer.runs import runs_expire
+from memory.transfer.import_runs import runs_expire
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
 

@@ -266,7 +266,7 @@ def _named(rows: Candidates) -> Values:
     return mine.any(axis=1).astype(float)
 
 
-def rank(f: Features, recipe: Recipe = RECIPE) -> Values:
+def fused_scores(f: Features, recipe: Recipe = RECIPE) -> Values:
     """How well each candidate answers, against the other candidates of the same query."""
     value: Values = (
         recipe.w_cosine * f.closeness

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.late import Late
+from tests.late_imports import Late
 
 provider_mock = Late("oidc_provider_mock")
 
