@@ -1,6 +1,6 @@
 """Write the tables of docs/benchmarks.md from the results of the last runs: python -m benchmarks.tables
 
-A table stands between `<!-- table NAME -->` and `<!-- end NAME -->`. One whose results are not there stays as it is.
+A table is between `<!-- table NAME -->` and `<!-- end NAME -->`. A table without results is not changed.
 """
 
 import json
@@ -18,7 +18,7 @@ DOCUMENT = PROJECT / "docs" / "benchmarks.md"
 
 
 def written(document: str, results: Path) -> tuple[str, list[str]]:
-    """`document` with the tables whose results lie in the folder `results`, and the names of these.
+    """`document` with the tables whose results are in the folder `results`, and their names.
 
     Raises ValueError when the document has no place for one of them.
     """
@@ -40,7 +40,7 @@ def lines_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def share(value: float | None) -> str:
-    """Three digits behind the point, as the tables write shares."""
+    """A share with three decimals, as the tables show it."""
     return "–" if value is None else f"{value:.3f}".removeprefix("0")
 
 
@@ -65,7 +65,7 @@ def locomo_table(found: dict[str, Any]) -> str:
 
 
 def beam_table(found: dict[str, Any]) -> str:
-    """All, each kind of question, then what unanswerable ones bring up."""
+    """All, each kind of question, and the number of items for unanswerable ones."""
     records = found["questions"]
     groups = {"all": records} | {
         kind: [one for one in records if one["kind"] == kind] for kind in dict.fromkeys(one["kind"] for one in records)
@@ -97,7 +97,7 @@ def curve_table(found: dict[str, Any]) -> str:
 
 
 def pairs_table(found: dict[str, Any]) -> str:
-    """Of each split of labelled pairs: what is stored or asked about that should not be."""
+    """For each split of labelled pairs: wrongly stored pairs and unnecessary reviews."""
     rows = []
     for split, of in found.items():
         changed, beside, same = (of[group] for group in ("changed", "beside", "same"))
@@ -108,12 +108,12 @@ def pairs_table(found: dict[str, Any]) -> str:
                 str(changed["confirmed"]),
             ]
         )
-    head = ["split", "changed: stored without a question", "true side by side: asked about", "paraphrases: stored"]
+    head = ["split", "changed: stored without a review", "compatible: opened a review", "paraphrases: stored"]
     return lines_of([*head, "changed: confirmed"], rows)
 
 
 def speed_table(found: dict[str, Any]) -> str:
-    """Of each number of events: Nous Web over HTTP and its peers in their own process, in the same run."""
+    """For each number of events: Nous Web over HTTP and its peers in process, in the same run."""
     rows = []
     for size, of in found.items():
         peers = {name: of[key] for key, name in PEERS.items() if "skipped" not in of[key]}
@@ -124,7 +124,7 @@ def speed_table(found: dict[str, Any]) -> str:
         rows += [[f"{name}, in process", *_milliseconds(one), ""] for name, one in peers.items()]
         stored = f"{of['post_events_per_second']:,.0f} events/s stored, {of['ingest_events_per_second']:,.0f} embedded"
         rows.append([f"{stored}; {of['index_bytes_per_row'] / 1000:.1f} kB a row", "", "", ""])
-    return lines_of(["", "p50", "p95", "by the slower peer"], rows)
+    return lines_of(["", "p50", "p95", "ratio to the slower peer"], rows)
 
 
 def _milliseconds(of: dict[str, float]) -> list[str]:
@@ -135,7 +135,7 @@ PEERS = {"mem0": "mem0", "langgraph": "LangGraph PostgresStore"}
 
 
 def left_out_table(found: dict[str, Any]) -> str:
-    """By corpus: simple scores, and what is fitted without what is measured; of the last also by kind of question."""
+    """By corpus: simple scores, and fits without the measured data; the last also by kind of question."""
     columns = ("@10", "@20", "@50", "kept@10", "precision@10")
     rows = []
     for label, of in found["scores"].items():
@@ -150,7 +150,7 @@ BY_KIND = "without the conversation"
 
 
 def languages_table(found: dict[str, Any]) -> str:
-    """For each way of searching and each language the first hit and the evidence among five."""
+    """For each way of searching and language: the first hit, and the evidence among five."""
     rows = []
     for way in dict.fromkeys(way for of in found.values() for way in of if way != "detected"):
         cells = [
@@ -161,7 +161,7 @@ def languages_table(found: dict[str, Any]) -> str:
 
 
 def language_thresholds_table(found: dict[str, Any]) -> str:
-    """For each search and each language what is above the threshold, and what questions about nothing bring up."""
+    """For each search and language: the items above the threshold, and false contexts."""
     rows = []
     for way in dict.fromkeys(way for of in found.values() for way in of if way.startswith("search")):
         cells = []
@@ -181,23 +181,23 @@ def large_table(found: dict[str, Any]) -> str:
 
 
 def sizes_table(found: dict[str, Any]) -> str:
-    """What the largest size takes of disk, memory and time."""
+    """Disk, memory and time of the largest size."""
     rows = [
         ["database", f"{found['database_bytes'] / 1e9:.1f} GB"],
-        ["of it what is searched, with its indexes", f"{found['index_bytes'] / 1e9:.1f} GB"],
-        ["of that the vector index", f"{found['vector_index_bytes'] / 1e9:.1f} GB"],
+        ["tables of the search, with their indexes", f"{found['index_bytes'] / 1e9:.1f} GB"],
+        ["of these, the vector index", f"{found['vector_index_bytes'] / 1e9:.1f} GB"],
         ["loading by COPY, with the index of words", f"{found['load_seconds'] + found['word_index_seconds']:.0f} s"],
         ["counting", f"{found['count_seconds']:.1f} s"],
         ["building the vector index", f"{found['vector_index_seconds']:.0f} s"],
-        ["VACUUM after one row of a hundred changed", f"{found['vacuum_seconds']:.0f} s"],
-        ["building the index of words again", f"{found['reindex_words_seconds']:.0f} s"],
+        ["VACUUM after one row in a hundred changed", f"{found['vacuum_seconds']:.0f} s"],
+        ["rebuilding the index of words", f"{found['reindex_words_seconds']:.0f} s"],
         ["a web process of four threads", f"{found['web_bytes'] / 1e6:.0f} MB"],
     ]
     return lines_of([f"at {found['items']:,}", ""], rows)
 
 
 def ingestion_table(found: dict[str, Any]) -> str:
-    """What a short and a long message cost."""
+    """The cost of a short and of a long message."""
     rows = [
         [
             name,
@@ -209,7 +209,7 @@ def ingestion_table(found: dict[str, Any]) -> str:
         ]
         for name, of in found.items()
     ]
-    return lines_of(["messages", "characters", "CPU each", "a second on two free cores, at most"], rows)
+    return lines_of(["messages", "characters", "CPU per message", "maximum per second on two free cores"], rows)
 
 
 TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
@@ -228,7 +228,7 @@ TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "large-1000000": ("large-1000000.json", large_table),
     "large-sizes": ("large-1000000.json", sizes_table),
 }
-"""By name: the file of the results, and what makes the table of it."""
+"""By name: the file of the results, and the function that makes its table."""
 
 
 def main() -> int:
