@@ -42,6 +42,8 @@ MIGRATED = "migrated"
 
 
 DATABASE = pytest.StashKey["ThrowAwayDatabase"]()
+COMPILE_LOCK = pytest.StashKey[int]()
+"""Held by the process that compiles, until it has collected the tests."""
 
 
 class ThrowAwayDatabase:
@@ -225,6 +227,31 @@ def _remove_abandoned() -> None:
             os.close(lock)
 
 
+def compile_once(config: pytest.Config) -> None:
+    """Let one process of a run on a new checkout compile what all of them import, while the others wait.
+
+    Otherwise each of them compiles all of it.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    lock = os.open(Path(os.environ["TEST_RUN_FOLDER"]) / "compile.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    compiled = (Path(__file__).parent / "__pycache__").glob("test_*-pytest-*.pyc")
+    if any(compiled):
+        os.close(lock)
+    else:
+        config.stash[COMPILE_LOCK] = lock
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let the other processes begin to collect."""
+    lock = session.config.stash.get(COMPILE_LOCK, None)
+    if lock is not None:
+        del session.config.stash[COMPILE_LOCK]
+        os.close(lock)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
     """Start the database; a wrapper, because only then it comes before pytest-django loads the settings."""
@@ -259,6 +286,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     os.environ["NOUS_SECRET_KEY"] = SECRET_KEY
     # Playwright's event loop makes Django believe that every query comes from async code.
     os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    compile_once(early_config)
     return (yield)
 
 
