@@ -49,12 +49,14 @@ class PersonaMemory:
     search_tables: ClassVar[tuple[str, ...]]
     """The physical collections that searches of this view touch."""
 
-    def __init__(self, agent: Agent, projects: Collection[str] | None = None, *, shows_held: bool = False) -> None:
+    def __init__(
+        self, agent: Agent, projects: Collection[str] | None = None, *, include_quarantined: bool = False
+    ) -> None:
         self.agent = agent
         self.projects = projects
         """The projects of which a token may read, beside global memory; None for all."""
-        self.shows_held = shows_held
-        """Whether it shows what is held back until a person has read it: pages do, prompts and agents never."""
+        self.include_quarantined = include_quarantined
+        """Whether quarantined memories are included: on pages for people, never in prompts and for agents."""
 
     def shows_project(self, project: str) -> bool:
         """Whether this view reads memory of a project; "" is global memory."""
@@ -65,9 +67,8 @@ class PersonaMemory:
         return model._default_manager.filter(self._within(model), agent=self.agent, persona__in=self.personas)
 
     def _within(self, model: type[Model]) -> Q:
-        """The condition on rows by what is held back, and by the project that they carry themselves, or through their
-        event."""
-        within = Q() if self.shows_held else self._unheld(model)
+        """The condition on rows: no quarantined ones, and only readable projects (of the row or of its event)."""
+        within = Q() if self.include_quarantined else self._not_quarantined(model)
         if self.projects is None:
             return within
         shown = ("", *sorted(self.projects))
@@ -76,7 +77,7 @@ class PersonaMemory:
             return within & Q(project__in=shown)
         return within & Q(event__project__in=shown) if "event" in names else within
 
-    def _unheld(self, model: type[Model]) -> Q:
+    def _not_quarantined(self, model: type[Model]) -> Q:
         if issubclass(model, OriginFields):
             return Q(held=False)
         if model is Event:
@@ -156,19 +157,19 @@ class SubconsciousMemory(PersonaMemory):
 VIEWS: dict[str, type[PersonaMemory]] = {Persona.ACTOR: ActorMemory, Persona.SUBCONSCIOUS: SubconsciousMemory}
 
 
-def memory_of(agent: Agent, by: Principal, *, with_held: bool = False) -> PersonaMemory:
+def memory_of(agent: Agent, by: Principal, *, include_quarantined: bool = False) -> PersonaMemory:
     """The memory that `by` may read: a token's persona and projects decide, and nothing in the request.
 
-    People read the actor's memory here; `subconscious_memory_of` is for those with the right to more. `with_held` shows
-    people what is held back too, where nothing that they see becomes part of a prompt.
+    People read the actor's memory here; `subconscious_memory_of` is for those with the right to more. With
+    `include_quarantined`, people see quarantined memories too; use it only where nothing becomes part of a prompt.
     """
-    return VIEWS[by.persona](agent, by.projects, shows_held=with_held and by.is_person)
+    return VIEWS[by.persona](agent, by.projects, include_quarantined=include_quarantined and by.is_person)
 
 
-def subconscious_memory_of(agent: Agent, by: Principal, *, with_held: bool = False) -> SubconsciousMemory:
-    """All of an agent's memory, for people with the permission of its own; `with_held` as for `memory_of`."""
+def subconscious_memory_of(agent: Agent, by: Principal, *, include_quarantined: bool = False) -> SubconsciousMemory:
+    """All of an agent's memory, for people with the permission of its own; `include_quarantined` as for `memory_of`."""
     by.require(VIEW_SUBCONSCIOUS, agent)
-    return SubconsciousMemory(agent, shows_held=with_held and by.is_person)
+    return SubconsciousMemory(agent, include_quarantined=include_quarantined and by.is_person)
 
 
 def persona_memory(agent: Agent, by: Principal, persona: str | None = None) -> PersonaMemory:

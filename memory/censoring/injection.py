@@ -60,7 +60,7 @@ _SECRET_HINT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class InjectionMatch:
     """What a text was found to be: codes of KINDS, the weightiest first, its score, and the sentence that has it."""
 
     codes: tuple[str, ...]
@@ -92,15 +92,15 @@ def _secrets() -> tuple[tuple[str, re2._Regexp], ...]:
     return tuple((name, re2.compile(pattern)) for name, pattern in SECRETS.items())
 
 
-def text_screen(text: str, trust: str) -> Finding | None:
+def scan_text(text: str, trust: str) -> InjectionMatch | None:
     """What in `text`, of trust class `trust`, keeps it from prompts until a person has read it; None for nothing."""
     threshold = THRESHOLDS.get(trust)
     text = text[:MAX_CHARACTERS]
     if threshold is None or not text:
         return None
     if secret := secret_in(text):
-        return Finding(("secret",), threshold, secret)
-    best: Finding | None = None
+        return InjectionMatch(("secret",), threshold, secret)
+    best: InjectionMatch | None = None
     plain = 0.0
     for reading, disguised in _readings(text):
         found = _score(reading, threshold, trust)
@@ -112,7 +112,7 @@ def text_screen(text: str, trust: str) -> Finding | None:
         score = found.score + (DISGUISE if hides else 0)
         codes = (*found.codes, "hidden") if hides and "hidden" not in found.codes else found.codes
         if score >= threshold and (best is None or score > best.score):
-            best = Finding(codes, score, found.sentence)
+            best = InjectionMatch(codes, score, found.sentence)
     return best
 
 
@@ -135,9 +135,9 @@ def folded(text: str) -> str:
     return lowered.replace("’", "'")
 
 
-def _score(text: str, threshold: float, trust: str) -> Finding | None:
+def _score(text: str, threshold: float, trust: str) -> InjectionMatch | None:
     """The sentence of a reading that weighs most, or two that stand side by side."""
-    best: Finding | None = None
+    best: InjectionMatch | None = None
     for start in range(0, len(text), BLOCK_CHARACTERS):
         # A sentence across the end of a block is read with the next one too.
         block = text[max(start - 300, 0) : start + BLOCK_CHARACTERS]
@@ -159,7 +159,7 @@ def _score(text: str, threshold: float, trust: str) -> Finding | None:
     return best
 
 
-def _weighed(sentence: str, features: frozenset[str], less: float, trust: str) -> Finding | None:
+def _weighed(sentence: str, features: frozenset[str], less: float, trust: str) -> InjectionMatch | None:
     counted = [rule for rule in RULES if rule.features <= features]
     if not counted:
         return None
@@ -171,7 +171,7 @@ def _weighed(sentence: str, features: frozenset[str], less: float, trust: str) -
         best.setdefault(rule.code, rule.weight)
     if trust == "agent" and "about_attacks" in features:
         total += ABOUT_ATTACKS
-    return Finding(tuple(best), total - less, sentence[:300])
+    return InjectionMatch(tuple(best), total - less, sentence[:300])
 
 
 def _sentences(text: str) -> Iterator[str]:

@@ -28,7 +28,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
 )
 from memory.services.field_changes import fields_change
-from memory.services.holds import memory_screen
+from memory.services.quarantine import quarantine_if_needed
 from memory.services.row_locks import row_lock
 from memory.services.trust import origin_of
 from nousweb.lib import clock
@@ -83,7 +83,7 @@ def censor_create(
     )
     _room_check(censor)
     censor.save(force_insert=True)
-    memory_screen(censor, by)
+    quarantine_if_needed(censor, by)
     audit_record(by=by, action="censor.create", target=censor, agent=agent, after=_state(censor))
     return censor
 

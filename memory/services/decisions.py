@@ -12,8 +12,8 @@ from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
 from memory.services.endorsement import memory_bind, memory_endorse
 from memory.services.field_changes import fields_change
-from memory.services.holds import memory_screen
 from memory.services.index_writer import index_put
+from memory.services.quarantine import quarantine_if_needed
 from memory.services.row_locks import row_lock
 from memory.services.trust import least_trusted, origin_of
 from memory.types import entry_of
@@ -72,7 +72,7 @@ def decision_record(
         origin=origin_of(by, *([episode.trust] if episode else [])),
     )
     decision.save(force_insert=True)
-    memory_screen(decision, by)
+    quarantine_if_needed(decision, by)
     index_put([entry_of(decision)])
     audit_record(
         by=by,
@@ -110,7 +110,7 @@ def decision_review(*, decision: Decision, outcome: str, by: Principal, note: st
     decision.updated_at = decision.reviewed_at
     decision.save(update_fields=["outcome", "outcome_note", "reviewed_by", "reviewed_at", "updated_at"])
     memory_endorse(decision, by)
-    memory_screen(decision, by)
+    quarantine_if_needed(decision, by)
     index_put([entry_of(decision)])
     audit_record(
         by=by,
@@ -157,7 +157,7 @@ def decision_update(
     )
     if after:
         memory_endorse(decision, by)
-        memory_screen(decision, by)
+        quarantine_if_needed(decision, by)
         index_put([entry_of(decision)])
         audit_record(by=by, action="decision.update", target=decision, agent=decision.agent, before=before, after=after)
     return decision

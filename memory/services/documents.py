@@ -34,8 +34,8 @@ from memory.policy import (
 )
 from memory.services.endorsement import memory_bind
 from memory.services.facts.rejected_facts import rejected_like
-from memory.services.holds import memory_screen
 from memory.services.index_writer import index_put
+from memory.services.quarantine import quarantine_if_needed
 from memory.services.row_locks import row_lock
 from memory.services.trust import fields_trust, origin_of
 from memory.types import entry_of
@@ -338,7 +338,7 @@ def _version_add(
             active=False, retired_at=last.retired_at, superseded_by_id=document.pk, updated_at=now
         )
     document.save(force_insert=True)
-    memory_screen(document, by)
+    quarantine_if_needed(document, by)
     index_put(entry_of(each) for each in (last, document) if each is not None)
     if last is not None:
         audit_record(

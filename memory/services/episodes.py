@@ -26,8 +26,8 @@ from memory.policy import (
 from memory.services.endorsement import memory_bind, memory_endorse
 from memory.services.episode_texts import episode_words
 from memory.services.field_changes import fields_change
-from memory.services.holds import memory_screen
 from memory.services.index_writer import index_put, index_remove
+from memory.services.quarantine import quarantine_if_needed
 from memory.services.row_locks import row_lock
 from memory.services.trust import episode_origin, least_trusted, origin_of, writer_trust
 from memory.types import entry_of
@@ -87,7 +87,7 @@ def episode_open(
         origin=origin_of(by),
     )
     episode.save(force_insert=True)
-    memory_screen(episode, by)
+    quarantine_if_needed(episode, by)
     _index(episode)
     audit_record(
         by=by,
@@ -148,7 +148,7 @@ def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] 
                 field="text",
             )
         fields_change(episode, {"detail": detail})
-        memory_screen(episode, by)
+        quarantine_if_needed(episode, by)
         _index(episode)
     after = {"events_added": len(wanted - held), "characters_added": len(text)}
     audit_record(by=by, action="episode.append", target=episode, agent=episode.agent, after=after)
@@ -188,7 +188,7 @@ def episode_close(
         raise Invalid("ended_at must not be earlier than started_at.", field="ended_at")
     before, after = fields_change(episode, given | {"ended_at": ended})
     memory_endorse(episode, by)
-    memory_screen(episode, by)
+    quarantine_if_needed(episode, by)
     _index(episode)
     job_queue("episode_close", agent=episode.agent, persona=episode.persona, subject=episode)
     audit_record(by=by, action="episode.close", target=episode, agent=episode.agent, before=before, after=after)
@@ -226,7 +226,7 @@ def episode_update(
     before, after = fields_change(episode, given)
     if after:
         memory_endorse(episode, by)
-        memory_screen(episode, by)
+        quarantine_if_needed(episode, by)
         _index(episode)
         audit_record(by=by, action="episode.update", target=episode, agent=episode.agent, before=before, after=after)
     return episode
@@ -249,7 +249,7 @@ def episode_describe(*, episode: Episode, by: Principal, title: str, summary: st
         given["summary_kind"] = kind
     before, after = fields_change(episode, given)
     if after:
-        memory_screen(episode, by)
+        quarantine_if_needed(episode, by)
         _index(episode)
         audit_record(by=by, action="episode.describe", target=episode, agent=episode.agent, before=before, after=after)
     return episode

@@ -14,8 +14,8 @@ from memory.persona import change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_NAME_CHARACTERS, MAX_REMARK_CHARACTERS, MAX_STEPS
 from memory.services.endorsement import memory_bind, memory_endorse
 from memory.services.field_changes import fields_change
-from memory.services.holds import memory_screen
 from memory.services.index_writer import index_put
+from memory.services.quarantine import quarantine_if_needed
 from memory.services.row_locks import row_lock
 from memory.services.trust import origin_of
 from memory.types import entry_of
@@ -59,7 +59,7 @@ def procedure_create(
         origin=origin_of(by),
     )
     procedure.save(force_insert=True)
-    memory_screen(procedure, by)
+    quarantine_if_needed(procedure, by)
     index_put([entry_of(procedure)])
     audit_record(
         by=by,
@@ -111,7 +111,7 @@ def procedure_update(
     before, after = fields_change(procedure, given)
     if after:
         memory_endorse(procedure, by)
-        memory_screen(procedure, by)
+        quarantine_if_needed(procedure, by)
         index_put([entry_of(procedure)])
         audit_record(
             by=by, action="procedure.update", target=procedure, agent=procedure.agent, before=before, after=after

@@ -21,7 +21,7 @@ from memory.policy import (
     MAX_THREAD_CHARACTERS,
     MAX_WORKING_ITEMS,
 )
-from memory.services.working_holds import part_screen
+from memory.services.working_quarantine import screen_working_text
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
 from nousweb.lib.validation import text_check, unit_check, whole_check, word_check
@@ -65,7 +65,7 @@ def working_set(
     working.frame, working.capacity = frame, capacity
     working.held_entries = [one for one in working.held_entries if one["part"] != "task"]
     entry = {"id": "task", "text": task}
-    working.task = "" if task and not by.is_person and part_screen(working, "task", entry) else task
+    working.task = "" if task and not by.is_person and screen_working_text(working, "task", entry) else task
     working.project, working.task_key = project, task_key
     evicted = _evict(working)
     keys = {name: key for name, key in (("project", project), ("task_key", task_key)) if key}
@@ -90,7 +90,7 @@ def working_item_add(
         "added_at": clock.now().isoformat(),
     }
     working = _lock(agent, session_id, by)
-    if by.is_person or not part_screen(working, "item", item):
+    if by.is_person or not screen_working_text(working, "item", item):
         working.items = [*working.items, item]
     evicted = _evict(working)
     _save(working, by, "working.item_add", {"item": item["id"], "evicted": [gone["id"] for gone in evicted]})
@@ -117,7 +117,7 @@ def working_thread_open(*, agent: Agent, session_id: str, text: str, by: Princip
     working = _lock(agent, session_id, by)
     if len(working.open_threads) >= MAX_OPEN_THREADS:
         raise Conflict(f"{MAX_OPEN_THREADS} threads are open; close one first.")
-    if by.is_person or not part_screen(working, "thread", thread):
+    if by.is_person or not screen_working_text(working, "thread", thread):
         working.open_threads = [*working.open_threads, thread]
     _save(working, by, "working.thread_open", {"thread": thread["id"]})
     return working, thread

@@ -9,7 +9,7 @@ from django.urls import reverse
 from identity.models import AuditEvent
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from memory.censoring import injection
-from memory.censoring.injection import MAX_CHARACTERS, text_screen
+from memory.censoring.injection import MAX_CHARACTERS, scan_text
 from memory.lifecycle.runner import job_run
 from memory.models import Event, Fact, Job, LoopSummary, MemoryReview, Screening, SearchItem
 from memory.services.facts import fact_learn
@@ -245,4 +245,4 @@ def test_stored_texts_are_read_again_when_the_rules_have_changed(caller, api, bo
 )
 def test_long_texts_are_screened_in_linear_time(part):
     """A pattern whose time grew with the square of the text would take minutes for each of these."""
-    assert text_screen(part * (MAX_CHARACTERS // len(part)), "tool") is None
+    assert scan_text(part * (MAX_CHARACTERS // len(part)), "tool") is None

@@ -20,7 +20,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.censoring.injection import Finding
+from memory.censoring.injection import InjectionMatch
 from memory.comparison.compare import REASONS, Comparison
 from memory.comparison.resolution import FactMatch, reasons_of, resolve
 from memory.judge import Judged, RelationVerdict
@@ -36,7 +36,7 @@ from memory.services.facts.precheck import Precheck, fact_precheck, in_transacti
 from memory.services.facts.rejected_facts import rejected_like, relearned_review_open
 from memory.services.facts.repeated_facts import holds_of_both, repeated_review
 from memory.services.facts.store import alias_give, facts_store
-from memory.services.holds import hold_ask, hold_set, memory_finding, said_by
+from memory.services.quarantine import memory_text, open_quarantine_review, quarantine_memory, scan_memory
 from memory.services.reviews.opening import PairQuestion, pair_reviews_open
 from memory.services.subjects.registry import alias_find
 from memory.services.trust import fact_origin
@@ -120,7 +120,7 @@ def fact_learn(
     may_replace = replaceable_by(by)
     if precheck is None:
         # No model is asked about what is held back.
-        alone = in_transaction() or memory_finding(fact) is not None
+        alone = in_transaction() or scan_memory(fact) is not None
         precheck = Precheck() if alone else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
     return draft_learn(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats)
 
@@ -208,26 +208,32 @@ def _inherited(given: str | None, name: str, episode: Episode | None) -> str:
     return str(getattr(episode, name)) if episode else ""
 
 
-def fact_hold(*, fact: Fact, by: Principal, found: Finding) -> LearnResult:
-    """Store a fact that is held back, under the learning lock. It is compared with nothing, and its subject is entered,
-    once people allow it."""
+def store_quarantined_fact(*, fact: Fact, by: Principal, match: InjectionMatch) -> LearnResult:
+    """Store a quarantined fact, under the learning lock. If people allow it, its subject is entered and it is compared
+    with other facts then."""
     same = Fact.objects.filter(agent=fact.agent, persona=fact.persona, held=True, content=fact.content)
-    held = same.filter(subject=fact.subject, project=fact.project, task=fact.task).select_related("agent").first()
-    if held is None:
-        held = fact
-        held.subject_alias = None
-        held.save(force_insert=True)
-        change_record(held, FactChange.Action.STORED, by, at=held.recorded_at)
+    stored = same.filter(subject=fact.subject, project=fact.project, task=fact.task).select_related("agent").first()
+    if stored is None:
+        stored = fact
+        stored.subject_alias = None
+        stored.save(force_insert=True)
+        change_record(stored, FactChange.Action.STORED, by, at=stored.recorded_at)
         audit_record(
             by=by,
             action="fact.store",
-            target=held,
-            agent=held.agent,
-            after={"content": held.content, "subject": held.subject, "category": held.category, **carried_keys(held)},
+            target=stored,
+            agent=stored.agent,
+            after={
+                "content": stored.content,
+                "subject": stored.subject,
+                "category": stored.category,
+                **carried_keys(stored),
+            },
         )
-        hold_set(held)
-    review = hold_ask(held.agent, held.persona, [("fact", str(held.pk))], said_by(held), found)
-    return LearnResult("held", held, reviews=(review,) if review and review.status == review.Status.PENDING else ())
+        quarantine_memory(stored)
+    items = [("fact", str(stored.pk))]
+    review = open_quarantine_review(stored.agent, stored.persona, items, memory_text(stored), match)
+    return LearnResult("held", stored, reviews=(review,) if review and review.status == review.Status.PENDING else ())
 
 
 @agent_transaction(of="fact")
@@ -246,8 +252,8 @@ def draft_learn(
     learning_lock(fact.agent, fact.persona)
     # What waited for the lock is learned after what was learned in the meantime.
     fact.recorded_at = clock.now()
-    if (found := memory_finding(fact)) is not None:
-        return fact_hold(fact=fact, by=by, found=found)
+    if (match := scan_memory(fact)) is not None:
+        return store_quarantined_fact(fact=fact, by=by, match=match)
     before = fact.subject_alias and fact.subject_alias.subject_id
     fact.subject_alias = alias_find(agent=fact.agent, persona=fact.persona, spelling=fact.subject)
     if before != (fact.subject_alias and fact.subject_alias.subject_id):

@@ -43,12 +43,12 @@ from memory.services.facts.comparison_candidates import (
     others_compare,
 )
 from memory.services.facts.fact_texts import FactText, same_words_known, texts_read
-from memory.services.facts.learn import LearnResult, draft_learn, fact_draft, fact_hold, replaceable_by
+from memory.services.facts.learn import LearnResult, draft_learn, fact_draft, replaceable_by, store_quarantined_fact
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck
 from memory.services.facts.rejected_facts import rejected_like
 from memory.services.facts.store import facts_store
-from memory.services.holds import memory_finding
+from memory.services.quarantine import scan_memory
 from memory.services.reviews.opening import PairQuestion, pair_reviews_open
 from memory.services.subjects.fact_snapshots import known_subjects_of
 from memory.services.subjects.registry import KnownSpellings, SpellingEntries, alias_find
@@ -163,9 +163,9 @@ class _Batch:
         return self.results
 
     def _learn(self, number: int, fact: Fact) -> None:
-        if (hostile := memory_finding(fact)) is not None:
+        if (match := scan_memory(fact)) is not None:
             self._flush()
-            self.results.append(fact_hold(fact=fact, by=self.by, found=hostile))
+            self.results.append(store_quarantined_fact(fact=fact, by=self.by, match=match))
             return
         fact.subject_alias = self.spellings.find(fact.subject)
         was_unknown = fact.subject_alias is None and not is_users(fact.subject)

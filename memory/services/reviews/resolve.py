@@ -25,8 +25,8 @@ from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.repeated_facts import fields_of
-from memory.services.reviews.held import held_resolve
 from memory.services.reviews.opening import verdict_of
+from memory.services.reviews.quarantine_resolution import quarantine_resolve
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from memory.services.subjects.merge import subject_merge
@@ -146,7 +146,7 @@ def _apply(
 ) -> dict[str, Any]:
     """Do what a person's resolution says; returns what is needed to undo it."""
     if review.kind == Kind.HELD:
-        return held_resolve(review, resolution, by, comment)
+        return quarantine_resolve(review, resolution, by, comment)
     if review.kind == Kind.ESCALATION:
         return _escalation(review, resolution, by, comment)
     if review.kind == Kind.RELEARNED:

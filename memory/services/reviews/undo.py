@@ -13,7 +13,7 @@ from memory.services.censors import censor_update
 from memory.services.facts import fact_invalidate, fact_restore, fact_unconfirm
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.locks import facts_lock, learning_lock
-from memory.services.reviews.held import held_undo
+from memory.services.reviews.quarantine_resolution import quarantine_undo
 from memory.services.reviews.records import REVIEW, review_lock, review_reopen
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.errors import Conflict
@@ -74,7 +74,7 @@ def _effects_undo(review: MemoryReview, by: Principal) -> None:
     reason = "The answer was taken back."
     undo = review.before
     if undo.get("held"):
-        held_undo(review, by)
+        quarantine_undo(review, by)
     if key := undo.get("subjects"):
         merged = SubjectChange.objects.filter(agent=review.agent_id, pk=key).first()
         if merged is None:
