@@ -14,7 +14,7 @@ from identity.policy.prompt import SECTION_PRIORITY, assemble_prompt
 from identity.policy.sections import Section
 from memory.models.project_scope import GLOBAL, ProjectScope
 from memory.policy import PROFILE_CATEGORIES
-from memory.search.found_wrong import FoundWrong
+from memory.search.invalidated_matches import InvalidatedFact
 
 SEVERITIES = ("absolute", "block", "warn")
 """In the order in which a prompt shows censors."""
@@ -105,7 +105,7 @@ class Overrides:
     endorsed: frozenset[str] = frozenset()
     added: Mapping[str, "RepeatedFact"] = field(default_factory=lambda: MappingProxyType({}))
     merged: tuple[tuple[UUID, UUID], ...] = ()
-    found_wrong: tuple[FoundWrong, ...] = ()
+    found_wrong: tuple[InvalidatedFact, ...] = ()
 
     @classmethod
     def together(cls, parts: Iterable["Overrides"]) -> "Overrides":

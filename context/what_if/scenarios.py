@@ -13,7 +13,7 @@ from memory.models import Censor, Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import keys_changed, tier_of
 from memory.policy import DEFAULT_CATEGORY, ESCALATES_TO
-from memory.search.found_wrong import FoundWrong
+from memory.search.invalidated_matches import InvalidatedFact
 from memory.services.facts.repeated_facts import fields_of
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.services.subjects.registry import alias_find
@@ -53,7 +53,7 @@ def invalidation_overrides(fact: Fact, *, beside: Collection[UUID] = ()) -> Over
     again = others.exclude(pk__in={fact.pk, *beside})
     if again.extra(where=[f"{same_words[0]} = {same_words[1]}"], params=[fact.content]).exists():  # noqa: S610
         return overrides
-    return replace(overrides, found_wrong=(FoundWrong(fact.content, fact.project, fact.task),))
+    return replace(overrides, found_wrong=(InvalidatedFact(fact.content, fact.project, fact.task),))
 
 
 def metadata_overrides(

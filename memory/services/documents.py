@@ -33,7 +33,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
 )
 from memory.services.endorsement import memory_bind
-from memory.services.facts.rejected_facts import rejected_like
+from memory.services.facts.invalidated_facts import invalidated_match
 from memory.services.index_writer import index_put
 from memory.services.quarantine import quarantine_if_needed
 from memory.services.row_locks import row_lock
@@ -124,7 +124,7 @@ def document_put(
         origin=origin_of(by, *fields_trust(value)),
         **told,
     )
-    _rejected_check(document, by)
+    _removed_by_people_check(document, by)
     _version_add(last, document, by, "document.put")
     return PutResult(document, "updated" if head is not None else "created")
 
@@ -258,8 +258,8 @@ def _name_check(field: str, value: str, limit: int) -> str:
     return value
 
 
-def _rejected_check(document: Document, by: Principal) -> None:
-    """Keep what people took away from coming back in another place. Raises Conflict."""
+def _removed_by_people_check(document: Document, by: Principal) -> None:
+    """Raise Conflict if a token stores a text that people retired as a document or invalidated as a fact."""
     if not document.text or by.is_person or by.kind == "system":
         return
     retired = Document.objects.filter(
@@ -268,10 +268,10 @@ def _rejected_check(document: Document, by: Principal) -> None:
     )  # fmt: skip
     if retired.exclude(address=document.address).exists():
         raise Conflict("People retired a document that says the same under another key.")
-    said = Fact(agent=document.agent, persona=document.persona, content=document.text, project=document.project,
-                task=document.task, scope=document.scope)  # fmt: skip
-    # A longer one is kept, and left out of prompts.
-    if rejected_like(said, vector=None, sentences=False) is not None:
+    stated = Fact(agent=document.agent, persona=document.persona, content=document.text, project=document.project,
+                  task=document.task, scope=document.scope)  # fmt: skip
+    # A longer text that contains an invalidated statement is stored, and left out of prompts.
+    if invalidated_match(stated, vector=None, sentences=False) is not None:
         raise Conflict("People found wrong what this says.")
 
 

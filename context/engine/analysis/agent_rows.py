@@ -13,7 +13,7 @@ from memory.models.facts import FactQuerySet
 from memory.models.project_scope import STAND_INS, ProjectScope
 from memory.persona import PersonaMemory
 from memory.search.contested_facts import with_open_question
-from memory.search.found_wrong import found_wrong_facts
+from memory.search.invalidated_matches import latest_invalidated_facts
 from nousweb.lib.prepared_statements import BoundQuery, CachedQuery, Rows, rows_together
 
 logger = structlog.get_logger(__name__)
@@ -59,7 +59,7 @@ _IDENTITY = CachedQuery(
     ),
     agent=ANYONE,
 )
-_FOUND_WRONG = CachedQuery(lambda view, agent: found_wrong_facts(view(Agent(pk=agent))), agent=ANYONE)
+_FOUND_WRONG = CachedQuery(lambda view, agent: latest_invalidated_facts(view(Agent(pk=agent))), agent=ANYONE)
 _CENSORS = CachedQuery(
     lambda view, agent: view(Agent(pk=agent)).censors.active().binding_first().values_list(*CENSOR_COLUMNS),
     agent=ANYONE,
@@ -150,7 +150,7 @@ def censors_query(view: PersonaMemory) -> BoundQuery:
 
 
 def found_wrong_query(view: PersonaMemory) -> BoundQuery:
-    """What people found wrong, the latest first: FOUND_WRONG_COLUMNS."""
+    """What people found wrong, the latest first: INVALIDATED_FACT_COLUMNS."""
     return _FOUND_WRONG.bound(type(view), agent=view.agent.pk)
 
 

@@ -91,7 +91,7 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
             by = f"“{shortened(retirement.successor_text)}”" if retirement.successor_text else retirement.successor
             hint = f"{earlier}Restore it, if the new one is wrong."
             return refuse(VerdictCode.SUPERSEDED, f"Replaced{on} by {by}.", hint)
-        if retirement.found_wrong:
+        if retirement.was_invalidated:
             return refuse(VerdictCode.RETIRED, f"Found wrong{on}.", "Restore it, if it is true after all.")
         return refuse(VerdictCode.RETIRED, f"Retired{on}.", f"{earlier}Restore it, if it is still true.")
     if not candidate.kinds.isdisjoint(resolved.profile.excluded_kinds):

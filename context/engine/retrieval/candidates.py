@@ -24,7 +24,7 @@ from memory.models.project_scope import tier_of
 from memory.persona import PersonaMemory
 from memory.policy import MAX_SEARCH_LIMIT, PROFILE_CATEGORIES
 from memory.search.as_of import memories_as_of, rows_as_of
-from memory.search.found_wrong import FoundWrong, found_wrong_facts, repeating_found_wrong
+from memory.search.invalidated_matches import InvalidatedFact, hits_repeating_invalidated, latest_invalidated_facts
 from memory.search.memory_loader import fact_subject_names, memories_load
 from memory.search.request import SearchRequest
 from memory.search.result import HIT_COLUMNS, SearchHit, SearchResult, hit_of_entry
@@ -117,18 +117,18 @@ def candidates_find(
     if pins or stats or said:
         found = [_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found)]
     rows, as_of = resolved.rows, request.as_of
-    wrong = rows.found_wrong if rows is not None else list(found_wrong_facts(view, as_of))
-    candidates = found_wrong_noted(view, found, [FoundWrong(*row) for row in wrong])
+    wrong = rows.found_wrong if rows is not None else list(latest_invalidated_facts(view, as_of))
+    candidates = found_wrong_noted(view, found, [InvalidatedFact(*row) for row in wrong])
     pinned = _pinned(view, request, pins, candidates, force_include)
     return (*candidates, *pinned), result
 
 
 def found_wrong_noted(
-    view: PersonaMemory, found: Sequence[Candidate], wrong: Sequence[FoundWrong]
+    view: PersonaMemory, found: Sequence[Candidate], wrong: Sequence[InvalidatedFact]
 ) -> tuple[Candidate, ...]:
     """`found`, with what people found wrong noted where a memory says it again."""
     likely = [one.hit for one in found if one.by_time or one.hit.score >= one.threshold] if wrong else []
-    again = repeating_found_wrong(view, likely, wrong)
+    again = hits_repeating_invalidated(view, likely, wrong)
     return tuple(replace(one, found_wrong=again[one.key]) if one.key in again else one for one in found)
 
 

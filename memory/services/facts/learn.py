@@ -31,9 +31,9 @@ from memory.services.facts.apply_resolution import AppliedResolution, Resolution
 from memory.services.facts.comparison_candidates import candidates_compare
 from memory.services.facts.history import change_record
 from memory.services.facts.invalidate import fact_invalidate
+from memory.services.facts.invalidated_facts import invalidated_match, relearned_review_open
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
-from memory.services.facts.rejected_facts import rejected_like, relearned_review_open
 from memory.services.facts.repeated_facts import holds_of_both, repeated_review
 from memory.services.facts.store import alias_give, facts_store
 from memory.services.quarantine import memory_text, open_quarantine_review, quarantine_memory, scan_memory
@@ -304,15 +304,17 @@ def fact_reconcile(
     if known is not None:
         confirmed = _resolve_pair(Resolution.SAME, known, olds[known.fact_id], fact, by, precheck)
         return LearnResult("confirmed", confirmed.old)
-    rejected = None if fact.endorsed else rejected_like(fact, vector=precheck.vector)
-    if rejected is not None:
-        wrong, match = rejected
-        if not by.reads_project(wrong.project):
+    repeated_invalid = None if fact.endorsed else invalidated_match(fact, vector=precheck.vector)
+    if repeated_invalid is not None:
+        invalidated, match = repeated_invalid
+        if not by.reads_project(invalidated.project):
             raise Conflict("People found wrong what this says, in a project that this token does not reach.")
-        review = relearned_review_open(fact=fact, rejected=wrong, match=match, by=by)
+        review = relearned_review_open(fact=fact, invalidated=invalidated, match=match, by=by)
         if stored:
             fact_invalidate(fact=fact, by=by, reason="It says what people found wrong.")
-        return LearnResult("queued", wrong, reviews=(review,)) if review else LearnResult("decided", wrong)
+        if review is None:
+            return LearnResult("decided", invalidated)
+        return LearnResult("queued", invalidated, reviews=(review,))
     if decision.repeats is not None and not stored and not repeats:
         repeated = Fact.objects.select_related("agent", "subject_alias").get(
             agent=fact.agent_id, pk=decision.repeats.fact_id

@@ -43,10 +43,10 @@ from memory.services.facts.comparison_candidates import (
     others_compare,
 )
 from memory.services.facts.fact_texts import FactText, same_words_known, texts_read
+from memory.services.facts.invalidated_facts import invalidated_match
 from memory.services.facts.learn import LearnResult, draft_learn, fact_draft, replaceable_by, store_quarantined_fact
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck
-from memory.services.facts.rejected_facts import rejected_like
 from memory.services.facts.store import facts_store
 from memory.services.quarantine import scan_memory
 from memory.services.reviews.opening import PairQuestion, pair_reviews_open
@@ -149,7 +149,7 @@ class _Batch:
         self.halves = np.stack([halves_of(vector.numbers) for vector in self.vectors])
         self.cosines = self.halves @ self.halves.T
         self.known_digests = same_words_known(agent, persona, [text.digest for text in self.texts])
-        self.any_wrong = Fact.objects.filter(agent=agent, persona=persona, invalidated_at__isnull=False).exists()
+        self.has_invalidated = Fact.objects.filter(agent=agent, persona=persona, invalidated_at__isnull=False).exists()
         self.spellings = KnownSpellings(agent=agent, persona=persona, spellings=[fact.subject for fact in self.facts])
         self.entries = SpellingEntries(agent=agent, persona=persona, known=self.spellings, by=self.by)
         self.known: dict[UUID, KnownSubject] = {}
@@ -218,7 +218,7 @@ class _Batch:
         decision = resolve(matches, {})
         if decision.confirm is not None or decision.supersede:
             return None
-        if self.any_wrong and rejected_like(fact, vector=vector) is not None:
+        if self.has_invalidated and invalidated_match(fact, vector=vector) is not None:
             return None
         return decision.ask
 

@@ -150,7 +150,7 @@ def _apply(
     if review.kind == Kind.ESCALATION:
         return _escalation(review, resolution, by, comment)
     if review.kind == Kind.RELEARNED:
-        return _hold_after_all(review, by, comment) if resolution is Resolution.REVERSE else {}
+        return _reinstate_invalidated(review, by, comment) if resolution is Resolution.REVERSE else {}
     if review.kind == Kind.SAME_SUBJECT:
         return _subjects_merge(review, by, comment) if resolution is Resolution.SAME else {}
     if review.kind == Kind.REPEATED:
@@ -326,25 +326,25 @@ def _standing(review: MemoryReview, key: UUID) -> Subject:
     raise NotFound("There is no such subject.")
 
 
-def _hold_after_all(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
-    """Restore what was found wrong, or where it was learned again in other words, learn it in those."""
-    wrong = Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first()
-    if wrong is None:
+def _reinstate_invalidated(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
+    """Restore the invalidated fact of a review, or learn it in the new words of the review's proposal."""
+    invalidated = Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first()
+    if invalidated is None:
         raise NotFound("There is no such fact.")
-    if review.proposal == wrong.content:
-        fact_restore(fact=wrong, by=by, reason=comment)
-        return {"restored": str(wrong.pk)}
+    if review.proposal == invalidated.content:
+        fact_restore(fact=invalidated, by=by, reason=comment)
+        return {"restored": str(invalidated.pk)}
     learned = fact_learn(
         agent=review.agent,
         persona=review.persona,
         content=review.proposal,
-        subject=wrong.subject,
-        category=wrong.category,
-        kind=wrong.kind,
-        scope=wrong.scope,
-        project=wrong.project,
-        task=wrong.task,
-        tags=wrong.tags,
+        subject=invalidated.subject,
+        category=invalidated.category,
+        kind=invalidated.kind,
+        scope=invalidated.scope,
+        project=invalidated.project,
+        task=invalidated.task,
+        tags=invalidated.tags,
         source=f"review: {by.name}"[:200],
         by=by,
         precheck=Precheck(),
