@@ -21,10 +21,10 @@ from memory.persona import VIEWS, PersonaMemory
 from memory.search.collection_counts import READ_WHOLE
 from memory.search.fusion import SAID_BY_AGENT, SAID_BY_PERSON, Candidates, Flags, Values
 from memory.search.index_tables import PASSAGES_OF_TABLE, PERSONA_OF_TABLE, STATEMENTS_KEPT, source_of
-from memory.search.lexeme_masks import bits_read, lexeme_values, masks_of, spelled_of
+from memory.search.lexeme_masks import bits_read, has_spellings, lexeme_values, masks_of
 from memory.search.lexical_search import lexical_statement
 from memory.search.query_context import Counts
-from memory.search.request import MOST_HITS, SearchRequest
+from memory.search.request import MAX_HITS, SearchRequest
 from memory.search.request_conditions import visible_as_of, wanted_of
 from memory.types.standing_instructions import INSTRUCTION, PREFERENCE
 from nousweb.lib.prepared_statements import array_text, columns_prepared
@@ -80,7 +80,7 @@ def candidates_fetch(
 ) -> CandidateSet:
     """Hits of the dense and the `lexical` search and their neighbours, one statement for all types of items."""
     (
-        ids, types, loops, positions, words, cosines, held, named, flags, long_ids, passages,
+        ids, types, loops, positions, words, cosines, contains, named, flags, long_ids, passages,
     ) = columns_prepared(*_fetch_statement(view, request, counts, lexemes, lexical, vector))  # fmt: skip
     flags = np.asarray(flags, np.int64)
     nearest = np.full((len(ids), PASSAGES, 3), np.nan)
@@ -92,7 +92,7 @@ def candidates_fetch(
         flags & WANTED > 0,
         Candidates(
             cosine=np.asarray(cosines, float),
-            held=bits_read(held, lexemes),
+            contains=bits_read(contains, lexemes),
             named=bits_read(named, lexemes),
             nameless=flags & NAMELESS > 0,
             length=np.asarray(words, float),
@@ -115,7 +115,7 @@ TUNING = {
     "max_parallel_workers_per_gather": "0",
     # An approximate scan goes on until enough rows have passed the filters, in the exact order of their distance.
     "hnsw.iterative_scan": "strict_order",
-    "hnsw.ef_search": str(MOST_HITS),
+    "hnsw.ef_search": str(MAX_HITS),
 }
 
 
@@ -153,7 +153,7 @@ def _fetch_statement(
     }
     if vector is not None:
         values["vector"] = query_vector(vector)
-    spelled = spelled_of(lexemes, counts.spellings)
+    spelled = has_spellings(lexemes, counts.spellings)
     model, dimension = ("", 0) if vector is None else (counts.model, len(vector))
     agent, unindexed = int(view.agent.pk), frozenset(counts.unindexed)
     text = _fetch_text(view.persona, agent, known, wanted, spelled, model, dimension, unindexed, request.hits)
@@ -190,7 +190,7 @@ def _fetch_text(
         found += _dense_passages(view, unindexed, model, nearby, distance, hits=hits)
         cosine = f"CASE WHEN model = {model} THEN -({distance}) END"
         nearest = _nearest_passages(view, model, distance)
-    held, named = masks_of(spelled)
+    contains, named = masks_of(spelled)
     flags = (
         f"{NAMELESS} * (names = '{{}}')::integer + {SAYS_TIME} * says_time::integer + {WANTED} * ({wanted})::integer"
         f" + {ASKS} * ({_ASKS})::integer + {SPEAKER_UNIT} * CASE kind {_SPEAKERS} ELSE 0 END"
@@ -198,7 +198,7 @@ def _fetch_text(
     )
     columns = (
         "id, item_type, CASE WHEN loop_id = '' THEN '' ELSE persona || loop_id END AS loop, position, words,"
-        f" {cosine} AS cosine, {held} AS held, {named} AS named, persona, passages, {flags} AS flags"
+        f" {cosine} AS cosine, {contains} AS held, {named} AS named, persona, passages, {flags} AS flags"
     )
     beside = source_of(
         view, ITEM_COLUMNS, f"loop_id <> '' AND loop_id = hit.loop_id AND persona = hit.persona AND {known}"

@@ -22,7 +22,7 @@ def lexeme_values(lexemes: Sequence[str], spellings: Spellings) -> dict[str, Any
     return values
 
 
-def spelled_of(lexemes: Sequence[str], spellings: Spellings) -> tuple[bool, ...]:
+def has_spellings(lexemes: Sequence[str], spellings: Spellings) -> tuple[bool, ...]:
     """Of each lexeme whether it is spelled otherwise too."""
     return tuple(word in spellings for word in lexemes)
 

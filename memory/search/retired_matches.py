@@ -13,7 +13,7 @@ from memory.persona import PersonaMemory
 from memory.search.candidates import SPEAKER_OF_KIND, STANDING_LEVEL, distance_of, query_vector
 from memory.search.fusion import Candidates
 from memory.search.index_tables import AGENT_UNINDEXED, source_of
-from memory.search.lexeme_masks import bits_read, lexeme_values, masks_of, spelled_of
+from memory.search.lexeme_masks import bits_read, has_spellings, lexeme_values, masks_of
 from memory.search.lexical_search import LEXICAL_ROWS, selective
 from memory.search.query_context import QueryContext
 from memory.search.ranking import candidates_rank
@@ -39,7 +39,7 @@ def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit
     alone = np.full(len(rows), -1, np.int64)
     candidates = Candidates(
         cosine=calibrated(cosines, thresholds_of(counts.model)),
-        held=bits_read([row["held"] for row in rows], context.lexemes),
+        contains=bits_read([row["held"] for row in rows], context.lexemes),
         named=bits_read([row["named"] for row in rows], context.lexemes),
         nameless=np.array([not row["names"] for row in rows], bool),
         length=np.array([row["words"] for row in rows], float),
@@ -54,7 +54,7 @@ def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit
         asks=np.array([row["text"].endswith("?") for row in rows], bool),
     )
     query = query_of(context.request.query, context.lexemes)
-    ranking = candidates_rank(query, candidates, counts.statistics, steady=context.request.steady)
+    ranking = candidates_rank(query, candidates, counts.statistics, uniform_decay=context.request.uniform_decay)
     return [
         _hit(rows[place], float(ranking.relevance[place]), float(ranking.lexical[place])) for place in ranking.order
     ]
@@ -88,7 +88,7 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
     values |= lexeme_values(context.lexemes, context.counts.spellings)
     values |= {"agent": view.agent.pk, "personas": list(view.personas), "model": counts.model}
     values["projects"] = None if view.projects is None else ["", *sorted(view.projects)]
-    held, named = masks_of(spelled_of(context.lexemes, context.counts.spellings))
+    contains, named = masks_of(has_spellings(context.lexemes, context.counts.spellings))
     cosine = "NULL::double precision"
     if vector is not None:
         values["vector"] = query_vector(vector)
@@ -96,7 +96,7 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
     columns = f"""
         id, item_type, item_id, persona, kind, category, scope, project, task, subject, loop_id, tags::json AS tags,
         importance, happened_at, recorded_at, {out_of_scope} AS out_of_scope, retired_at, text, standing, words, names,
-        says_time, {cosine} AS cosine, {held} AS held, {named} AS named"""
+        says_time, {cosine} AS cosine, {contains} AS held, {named} AS named"""
     last = source_of(view, "id, retired_at", f"{retired} AND {wanted}")
     likely = f"(SELECT id FROM {last} AS last ORDER BY retired_at DESC NULLS LAST LIMIT {LATEST})"  # noqa: S608
     if context.lexemes:

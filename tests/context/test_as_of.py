@@ -26,7 +26,7 @@ from identity.services.proposals import identity_propose, proposal_approve
 from memory.models import Decision, Episode, FactChange, LoopSummary, SearchItem
 from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
-from memory.search.as_of import changed_since, memories_as_of
+from memory.search.as_of import historical_rows, memories_as_of
 from memory.search.memory_loader import memories_load
 from memory.search.request import SearchRequest
 from memory.search.search import search
@@ -315,13 +315,13 @@ def test_as_of_recategorised_facts_over_the_limit_keep_their_earlier_category(ol
     for days, place in ((9, 2), (8, 0), (7, 3), (6, 1)):
         with clock.at(ago(days)):
             fact_edit(fact=facts[place], by=system, category="rule")
-    monkeypatch.setattr("memory.search.as_of.MOST_CHANGED", 2)
+    monkeypatch.setattr("memory.search.as_of.MAX_CHANGED", 2)
     request = SearchRequest(ASKED, GLOBAL, as_of=ago(20), exclude_categories=("rule",))
     assert {key for _, key in _changed(old_ada, request)} == {str(facts[3].pk), str(facts[1].pk)}
 
 
 def _changed(agent, request):
-    rows = SearchItem.objects.filter(pk__in=changed_since(ActorMemory(agent), request, request.as_of).ids)
+    rows = SearchItem.objects.filter(pk__in=historical_rows(ActorMemory(agent), request, request.as_of).ids)
     return list(rows.values_list("item_type", "item_id"))
 
 

@@ -95,7 +95,7 @@ def candidates_find(
             # Of the past some are found that were not included then, which is seen only when they are loaded.
             include_overflow=request.explain or request.as_of is not None,
             metadata=False,
-            steady=True,
+            uniform_decay=True,
             as_of=request.as_of,
             exclude_categories=PROFILE_CATEGORIES,
             force_include=force_include,
