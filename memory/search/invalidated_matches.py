@@ -18,7 +18,7 @@ from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact
 from memory.models.facts import SAME_WORDS
-from memory.models.project_scope import meet
+from memory.models.project_scope import scopes_overlap
 from memory.persona import PersonaMemory
 from memory.search.result import SearchHit
 from memory.types import MEMORY_TYPES
@@ -102,7 +102,11 @@ def sentence_repeats(text: str, statement: str) -> bool:
 
 def _repeated_by(hit: SearchHit, invalidated: Sequence[InvalidatedFact]) -> str | None:
     """The content of the first of these facts that a sentence of the hit repeats, else None."""
-    repeated = (fact.content for fact in invalidated if meet(hit, fact) and sentence_repeats(hit.content, fact.content))
+    repeated = (
+        fact.content
+        for fact in invalidated
+        if scopes_overlap(hit, fact) and sentence_repeats(hit.content, fact.content)
+    )
     return next(repeated, None)
 
 

@@ -85,9 +85,9 @@ SELECT form, lexeme, items FROM form JOIN held USING (lexeme)
     return {word: form for word, (_, _, form) in best.items()}
 
 
-def apply_corrections(query: str, spelling_corrections: Mapping[str, str]) -> str:
+def apply_corrections(query: str, corrections: Mapping[str, str]) -> str:
     """`query` with its mistyped words (the keys, in lower case) replaced by their corrections (the values)."""
-    return _WORD.sub(lambda match: spelling_corrections.get(match[0].lower(), match[0]), query)
+    return _WORD.sub(lambda match: corrections.get(match[0].lower(), match[0]), query)
 
 
 def edit_candidates(word: str) -> Iterator[str]:

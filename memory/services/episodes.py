@@ -12,7 +12,7 @@ from identity.services.audit import audit_record
 from memory.jobs.queue import job_queue
 from memory.layers.episode_extraction import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, ItemType, Scope
-from memory.models.project_scope import carried_keys, key_check, place_name, tier_of
+from memory.models.project_scope import carried_keys, key_check, scope_label, tier_of
 from memory.persona import VIEWS, change_check
 from memory.policy import (
     MAX_CONTENT_CHARACTERS,
@@ -125,8 +125,8 @@ def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] 
     foreign = events.exclude(project__in={"", episode.project}, task__in={"", episode.task}).order_by("pk").first()
     if foreign is not None:
         raise Invalid(
-            f"Event {foreign.pk} belongs to {place_name(foreign)}, and the episode does not: its summary would tell of "
-            "it elsewhere.",
+            f"Event {foreign.pk} belongs to {scope_label(foreign)}, and the episode does not: its summary would tell "
+            "of it elsewhere.",
             field="event_ids",
         )
     agent_id = episode.agent_id

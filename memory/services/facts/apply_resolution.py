@@ -6,7 +6,7 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview
-from memory.models.project_scope import covers
+from memory.models.project_scope import scope_contains
 from memory.services.facts.confirm import fact_confirm
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
@@ -56,7 +56,7 @@ def resolution_apply(
     standing: tuple[Fact, ...] = ()
     match resolution:
         case Resolution.SAME:
-            if review is not None and not covers(old, new):
+            if review is not None and not scope_contains(old, new):
                 # What only some would see cannot take in what others know.
                 new, old, done = _same(new, old, by, reason, score, evidence, review)
             else:

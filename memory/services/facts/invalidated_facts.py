@@ -18,7 +18,7 @@ from memory.comparison.resolution import FactMatch, reasons_of
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
-from memory.models.project_scope import meets_sql
+from memory.models.project_scope import scopes_overlap_sql
 from memory.search.invalidated_matches import sentence_repeats
 from memory.services.facts.comparison_candidates import Vector, search_table
 from memory.services.reviews.opening import review_open
@@ -111,7 +111,7 @@ def source_of(fact: Fact) -> str:
 def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
     """The cosine of each invalidated fact that `fact` may repeat, by id: 0 if unknown, None for the same words."""
     invalidated = "invalidated_at IS NOT NULL AND NOT active AND agent_id = %(agent)s AND persona = %(persona)s"
-    invalidated += f" AND {meets_sql()}"
+    invalidated += f" AND {scopes_overlap_sql()}"
     values: dict[str, Any] = {"agent": fact.agent_id, "persona": fact.persona, "text": fact.content}
     values |= {"project": fact.project, "task": fact.task}
     statements = [
@@ -127,7 +127,7 @@ def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
             f"(SELECT fact.id, -({distance}) FROM memory_fact AS fact JOIN {table} AS item"  # noqa: S608
             " ON item.item_type = 'fact' AND item.item_id = fact.id::text AND item.agent_id = fact.agent_id"
             " WHERE fact.invalidated_at IS NOT NULL AND NOT fact.active AND fact.agent_id = %(agent)s"
-            f" AND {meets_sql('fact')} AND fact.persona = %(persona)s AND item.model = %(model)s"
+            f" AND {scopes_overlap_sql('fact')} AND fact.persona = %(persona)s AND item.model = %(model)s"
             f" ORDER BY {distance} LIMIT {NEAREST})"
         )
     statements.append(

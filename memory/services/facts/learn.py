@@ -35,7 +35,7 @@ from memory.services.facts.invalidated_facts import invalidated_match, relearned
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
 from memory.services.facts.repeated_facts import holds_of_both, repeated_review
-from memory.services.facts.store import alias_give, facts_store
+from memory.services.facts.store import alias_assign, facts_store
 from memory.services.quarantine import memory_text, open_quarantine_review, quarantine_memory, scan_memory
 from memory.services.reviews.opening import PairQuestion, pair_reviews_open
 from memory.services.subjects.registry import alias_find
@@ -112,7 +112,7 @@ def fact_learn(
     in [0, 1]. `precheck` is of `fact_precheck`; without it, one is made unless a transaction is open, and then the
     comparison by meaning follows later. Raises Invalid, naming the field, or NotAllowed.
     """
-    fact = fact_draft(
+    fact = build_fact(
         agent=agent, by=by, persona=persona, source_episode=source_episode, content=content, subject=subject,
         category=category, kind=kind, scope=scope, project=project, task=task, tags=tags, confidence=confidence,
         importance=importance, source=source, valid_from=valid_from, valid_until=valid_until,
@@ -122,10 +122,12 @@ def fact_learn(
         # No model is asked about what is held back.
         alone = in_transaction() or scan_memory(fact) is not None
         precheck = Precheck() if alone else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
-    return draft_learn(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats)
+    return learn_built_fact(
+        fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats
+    )
 
 
-def fact_draft(
+def build_fact(
     *,
     agent: Agent,
     by: Principal,
@@ -237,7 +239,7 @@ def store_quarantined_fact(*, fact: Fact, by: Principal, match: InjectionMatch) 
 
 
 @agent_transaction(of="fact")
-def draft_learn(
+def learn_built_fact(
     *,
     fact: Fact,
     by: Principal,
@@ -246,7 +248,7 @@ def draft_learn(
     exclude: Sequence[UUID] = (),
     repeats: bool = False,
 ) -> LearnResult:
-    """Learn a fact of `fact_draft`, as `fact_learn` does."""
+    """Learn a fact of `build_fact`, as `fact_learn` does."""
     # Another try, after a deadlock, begins with what was given.
     fact = copy.copy(fact)
     learning_lock(fact.agent, fact.persona)
@@ -325,7 +327,7 @@ def fact_reconcile(
         if not holds_of_both(fact=fact, known=repeated):
             return LearnResult("decided", repeated)
     if not stored:
-        alias_give(fact, by)
+        alias_assign(fact, by)
         facts_store([(fact, precheck.vector)], by=by)
     superseded, refused = [], []
     for match in decision.supersede:

@@ -7,7 +7,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
-from memory.models.project_scope import covers
+from memory.models.project_scope import scope_contains
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import retirement_check
@@ -44,7 +44,7 @@ def fact_merge(
         by.require(CATEGORY_PERMISSIONS[duplicate.category], duplicate.agent)
     if duplicate.pk == into.pk or (duplicate.agent_id, duplicate.persona) != (into.agent_id, into.persona):
         raise Invalid("A fact is merged into another fact of the same memory.", field="fact_id")
-    if not covers(into, duplicate):
+    if not scope_contains(into, duplicate):
         raise Invalid("What belongs to one project or task does not take in what others know too.", field="fact_id")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     duplicate, into = pair_lock(duplicate, into)

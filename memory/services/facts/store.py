@@ -1,4 +1,4 @@
-"""Storing new facts: rows, history, index with vectors, audit trail and change feed."""
+"""Store new facts: rows, history, search index with vectors, audit trail and change feed."""
 
 from collections.abc import Sequence
 
@@ -25,9 +25,10 @@ AND item.status = 'pending' AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHER
 """
 
 
-def alias_give(fact: Fact, by: Principal) -> None:
-    """Enter the spelling of the fact's subject, if there is any and it is not known yet. Under the learning lock."""
-    # Found under the learning lock, so nobody has entered it since.
+def alias_assign(fact: Fact, by: Principal) -> None:
+    """Set `subject_alias` of the fact; a spelling that is not registered yet is entered. Call it under the learning
+    lock."""
+    # The alias was looked up under the learning lock, so it is current.
     if fact.subject_alias is None or fact.subject_alias.key != key_of(fact.subject):
         fact.subject_alias = alias_enter(
             agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
@@ -35,8 +36,8 @@ def alias_give(fact: Fact, by: Principal) -> None:
 
 
 def facts_store(facts: Sequence[tuple[Fact, Vector | None]], *, by: Principal) -> None:
-    """Store facts of one memory in their order, each with the vector of its content if that is known. Under the
-    learning lock, in the transaction that decided about them."""
+    """Store facts of one memory in order, each with the embedding of its content if that is known. Call it under the
+    learning lock, in the transaction that compared them."""
     if not facts:
         return
     rows = [fact for fact, _ in facts]
@@ -65,7 +66,7 @@ def facts_store(facts: Sequence[tuple[Fact, Vector | None]], *, by: Principal) -
 
 
 def _vectors_put(facts: Sequence[tuple[Fact, Vector]]) -> None:
-    """Give rows of the index the vectors that are known already, so that the next fact finds them by meaning."""
+    """Store known vectors in the search index, so that the next fact finds these facts by meaning."""
     if not facts:
         return
     first = facts[0][0]

@@ -9,7 +9,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
-from memory.models.project_scope import carried_keys, covers, place_name
+from memory.models.project_scope import carried_keys, scope_contains, scope_label
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorsement_change, retirement_check
@@ -27,10 +27,10 @@ Action = FactChange.Action
 
 def reach_check(old: Fact, new: Fact) -> None:
     """Raise Invalid unless `new` comes up wherever `old` did: else others would lose what they know."""
-    if not covers(new, old):
-        where = f"belongs to {place_name(old)}" if carried_keys(old) else "holds everywhere"
+    if not scope_contains(new, old):
+        where = f"belongs to {scope_label(old)}" if carried_keys(old) else "holds everywhere"
         raise Invalid(
-            f"The new fact belongs to {place_name(new)}, and the old one {where}: it cannot take its place there. "
+            f"The new fact belongs to {scope_label(new)}, and the old one {where}: it cannot take its place there. "
             "Let both hold, or mark the old one as wrong.",
             field="fact_id",
         )
