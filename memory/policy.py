@@ -39,9 +39,9 @@ MAX_ACTIVE_CENSORS = 500
 MAX_ACTIVE_TOKEN_CENSORS = 100
 """Active censors that the tokens of one persona of an agent have made; they take no room from people's."""
 
-MAX_WAITING_REVIEWS_PER_ENDORSED_FACT = 3
+MAX_PENDING_REVIEWS_PER_ENDORSED_FACT = 3
 """Reviews of one fact of people's that wait; a token opens no further one."""
-MAX_WAITING_REVIEWS_PER_TOKEN = 2_000
+MAX_PENDING_REVIEWS_PER_TOKEN = 2_000
 MAX_REVIEWS_PER_TOKEN_AND_WINDOW = 5_000
 REVIEW_WINDOW = timedelta(hours=24)
 REVIEW_RETRY_SECONDS = 3_600

@@ -17,11 +17,11 @@ from memory.judge import prompts
 from memory.judge.budget import budget_check, call_record
 from memory.judge.prompts import SYSTEM, Task
 from memory.judge.protocol import (
-    Answer,
     EpisodeSummary,
     ExtractedFacts,
-    Judged,
     JudgeFailed,
+    JudgeReply,
+    JudgeResult,
     JudgeUnavailable,
     MergedFact,
     RelationVerdict,
@@ -38,7 +38,7 @@ REST_SECONDS = 60.0
 """After so many questions in a row without an answer none is asked for a minute: who asks waits in vain, and in the
 worker everything else waits too."""
 
-T = TypeVar("T", bound=Answer)
+T = TypeVar("T", bound=JudgeReply)
 
 
 class AnthropicJudge:
@@ -69,20 +69,24 @@ class AnthropicJudge:
     def name(self) -> str:
         return f"anthropic:{self.model}"
 
-    def relation(self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot) -> Judged[RelationVerdict]:
+    def relation(
+        self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot
+    ) -> JudgeResult[RelationVerdict]:
         return self._ask(agent, persona, prompts.RELATION_TASK, RelationVerdict, prompts.relation_prompt(old, new))
 
-    def summarise(self, *, agent: Agent, persona: str, transcript: str) -> Judged[EpisodeSummary]:
+    def summarise(self, *, agent: Agent, persona: str, transcript: str) -> JudgeResult[EpisodeSummary]:
         return self._ask(agent, persona, prompts.SUMMARISE_TASK, EpisodeSummary, prompts.summarise_prompt(transcript))
 
-    def extract_facts(self, *, agent: Agent, persona: str, summary: str, transcript: str) -> Judged[ExtractedFacts]:
+    def extract_facts(
+        self, *, agent: Agent, persona: str, summary: str, transcript: str
+    ) -> JudgeResult[ExtractedFacts]:
         prompt = prompts.extract_prompt(summary, transcript)
         return self._ask(agent, persona, prompts.EXTRACT_TASK, ExtractedFacts, prompt)
 
-    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> Judged[MergedFact]:
+    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> JudgeResult[MergedFact]:
         return self._ask(agent, persona, prompts.MERGE_TASK, MergedFact, prompts.merge_prompt(facts))
 
-    def _ask(self, agent: Agent, persona: str, task: Task, answer: type[T], prompt: str) -> Judged[T]:
+    def _ask(self, agent: Agent, persona: str, task: Task, answer: type[T], prompt: str) -> JudgeResult[T]:
         """Ask until there is an answer, within the tries, and keep a record of it, whatever came of it."""
         budget_check()
         rest = self._rests_until - time.monotonic()
@@ -116,7 +120,7 @@ class AnthropicJudge:
                 verdict=_kept(value) if value is not None else None,
                 error=error,
             )
-        return Judged(
+        return JudgeResult(
             value=value,
             call_id=call.pk,
             model=self.model,
@@ -283,7 +287,7 @@ def _in(seconds: float) -> datetime:
     return timezone.now() + timedelta(seconds=seconds)
 
 
-def _kept(value: Answer) -> dict[str, Any]:
+def _kept(value: JudgeReply) -> dict[str, Any]:
     """What a record keeps of an answer: the verdict, and of texts only how much there was.
 
     A text tells of memories, and nothing leads from a memory that is erased to the records of the questions about it. A

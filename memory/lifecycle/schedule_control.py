@@ -12,7 +12,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.jobs.messages import message_send
 from memory.jobs.queue import job_queue
-from memory.judge import JudgeFailed, judge_in_force
+from memory.judge import JudgeFailed, configured_judge
 from memory.judge.budget import budget_check
 from memory.lifecycle.handlers import DREAM
 from memory.lifecycle.runner import CHANGE, done_jobs_purge, job_rerun
@@ -45,7 +45,7 @@ def dream_queue() -> int:
 
 def judgements_retry() -> int:
     """Queue what still waits for a judge, if one is in force and has tokens left; returns how many."""
-    if judge_in_force() is None:
+    if configured_judge() is None:
         return 0
     try:
         budget_check()

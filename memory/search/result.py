@@ -38,7 +38,7 @@ class SearchHit:
     `subject`: as it was written; `subject_name`: the current name of that subject in the registry.
     `excerpt`: the passage of a long text that is nearest to the query, empty for a short text.
     `trust`: the trust class.
-    `has_question`: whether a review of this fact and another one is pending; None if that was not looked up.
+    `has_pending_review`: whether a review of this fact and another one is pending; None if that was not looked up.
     """
 
     type: str
@@ -64,7 +64,7 @@ class SearchHit:
     subject_name: str = ""
     excerpt: str = ""
     trust: str = "agent"
-    has_question: bool | None = None
+    has_pending_review: bool | None = None
 
 
 HIT_COLUMNS = (

@@ -7,7 +7,7 @@ import structlog
 
 from memory.embedding import EmbeddingFailed, thresholds_of
 from memory.embedding.protocol import Vectors
-from memory.embedding.query_prefetch import EmbeddingAhead
+from memory.embedding.query_prefetch import PrefetchedEmbedding
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.models import ItemType
 from memory.persona import PersonaMemory
@@ -31,7 +31,7 @@ from nousweb.lib.tracing import span
 log = structlog.get_logger(__name__)
 
 
-def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhead | None = None) -> SearchResult:
+def search(view: PersonaMemory, request: SearchRequest, embedding: PrefetchedEmbedding | None = None) -> SearchResult:
     """Find the memories of `view` that match the request, best first.
 
     1. Begin to embed the query, unless the caller has begun.
@@ -43,7 +43,7 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
 
     With `request.as_of`, memories that changed later are searched as they were then (`memory.search.as_of`).
     """
-    embedding = embedding or EmbeddingAhead(request.query, (view.agent.pk, view.persona))
+    embedding = embedding or PrefetchedEmbedding(request.query, (view.agent.pk, view.persona))
     if not embedding.text:
         return SearchResult([], request.min_score or 0.0)
     about = {"gen_ai.operation.name": "search_memory", "gen_ai.memory.store.id": view.agent.slug}
@@ -53,7 +53,7 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     return result
 
 
-def _searched(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhead) -> SearchResult:
+def _searched(view: PersonaMemory, request: SearchRequest, embedding: PrefetchedEmbedding) -> SearchResult:
     watch = Stopwatch("search")
     text = embedding.text
     with watch.stage("counts"):
@@ -104,7 +104,7 @@ def _counts_of_corrected(
     return counts_read(view, apply_corrections(text, corrections)) if corrections else counts
 
 
-def _embedded(counts: Counts, embedding: EmbeddingAhead) -> tuple[Vectors | None, str]:
+def _embedded(counts: Counts, embedding: PrefetchedEmbedding) -> tuple[Vectors | None, str]:
     if not counts.model:
         # Nothing has been embedded yet, so there is no vector to compare with.
         return None, "no item has been embedded yet" if counts.items else ""

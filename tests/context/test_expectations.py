@@ -423,7 +423,7 @@ def test_expectation_that_nothing_can_check_passes_none(ada, billing, reviewer, 
     if stops == "embedder":
         monkeypatch.setattr(type(embedder_named(configured_name())), "embed_query", _unavailable)
         # As a minute after the first check.
-        monkeypatch.setattr(query_prefetch, "_recent", RecentQueries(most=1, seconds=0))
+        monkeypatch.setattr(query_prefetch, "_recent", RecentQueries(max_size=1, seconds=0))
     elif stops == "profile":
         ids = [one.pk for one in wanted.values()]
         Expectation.objects.filter(pk__in=ids).update(request={**wanted["absent"].request, "profile": "gone"})

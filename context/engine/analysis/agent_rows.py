@@ -12,7 +12,7 @@ from identity.models import Agent, IdentityVersion
 from memory.models.facts import FactQuerySet
 from memory.models.project_scope import STAND_INS, ProjectScope
 from memory.persona import PersonaMemory
-from memory.search.contested_facts import with_open_question
+from memory.search.contested_facts import with_pending_review
 from memory.search.invalidated_matches import latest_invalidated_facts
 from nousweb.lib.prepared_statements import BoundQuery, CachedQuery, Rows, rows_together
 
@@ -26,9 +26,9 @@ CENSOR_COLUMNS = (
 PROFILE_COLUMNS = ("version", "values", "profile__slug", "profile__base")
 CORE_COLUMNS = (
     "id", "subject_name", "content", "endorsed", "category", "confidence", "importance", "recorded_at", "origin",
-    "project", "task", "kind", "has_question",
+    "project", "task", "kind", "has_pending_review",
 )  # fmt: skip
-_KEY, _HAS_QUESTION = CORE_COLUMNS.index("id"), CORE_COLUMNS.index("has_question")
+_KEY, _HAS_PENDING_REVIEW = CORE_COLUMNS.index("id"), CORE_COLUMNS.index("has_pending_review")
 CORE_READ = 100
 """Of core memory, people's word first: enough for nearly every agent."""
 
@@ -65,7 +65,7 @@ _CENSORS = CachedQuery(
     agent=ANYONE,
 )
 _CORE = CachedQuery(
-    lambda shape, agent, project, task: with_open_question(
+    lambda shape, agent, project, task: with_pending_review(
         core_facts(shape[0](Agent(pk=agent)), shape[1]), agent
     ).values_list(*CORE_COLUMNS)[:CORE_READ],
     agent=ANYONE,
@@ -96,7 +96,7 @@ class AgentRows:
     @property
     def settled(self) -> set[str]:
         """Ids of the facts of `core` about which no question is open."""
-        return {row[_KEY] for row in self.core or () if not row[_HAS_QUESTION]}
+        return {row[_KEY] for row in self.core or () if not row[_HAS_PENDING_REVIEW]}
 
 
 def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope: ProjectScope) -> AgentRows | None:

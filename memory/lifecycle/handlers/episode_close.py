@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from identity.principal import Principal
-from memory.judge import ExtractedFact, Judge, JudgeFailed, judge_in_force
+from memory.judge import ExtractedFact, Judge, JudgeFailed, configured_judge
 from memory.layers.episode_extraction import extract_summary, extract_title
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import ASK_WITHIN_SECONDS, LOW_CONFIDENCE
@@ -52,7 +52,7 @@ def _prepare(job: Job) -> EpisodeSummary:
     if not text.strip():
         return EpisodeSummary(skipped=True)
     found = EpisodeSummary()
-    judge = judge_in_force()
+    judge = configured_judge()
     if judge is None:
         found.judge = PENDING
     else:
@@ -69,11 +69,11 @@ def _ask(judge: Judge, job: Job, episode: Episode, text: str, found: EpisodeSumm
     try:
         summary = episode.summary
         if episode.summary_kind in (Kind.NONE, Kind.EXTRACTIVE) or not episode.title:
-            judged = judge.summarise(agent=episode.agent, persona=episode.persona, transcript=text)
-            job.tokens += judged.tokens
-            found.title = judged.value.title
+            judge_result = judge.summarise(agent=episode.agent, persona=episode.persona, transcript=text)
+            job.tokens += judge_result.tokens
+            found.title = judge_result.value.title
             if episode.summary_kind != Kind.GIVEN:
-                summary = found.summary = judged.value.summary
+                summary = found.summary = judge_result.value.summary
                 found.kind = Kind.JUDGE
         if "facts" not in job.result:
             if time.monotonic() - began > ASK_WITHIN_SECONDS:

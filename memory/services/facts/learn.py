@@ -23,7 +23,7 @@ from identity.services.audit import audit_record
 from memory.censoring.injection import InjectionMatch
 from memory.comparison.compare import REASONS, Comparison
 from memory.comparison.resolution import FactMatch, reasons_of, resolve
-from memory.judge import Judged, RelationVerdict
+from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
 from memory.models.project_scope import carried_keys, key_check, tier_of
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
@@ -37,7 +37,7 @@ from memory.services.facts.precheck import Precheck, fact_precheck, in_transacti
 from memory.services.facts.repeated_facts import holds_of_both, repeated_review
 from memory.services.facts.store import alias_assign, facts_store
 from memory.services.quarantine import memory_text, open_quarantine_review, quarantine_memory, scan_memory
-from memory.services.reviews.opening import PairQuestion, pair_reviews_open
+from memory.services.reviews.opening import PairReviewDraft, pair_reviews_open
 from memory.services.subjects.registry import alias_find
 from memory.services.trust import fact_origin
 from nousweb.lib import clock
@@ -293,7 +293,7 @@ def fact_reconcile(
     if stored:
         # Later facts were compared with this one when they came, or will be.
         matches = _recorded_before(fact, matches)
-    decision = resolve(matches, {key: judged.value for key, judged in precheck.verdicts.items()})
+    decision = resolve(matches, {key: judge_result.value for key, judge_result in precheck.verdicts.items()})
     known, ask = decision.confirm, list(decision.ask)
     if known is not None and stored and fact.endorsed:
         ask.insert(0, known)
@@ -337,12 +337,12 @@ def fact_reconcile(
         else:
             superseded.append(replaced.old)
             fact = replaced.new
-    questions = [
-        PairQuestion(olds[match.fact_id], fact, match.comparison, precheck.verdicts.get(match.fact_id))
+    drafts = [
+        PairReviewDraft(olds[match.fact_id], fact, match.comparison, precheck.verdicts.get(match.fact_id))
         for match in [*refused, *ask]
         if match.fact_id in olds
     ]
-    opened = tuple(pair_reviews_open(questions, by=by))
+    opened = tuple(pair_reviews_open(drafts, by=by))
     action = "queued" if opened else "superseded" if superseded else "stored"
     return LearnResult(action, fact, tuple(superseded), opened)
 
@@ -374,11 +374,11 @@ def _replace(
 def _resolve_pair(
     resolution: MemoryReview.Resolution, match: FactMatch, old: Fact, new: Fact, by: Principal, precheck: Precheck
 ) -> AppliedResolution:
-    judged = precheck.verdicts.get(match.fact_id)
+    judge_result = precheck.verdicts.get(match.fact_id)
     if resolution is Resolution.SAME:
         reason = "Known already."
     else:
-        reason = judged.value.reason if judged else REASONS[match.comparison.reasons[0].code]
+        reason = judge_result.value.reason if judge_result else REASONS[match.comparison.reasons[0].code]
     return resolution_apply(
         resolution=resolution,
         old=old,
@@ -386,16 +386,19 @@ def _resolve_pair(
         by=by,
         reason=reason,
         score=None if match.exact_match else round(match.comparison.cosine, 4),
-        evidence=_evidence_of(match.comparison, judged),
+        evidence=_evidence_of(match.comparison, judge_result),
     )
 
 
-def _evidence_of(comparison: Comparison, judged: Judged[RelationVerdict] | None) -> dict[str, Any]:
+def _evidence_of(comparison: Comparison, judge_result: JudgeResult[RelationVerdict] | None) -> dict[str, Any]:
     """What a change rests on, ready for JSON."""
     found: dict[str, Any] = {"kind": str(comparison.kind), "reasons": reasons_of(comparison)}
     if comparison.attribute:
         values = {"old": comparison.old_value, "new": comparison.new_value}
         found["changed"] = {"attribute": comparison.attribute} | values
-    if judged is not None:
-        found["judge"] = judged.value.model_dump(mode="json") | {"call": judged.call_id, "model": judged.model}
+    if judge_result is not None:
+        found["judge"] = judge_result.value.model_dump(mode="json") | {
+            "call": judge_result.call_id,
+            "model": judge_result.model,
+        }
     return found

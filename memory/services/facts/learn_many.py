@@ -55,7 +55,7 @@ from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck
 from memory.services.facts.store import facts_store
 from memory.services.quarantine import scan_memory
-from memory.services.reviews.opening import PairQuestion, pair_reviews_open
+from memory.services.reviews.opening import PairReviewDraft, pair_reviews_open
 from memory.services.subjects.fact_snapshots import known_subjects_of
 from memory.services.subjects.registry import KnownSpellings, SpellingEntries, alias_find
 from memory.subjects.mentions import KnownSubject
@@ -246,18 +246,18 @@ class _Batch:
         new = {each.fact.pk: each.fact for each in pending}
         reviewed = [match.fact_id for each in pending for match in each.reviewed if match.fact_id not in new]
         olds = facts_lock(self.index.agent.pk, reviewed) | new
-        questions = [
-            PairQuestion(olds[match.fact_id], each.fact, match.comparison)
+        drafts = [
+            PairReviewDraft(olds[match.fact_id], each.fact, match.comparison)
             for each in pending
             for match in each.reviewed
             if match.fact_id in olds
         ]
-        for question in questions:
-            if question.contradicts and question.new.contradiction_of_id is None:
-                question.new.contradiction_of = question.old
+        for draft in drafts:
+            if draft.contradicts and draft.new.contradiction_of_id is None:
+                draft.new.contradiction_of = draft.old
         facts_store([(each.fact, self.vectors[each.number]) for each in pending], by=self.by)
         opened: dict[UUID | None, list[MemoryReview]] = {}
-        for review in pair_reviews_open(questions, by=self.by):
+        for review in pair_reviews_open(drafts, by=self.by):
             opened.setdefault(review.new_id, []).append(review)
         for each in pending:
             if reviews := opened.get(each.fact.pk):

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from memory.comparison.resolution import needs_judge
 from memory.embedding import EmbeddingFailed, embedder_named
-from memory.judge import Judged, JudgeFailed, RelationVerdict, judge_in_force
+from memory.judge import JudgeFailed, JudgeResult, RelationVerdict, configured_judge
 from memory.models import Fact
 from memory.services.facts.comparison_candidates import ComparisonCache, Nearness, Vector, candidates_compare
 from memory.services.indexing import active_model
@@ -31,7 +31,7 @@ class Precheck:
     """
 
     vector: Vector | None = None
-    verdicts: Mapping[UUID, Judged[RelationVerdict]] = field(default_factory=dict)
+    verdicts: Mapping[UUID, JudgeResult[RelationVerdict]] = field(default_factory=dict)
     comparisons: ComparisonCache = field(default_factory=dict)
     near: Mapping[UUID, Nearness] | None = None
 
@@ -44,8 +44,8 @@ def fact_precheck(
     Never raises for a model that is down: what could not be asked is asked later. Not to be called in a transaction.
     """
     vector = vector_of(fact.content)
-    judge = judge_in_force(waiting=waiting)
-    verdicts: dict[UUID, Judged[RelationVerdict]] = {}
+    judge = configured_judge(waiting=waiting)
+    verdicts: dict[UUID, JudgeResult[RelationVerdict]] = {}
     comparisons: ComparisonCache = {}
     if judge is None:
         return Precheck(vector)

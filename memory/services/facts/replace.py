@@ -17,7 +17,7 @@ from memory.services.facts.endorsement import waiting_review
 from memory.services.facts.learn import LearnResult, fact_learn
 from memory.services.facts.locks import learning_lock
 from memory.services.facts.supersede import fact_supersede, reach_check
-from memory.services.reviews.opening import PairQuestion, pair_about, pair_reviews_open
+from memory.services.reviews.opening import PairReviewDraft, pair_review_key, pair_reviews_open
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.validation import text_check
@@ -111,7 +111,7 @@ def _is_elsewhere(learned: LearnResult) -> bool:
 
 def _replacement_ask(old: Fact, new: Fact, by: Principal, reason: str) -> MemoryReview:
     """Ask people whether `new` takes the place of `old`, which is their word."""
-    decided = MemoryReview.objects.filter(agent=old.agent_id, about=pair_about(old.pk, new.pk)).first()
+    decided = MemoryReview.objects.filter(agent=old.agent_id, about=pair_review_key(old.pk, new.pk)).first()
     if decided is not None:
         raise Conflict(
             f"People have decided about these two facts already (review {decided.pk}).", review=str(decided.pk)
@@ -124,7 +124,7 @@ def _replacement_ask(old: Fact, new: Fact, by: Principal, reason: str) -> Memory
         )
     before, after = pair_snapshots(old, new)
     comparison = compare_facts(before, after, 0.0, UNKNOWN)
-    opened = pair_reviews_open([PairQuestion(old, new, comparison, wish=reason)], by=by)
+    opened = pair_reviews_open([PairReviewDraft(old, new, comparison, wish=reason)], by=by)
     if not opened:
         raise Conflict("People were asked about these two facts already.")
     return opened[0]

@@ -13,7 +13,7 @@ from memory.comparison.compare import Kind as ComparisonKind
 from memory.comparison.compare import compare_facts
 from memory.comparison.resolution import auto_resolution
 from memory.embedding.thresholds import UNKNOWN
-from memory.judge import Judged, RelationVerdict
+from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Censor, Fact, MemoryReview, Subject
 from memory.models.project_scope import same_keys
 from memory.models.relation import Relation
@@ -112,18 +112,18 @@ def review_resolve(
     return review
 
 
-def verdict_apply(*, review: MemoryReview, judged: Judged[RelationVerdict], by: Principal) -> str:
+def verdict_apply(*, review: MemoryReview, judge_result: JudgeResult[RelationVerdict], by: Principal) -> str:
     """Let a judge's verdict resolve a waiting review where it may (`auto_resolution`); returns the resolution, or ""
     when it still waits. Called in the transaction of a handler."""
     review = review_lock(review)
     if review.status != Status.PENDING or review.old is None or review.new is None:
         return ""
-    review.verdict, review.judge_call_id = verdict_of(judged), judged.call_id
-    if judged.value.relation in (Relation.CONTRADICTION, Relation.UPDATE):
+    review.verdict, review.judge_call_id = verdict_of(judge_result), judge_result.call_id
+    if judge_result.value.relation in (Relation.CONTRADICTION, Relation.UPDATE):
         review.kind = Kind.CONTRADICTION
     review.save(update_fields=["verdict", "judge_call", "kind"])
     old, new = pair_snapshots(review.old, review.new)
-    relation = auto_resolution(compare_facts(old, new, review.score or 0.0, UNKNOWN), judged.value)
+    relation = auto_resolution(compare_facts(old, new, review.score or 0.0, UNKNOWN), judge_result.value)
     resolution = VERDICT_RESOLUTIONS.get(relation) if relation else None
     if resolution is None:
         return ""
@@ -132,7 +132,7 @@ def verdict_apply(*, review: MemoryReview, judged: Judged[RelationVerdict], by: 
     retires = {Resolution.SAME: review.new, Resolution.REPLACE: review.old}.get(resolution)
     if retires is not None and (retires.endorsed or not same_keys(review.old, review.new)):
         return ""
-    reason, undo = judged.value.reason, {}
+    reason, undo = judge_result.value.reason, {}
     if review.old.active and review.new.active:
         undo = _pair(review, resolution, review.old, review.new, by, reason)
     else:

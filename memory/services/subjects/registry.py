@@ -10,7 +10,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.services.languages import dictionary_of
-from memory.services.subjects.proposals import subject_questions, subject_questions_open
+from memory.services.subjects.proposals import draft_subject_reviews, open_subject_reviews
 from memory.services.subjects.records import SubjectEvent, subject_changes_record
 from memory.subjects.likeness import blocks_offered
 from memory.subjects.spelling import is_users, key_of, meaning_of
@@ -131,11 +131,11 @@ class SpellingEntries:
         changes, self._changes = self._changes, []
         if not aliases:
             return
-        asked = subject_questions(subjects, aliases)
+        asked = draft_subject_reviews(subjects, aliases)
         Subject.objects.bulk_create(subjects)
         SubjectAlias.objects.bulk_create(aliases)
         subject_changes_record(changes, self.by)
-        subject_questions_open(asked)
+        open_subject_reviews(asked)
 
     def _make(self, subject: Subject, spelling: str) -> SubjectAlias:
         self._dictionary = self._dictionary or dictionary_of(self.agent.pk)
