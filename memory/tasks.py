@@ -4,7 +4,7 @@ from identity.principal import Principal
 from memory.lifecycle import runner, schedule_control
 from memory.lifecycle.activities import activities_heal
 from memory.services.derived_backfill import derived_backfill
-from memory.services.erasure import samples_renew
+from memory.services.erasure import reanalyze_tables
 from memory.services.index_upkeep import collections_refresh, new_rows_embed
 from memory.services.indexing import index_retry
 from memory.services.languages import words_reread
@@ -87,7 +87,7 @@ def expire_reviews() -> int:
 
 def renew_samples() -> int:
     """Take the planner's samples of tables again that may hold what was erased since; returns how many."""
-    return samples_renew()
+    return reanalyze_tables()
 
 
 def purge_runs() -> int:

@@ -41,8 +41,8 @@ BY_ITSELF = Principal.of_system("lifecycle")
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
-    """`added` events are new in the episode, `already` were in it before."""
+class EpisodeAppendResult:
+    """Numbers of events: `added` are new in the episode, `already` were in it before."""
 
     episode: Episode
     added: int
@@ -100,12 +100,13 @@ def episode_open(
 
 
 @agent_transaction(of="episode")
-def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] = (), text: str = "") -> Appended:
+def episode_append(
+    *, episode: Episode, by: Principal, event_ids: Sequence[int] = (), text: str = ""
+) -> EpisodeAppendResult:
     """Add events of the same memory, at most 1,000 in a call, and text to an open episode.
 
-    An event is in an episode once, however often it is sent. Raises Conflict when the episode is closed,
-    Invalid when nothing is given, an event is not of this memory or is of another project or task, or the detail grows
-    beyond its limit.
+    An event is added once, however often it is sent. Raises Conflict if the episode is closed; Invalid without events
+    and text, if an event is not in this memory or has another project or task, or if the detail becomes too long.
     """
     change_check(episode, by, "memory.change_episode")
     if len(event_ids) > MAX_EVENTS_PER_APPEND:
@@ -152,7 +153,7 @@ def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] 
         _index(episode)
     after = {"events_added": len(wanted - held), "characters_added": len(text)}
     audit_record(by=by, action="episode.append", target=episode, agent=episode.agent, after=after)
-    return Appended(episode, len(wanted - held), len(held))
+    return EpisodeAppendResult(episode, len(wanted - held), len(held))
 
 
 @agent_transaction(of="episode")

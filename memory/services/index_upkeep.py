@@ -1,7 +1,7 @@
 """What the clock keeps in order in the search index: vectors and languages of new rows, counts of large collections."""
 
 from memory.search.index_statistics import statistics_refresh
-from memory.services.indexing import embeddings_make, requeue_stale_embeddings
+from memory.services.indexing import embed_pending_rows, requeue_stale_embeddings
 from memory.services.languages import languages_detect
 
 MANY_EMBEDDED = 1_000
@@ -10,7 +10,7 @@ MANY_EMBEDDED = 1_000
 
 def new_rows_embed() -> int:
     """Give pending rows of the search index their vectors, and agents their languages; returns how many got one."""
-    made = embeddings_make()
+    made = embed_pending_rows()
     if made:
         languages_detect()
     if made >= MANY_EMBEDDED:

@@ -36,7 +36,7 @@ from memory.services.derived_backfill import derived_backfill
 from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
 from memory.services.events import events_record
 from memory.services.facts import fact_edit, fact_invalidate, fact_restore, fact_supersede
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.procedures import procedure_create, procedure_report, procedure_update
 from nousweb.lib import clock
 from tests.database import as_the_owner
@@ -239,7 +239,7 @@ def test_as_of_changed_text_is_found_by_words_and_not_by_todays_vector(old_ada, 
         other = procedure_create(agent=old_ada, name="Ledger import", steps=["Ask the ostrich."], by=system)
     with clock.at(ago(10)):
         procedure_update(procedure=procedure, by=system, steps=["Press the button."])
-    embeddings_make()
+    embed_pending_rows()
     then, now = found(old_ada, 20), found(old_ada)
     assert (then[str(procedure.pk)].cosine, then[str(procedure.pk)].lexical > 0) == (0.0, True)
     assert then[str(other.pk)].cosine == now[str(other.pk)].cosine != 0.0
@@ -551,7 +551,7 @@ def test_as_of_subconscious_and_other_agents_stay_isolated(old_ada, bruno, syste
 def test_as_of_now_costs_no_additional_statement(old_ada, system, actor):
     for kind in KINDS.values():
         kind.make(old_ada, system)
-    embeddings_make()
+    embed_pending_rows()
     prompt(old_ada, actor)
     request = ContextRequest("s", ASKED, dry_run=True)
     with CaptureQueriesContext(connection) as queries:

@@ -7,7 +7,7 @@ import pytest
 
 from memory.search.learned_ranker import FILE, build_ranker, ranker
 from memory.search.ranking_features import FEATURE_NAMES
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from nousweb.lib.boosted_trees import DEPTH, NODES, trees_unpacked
 
 CHAT = (
@@ -28,7 +28,7 @@ CHAT = (
 def chat(db, api, actor_token):
     events = [{"kind": kind, "content": text, "loop_id": "chat"} for kind, text in CHAT]
     assert api.as_token(actor_token).post("/events", {"events": events}).status_code == 201
-    embeddings_make()
+    embed_pending_rows()
 
     def recall(q, **query):
         return [item["content"] for item in api.as_token(actor_token).get("/recall", {"q": q} | query).json()["items"]]

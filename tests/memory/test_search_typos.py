@@ -8,7 +8,7 @@ from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
 from memory.search.typos import apply_corrections, edit_candidates, suspected_typos
 from memory.services.facts import fact_learn
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 
 SAID = (
     "The harpsichord was sold to Wojciechowski in Gdansk.",
@@ -25,7 +25,7 @@ SAID = (
 def store(ada, actor):
     for content in SAID:
         fact_learn(agent=ada, content=content, category="technical", by=actor)
-    embeddings_make()
+    embed_pending_rows()
     assert Fact.objects.filter(agent=ada).count() == len(SAID)
     return ActorMemory(ada)
 
@@ -72,7 +72,7 @@ def test_other_words_are_not_taken_for_typos(store, query, not_said):
 
 def test_typos_look_only_where_the_request_may(ada, actor):
     fact_learn(agent=ada, content="The harpsichord is in Gdansk.", category="technical", project="opera", by=actor)
-    embeddings_make()
+    embed_pending_rows()
     view = ActorMemory(ada)
     there = ProjectScope("opera")
     assert search(view, SearchRequest("Where is the harpsicord?", there)).items[0].lexical == 1
