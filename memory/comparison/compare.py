@@ -134,7 +134,7 @@ def _comparing(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: 
         reason = Reason(change[0], *change[2:])
         return Comparison(Kind.CHANGED, cosine, overlap, (reason,), *change[1:], later)
     codes = {reason.code for reason in found}
-    texts, many = (old.texts, new.texts), d.is_beside(old.texts, new.texts)
+    texts, many = (old.texts, new.texts), d.is_other_object(old.texts, new.texts)
     alike = overlap >= _MIN_OVERLAP and shared >= _MIN_SHARED_WORDS
     # Two opposites among a few words about the same thing must meet.
     brief = old.texts[:1] == new.texts[:1] and max(len(old.content_words), len(new.content_words)) <= _MAX_BRIEF_WORDS
@@ -149,7 +149,7 @@ def _comparing(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: 
     unlike = not near and not turned
     if not unlike and not subjects_clash(old, new):
         names = {token.text for token in new.tokens if token.name}
-        added = d.adds(*texts, names) or d.is_more_exact(*texts) or d.is_of_another(*texts)
+        added = d.only_adds_details(*texts, names) or d.is_more_exact(*texts) or d.is_other_instance(*texts)
         unlike = (added and "roles" not in codes) or (many and codes <= {"value", "name"})
     if unlike:
         return Comparison(Kind.UNRELATED, cosine, overlap, tuple(found), later=later)
@@ -190,7 +190,7 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
     def quote(chosen: Callable[[Token], object]) -> list[str]:
         return [_quote(filter(chosen, tokens)) for tokens in differing]
 
-    bases, slot = [sorted({*map(base_form, each)}) for each in only], d.one_slot(old.texts, new.texts)
+    bases, slot = [sorted({*map(base_form, each)}) for each in only], d.single_difference(old.texts, new.texts)
     said, quotes = {*bases[0], *bases[1]}, [_quote(tokens) for tokens in differing]
     tenses = [{text.rpartition("+")[2] for text in each} & {"ed", "ing"} for each in only]
     evidence: dict[str, Sequence[str]] = {

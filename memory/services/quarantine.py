@@ -14,7 +14,7 @@ from typing import Any
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.censoring.injection import InjectionMatch, folded, scan_text
+from memory.censoring.injection import InjectionMatch, fold_text, scan_text
 from memory.models import Censor, Event, Fact, FactChange, LongTermEntry, MemoryReview, Trust
 from memory.policy import MAX_ITEMS_PER_QUARANTINE_REVIEW, MAX_PENDING_QUARANTINE_REVIEWS
 from memory.services.index_writer import index_remove
@@ -31,7 +31,7 @@ Resolution = MemoryReview.Resolution
 
 def quarantine_review_key(agent_id: int, persona: str, text: str) -> str:
     """The key (`MemoryReview.about`) of the review of a text. Spaces and capitals make no difference to it."""
-    digest = hashlib.sha256(" ".join(folded(text).split()).encode()).hexdigest()
+    digest = hashlib.sha256(" ".join(fold_text(text).split()).encode()).hexdigest()
     return f"held:{agent_id}:{persona}:{digest}"
 
 
