@@ -209,10 +209,10 @@ def best_first(one: QuestionRun, ranks: Any) -> Any:
 def signs_of(one: QuestionRun, ranks: Any, order: Any) -> Any:
     """What the chances of the candidates follow from, the best first."""
     from memory.search.ranking_features import FEATURE_NAMES
-    from memory.search.relevance_cutoff import signs
+    from memory.search.relevance_cutoff import cutoff_features
 
     close, many = one.matrix[:, FEATURE_NAMES.index("close")], one.matrix[0, FEATURE_NAMES.index("wants_many")]
-    return signs(ranks[order], close[order], one.log_odds, bool(many))
+    return cutoff_features(ranks[order], close[order], one.log_odds, bool(many))
 
 
 def trees_of(questions: Sequence[QuestionRun]) -> dict[str, Any]:

@@ -92,4 +92,4 @@ def renew_samples() -> int:
 
 def purge_runs() -> int:
     """Delete the records of runs that were done long ago, and files of imports that wait no more; returns how many."""
-    return schedule_control.done_work_purge()
+    return schedule_control.purge_finished_jobs()

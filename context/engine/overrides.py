@@ -91,7 +91,7 @@ class Overrides:
     that would be stored again about another subject, by the id of the fact that holds them already: what finds the one
     finds the other. `merged` are subjects, each with the one that it would be merged into: which facts are found by
     which names only the registry tells, so the material after the change is loaded while it is so
-    (`memory.services.subjects.merge.subjects_merged_on_trial`). `found_wrong` is what people would have found wrong:
+    (`memory.services.subjects.merge.subjects_merged_in_dry_run`). `found_wrong` is what people would have found wrong:
     whatever says it again is left out too.
     """
 

@@ -14,7 +14,7 @@ from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import keys_changed, tier_of
 from memory.policy import DEFAULT_CATEGORY, ESCALATES_TO
 from memory.search.invalidated_matches import InvalidatedFact
-from memory.services.facts.repeated_facts import fields_of
+from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.services.subjects.registry import alias_find
 from nousweb.lib.errors import Conflict, Invalid
@@ -218,7 +218,7 @@ def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
         return Overrides(merged=merged, endorsed=known)
     if answer != Resolution.BOTH or not review.facts:
         return Overrides()
-    given = fields_of(review)
+    given = unstored_fact_fields(review)
     alias = alias_find(agent=review.agent, persona=review.persona, spelling=given.get("subject", ""))
     project, task = given.get("project", ""), given.get("task", "")
     again = RepeatedFact(

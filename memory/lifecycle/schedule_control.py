@@ -68,7 +68,7 @@ def judgements_retry() -> int:
     return queued
 
 
-def done_work_purge() -> int:
+def purge_finished_jobs() -> int:
     """Delete rows of jobs that were done long ago, and files of imports and exports; returns how many."""
     return done_jobs_purge() + runs_expire() + exports_expire()
 

@@ -10,7 +10,7 @@ from memory.models import Decision, Episode, Scope
 from memory.models.project_scope import carried_keys, key_check, keys_changed, tier_of
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
-from memory.services.endorsement import memory_bind, memory_endorse
+from memory.services.endorsement import human_author_check, memory_endorse
 from memory.services.field_changes import fields_change
 from memory.services.index_writer import index_put
 from memory.services.quarantine import quarantine_if_needed
@@ -99,7 +99,7 @@ def decision_review(*, decision: Decision, outcome: str, by: Principal, note: st
     choice_check("outcome", outcome, Decision.Outcome.values)
     note = text_check("note", note, MAX_CONTENT_CHARACTERS)
     decision = row_lock(decision)
-    memory_bind(decision, by)
+    human_author_check(decision, by)
     before = {
         "outcome": decision.outcome,
         "outcome_note": decision.outcome_note,
@@ -142,7 +142,7 @@ def decision_update(
     """
     change_check(decision, by, "memory.change_decision")
     decision = row_lock(decision)
-    memory_bind(decision, by)
+    human_author_check(decision, by)
     keys = keys_changed(decision, scope, project, task)
     by.require_project(keys.get("project", decision.project))
     before, after = fields_change(

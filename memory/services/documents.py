@@ -32,7 +32,7 @@ from memory.policy import (
     MAX_NUMBER_CHARACTERS,
     MAX_REMARK_CHARACTERS,
 )
-from memory.services.endorsement import memory_bind
+from memory.services.endorsement import human_author_check
 from memory.services.facts.invalidated_facts import invalidated_match
 from memory.services.index_writer import index_put
 from memory.services.quarantine import quarantine_if_needed
@@ -164,7 +164,7 @@ def document_retire(
     if not document.active:
         raise Conflict("This version is not active: there is nothing to retire.")
     _base_check(document, base_version)
-    memory_bind(document, by)
+    human_author_check(document, by)
     document.active, document.retired_at, document.retired_by = False, _moment(document), by.name
     document.updated_at = document.retired_at
     document.endorsed = document.endorsed or by.is_person
@@ -326,7 +326,7 @@ def _version_add(
     document.created_at = document.updated_at = document.first_created_at = now
     document.endorsed = by.is_person
     if last is not None:
-        memory_bind(last, by)
+        human_author_check(last, by)
         document.version = last.version + 1
         was_active = last.active
         if was_active:

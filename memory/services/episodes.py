@@ -23,7 +23,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
     MAX_TITLE_CHARACTERS,
 )
-from memory.services.endorsement import memory_bind, memory_endorse
+from memory.services.endorsement import human_author_check, memory_endorse
 from memory.services.episode_texts import episode_words
 from memory.services.field_changes import fields_change
 from memory.services.index_writer import index_put, index_remove
@@ -184,7 +184,7 @@ def episode_close(
     episode = row_lock(episode)
     if episode.ended_at is not None:
         raise Conflict("This episode is closed already.", ended_at=episode.ended_at.isoformat())
-    memory_bind(episode, by)
+    human_author_check(episode, by)
     if ended < episode.started_at:
         raise Invalid("ended_at must not be earlier than started_at.", field="ended_at")
     before, after = fields_change(episode, given | {"ended_at": ended})
@@ -223,7 +223,7 @@ def episode_update(
         "active": active,
     }
     episode = row_lock(episode)
-    memory_bind(episode, by)
+    human_author_check(episode, by)
     before, after = fields_change(episode, given)
     if after:
         memory_endorse(episode, by)

@@ -34,7 +34,7 @@ def file_delete(key: UUID) -> None:
     run_path(key).unlink(missing_ok=True)
 
 
-def files_sweep(kept: Collection[UUID]) -> int:
+def delete_orphaned_files(kept: Collection[UUID]) -> int:
     """Delete the files of imports that need them no longer, or are gone; returns how many."""
     folder = Path(settings.DATA_DIR) / FOLDER
     names = {str(key) for key in kept}

@@ -75,7 +75,7 @@ _CORE = CachedQuery(
 
 def core_facts(view: PersonaMemory, scope: ProjectScope) -> FactQuerySet:
     """Core memory that `scope` shows, whatever kinds the profile excludes: people's word first, then the surest."""
-    return view.facts.active().profile().filter(scope.q).with_subject_name(view.agent.pk).peoples_first()
+    return view.facts.active().profile().filter(scope.q).with_subject_name(view.agent.pk).human_verified_first()
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,8 +115,8 @@ def candidates_compare(
     compared = compare_with_facts(
         fact, others, near=near, vector=vector, known=known, may_replace=may_replace, comparisons=comparisons
     )
-    only_asked = [match for match in compared if match.only_asked]
-    return [*only_asked, *elsewhere, *(match for match in compared if not match.only_asked)]
+    review_only = [match for match in compared if match.review_only]
+    return [*review_only, *elsewhere, *(match for match in compared if not match.review_only)]
 
 
 def compare_with_facts(
@@ -154,7 +154,7 @@ def compare_with_facts(
         if clash:
             peoples = row.endorsed or fact.endorsed
             if found := _contradiction(old, new, cosine, thresholds, peoples=peoples):
-                matches.append(FactMatch(row.pk, found, only_asked=True))
+                matches.append(FactMatch(row.pk, found, review_only=True))
             continue
         comparison = comparisons[old, cosine]
         if comparison.kind is Kind.SAME and not scope_contains(row, fact):

@@ -11,7 +11,7 @@ from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
-from memory.services.facts.history import change_record, iso
+from memory.services.facts.history import fact_change_record, iso
 from memory.services.row_locks import row_lock
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
@@ -45,7 +45,7 @@ def fact_confirm(
     fact.last_confirmed_at = clock.now()
     held = before | endorse(fact, by)
     fact.save(update_fields=["confirmation_count", "last_confirmed_at", "endorsed"])
-    change_record(fact, Action.CONFIRMED, by, score=score, reason=reason, before=held, evidence=evidence)
+    fact_change_record(fact, Action.CONFIRMED, by, score=score, reason=reason, before=held, evidence=evidence)
     audit_record(
         by=by,
         action="fact.confirm",
@@ -74,7 +74,7 @@ def fact_unconfirm(*, fact: Fact, by: Principal, heard_at: datetime, before: dat
     for name, value in given.items():
         setattr(fact, name, value)
     fact.save(update_fields=list(given))
-    change_record(fact, Action.EDITED, by, reason=reason, before=was)
+    fact_change_record(fact, Action.EDITED, by, reason=reason, before=was)
     after = {"confirmation_count": fact.confirmation_count, "last_confirmed_at": iso(fact.last_confirmed_at)}
     audit_record(by=by, action="fact.unconfirm", target=fact, agent=fact.agent, before=was, after=after, message=reason)
     return fact

@@ -6,7 +6,7 @@ from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
-from memory.services.facts.history import change_record, iso, retirement_time
+from memory.services.facts.history import fact_change_record, iso, retirement_time
 from memory.services.index_writer import index_put
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
@@ -34,7 +34,7 @@ def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     # A fact that was superseded before keeps the time at which it was retired.
     fact.active, fact.retired_at, fact.invalidated_at = False, fact.retired_at or now, now
     fact.save(update_fields=["active", "retired_at", "invalidated_at"])
-    change_record(fact, Action.INVALIDATED, by, reason=reason, before=before, at=now)
+    fact_change_record(fact, Action.INVALIDATED, by, reason=reason, before=before, at=now)
     index_put([entry_of(fact)])
     audit_record(
         by=by,

@@ -22,19 +22,19 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.censoring.injection import InjectionMatch
 from memory.comparison.compare import REASONS, Comparison
-from memory.comparison.resolution import FactMatch, reasons_of, resolve
+from memory.comparison.resolution import FactMatch, decide_learning, reasons_of
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
 from memory.models.project_scope import carried_keys, key_check, tier_of
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
 from memory.services.facts.apply_resolution import AppliedResolution, Resolution, resolution_apply
 from memory.services.facts.comparison_candidates import candidates_compare
-from memory.services.facts.history import change_record
+from memory.services.facts.cross_subject_duplicates import cross_subject_review, holds_for_both
+from memory.services.facts.history import fact_change_record
 from memory.services.facts.invalidate import fact_invalidate
 from memory.services.facts.invalidated_facts import invalidated_match, relearned_review_open
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
-from memory.services.facts.repeated_facts import holds_of_both, repeated_review
 from memory.services.facts.store import alias_assign, facts_store
 from memory.services.quarantine import memory_text, open_quarantine_review, quarantine_memory, scan_memory
 from memory.services.reviews.opening import PairReviewDraft, pair_reviews_open
@@ -219,7 +219,7 @@ def store_quarantined_fact(*, fact: Fact, by: Principal, match: InjectionMatch) 
         stored = fact
         stored.subject_alias = None
         stored.save(force_insert=True)
-        change_record(stored, FactChange.Action.STORED, by, at=stored.recorded_at)
+        fact_change_record(stored, FactChange.Action.STORED, by, at=stored.recorded_at)
         audit_record(
             by=by,
             action="fact.store",
@@ -293,7 +293,7 @@ def fact_reconcile(
     if stored:
         # Later facts were compared with this one when they came, or will be.
         matches = _recorded_before(fact, matches)
-    decision = resolve(matches, {key: judge_result.value for key, judge_result in precheck.verdicts.items()})
+    decision = decide_learning(matches, {key: judge_result.value for key, judge_result in precheck.verdicts.items()})
     known, ask = decision.confirm, list(decision.ask)
     if known is not None and stored and fact.endorsed:
         ask.insert(0, known)
@@ -321,10 +321,10 @@ def fact_reconcile(
         repeated = Fact.objects.select_related("agent", "subject_alias").get(
             agent=fact.agent_id, pk=decision.repeats.fact_id
         )
-        review = repeated_review(fact=fact, known=repeated, by=by)
+        review = cross_subject_review(fact=fact, stored=repeated, by=by)
         if review is not None:
             return LearnResult("queued", repeated, reviews=(review,))
-        if not holds_of_both(fact=fact, known=repeated):
+        if not holds_for_both(fact=fact, stored=repeated):
             return LearnResult("decided", repeated)
     if not stored:
         alias_assign(fact, by)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_held, agent_transaction
-from memory.comparison.resolution import FactMatch, resolve
+from memory.comparison.resolution import FactMatch, decide_learning
 from memory.models import Fact, MemoryReview, SubjectAlias
 from memory.models.project_scope import scope_contains, scopes_overlap
 from memory.services.facts.candidate_index import (
@@ -222,7 +222,7 @@ class _Batch:
             may_replace=self.may_replace,
             snapshots=self.index.snapshots,
         )
-        decision = resolve(matches, {})
+        decision = decide_learning(matches, {})
         if decision.confirm is not None or decision.supersede:
             return None
         if self.has_invalidated and invalidated_match(fact, vector=vector) is not None:

@@ -13,7 +13,7 @@ from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
-from memory.services.facts.endorsement import waiting_review
+from memory.services.facts.endorsement import oldest_pending_review
 from memory.services.facts.learn import LearnResult, fact_learn
 from memory.services.facts.locks import learning_lock
 from memory.services.facts.supersede import fact_supersede, reach_check
@@ -63,7 +63,7 @@ def fact_replace(
         if current is None:
             raise NotFound("There is no such fact.")
         old = current
-        if old.active and (waiting := waiting_review(old)):
+        if old.active and (waiting := oldest_pending_review(old)):
             raise Conflict(
                 f"People are reviewing this fact (review {waiting.pk}): it stays until they have decided.",
                 review=str(waiting.pk),

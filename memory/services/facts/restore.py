@@ -9,7 +9,7 @@ from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
-from memory.services.facts.history import change_record, iso
+from memory.services.facts.history import fact_change_record, iso
 from memory.services.facts.locks import pair_lock
 from memory.services.index_writer import index_put
 from memory.services.row_locks import row_lock
@@ -52,10 +52,10 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     fact.save(update_fields=["active", "retired_at", "invalidated_at", "superseded_by", "valid_until"])
     changed_fields = before | endorse(fact, by)
     fact.save(update_fields=["endorsed"])
-    change_record(fact, Action.RESTORED, by, other=successor, reason=reason, before=changed_fields)
+    fact_change_record(fact, Action.RESTORED, by, other=successor, reason=reason, before=changed_fields)
     changed = [fact]
     if successor is not None and _begins_as_successor(successor, fact):
-        change_record(successor, Action.EDITED, by, other=fact, before={"valid_from": iso(successor.valid_from)})
+        fact_change_record(successor, Action.EDITED, by, other=fact, before={"valid_from": iso(successor.valid_from)})
         successor.valid_from = None
         successor.save(update_fields=["valid_from"])
         changed.append(successor)

@@ -10,7 +10,7 @@ from memory.jobs.queue import job_queue
 from memory.models import Fact, FactChange, ItemType
 from memory.models.project_scope import carried_keys
 from memory.services.facts.comparison_candidates import Vector, search_table
-from memory.services.facts.history import change_draft
+from memory.services.facts.history import fact_change_draft
 from memory.services.index_writer import index_put
 from memory.services.subjects.registry import alias_enter
 from memory.subjects.spelling import key_of
@@ -42,7 +42,7 @@ def facts_store(facts: Sequence[tuple[Fact, Vector | None]], *, by: Principal) -
         return
     rows = [fact for fact, _ in facts]
     Fact.objects.bulk_create(rows)
-    FactChange.objects.bulk_create(change_draft(fact, FactChange.Action.STORED, by) for fact in rows)
+    FactChange.objects.bulk_create(fact_change_draft(fact, FactChange.Action.STORED, by) for fact in rows)
     index_put([entry_of(fact) for fact in rows], tell=any(vector is None for _, vector in facts))
     _vectors_put([(fact, vector) for fact, vector in facts if vector is not None])
     for fact, vector in facts:

@@ -13,7 +13,7 @@ from memory.models.project_scope import carried_keys, scope_contains, scope_labe
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorsement_change, retirement_check
-from memory.services.facts.history import change_record, iso, retirement_time
+from memory.services.facts.history import fact_change_record, iso, retirement_time
 from memory.services.facts.locks import pair_lock
 from memory.services.index_writer import index_put
 from memory.services.trust import least_trusted
@@ -96,7 +96,7 @@ def fact_supersede(
     before = {"valid_until": iso(old.valid_until), "active": True}
     old.active, old.retired_at, old.valid_until, old.superseded_by = False, now, ended, new
     old.save(update_fields=["active", "retired_at", "valid_until", "superseded_by"])
-    change_record(
+    fact_change_record(
         old, Action.SUPERSEDED, by, other=new, score=score, reason=reason, before=before, at=now, evidence=evidence
     )
     # What replaces a memory is trusted no more than that, unless a person says so.
@@ -108,7 +108,7 @@ def fact_supersede(
     if not bound and new.valid_from is None and (new.valid_until is None or new.valid_until > begun):
         new.valid_from = begun
         new.save(update_fields=["valid_from"])
-        change_record(new, Action.EDITED, by, other=old, before={"valid_from": None}, at=now)
+        fact_change_record(new, Action.EDITED, by, other=old, before={"valid_from": None}, at=now)
     if endorsement_change(fact=new, by=by, reason=reason, evidence=evidence):
         new.endorsed = True
     index_put([entry_of(old), entry_of(new)])

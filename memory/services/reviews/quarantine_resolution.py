@@ -20,7 +20,7 @@ from memory.models import (
     Trust,
     WorkingMemory,
 )
-from memory.services.facts.history import change_record, iso
+from memory.services.facts.history import fact_change_record, iso
 from memory.services.index_writer import index_put, index_remove
 from memory.services.quarantine import quarantine_memory, type_name
 from memory.services.subjects.registry import alias_enter
@@ -73,7 +73,7 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
                 invalidated = {"invalidated_at": iso(row.invalidated_at)}
                 row.invalidated_at = None
                 row.save(update_fields=["invalidated_at"])
-                change_record(
+                fact_change_record(
                     row, FactChange.Action.EDITED, by, reason="The answer was taken back.", before=invalidated
                 )
             elif not row.held:
@@ -125,7 +125,7 @@ def _fact_enter(fact: Fact, review: MemoryReview, by: Principal) -> None:
             agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
         )
         fact.save(update_fields=["subject_alias"])
-    change_record(fact, FactChange.Action.RESTORED, by, before={"held": True}, evidence={"review": str(review.pk)})
+    fact_change_record(fact, FactChange.Action.RESTORED, by, before={"held": True}, evidence={"review": str(review.pk)})
     key = f"fact_check:{fact.pk}:{clock.now():%Y%m%dT%H%M%S%f}"
     job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact, key=key)
 
@@ -141,7 +141,7 @@ def _keep_quarantined(agent_id: int, kind: str, key: str, by: Principal, comment
     if isinstance(row, Fact) and row.invalidated_at is None:
         row.invalidated_at = clock.now()
         row.save(update_fields=["invalidated_at"])
-        change_record(row, FactChange.Action.INVALIDATED, by, reason=comment, before={"held": True})
+        fact_change_record(row, FactChange.Action.INVALIDATED, by, reason=comment, before={"held": True})
         audit_record(
             by=by, action="fact.invalidate", target=row, agent=row.agent, before={"invalidated_at": None},
             after={"invalidated_at": iso(row.invalidated_at)}, message=comment,

@@ -21,10 +21,10 @@ from memory.policy import ESCALATES_TO, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARA
 from memory.services.censors import censor_update
 from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
 from memory.services.facts.apply_resolution import resolution_apply
+from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
 from memory.services.facts.locks import facts_lock, learning_lock
-from memory.services.facts.repeated_facts import fields_of
 from memory.services.reviews.opening import verdict_of
 from memory.services.reviews.quarantine_resolution import quarantine_resolve
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
@@ -288,7 +288,7 @@ def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Pri
             exclude=review.facts,
             precheck=Precheck(),
             repeats=True,
-            **fields_of(review),
+            **unstored_fact_fields(review),
         )
         return {"made": str(learned.fact.pk) if learned.action not in ("confirmed", "decided") else ""}
     known = Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first()
