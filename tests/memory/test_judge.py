@@ -41,7 +41,7 @@ def _patient(server: JudgeServer, retries: int = 2, timeout: float = 10) -> Judg
     # The SDK takes a second of every process that only collects these tests.
     from memory.judge.anthropic import AnthropicJudge
 
-    return AnthropicJudge("m", key=KEY, base_url=server.url, timeout=timeout, retries=retries, first_pause=0.0)
+    return AnthropicJudge("m", key=KEY, base_url=server.url, timeout=timeout, retries=retries, backoff_initial=0.0)
 
 
 def _relation(judge: Judge, agent: Agent):
@@ -291,7 +291,7 @@ def test_judge_circuit_opens_after_silence(server, ada, monkeypatch):
         _relation(judge, ada)
     assert resting.value.retry_at is not None
     assert (len(server.requests), JudgeCall.objects.count()) == (3, 3)
-    monkeypatch.setattr("memory.judge.anthropic.time.monotonic", lambda: judge._rests_until + 1)
+    monkeypatch.setattr("memory.judge.anthropic.time.monotonic", lambda: judge._cooldown_until + 1)
     server.reply(relation="update", confidence=0.9, reason="Back again.")
     assert _relation(judge, ada).value.confidence == 0.9
 

@@ -205,7 +205,7 @@ def test_censor_reads_a_flood_of_marks_at_once(flood):
     assert read is not None
     assert len(read.text) < 100_000
     assert read.text.endswith(" password")
-    assert read.place(len(read.text) - 8, len(read.text)) == (len(flood) + 1, len(flood) + 10)
+    assert read.original_span(len(read.text) - 8, len(read.text)) == (len(flood) + 1, len(flood) + 10)
 
 
 @pytest.mark.parametrize(
